@@ -1,0 +1,253 @@
+"""The records that pass between the parts.
+
+All are frozen: a stage that changes something makes a new record. Identity is an id, never a text.
+Nothing here knows LangChain, an engine or a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.filters import Filter
+
+    Vector = NDArray[np.float32]
+    Mask = NDArray[np.bool_]
+
+REFERENCES = "references"
+ELABORATES = "elaborates"
+DEPENDS_ON = "depends_on"
+CONTRADICTS = "contradicts"
+PART_OF = "part_of"  # part → whole
+SIMILAR_TO = "similar_to"
+SEQUENCE = "sequence"  # earlier → later
+CAUSED_BY = "caused_by"  # effect → cause
+CONTAINS = "contains"  # directory → child
+MENTIONS = "mentions"  # chunk → entity
+SUPERSEDES = "supersedes"
+SUPPORTS = "supports"
+CITES = "cites"
+DERIVED_FROM = "derived_from"
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of text that is indexed, or a parent that children point to.
+
+    ``metadata`` is the user's JSON, untouched. ``document_id`` and ``parent_id`` are read from it when they
+    are not given: the document is ``metadata["document_id"]``, else ``metadata["source"]``, else the id.
+
+    >>> Chunk("a#1", "text", {"source": "a.md"}).document
+    'a.md'
+    """
+
+    id: str
+    text: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    document_id: str | None = None
+    parent_id: str | None = None
+
+    @property
+    def document(self) -> str:
+        """The id of the document that the chunk belongs to."""
+        if self.document_id is not None:
+            return self.document_id
+        named = self.metadata.get("document_id")
+        if named is None:
+            named = self.metadata.get("source")
+        return self.id if named is None else str(named)
+
+    @property
+    def parent(self) -> str | None:
+        """The id of the parent, None for a chunk without one."""
+        if self.parent_id is not None:
+            return self.parent_id
+        named = self.metadata.get("parent_id")
+        return None if named is None else str(named)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A directed edge between two chunks (or a chunk and an entity); unique on source, target and relation.
+
+    Times are unix seconds, UTC. Raises ValueError for a weight outside (0, 1] or an edge to itself.
+    """
+
+    source: str
+    target: str
+    relation: str
+    weight: float = 1.0
+    description: str = ""
+    valid_from: float | None = None
+    valid_until: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.weight <= 1.0:
+            raise ValueError(
+                f"edge {self.source!r} → {self.target!r} ({self.relation}) has weight {self.weight}; "
+                "a weight lies in (0, 1]"
+            )
+        if self.source == self.target:
+            raise ValueError(f"edge {self.source!r} → {self.target!r} ({self.relation}) points to itself")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a call may see: every hit, whatever path found it, satisfies all three.
+
+    ``as_of`` is unix seconds UTC; None switches the check of validity off.
+    """
+
+    filter: Filter | None = None
+    tenant: str | None = None
+    as_of: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One search: the text or its vector (or both), and what may come back.
+
+    ``text`` None means that only the vector speaks; ``vector`` None means that the text is embedded.
+    ``weight`` is the priority among several planned queries.
+    """
+
+    text: str | None
+    k: int
+    scope: Scope = field(default_factory=Scope)
+    vector: Vector | None = None
+    weight: float = 1.0
+
+
+class Scored(NamedTuple):
+    """A chunk's id with a source's own score (cosine, BM25), higher is better."""
+
+    id: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """What one source answered.
+
+    ``entries`` are best first, ties by id. ``scores`` holds the source's own score for every candidate of ALL
+    sources where it is known, so it may hold more ids than ``entries``; it never holds fewer. ``bound`` is the
+    largest score that the source could give to this query (1 for a cosine), None when it is not known.
+    """
+
+    source: str
+    weight: float
+    entries: Sequence[Scored]
+    scores: Mapping[str, float]
+    bound: float | None = None
+
+
+class Fused(NamedTuple):
+    """One candidate after fusion: score in [0, 1] and each source's part of it (the parts sum to the score)."""
+
+    id: str
+    score: float
+    parts: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A chunk with its score and the reasons for it; the one record that goes through all stages.
+
+    ``parts`` sum to ``score``. ``path`` lists chunk ids from the seed to this chunk, length 1 for a seed.
+    ``child`` is the chunk that was found when a parent stands in its place.
+    """
+
+    chunk: Chunk
+    score: float
+    source: str
+    parts: Mapping[str, float]
+    vector_score: float | None = None
+    bm25_score: float | None = None
+    rerank_score: float | None = None
+    hops: int = 0
+    path: tuple[str, ...] = ()
+    graph_context: tuple[Mapping[str, Any], ...] = ()
+    child: Chunk | None = None
+
+    @property
+    def id(self) -> str:
+        """The chunk's id."""
+        return self.chunk.id
+
+    def explain(self) -> str:
+        """Say in one line why this hit ranks where it ranks.
+
+        >>> Hit(Chunk("a", "t"), 0.9, "fused", {"vector": 0.6, "keyword": 0.3}, vector_score=0.8).explain()
+        'score 0.900 = vector 0.600 + keyword 0.300 · found by vector and keyword · cosine 0.800'
+        """
+        parts = " + ".join(f"{name} {value:.3f}" for name, value in self.parts.items())
+        found = " and ".join(self.parts) if self.source == "fused" else self.source
+        said = [f"score {self.score:.3f} = {parts}" if parts else f"score {self.score:.3f}", f"found by {found}"]
+        if self.vector_score is not None:
+            said.append(f"cosine {self.vector_score:.3f}")
+        if self.bm25_score is not None:
+            said.append(f"BM25 {self.bm25_score:.2f}")
+        if self.rerank_score is not None:
+            said.append(f"reranked {self.rerank_score:.3f}")
+        if self.hops:
+            said.append(f"{self.hops} hops: " + " → ".join(self.path))
+        if self.child is not None:
+            said.append(f"parent of {self.child.id}")
+        return " · ".join(said)
+
+
+D = TypeVar("D", covariant=True)
+
+
+class RetrievalResult(Sequence[D], Generic[D]):
+    """The answer to one call: a sequence of documents that also says how it came about.
+
+    ``degraded`` lists what did not work as asked, empty when all did; ``took_ms`` is wall time;
+    ``plan`` describes the queries that were run and the stages' times.
+    """
+
+    __slots__ = ("_documents", "degraded", "hits", "plan", "took_ms")
+
+    def __init__(
+        self,
+        documents: Sequence[D],
+        *,
+        hits: Sequence[Hit] = (),
+        degraded: Sequence[str] = (),
+        took_ms: float = 0.0,
+        plan: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._documents = list(documents)
+        self.hits = tuple(hits)
+        self.degraded = tuple(degraded)
+        self.took_ms = took_ms
+        self.plan = dict(plan or {})
+
+    @overload
+    def __getitem__(self, index: int) -> D: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[D]: ...
+    def __getitem__(self, index: int | slice) -> D | list[D]:
+        return self._documents[index]
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+    def __iter__(self) -> Iterator[D]:
+        return iter(self._documents)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Sequence) and not isinstance(other, str):
+            return self._documents == list(other)
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # equal to lists, which have no hash either
+
+    def __repr__(self) -> str:
+        degraded = f", degraded={list(self.degraded)}" if self.degraded else ""
+        return f"RetrievalResult({len(self)} documents in {self.took_ms:.1f} ms{degraded})"
