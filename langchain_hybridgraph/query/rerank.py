@@ -1,0 +1,205 @@
+"""Rerankers, and what their scores do to the hits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Hit
+
+_ROUNDING = 1e-6  # a float32 cosine of 1.0000001 is a 1, not a logit
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """Scores hits by reading the query and the texts together."""
+
+    @property
+    def filters(self) -> bool:
+        """Whether a hit without a score is dropped; if not, it ranks below all that have one."""
+        ...
+
+    def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
+        """One score per hit, in the hits' order, higher is better; None where there is none.
+
+        Scores lie in [0, 1]. As soon as one lies outside, all are taken for logits.
+        """
+        ...
+
+
+@runtime_checkable
+class AsyncReranker(Reranker, Protocol):
+    """A reranker that need not occupy a thread while it waits."""
+
+    async def arerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
+        """What :meth:`Reranker.rerank` gives, awaited."""
+        ...
+
+
+def apply_scores(hits: Sequence[Hit], scores: Sequence[float | None], reranker: Reranker) -> list[Hit]:
+    """The hits with their new scores, best first, ties by id.
+
+    Logits go through a sigmoid. The earlier parts stay and the part ``rerank`` is what the reranker added or
+    took away, so they still sum to the score; the bare score is ``rerank_score``. Hits without a score
+    are dropped when the reranker ``filters``; else they follow in their earlier order, spread evenly
+    between 0 and the lowest score given. When a reranker that does not filter gives no score at all, the
+    hits stay as they are.
+
+    Raises ValueError for another number of scores than hits, and for NaN.
+
+    >>> from langchain_hybridgraph.records import Chunk, Hit
+    >>> a, b = (Hit(Chunk(id, ""), 0.5, "fused", {"vector": 0.3, "keyword": 0.2}) for id in "ab")
+    >>> reranker = TextReranker(lambda query, texts: [0.1, 0.9])
+    >>> best, other = apply_scores([a, b], reranker.rerank("any", [a, b]), reranker)
+    >>> best.id, best.score, best.parts
+    ('b', 0.9, {'vector': 0.3, 'keyword': 0.2, 'rerank': 0.4})
+    """
+    given = _unit(_checked(hits, scores, reranker))
+    scored = [
+        _rescored(hit, score, score) for hit, score in zip(hits, given, strict=True) if score is not None
+    ]
+    scored.sort(key=lambda hit: (-hit.score, hit.id))
+    if reranker.filters:
+        return scored
+    left = [hit for hit, score in zip(hits, given, strict=True) if score is None]
+    if not scored:
+        return left
+    step = scored[-1].score / (len(left) + 1)
+    return scored + [_rescored(hit, step * (len(left) - i), None) for i, hit in enumerate(left)]
+
+
+def _checked(hits: Sequence[Hit], scores: Sequence[float | None], reranker: Reranker) -> list[float | None]:
+    name = type(reranker).__name__
+    if len(scores) != len(hits):
+        raise ValueError(f"{name} gave {len(scores)} scores for {len(hits)} hits; one per hit is wanted")
+    given = [None if score is None else float(score) for score in scores]
+    if any(score is not None and math.isnan(score) for score in given):
+        raise ValueError(f"{name} gave NaN as a score; a number is wanted, or None where there is none")
+    return given
+
+
+def _unit(scores: list[float | None]) -> list[float | None]:
+    known = [score for score in scores if score is not None]
+    logits = any(not -_ROUNDING <= score <= 1 + _ROUNDING for score in known)
+    squash = sigmoid if logits else _clamped
+    return [None if score is None else squash(score) for score in scores]
+
+
+def _clamped(score: float) -> float:
+    return min(1.0, max(0.0, score))
+
+
+def sigmoid(logit: float) -> float:
+    """1 / (1 + e^−x), without overflow at either end.
+
+    >>> sigmoid(0.0), sigmoid(-1000.0)
+    (0.5, 0.0)
+    """
+    if logit >= 0:
+        return 1 / (1 + math.exp(-logit))
+    return math.exp(logit) / (1 + math.exp(logit))
+
+
+def _rescored(hit: Hit, score: float, rerank_score: float | None) -> Hit:
+    parts = {name: part for name, part in hit.parts.items() if name != "rerank"}
+    parts["rerank"] = score - math.fsum(parts.values())
+    return replace(hit, score=score, parts=parts, rerank_score=rerank_score)
+
+
+@dataclass(frozen=True)
+class ScoreReranker:
+    """Drops the hits whose score is below ``min_score``; the others keep score and order.
+
+    Raises ConfigurationError for a ``min_score`` outside [0, 1].
+
+    >>> from langchain_hybridgraph.records import Chunk, Hit
+    >>> hits = [Hit(Chunk("a", ""), 0.9, "vector", {}), Hit(Chunk("b", ""), 0.4, "vector", {})]
+    >>> ScoreReranker(0.5).rerank("any", hits)
+    [0.9, None]
+    """
+
+    min_score: float
+    filters: bool = field(default=True, init=False)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.min_score <= 1:
+            raise ConfigurationError(f"min_score is {self.min_score}; scores lie in [0, 1]")
+
+    def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
+        """Each hit's own score, None below ``min_score``."""
+        return [hit.score if hit.score >= self.min_score else None for hit in hits]
+
+
+@dataclass(frozen=True)
+class TextReranker:
+    """Makes a reranker of a function from the query and the texts to one score per text.
+
+    >>> from langchain_hybridgraph.records import Chunk, Hit
+    >>> shorter = TextReranker(lambda query, texts: [1 / (1 + len(text)) for text in texts])
+    >>> shorter.rerank("any", [Hit(Chunk("a", "abc"), 1.0, "vector", {})])
+    [0.25]
+    """
+
+    score: Callable[[str, Sequence[str]], Sequence[float | None]]
+    filters: bool = False
+
+    def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
+        """What the function says of the texts."""
+        return self.score(query, [hit.chunk.text for hit in hits])
+
+
+class CrossEncoderReranker:
+    """Scores query and text together by a cross-encoder of sentence-transformers; it never drops.
+
+    ``model`` is a name or path, or a loaded ``CrossEncoder``. It is loaded at construction, so that a missing
+    extra (MissingExtraError), an unknown model, or one with several labels (ConfigurationError) fails there.
+    """
+
+    filters = False
+
+    def __init__(
+        self,
+        model: Any = "cross-encoder/ms-marco-MiniLM-L6-v2",
+        *,
+        batch_size: int = 32,
+        device: str | None = None,
+        max_length: int | None = None,
+    ) -> None:
+        self.model = _load(model, device, max_length) if isinstance(model, str) else model
+        self.batch_size = batch_size
+        labels = getattr(self.model, "num_labels", 1)
+        if labels != 1:
+            raise ConfigurationError(
+                f"the cross-encoder {model!r} gives {labels} numbers per text; "
+                "a reranker needs a model with one, such as cross-encoder/ms-marco-MiniLM-L6-v2"
+            )
+
+    def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
+        """The sigmoid of the model's logit for each text."""
+        if not hits:
+            return []
+        logits = self.model.predict(
+            [(query, hit.chunk.text) for hit in hits],
+            batch_size=self.batch_size,
+            show_progress_bar=False,
+            activation_fn=lambda scores: (
+                scores
+            ),  # models differ in their default: some give logits, some sigmoids
+        )
+        return [sigmoid(float(logit)) for logit in logits]
+
+
+def _load(name: str, device: str | None, max_length: int | None) -> Any:
+    try:
+        from sentence_transformers import CrossEncoder
+    except ImportError as missing:
+        raise MissingExtraError(
+            "CrossEncoderReranker needs sentence-transformers, which cannot be imported: "
+            'pip install "langchain-hybridgraph[rerank]"'
+        ) from missing
+    return CrossEncoder(name, device=device, max_length=max_length)

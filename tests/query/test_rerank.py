@@ -1,0 +1,220 @@
+import math
+import sys
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
+from langchain_hybridgraph.query.rerank import (
+    AsyncReranker,
+    CrossEncoderReranker,
+    Reranker,
+    ScoreReranker,
+    TextReranker,
+    apply_scores,
+    sigmoid,
+)
+from langchain_hybridgraph.records import Chunk, Hit
+
+KEEPS = TextReranker(lambda query, texts: [])
+DROPS = TextReranker(lambda query, texts: [], filters=True)
+
+
+def hit(id, score=0.5, text=""):
+    return Hit(Chunk(id, text), score, "fused", {"vector": score * 0.75, "keyword": score * 0.25})
+
+
+def listed(hits):
+    return [(h.id, pytest.approx(h.score, abs=1e-6)) for h in hits]
+
+
+def test_scores_decide_the_order():
+    """The hits come back best first by the new score."""
+    hits = [hit("a", 0.9), hit("b", 0.8), hit("c", 0.7)]
+    assert listed(apply_scores(hits, [0.2, 0.4, 0.3], KEEPS)) == [("b", 0.4), ("c", 0.3), ("a", 0.2)]
+
+
+def test_equal_scores_are_ordered_by_id():
+    """Ties do not depend on the earlier order."""
+    assert [h.id for h in apply_scores([hit("z"), hit("a")], [0.5, 0.5], KEEPS)] == ["a", "z"]
+
+
+def test_logits_go_through_a_sigmoid():
+    """One score outside [0, 1] makes all of them logits: 2 → .880797, .5 → .622459, −2 → .119203."""
+    reranked = apply_scores([hit("a"), hit("b"), hit("c")], [-2.0, 0.5, 2.0], KEEPS)
+    assert listed(reranked) == [("c", 0.880797), ("b", 0.622459), ("a", 0.119203)]
+
+
+def test_a_rounding_error_is_not_a_logit():
+    """1.0000001 and −0.0000001 are taken as 1 and 0."""
+    assert listed(apply_scores([hit("a"), hit("b")], [1.0000001, -0.0000001], KEEPS)) == [
+        ("a", 1.0),
+        ("b", 0.0),
+    ]
+
+
+def test_sigmoid_holds_at_the_ends():
+    """No overflow for ±inf, and the two halves mirror each other."""
+    assert (sigmoid(math.inf), sigmoid(-math.inf), sigmoid(-800)) == (1.0, 0.0, 0.0)
+    assert sigmoid(-3) == pytest.approx(1 - sigmoid(3))
+
+
+def test_the_earlier_breakdown_is_not_erased():
+    """The fused parts stay as they were and ``rerank`` is the signed difference."""
+    (reranked,) = apply_scores([hit("a", 0.8)], [0.5], KEEPS)
+    assert reranked.parts == pytest.approx({"vector": 0.6, "keyword": 0.2, "rerank": -0.3})
+    assert reranked.rerank_score == 0.5
+
+
+def test_reranking_twice_leaves_one_part():
+    """The second reranking replaces the first one's part."""
+    (once,) = apply_scores([hit("a", 0.8)], [0.5], KEEPS)
+    (twice,) = apply_scores([once], [0.9], KEEPS)
+    assert twice.parts == pytest.approx({"vector": 0.6, "keyword": 0.2, "rerank": 0.1})
+
+
+def test_unscored_hits_rank_below_in_their_earlier_order():
+    """Without a score: below the lowest one given, evenly spread, in the order they came."""
+    hits = [hit("z"), hit("a"), hit("m"), hit("b")]
+    reranked = apply_scores(hits, [None, 0.4, None, 0.8], KEEPS)
+    assert listed(reranked) == [("b", 0.8), ("a", 0.4), ("z", 0.4 * 2 / 3), ("m", 0.4 / 3)]
+    assert [h.rerank_score for h in reranked] == [0.8, 0.4, None, None]
+
+
+def test_no_scores_at_all():
+    """A reranker that scores nothing and does not filter changes nothing."""
+    hits = [hit("b", 0.2), hit("a", 0.7)]
+    assert apply_scores(hits, [None, None], KEEPS) == hits
+
+
+def test_only_a_reranker_that_filters_drops():
+    """The same None drops when the reranker declares that it filters."""
+    hits = [hit("a"), hit("b")]
+    assert listed(apply_scores(hits, [None, 0.4], DROPS)) == [("b", 0.4)]
+    assert apply_scores(hits, [None, None], DROPS) == []
+
+
+@pytest.mark.parametrize("reranker", [KEEPS, DROPS])
+@pytest.mark.parametrize("scores", [[0.1], [0.1, 0.2, 0.3], []])
+def test_the_number_of_scores_must_be_right(scores, reranker):
+    """Fewer or more scores than hits are an error, never a guess which is meant."""
+    with pytest.raises(ValueError, match=f"TextReranker gave {len(scores)} scores for 2 hits"):
+        apply_scores([hit("a"), hit("b")], scores, reranker)
+
+
+def test_nan_is_an_error():
+    """NaN has no place in an order."""
+    with pytest.raises(ValueError, match="NaN"):
+        apply_scores([hit("a")], [float("nan")], KEEPS)
+
+
+def test_no_hits():
+    """Nothing in, nothing out."""
+    assert apply_scores([], [], KEEPS) == []
+
+
+@given(
+    st.lists(
+        st.none() | st.floats(-20, 20) | st.sampled_from([0.0, 0.5, 1.0]),
+        max_size=8,
+    ),
+    st.booleans(),
+)
+def test_properties(scores, filters):
+    """None lost, doubled or invented; best first in [0, 1]; parts sum to the score; the input stays."""
+    hits = [hit(f"h{(i * 5) % 8}", 1 - i / 10) for i in range(len(scores))]
+    before = [(h.score, dict(h.parts)) for h in hits]
+    reranked = apply_scores(hits, scores, DROPS if filters else KEEPS)
+    stay = {h.id for h, score in zip(hits, scores, strict=True) if score is not None or not filters}
+    assert sorted(h.id for h in reranked) == sorted(stay)
+    assert all(0 <= h.score <= 1 for h in reranked)
+    assert [h.score for h in reranked] == sorted((h.score for h in reranked), reverse=True)
+    assert all(math.fsum(h.parts.values()) == pytest.approx(h.score) for h in reranked)
+    assert [(h.score, dict(h.parts)) for h in hits] == before
+
+
+def test_score_reranker_keeps_from_min_score_on():
+    """``min_score`` itself stays, below it goes, scores and order stay."""
+    reranker = ScoreReranker(0.5)
+    hits = [hit("b", 0.9), hit("c", 0.5), hit("a", 0.4999)]
+    assert listed(apply_scores(hits, reranker.rerank("q", hits), reranker)) == [("b", 0.9), ("c", 0.5)]
+
+
+@pytest.mark.parametrize("min_score", [-0.1, 1.1, float("nan")])
+def test_score_reranker_checks_its_bound(min_score):
+    """A bound that no score or every score passes is an error at construction."""
+    with pytest.raises(ConfigurationError, match=r"scores lie in \[0, 1\]"):
+        ScoreReranker(min_score)
+
+
+def test_text_reranker_asks_with_the_texts():
+    """The function gets the query and the texts in the hits' order."""
+    asked = []
+    TextReranker(lambda query, texts: asked.append((query, texts))).rerank(
+        "q", [hit("b", text="two"), hit("a", text="one")]
+    )
+    assert asked == [("q", ["two", "one"])]
+
+
+def test_who_is_a_reranker():
+    """The shipped ones fulfil the protocol; without ``arerank`` they are not asynchronous."""
+    for reranker in (ScoreReranker(0.1), KEEPS, CrossEncoderReranker(FakeCrossEncoder())):
+        assert isinstance(reranker, Reranker)
+        assert not isinstance(reranker, AsyncReranker)
+
+
+class FakeCrossEncoder:
+    """Its logit is the number of words that query and text share, less one."""
+
+    num_labels = 1
+
+    def __init__(self, name="", device=None, max_length=None):
+        self.made_with = (name, device, max_length)
+        self.batch_sizes = []
+
+    def predict(self, inputs, *, batch_size, show_progress_bar, activation_fn):
+        assert not show_progress_bar
+        self.batch_sizes.append(batch_size)
+        return activation_fn([len(set(query.split()) & set(text.split())) - 1 for query, text in inputs])
+
+
+def test_cross_encoder_scores_are_sigmoids():
+    """Logits 1, 0 and −1 become .731059, .5 and .268941, although two of the three lie in [0, 1]."""
+    hits = [hit("a", text="red car"), hit("b", text="car"), hit("c", text="boat")]
+    scores = CrossEncoderReranker(FakeCrossEncoder()).rerank("the red car", hits)
+    assert scores == pytest.approx([0.731059, 0.5, 0.268941], abs=1e-6)
+
+
+def test_cross_encoder_with_nothing_to_read():
+    """Without hits the model is not called."""
+    model = FakeCrossEncoder()
+    assert CrossEncoderReranker(model).rerank("q", []) == []
+    assert model.batch_sizes == []
+
+
+def test_cross_encoder_is_loaded_at_construction(monkeypatch):
+    """A name is loaded by sentence-transformers with the options given, and batches are as asked."""
+    library = ModuleType("sentence_transformers")
+    library.CrossEncoder = FakeCrossEncoder
+    monkeypatch.setitem(sys.modules, "sentence_transformers", library)
+    reranker = CrossEncoderReranker("some/model", batch_size=7, device="cpu", max_length=128)
+    assert reranker.model.made_with == ("some/model", "cpu", 128)
+    reranker.rerank("q", [hit("a")])
+    assert reranker.model.batch_sizes == [7]
+
+
+def test_cross_encoder_without_the_extra(monkeypatch):
+    """A missing library is named at construction, with the line that installs it."""
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(MissingExtraError, match=r'pip install "langchain-hybridgraph\[rerank\]"'):
+        CrossEncoderReranker()
+
+
+def test_cross_encoder_with_several_labels():
+    """A model that classifies instead of scoring is refused at construction."""
+    model = FakeCrossEncoder()
+    model.num_labels = 3
+    with pytest.raises(ConfigurationError, match="gives 3 numbers per text"):
+        CrossEncoderReranker(model)
