@@ -1,0 +1,95 @@
+"""Times in any usual form, as unix seconds.
+
+A time is an ISO 8601 string, a ``datetime``, a ``date`` (its midnight) or unix seconds. One without a time
+zone is taken as UTC.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, time
+from numbers import Real
+from typing import Any
+
+_HOUR = r"(?:[01]\d|2[0-3])"
+_SECOND = r"\d{2}(?:[.,]\d+)?"
+_ZONE = r"(?:Z|[+-]\d{2}(?::?\d{2})?)?"
+_EXTENDED = re.compile(rf"\d{{4}}-\d{{2}}-\d{{2}}(?:[T ]{_HOUR}(?::\d{{2}}(?::{_SECOND})?)?{_ZONE})?", re.ASCII)
+_BASIC = re.compile(rf"\d{{8}}(?:T{_HOUR}(?:\d{{2}}(?:{_SECOND})?)?{_ZONE})?", re.ASCII)
+_FIRST = datetime.min.replace(tzinfo=UTC).timestamp()
+_LAST = datetime.max.replace(tzinfo=UTC).timestamp()
+_WANTED = (
+    "a time is an ISO 8601 string such as '2024-05-01' or '2024-05-01T10:00:00+02:00', a datetime, or unix seconds"
+)
+
+
+def parse_time(value: Any) -> float:
+    """Unix seconds, UTC, of an ISO 8601 string, a datetime, a date or unix seconds.
+
+    ISO 8601 is taken in its extended form (``2024-05-01T10:00:00Z``, a space for the T, minutes without
+    seconds, the date alone) and its basic form (``20240501T100000Z``). Raises ValueError for everything else,
+    also for numbers outside the years 1 to 9999, which are most often milliseconds.
+
+    >>> parse_time("1970-01-02"), parse_time("1970-01-01T02:00:00+02:00"), parse_time(1.5)
+    (86400.0, 0.0, 1.5)
+    """
+    if isinstance(value, datetime):
+        return _seconds(value)
+    if isinstance(value, date):
+        return _seconds(datetime.combine(value, time()))
+    if isinstance(value, str):
+        return _parse_text(value)
+    if isinstance(value, Real) and not isinstance(value, bool):
+        return _check_range(value)
+    raise ValueError(f"{value!r} ({type(value).__name__}) is not a time; {_WANTED}")
+
+
+def iso_seconds(text: str) -> float | None:
+    """Unix seconds, UTC, of a text that reads as an ISO date or datetime with dashes, else None.
+
+    Narrower than :func:`parse_time`: in metadata of unknown meaning ``20240501`` may be a number of anything.
+
+    >>> iso_seconds("1970-01-01T00:01"), iso_seconds("19700101")
+    (60.0, None)
+    """
+    if len(text) < 10 or text[4] != "-" or _EXTENDED.fullmatch(text) is None:
+        return None
+    try:
+        return _seconds(datetime.fromisoformat(text))
+    except ValueError:  # 30 February, minute 61
+        return None
+
+
+def iso_time(seconds: float) -> str:
+    """The ISO 8601 text of unix seconds, in UTC, to the microsecond.
+
+    >>> iso_time(0.5)
+    '1970-01-01T00:00:00.500000Z'
+    """
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat() + "Z"
+
+
+def _seconds(moment: datetime) -> float:
+    return (moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment).timestamp()
+
+
+def _parse_text(text: str) -> float:
+    stripped = text.strip()
+    seconds = iso_seconds(stripped)
+    if seconds is None and _BASIC.fullmatch(stripped):
+        try:
+            return _seconds(datetime.fromisoformat(stripped))
+        except ValueError:  # the 13th month: said below, like every other unusable text
+            seconds = None
+    if seconds is None:
+        raise ValueError(f"{text!r} is not a time; {_WANTED}")
+    return seconds
+
+
+def _check_range(value: Any) -> float:
+    if not _FIRST <= value < _LAST:
+        raise ValueError(
+            f"{value!r} is not a time in unix seconds, which lie between {_FIRST:.0f} and {_LAST:.0f}; "
+            "milliseconds are divided by 1000"
+        )
+    return float(value)

@@ -1,0 +1,538 @@
+"""The filter language: what matches, what raises, what comes back."""
+
+import copy
+import json
+import math
+import pickle
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.errors import FilterError
+from langchain_hybridgraph.filters import (
+    And,
+    Filter,
+    Or,
+    by_document,
+    by_meta,
+    by_source,
+    created_after,
+    created_before,
+    exclude_document,
+    has_labels,
+    join_key,
+    parse_filter,
+    split_key,
+)
+
+MISSING = {}
+NAN = math.nan
+MAY = datetime(2024, 5, 1, 10, tzinfo=UTC)
+
+
+def matches(condition, metadata):
+    return parse_filter(condition).matches(metadata)
+
+
+# -- the table, one line per claim -----------------------------------------------------------------------------
+
+TABLE = [
+    # a missing key matches nothing but $ne, $nin, $not and {"$exists": false}; null equals missing
+    *[
+        ({"a": condition}, metadata, expected)
+        for metadata in (MISSING, {"a": None}, {"b": 1})
+        for condition, expected in [
+            ({"$eq": 1}, False), ({"$eq": False}, False), ({"$eq": ""}, False), ({"$eq": []}, False),
+            ({"$gt": 0}, False), ({"$lte": 0}, False), ({"$lt": "z"}, False), ({"$gte": "2020-01-01"}, False),
+            ({"$in": [0, "", False]}, False), ({"$contains": ""}, False), ({"$exists": True}, False),
+            ({"$ne": 1}, True), ({"$nin": [1]}, True), ({"$not": {"$eq": 1}}, True), ({"$exists": False}, True),
+            ({"$not_contains": "x"}, True),
+        ]
+    ],
+    # there, though empty
+    *[({"a": {"$exists": True}}, {"a": value}, True) for value in ("", 0, False, [], {}, NAN)],
+    # True is not 1, 1 is 1.0, at any depth
+    ({"a": 1}, {"a": True}, False), ({"a": True}, {"a": 1}, False), ({"a": 0}, {"a": False}, False),
+    ({"a": 1}, {"a": 1.0}, True), ({"a": 1.0}, {"a": 1}, True), ({"a": -0.0}, {"a": 0}, True),
+    ({"a": {"$in": [1]}}, {"a": True}, False), ({"a": {"$contains": 1}}, {"a": [True]}, False),
+    ({"a": {"$eq": [1]}}, {"a": [True]}, False), ({"a": {"$eq": [1]}}, {"a": [1.0]}, True),
+    ({"a": {"$eq": {"b": [1]}}}, {"a": {"b": [True]}}, False),
+    ({"a": 2**53 + 1}, {"a": 2.0**53}, False), ({"a": {"$gt": 2.0**53}}, {"a": 2**53 + 1}, True),
+    ({"a": 1}, {"a": "1"}, False), ({"a": "1"}, {"a": 1}, False),
+    # NaN is there, equals nothing, stands in no order; infinity is the largest number
+    ({"a": 0}, {"a": NAN}, False), ({"a": {"$ne": 0}}, {"a": NAN}, True), ({"a": {"$gt": 0}}, {"a": NAN}, False),
+    ({"a": {"$lte": 0}}, {"a": NAN}, False), ({"a": {"$gt": 10**400}}, {"a": math.inf}, True),
+    # bools have no order
+    ({"a": {"$gte": 0}}, {"a": True}, False), ({"a": {"$lt": "z"}}, {"a": True}, False),
+    # $contains: membership in a list, substring in a string
+    ({"a": {"$contains": "b"}}, {"a": ["a", "b"]}, True), ({"a": {"$contains": "b"}}, {"a": ["abc"]}, False),
+    ({"a": {"$contains": "b"}}, {"a": "abc"}, True), ({"a": {"$contains": "B"}}, {"a": "abc"}, False),
+    ({"a": {"$contains": ""}}, {"a": "abc"}, True), ({"a": {"$contains": ""}}, {"a": []}, False),
+    ({"a": {"$contains": 1}}, {"a": [1.0]}, True), ({"a": {"$contains": 1}}, {"a": "1"}, False),
+    ({"a": {"$contains": 1}}, {"a": 1}, False), ({"a": {"$contains": "b"}}, {"a": {"b": 1}}, False),
+    ({"a": {"$contains": "b"}}, {"a": [["b"]]}, False), ({"a": {"$contains": True}}, {"a": [True]}, True),
+    ({"a": {"$not_contains": "b"}}, {"a": ["a"]}, True), ({"a": {"$not_contains": "b"}}, {"a": ["b"]}, False),
+    # a list is not one of its elements
+    ({"a": "x"}, {"a": ["x"]}, False), ({"a": {"$in": ["x"]}}, {"a": ["x"]}, False),
+    ({"a": {"$ne": "x"}}, {"a": ["x"]}, True),
+    ({"a": {"$eq": ["x", "y"]}}, {"a": ["x", "y"]}, True), ({"a": {"$eq": ["y", "x"]}}, {"a": ["x", "y"]}, False),
+    ({"a": {"$eq": {"b": 1, "c": None}}}, {"a": {"c": None, "b": 1}}, True),
+    ({"a": {"$eq": {"b": 1}}}, {"a": {"b": 1, "c": None}}, False),
+    # several keys or operators in one object are AND
+    ({"a": 1, "b": 2}, {"a": 1, "b": 2}, True), ({"a": 1, "b": 2}, {"a": 1, "b": 3}, False),
+    ({"a": {"$gt": 1, "$lt": 3}}, {"a": 2}, True), ({"a": {"$gt": 1, "$lt": 3}}, {"a": 3}, False),
+    ({"$or": [{"a": 1}, {"a": 2}], "b": 3}, {"a": 1, "b": 4}, False),
+    ({"$or": [{"a": 1}, {"a": 2}], "b": 3}, {"a": 2, "b": 3}, True),
+    # empty $in matches nothing, empty $nin everything
+    ({"a": {"$in": []}}, {"a": 1}, False), ({"a": {"$nin": []}}, {"a": 1}, True),
+    # ordering: numbers with numbers, times with times, strings with strings, else no match
+    ({"a": {"$gte": 2}}, {"a": 2.0}, True), ({"a": {"$gt": 2}}, {"a": 2}, False),
+    ({"a": {"$lt": 2}}, {"a": -1}, True),
+    ({"a": {"$gt": 2}}, {"a": "3"}, False), ({"a": {"$gt": "2"}}, {"a": 3}, False),
+    ({"a": {"$gt": 2}}, {"a": [3]}, False),
+    ({"a": {"$gt": "b"}}, {"a": "c"}, True), ({"a": {"$gt": "b"}}, {"a": "B"}, False),
+    ({"a": {"$lte": "b"}}, {"a": "b"}, True),
+    ({"a": {"$gt": "2024-05-01"}}, {"a": "2024-05-01T00:00:01"}, True),
+    ({"a": {"$gt": "2024-05-01T10:00:00Z"}}, {"a": "2024-05-01T11:00:00+02:00"}, False),
+    ({"a": {"$lt": "2024-05-01T10:00:00Z"}}, {"a": "2024-05-01 11:30+02:00"}, True),
+    ({"a": {"$gte": MAY}}, {"a": "2024-05-01T10:00:00"}, True),
+    ({"a": {"$gt": MAY}}, {"a": MAY + timedelta(seconds=1)}, True),
+    ({"a": {"$lt": "2024-05-01"}}, {"a": date(2024, 4, 30)}, True),
+    ({"a": {"$gt": "2024-05-01"}}, {"a": "zebra"}, False), ({"a": {"$gt": "a"}}, {"a": "2024-05-01"}, False),
+    ({"a": {"$lt": "a"}}, {"a": "2024-05-01"}, False), ({"a": {"$gt": "2024-05-01"}}, {"a": 2e9}, False),
+    ({"a": {"$gt": MAY}}, {"a": 2e9}, False), ({"a": {"$gt": 0}}, {"a": MAY}, False),
+    ({"a": {"$lt": "20250101"}}, {"a": "20240101"}, True),
+    # equality of times: text as text, a datetime by instant
+    ({"a": "2024-05-01"}, {"a": "2024-05-01T00:00:00"}, False), ({"a": "2024-05-01"}, {"a": "2024-05-01"}, True),
+    ({"a": MAY}, {"a": "2024-05-01T12:00:00+02:00"}, True), ({"a": MAY}, {"a": "2024-05-01T10:00:01Z"}, False),
+    ({"a": "2024-05-01T12:00+02:00"}, {"a": MAY}, True), ({"a": MAY}, {"a": MAY.astimezone(timezone.min)}, True),
+    ({"a": {"$in": [MAY, "x"]}}, {"a": "2024-05-01 10:00"}, True),
+    ({"a": {"$nin": [MAY]}}, {"a": "2024-05-01T10:00Z"}, False),
+    ({"a": {"$contains": MAY}}, {"a": ["x", "2024-05-01T10:00Z"]}, True),
+    ({"a": MAY}, {"a": MAY.timestamp()}, False),
+    ({"a": date(2024, 5, 1)}, {"a": "2024-05-01"}, True),
+    # dots walk into objects, a literal dot is escaped
+    ({"a.b": 1}, {"a": {"b": 1}}, True), ({"a.b": 1}, {"a.b": 1}, False), ({r"a\.b": 1}, {"a.b": 1}, True),
+    ({r"a\.b": 1}, {"a": {"b": 1}}, False), ({r"a\.b.c": 1}, {"a.b": {"c": 1}}, True),
+    ({"a.b": 1}, {"a": [{"b": 1}]}, False),
+    ({"a.0": 1}, {"a": [1]}, False), ({"a.b": {"$exists": False}}, {"a": 1}, True),
+    ({"a.b": {"$ne": 1}}, {"a": {"b": None}}, True),
+    ({r"\$a": 1}, {"$a": 1}, True), ({r"a\b": 1}, {r"a\b": 1}, True), ({r"a\\.b": 1}, {"a\\": {"b": 1}}, True),
+    ({"": 1}, {"": 1}, True), ({"a.": 1}, {"a": {"": 1}}, True),
+    # $and, $or, $not
+    ({"$and": [{"a": 1}, {"b": 2}]}, {"a": 1}, False), ({"$or": [{"a": 1}, {"b": 2}]}, {"a": 1}, True),
+    ({"$not": {"a": 1}}, {"a": 1}, False), ({"$not": {"a": 1, "b": 2}}, {"a": 1}, True),
+    ({"a": {"$not": {"$gt": 1, "$lt": 3}}}, {"a": 2}, False), ({"a": {"$not": {"$gt": 1}}}, {"a": "x"}, True),
+    ({"a": {"$not": {"$not": {"$eq": 1}}}}, {"a": 1}, True),
+    # numpy's values and tuples are values like any other
+    ({"a": np.int64(1)}, {"a": 1}, True), ({"a": 1}, {"a": np.float32(1)}, True),
+    ({"a": True}, {"a": np.True_}, True),
+    ({"a": {"$contains": 2}}, {"a": np.array([1, 2])}, True), ({"a": {"$eq": (1, 2)}}, {"a": [1, 2]}, True),
+    ({"a": {"$contains": "x"}}, {"a": {"x", "y"} - {"y"}}, True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("condition", "metadata", "expected"), TABLE, ids=repr)
+def test_the_table(condition, metadata, expected):
+    """Each line of the table holds, and the negation of the filter gives the contrary."""
+    assert matches(condition, metadata) is expected
+    assert matches({"$not": condition}, metadata) is not expected
+
+
+# -- an independent reading of the table -----------------------------------------------------------------------
+
+
+def kind(value):
+    """The class of values within which the language compares."""
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, (int, float)):
+        return "number"
+    if isinstance(value, str):
+        return "text"
+    return type(value).__name__
+
+
+def same(a, b):
+    if kind(a) != kind(b):
+        return False
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    return a == b
+
+
+def time_of(value):
+    if not isinstance(value, str) or value[4:5] != "-":
+        return None
+    try:
+        parsed = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+
+
+def in_order(value, operator, operand):
+    if kind(value) != kind(operand) or kind(value) not in ("number", "text"):
+        return False
+    left, right = time_of(value), time_of(operand)
+    if (left is None) != (right is None):
+        return False
+    if left is None:
+        left, right = value, operand
+    return {"$gt": left > right, "$gte": left >= right, "$lt": left < right, "$lte": left <= right}[operator]
+
+
+def holds_inside(value, operand):
+    if isinstance(value, list):
+        return any(same(item, operand) for item in value)
+    return isinstance(value, str) and isinstance(operand, str) and operand in value
+
+
+def holds(value, operator, operand):
+    if operator in ("$ne", "$nin", "$not_contains"):
+        positive = {"$ne": "$eq", "$nin": "$in", "$not_contains": "$contains"}[operator]
+        return not holds(value, positive, operand)
+    if operator == "$not":
+        return not all(holds(value, *item) for item in operand.items())
+    if operator == "$exists" or value is None:
+        return operator == "$exists" and (value is not None) is operand
+    if operator in ("$eq", "$in"):
+        return any(same(value, item) for item in (operand if operator == "$in" else [operand]))
+    if operator == "$contains":
+        return holds_inside(value, operand)
+    return in_order(value, operator, operand)
+
+
+def naive(condition, metadata):
+    """The language once more, slow and straight from the table."""
+    for key, value in condition.items():
+        if key == "$and":
+            good = all(naive(part, metadata) for part in value)
+        elif key == "$or":
+            good = any(naive(part, metadata) for part in value)
+        elif key == "$not":
+            good = not naive(value, metadata)
+        elif isinstance(value, dict):
+            good = all(holds(metadata.get(key), *item) for item in value.items())
+        else:
+            good = holds(metadata.get(key), "$eq", value)
+        if not good:
+            return False
+    return True
+
+
+words = st.sampled_from(
+    ["", "a", "b", "ab", "abc", "Z", "é", "2024-05-01", "2024-05-01T00:00:00", "2023-12-31T23:00-02:00", "2024"]
+)
+numbers = st.sampled_from([-1, 0, 1, 2, 0.0, 0.5, 1.0, 2**53, 2**53 + 1, 2.0**53, math.inf])
+scalars = words | numbers | st.booleans()
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner | st.none(), max_size=3) | st.dictionaries(words, inner, max_size=2),
+    max_leaves=4,
+)
+keys = st.sampled_from(["k", "l", "m"])
+metadatas = st.dictionaries(keys, values | st.none() | st.just(NAN), max_size=3)
+operations = st.one_of(
+    st.tuples(st.sampled_from(["$eq", "$ne"]), values),
+    st.tuples(st.sampled_from(["$gt", "$gte", "$lt", "$lte"]), words | numbers),
+    st.tuples(st.sampled_from(["$in", "$nin"]), st.lists(values, max_size=3)),
+    st.tuples(st.sampled_from(["$contains", "$not_contains"]), scalars),
+    st.tuples(st.just("$exists"), st.booleans()),
+)
+operator_objects = st.lists(operations, min_size=1, max_size=2).map(dict)
+fields = operator_objects | scalars | operator_objects.map(lambda operators: {"$not": operators})
+conditions = st.recursive(
+    st.dictionaries(keys, fields, min_size=1, max_size=2),
+    lambda inner: st.one_of(
+        st.builds(
+            lambda name, parts: {name: parts}, st.sampled_from(["$and", "$or"]), st.lists(inner, min_size=1, max_size=3)
+        ),
+        st.builds(lambda part: {"$not": part}, inner),
+    ),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(conditions, st.lists(metadatas, min_size=1, max_size=5))
+def test_matches_agrees_with_a_naive_reading_of_the_table(condition, metadatas):
+    """Compiled and naive evaluation agree on arbitrary filters and arbitrary JSON metadata."""
+    for metadata in metadatas:
+        assert matches(condition, metadata) is naive(condition, metadata)
+
+
+@settings(deadline=None)
+@given(conditions, metadatas)
+def test_a_filter_survives_to_dict_and_json(condition, metadata):
+    """parse_filter(f.to_dict()) equals f, also by way of JSON text, and has the same hash."""
+    parsed = parse_filter(condition)
+    again = parse_filter(json.loads(json.dumps(parsed.to_dict())))
+    assert again == parsed
+    assert hash(again) == hash(parsed)
+    assert again.matches(metadata) is parsed.matches(metadata)
+
+
+@settings(deadline=None)
+@given(conditions, conditions, metadatas)
+def test_joining_filters_is_joining_answers(first, second, metadata):
+    """& | ~ are and, or, not of what the filters say."""
+    a, b = parse_filter(first), parse_filter(second)
+    assert (a & b).matches(metadata) is (a.matches(metadata) and b.matches(metadata))
+    assert (a | b).matches(metadata) is (a.matches(metadata) or b.matches(metadata))
+    assert (~a).matches(metadata) is not a.matches(metadata)
+
+
+@given(st.lists(st.text(alphabet="ab.\\$", max_size=4), min_size=1, max_size=3).map(tuple))
+def test_a_path_survives_being_written_as_a_key(path):
+    """split_key reads what join_key writes, whatever the names hold."""
+    assert split_key(join_key(path)) == path
+    assert not join_key(path).startswith("$")
+
+
+# -- records ---------------------------------------------------------------------------------------------------
+
+
+def test_none_and_the_empty_object_are_no_filter():
+    """None and {} mean that everything matches, and say so by None."""
+    assert parse_filter(None) is None
+    assert parse_filter({}) is None
+
+
+def test_a_filter_is_parsed_once():
+    """parse_filter gives a Filter back as it is."""
+    made = by_source("a")
+    assert parse_filter(made) is made
+
+
+def test_filters_stand_inside_objects():
+    """A Filter can be a part of a filter that is written as an object."""
+    assert matches({"$or": [by_source("a"), {"b": 1}]}, {"source": "a"})
+
+
+def test_an_object_joins_a_filter():
+    """& and | take an object on the right."""
+    assert (by_source("a") & {"b": 1}) == parse_filter({"$and": [by_source("a"), {"b": 1}]})
+
+
+def test_filters_of_true_and_of_one_are_different():
+    """Equality and hash keep True and 1 apart, as a cache of masks needs."""
+    assert parse_filter({"a": True}) != parse_filter({"a": 1})
+    assert parse_filter({"a": {"$in": [True]}}) != parse_filter({"a": {"$in": [1]}})
+    assert len({parse_filter({"a": 1}), parse_filter({"a": 1.0}), parse_filter({"a": True})}) == 2
+
+
+def test_and_is_not_or():
+    """Joined filters of the same parts differ by how they are joined."""
+    a, b = by_source("a"), by_source("b")
+    assert (a & b) != (a | b)
+    assert isinstance(a & b & a, And)
+    assert isinstance(a | b, Or)
+
+
+def test_joining_is_flat():
+    """a & b & c has three parts, which keeps it readable."""
+    a, b, c = by_source("a"), by_source("b"), by_source("c")
+    assert (a & b & c) == (a & (b & c)) == And((a, b, c))
+
+
+def test_not_not_is_nothing():
+    """~~f is f."""
+    made = by_source("a")
+    assert ~~made is made
+
+
+def test_keys_are_the_paths_that_are_read():
+    """keys() names every path once, split at its dots."""
+    made = parse_filter({"$or": [{"a.b": 1}, {"$not": {r"c\.d": {"$gt": 1, "$lt": 2}}}]})
+    assert made.keys() == {("a", "b"), ("c.d",)}
+
+
+def test_a_filter_is_immutable():
+    """No field of a filter can be set."""
+    with pytest.raises(AttributeError):
+        by_source("a").path = ("b",)
+
+
+def test_changing_the_object_later_does_not_change_the_filter():
+    """The operand is copied when the filter is made."""
+    wanted = ["a"]
+    made = parse_filter({"x": {"$in": wanted}})
+    wanted.append("b")
+    assert not made.matches({"x": "b"})
+
+
+@pytest.mark.parametrize(
+    "join", [lambda a, b: a and b, lambda a, b: a or b, lambda a, b: not a], ids=["and", "or", "not"]
+)
+def test_pythons_own_and_or_not_raise(join):
+    """`a and b` would silently drop a, so it raises and names & | ~."""
+    with pytest.raises(FilterError, match=r"& \| ~"):
+        join(by_source("a"), by_source("b"))
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))])
+def test_a_used_filter_can_be_copied(duplicate):
+    """Compiled parts do not keep a filter from being copied or sent to a worker process."""
+    made = by_source("a") & ~created_after(MAY)
+    made.matches({})
+    assert duplicate(made) == made
+
+
+def test_repr_reads_as_the_line_that_makes_it():
+    """repr is Python that gives the same filter."""
+    made = by_source("a") & ~by_meta(year=2024)
+    assert eval(repr(made)) == made
+    assert repr(made) == "parse_filter({'$and': [{'source': {'$in': ['a']}}, {'$not': {'year': {'$eq': 2024}}}]})"
+
+
+def test_a_datetime_survives_to_dict():
+    """A datetime operand stays a datetime of the same instant."""
+    made = parse_filter({"a": {"$in": [MAY.astimezone(timezone(timedelta(hours=3)))]}})
+    assert made.to_dict() == {"a": {"$in": [MAY]}}
+    assert parse_filter(made.to_dict()) == made
+
+
+# -- constructors ----------------------------------------------------------------------------------------------
+
+CONSTRUCTED = [
+    (by_document("a", "b"), {"document_id": "b"}, True),
+    (by_document("a"), {"document_id": "b"}, False),
+    (by_document(), {"document_id": "a"}, False),
+    (by_document("a", key="doc"), {"doc": "a"}, True),
+    (exclude_document("a"), {"document_id": "a"}, False),
+    (exclude_document("a"), {}, True),
+    (exclude_document(), {"document_id": "a"}, True),
+    (by_source("x.md"), {"source": "x.md"}, True),
+    (by_source("x.md", "y.md"), {"source": "y.md"}, True),
+    (by_source("x"), {"source": "x.md"}, False),
+    (by_meta(lang="en", year=2024), {"lang": "en", "year": 2024.0}, True),
+    (by_meta(lang="en", year=2024), {"lang": "en"}, False),
+    (by_meta(tags=["a"]), {"tags": ["a"]}, True),
+    (created_after("2024-05-01"), {"created_at": "2024-05-01T00:00:01Z"}, True),
+    (created_after("2024-05-01"), {"created_at": "2024-05-01"}, False),
+    (created_after(MAY), {"created_at": MAY.timestamp() + 1}, True),
+    (created_after(MAY.timestamp()), {"created_at": "2024-05-01T12:00:01+02:00"}, True),
+    (created_after("2024-05-01T10:00:00.123456Z"), {"created_at": "2024-05-01T10:00:00.123456Z"}, False),
+    (created_after(0), {}, False),
+    (created_before("2024-05-01"), {"created_at": "2024-04-30T23:59:59.999999"}, True),
+    (created_before("2024-05-01"), {"created_at": "2024-05-01"}, False),
+    (created_before("2024-05-01", key="meta.made"), {"meta": {"made": 0}}, True),
+    (has_labels(any_of=["a", "b"]), {"labels": ["b"]}, True),
+    (has_labels(any_of=["a", "b"]), {"labels": ["c"]}, False),
+    (has_labels(any_of="ab"), {"labels": ["a"]}, False),
+    (has_labels(any_of=[]), {"labels": ["a"]}, False),
+    (has_labels(all_of=["a", "b"]), {"labels": ["b", "c", "a"]}, True),
+    (has_labels(all_of=["a", "b"]), {"labels": ["b"]}, False),
+    (has_labels(any_of=["x", "y"], all_of=["a"]), {"labels": ["a", "y"]}, True),
+    (has_labels(any_of=["x", "y"], all_of=["a"]), {"labels": ["x", "y"]}, False),
+    (has_labels(["x"], key="tags"), {"tags": ["x"]}, True),
+]
+
+
+@pytest.mark.parametrize(("made", "metadata", "expected"), CONSTRUCTED, ids=repr)
+def test_constructors(made, metadata, expected):
+    """Each constructor asks what its name says, and its negation the contrary."""
+    assert isinstance(made, Filter)
+    assert made.matches(metadata) is expected
+    assert (~made).matches(metadata) is not expected
+
+
+# -- what raises -----------------------------------------------------------------------------------------------
+
+
+def deep(name, levels):
+    condition = {"$eq": 1} if name == "field" else {"a": 1}
+    for _ in range(levels):
+        condition = {"$not": condition}
+    return {"a": condition} if name == "field" else condition
+
+
+RAISES = [
+    ("source = 'a'", "is not a filter", '{"source": "a.md"}'),
+    ([{"a": 1}], "is not a filter", '{"source": "a.md"}'),
+    (lambda document: True, "is not a filter", '{"source": "a.md"}'),
+    ({"a": {"$gth": 5}}, "'$gth' on 'a' is not an operator", '{"a": {"$gt": 5}}'),
+    ({"a": {"$regex": "x"}}, "$contains $not_contains", '"x"}}'),
+    ({"a": {"gte": 5}}, "'gte' on 'a' is not an operator", '{"a": {"$gte": 5}}'),
+    ({"a": {"$gt": 1, "b": 2}}, "'b' on 'a'", '{"a.b": 2}'),
+    ({"a": {"$and": [{"$gt": 1}]}}, "'$and' on 'a'", "$eq"),
+    ({"a": {5: 1}}, "5 on 'a'", "$eq"),
+    ({"$nor": [{"a": 1}]}, "'$nor' is not an operator", '{"$or": ['),
+    ({"$eq": 5}, "$eq stands without a field", '{"field": {"$eq": 5}}'),
+    ({"$contains": "text"}, "$contains stands without a field", '{"field": {"$contains": "text"}}'),
+    ({"a": 1, "$where": "x"}, "'$where' is not an operator", r'"\\$where"'),
+    ({"$or": []}, "not empty, not []", '{"$or": [{"source": "a.md"}'),
+    ({"$and": {"a": 1}}, '$and takes a list of filters that is not empty, not {"a": 1}', '{"$and": ['),
+    ({"$or": [{"a": 1}, {}]}, "{} stands where a filter is wanted", '{"source": "a.md"}'),
+    ({"$or": [None]}, "null stands where a filter is wanted", '{"source": "a.md"}'),
+    ({"$not": [{"a": 1}]}, "stands where a filter is wanted", '{"source": "a.md"}'),
+    ({"$not": {}}, "{} stands where a filter is wanted", '{"source": "a.md"}'),
+    ({"a": {"$not": 5}}, "negates no operator", '{"a": {"$ne": 5}}'),
+    ({"a": {}}, "names no operator", '{"a": {"$exists": true}}'),
+    ({"a": [1, 2]}, "is ambiguous", '{"a": {"$in": [1, 2]}}'),
+    ({"a": None}, "null, which equals missing", '{"a": {"$exists": false}}'),
+    ({"a": {"$ne": None}}, "null, which equals missing", '{"a": {"$exists": true}}'),
+    ({"a": {"$in": ["x", None]}}, "null, which equals missing", '{"a": {"$exists": false}}'),
+    ({"a": {"$in": "abc"}}, "$in on 'a' takes a list", '{"a": {"$in": ["abc"]}}'),
+    ({"a": {"$nin": {"b": 1}}}, "$nin on 'a' takes a list", '{"a": {"$nin": [{"b": 1}]}}'),
+    ({"a": {"$gt": True}}, "takes a number, a time or a string, not true", '{"a": {"$gt": 2024}}'),
+    ({"a": {"$lte": [1]}}, "takes a number, a time or a string, not [1]", '{"a": {"$lte": 2024}}'),
+    ({"a": {"$contains": ["x"]}}, "is ambiguous", 'has_labels(any_of=[...], key="a")'),
+    ({"a": {"$exists": 1}}, "takes true or false, not 1", '{"a": {"$exists": true}}'),
+    ({"a": NAN}, "that something can equal, not NaN", '{"a": {"$eq": 0}}'),
+    ({"a": {"$eq": {"b": [np.float32("nan")]}}}, "that something can equal", '{"a": {"$eq": 0}}'),
+    ({"a": {"$eq": [object()]}}, "takes a JSON value or a datetime", '{"a": {"$eq": '),
+    ({"a": b"x"}, "takes a JSON value or a datetime", '{"a": {"$eq": '),
+    ({5: 1}, "the key 5 is not a string", '{"5": 1}'),
+    (deep("whole", 5000), "nested more than 100 levels", "side by side"),
+    (deep("field", 5000), "nested more than 100 levels", "side by side"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("condition", "said", "mended"), RAISES, ids=[said for _, said, _ in RAISES])
+def test_a_malformed_filter_raises_and_says_how_to_mend_it(condition, said, mended):
+    """The error names what was given and holds a corrected example; nothing is dropped."""
+    with pytest.raises(FilterError) as raised:
+        parse_filter(condition)
+    assert said in str(raised.value)
+    assert mended in str(raised.value)
+
+
+def test_an_unknown_operator_lists_the_known_ones():
+    """The error lists every operator that a field takes."""
+    with pytest.raises(
+        FilterError, match=r"\$eq \$ne \$gt \$gte \$lt \$lte \$in \$nin \$contains \$not_contains \$exists \$not"
+    ):
+        parse_filter({"a": {"$like": "x"}})
+
+
+@pytest.mark.parametrize("level", [5000, 50])
+def test_an_operand_may_be_nested_but_not_endlessly(level):
+    """A list in a list is an operand; one that no recursion can walk raises instead of crashing."""
+    operand = []
+    for _ in range(level):
+        operand = [operand]
+    if level == 50:
+        assert matches({"a": {"$eq": operand}}, {"a": operand})
+    else:
+        with pytest.raises(FilterError, match="fewer levels"):
+            parse_filter({"a": {"$eq": operand}})
+
+
+@pytest.mark.parametrize("ask", [has_labels, by_meta, lambda: has_labels(all_of=[]), lambda: created_after("soon")])
+def test_constructors_that_ask_for_nothing_raise(ask):
+    """A constructor without anything to compare raises rather than matching everything."""
+    with pytest.raises(FilterError):
+        ask()
+
+
+def test_filter_errors_are_value_errors():
+    """Callers who know nothing of this package can catch ValueError."""
+    with pytest.raises(ValueError, match="not an operator"):
+        parse_filter({"a": {"$x": 1}})

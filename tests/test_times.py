@@ -1,0 +1,104 @@
+"""Times in any usual form become unix seconds UTC."""
+
+import math
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.times import iso_seconds, iso_time, parse_time
+
+MAY = 1714557600.0  # 2024-05-01T10:00:00Z
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2024-05-01T10:00:00Z",
+        "2024-05-01T10:00:00",
+        "2024-05-01 10:00:00",
+        "2024-05-01T10:00",
+        "2024-05-01T10",
+        "2024-05-01T12:00:00+02:00",
+        "2024-05-01T12:00:00+0200",
+        "2024-05-01T12+02",
+        "2024-05-01T04:30:00-05:30",
+        "2024-05-01T10:00:00.000",
+        "2024-05-01T10:00:00,0000000001Z",
+        "20240501T100000Z",
+        "20240501T1000",
+        " 2024-05-01T10:00:00Z\n",
+    ],
+)
+def test_iso_8601_texts_of_one_instant_are_one_time(text):
+    """Every usual way to write an instant in ISO 8601 gives its unix seconds, UTC without a zone."""
+    assert parse_time(text) == MAY
+
+
+def test_a_date_is_its_midnight_in_utc():
+    """A date, as text or object, is the first instant of its day in UTC."""
+    assert parse_time("1970-01-02") == parse_time("19700102") == parse_time(date(1970, 1, 2)) == 86400.0
+
+
+def test_a_naive_datetime_is_in_utc():
+    """A datetime without a zone is read as UTC, one with a zone as itself."""
+    assert parse_time(datetime(2024, 5, 1, 10)) == MAY
+    assert parse_time(datetime(2024, 5, 1, 12, tzinfo=timezone(timedelta(hours=2)))) == MAY
+
+
+@pytest.mark.parametrize("seconds", [0, -1.5, 1_700_000_000, np.float32(0.5), np.int64(7)])
+def test_unix_seconds_stay(seconds):
+    """Numbers are unix seconds already and come back as floats."""
+    assert parse_time(seconds) == float(seconds)
+    assert type(parse_time(seconds)) is float
+
+
+@pytest.mark.parametrize(
+    "unusable",
+    [
+        "soon", "", "2024", "2024-05", "2024-W05-3", "2024-13-01", "2024-02-30", "20241301", "2024-05-01T25:00",
+        "2024-05-01T10:61", "2024-05-01T10:00+24:00", "0000-01-01", "1700000000", "202405011000", "٢٠٢٤-٠١-٠١",
+        True, None, [], {}, math.nan, math.inf, 10**400, 1_700_000_000_000,
+    ],
+)  # fmt: skip
+def test_what_is_no_time_raises(unusable):
+    """What cannot be read as a time raises ValueError."""
+    with pytest.raises(ValueError, match="is not a time"):
+        parse_time(unusable)
+
+
+def test_the_error_says_what_was_given_and_what_is_wanted():
+    """The message holds the given value and usable ones."""
+    with pytest.raises(ValueError, match=r"'next week' is not a time.*'2024-05-01'"):
+        parse_time("next week")
+
+
+def test_milliseconds_are_named():
+    """Numbers far out of range are most often milliseconds, and the message says what to do."""
+    with pytest.raises(ValueError, match="divided by 1000"):
+        parse_time(1_700_000_000_000)
+
+
+@pytest.mark.parametrize("text", ["20240501", "2024-05-01\n", " 2024-05-01", "12024-05-01", "2024-05-01Tnoon", ""])
+def test_a_text_of_unknown_meaning_is_a_time_only_with_dashes_and_nothing_else(text):
+    """iso_seconds leaves alone what may be a number or a phrase."""
+    assert iso_seconds(text) is None
+
+
+@given(st.datetimes(timezones=st.timezones()))
+def test_a_datetime_and_its_iso_text_are_the_same_time(moment):
+    """isoformat() of any datetime with a zone of whole minutes reads as the datetime's own timestamp."""
+    offset = moment.utcoffset()
+    if offset is None or offset.total_seconds() % 60:
+        return
+    assert iso_seconds(moment.isoformat()) == parse_time(moment) == moment.timestamp()
+
+
+@given(st.datetimes(min_value=datetime(1900, 1, 1), max_value=datetime(2200, 1, 1)))
+def test_iso_time_is_read_back_to_the_microsecond(moment):
+    """iso_time writes UTC, and parse_time reads the same instant."""
+    seconds = moment.replace(tzinfo=UTC).timestamp()
+    assert iso_time(seconds).endswith("Z")
+    assert parse_time(iso_time(seconds)) == seconds
