@@ -60,9 +60,7 @@ def apply_scores(hits: Sequence[Hit], scores: Sequence[float | None], reranker: 
     ('b', 0.9, {'vector': 0.3, 'keyword': 0.2, 'rerank': 0.4})
     """
     given = _unit(_checked(hits, scores, reranker))
-    scored = [
-        _rescored(hit, score, score) for hit, score in zip(hits, given, strict=True) if score is not None
-    ]
+    scored = [_rescored(hit, score, score) for hit, score in zip(hits, given, strict=True) if score is not None]
     scored.sort(key=lambda hit: (-hit.score, hit.id))
     if reranker.filters:
         return scored
@@ -187,9 +185,7 @@ class CrossEncoderReranker:
             [(query, hit.chunk.text) for hit in hits],
             batch_size=self.batch_size,
             show_progress_bar=False,
-            activation_fn=lambda scores: (
-                scores
-            ),  # models differ in their default: some give logits, some sigmoids
+            activation_fn=lambda scores: scores,  # models differ in their default: some give logits, some sigmoids
         )
         return [sigmoid(float(logit)) for logit in logits]
 

@@ -75,9 +75,7 @@ def test_a_chunk_that_is_its_own_parent():
 
 @given(
     st.lists(
-        st.tuples(
-            st.sampled_from("abcdefgh"), st.integers(0, 4), st.sampled_from([None, "p1", "p2", "gone"])
-        ),
+        st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 4), st.sampled_from([None, "p1", "p2", "gone"])),
         unique_by=lambda row: row[0],
     )
 )

@@ -89,9 +89,7 @@ def test_embeddings_filter():
 def test_llm_chain_extractor_drops_and_shortens():
     """Empty extracts drop their hit; a shortened text is known again and does not replace the chunk's."""
     found = hits()
-    extractor = LLMChainExtractor.from_llm(
-        FakeListLLM(responses=["NO_OUTPUT", "red car", "red", "NO_OUTPUT"])
-    )
+    extractor = LLMChainExtractor.from_llm(FakeListLLM(responses=["NO_OUTPUT", "red car", "red", "NO_OUTPUT"]))
     reranker = CompressorReranker(extractor)
     kept = apply_scores(found, reranker.rerank(QUERY, found), reranker)
     assert [(h.id, h.chunk.text, h.score) for h in kept] == [

@@ -1,0 +1,59 @@
+# Needs Python 3.11 or newer and make; everything else goes into .venv, once.
+
+VENV ?= .venv
+RUN := $(VENV)/bin
+PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
+USABLE := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint docs notebooks bench faults clean
+
+help: ## say what there is
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.runs ## index the documentation of Python's standard library and ask it questions
+	@$(RUN)/hybridgraph demo
+
+test: $(VENV)/.develops ## run the tests and the examples in the docstrings (ARGS= go to pytest)
+	$(RUN)/python -m pytest -m "not faults and not shared" --doctest-modules langchain_hybridgraph tests $(ARGS)
+
+lint: $(VENV)/.develops ## check style and types
+	$(RUN)/ruff check .
+	$(RUN)/ruff format --check .
+	$(RUN)/mypy
+
+docs: $(VENV)/.develops ## check the examples in the docstrings, README.md and ARCHITECTURE.md
+	$(RUN)/python -m pytest --doctest-modules langchain_hybridgraph $(wildcard tests/test_docs.py) $(ARGS)
+
+notebooks: $(VENV)/.develops ## run the notebooks without a network
+	$(RUN)/python -m pytest tests/test_notebooks.py $(ARGS)
+
+bench: $(VENV)/.develops ## run the benchmarks
+	@for file in $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)); do \
+		echo "== $$file"; $(RUN)/python $$file || exit; \
+	done
+
+faults: $(VENV)/.develops ## kill processes and fill disks while they write
+	$(RUN)/python -m pytest -m faults tests $(ARGS)
+
+clean: ## remove what make has made
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+# The stamps are renewed when pyproject.toml changes; the package itself is installed editable.
+$(VENV)/.runs: pyproject.toml | $(RUN)/pip
+	@echo "installing langchain-hybridgraph into $(VENV), once; this takes a minute or two"
+	@$(RUN)/python -m pip install --quiet --disable-pip-version-check -e ".[cli]"
+	@touch $@
+
+$(VENV)/.develops: pyproject.toml | $(RUN)/pip
+	@echo "installing langchain-hybridgraph and what its tests need into $(VENV), once; this takes a minute or two"
+	@$(RUN)/python -m pip install --quiet --disable-pip-version-check -e ".[cli,dev]"
+	@touch $(VENV)/.runs $@
+
+$(RUN)/pip:
+	@for python in $(PYTHONS); do \
+		if $$python -c '$(USABLE)' 2>/dev/null; then exec $$python -m venv $(VENV); fi; \
+	done; \
+	echo "Python 3.11 or newer with its venv module is needed (on Debian and Ubuntu: apt install python3-venv)." >&2; \
+	echo "Tried: $(PYTHONS). Another one is named by: make $(MAKECMDGOALS) PYTHON=/path/to/python" >&2; \
+	exit 1

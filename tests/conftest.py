@@ -1,0 +1,35 @@
+"""What holds for every test: no network, no settings from outside, the same examples on every run."""
+
+import os
+import socket
+
+import pytest
+from hypothesis import settings
+
+# A slow machine is no failure, and a failure is one that the next run repeats.
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.load_profile("repeatable")
+
+os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "ANONYMIZED_TELEMETRY": "False"}
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_network():
+    """Connecting to another machine fails, whatever library tries."""
+    connect = socket.socket.connect
+
+    def local_only(self, address):
+        if self.family in (socket.AF_INET, socket.AF_INET6) and address[0] not in ("127.0.0.1", "::1", "localhost"):
+            raise OSError(f"tests use no network, and this one asked for {address[0]}")
+        return connect(self, address)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", local_only)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _no_outside_settings(monkeypatch):
+    """HYBRIDGRAPH_ variables of whoever runs the tests do not reach them."""
+    for name in [name for name in os.environ if name.upper().startswith("HYBRIDGRAPH_")]:
+        monkeypatch.delenv(name)

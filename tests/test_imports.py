@@ -1,0 +1,147 @@
+"""Imports point down: the direction of ARCHITECTURE.md, read from the sources."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+PACKAGE = "langchain_hybridgraph"
+ROOT = Path(__file__).parent.parent / PACKAGE
+
+# records, filters, errors, times ← stores.base ← stores.<engine>; query.<stage> ← query.pipeline ← retrievers, cli
+GROUND = {"records", "filters", "errors", "times"}
+PLUMBING = {"query.calls", "query.trace"}  # what stages wait and report with
+RIM = ("retrievers", "ingest", "embeddings", "cli", "llama_index", "testing", "evaluation", "display")
+ENGINES = {
+    "chromadb": {"stores.chroma", "embeddings"},
+    "tantivy": {"stores.tantivy_index", "stores.analysis"},
+    "rank_bm25": {"stores.rank_bm25_index"},
+    "scipy": {"embeddings"},
+    "sentence_transformers": {"query.rerank"},
+    "yaml": {"config"},
+}
+
+
+class Import(NamedTuple):
+    by: str
+    of: str
+    early: bool  # runs when the module is imported
+
+
+def modules():
+    for path in sorted(ROOT.rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix("__init__").rstrip(".")
+        yield name, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imports_in(node, by, early=True):
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            yield from (Import(by, alias.name, early) for alias in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            assert not child.level, f"{by}: relative imports hide their direction"
+            yield from (Import(by, target, early) for target in _targets(child))
+        else:
+            late = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or (
+                isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
+            )
+            yield from imports_in(child, by, early and not late)
+
+
+def _targets(node):
+    """``from package import name`` may name a module of the package."""
+    for alias in node.names:
+        below = f"{node.module}.{alias.name}".removeprefix(f"{PACKAGE}.").replace(".", "/")
+        is_module = node.module.startswith(PACKAGE) and (ROOT / f"{below}.py").exists()
+        yield f"{node.module}.{alias.name}" if is_module else node.module
+
+
+IMPORTS = [found for name, tree in modules() for found in imports_in(tree, name)]
+OWN = [
+    Import(by, of.removeprefix(PACKAGE).lstrip("."), early) for by, of, early in IMPORTS if of.split(".")[0] == PACKAGE
+]
+
+
+def broken(rule):
+    return [f"{found.by or PACKAGE} imports {found.of}" for found in OWN if not rule(found)]
+
+
+def at_rim(module):
+    return module == "" or module.split(".")[0] in RIM  # "" is the package itself with its lazy names
+
+
+def test_the_ground_stands_on_nothing():
+    """Records, filters, errors and times know only each other."""
+    assert broken(lambda i: i.by not in GROUND or i.of in GROUND) == []
+
+
+def test_stores_know_no_query():
+    """A store imports the ground and stores; the protocols in ``stores.base`` the ground alone."""
+    assert broken(lambda i: i.by != "stores.base" or i.of in GROUND) == []
+    assert broken(lambda i: not i.by.startswith("stores.") or i.of in GROUND or i.of.startswith("stores.")) == []
+
+
+def test_no_stage_imports_a_stage():
+    """A stage imports the ground, the store's protocols and the plumbing: each could be left out."""
+    allowed = GROUND | PLUMBING | {"stores.base"}
+    assert broken(lambda i: not i.by.startswith("query.") or i.by == "query.pipeline" or i.of in allowed) == []
+
+
+def test_the_pipeline_knows_no_engine():
+    """The pipeline imports stages and protocols, never an engine or the rim."""
+    allowed = GROUND | {"stores.base"}
+    assert broken(lambda i: i.by != "query.pipeline" or i.of in allowed or i.of.startswith("query.")) == []
+
+
+def test_nobody_imports_the_rim_but_the_rim():
+    """What is offered to LangChain, LlamaIndex and the shell is imported by nothing below it."""
+    assert broken(lambda i: at_rim(i.by) or not at_rim(i.of)) == []
+
+
+def test_langchain_is_at_the_rim_only():
+    """langchain_core is imported at the rim, the sunset packages nowhere."""
+    langchain = [i for i in IMPORTS if i.of.startswith("langchain") and not i.of.startswith(PACKAGE)]
+    assert [i for i in langchain if not at_rim(i.by)] == []
+    assert [i for i in langchain if i.of.split(".")[0] in {"langchain_community", "langchain_classic"}] == []
+
+
+@pytest.mark.parametrize("library", ENGINES)
+def test_an_engine_is_imported_late_in_its_own_file(library):
+    """An engine's library is imported by its file only, and only when it is used."""
+    found = [i for i in IMPORTS if i.of.split(".")[0] == library]
+    assert {i.by for i in found} <= ENGINES[library]
+    assert [i for i in found if i.early] == []
+
+
+def test_the_check_sees_what_it_should():
+    """Early, late and type-only imports are told apart, and a module after ``from package`` is seen."""
+    source = (
+        "import numpy\nfrom langchain_hybridgraph.query import rerank\n"
+        "if TYPE_CHECKING:\n    import scipy\n"
+        "class A:\n    import yaml\n    def f(self):\n        import chromadb\n"
+    )
+    assert list(imports_in(ast.parse(source), "x")) == [
+        ("x", "numpy", True),
+        ("x", f"{PACKAGE}.query.rerank", True),
+        ("x", "scipy", False),
+        ("x", "yaml", True),
+        ("x", "chromadb", False),
+    ]
+
+
+def test_importing_the_package_is_light():
+    """``import langchain_hybridgraph`` loads neither LangChain nor an engine nor pydantic."""
+    heavy = {*ENGINES, "langchain_core", "langchain_chroma", "numpy", "pydantic", "typer", "rich"}
+    code = f"import sys, {PACKAGE}; print(sorted({heavy!r} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT.parent)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_public_name_is_there():
+    """Each name that the package lists can be had, and is the one that its module defines."""
+    code = f"import {PACKAGE} as p; print([name for name in p.__all__ if getattr(p, name, None) is None])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT.parent)
+    assert done.stdout.strip() == "[]"
