@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
 if TYPE_CHECKING:
@@ -96,6 +97,16 @@ class Edge:
             raise ValueError(f"edge {self.source!r} → {self.target!r} ({self.relation}) points to itself")
 
 
+class Times(Enum):
+    """Times that are no moment."""
+
+    ALL = "all"
+
+
+ALL_TIME = Times.ALL
+"""As ``as_of``: chunks and edges of all times, valid now or not."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """What a call may see: every hit, whatever path found it, satisfies all three.
@@ -124,10 +135,27 @@ class Query:
 
 
 class Scored(NamedTuple):
-    """A chunk's id with a source's own score (cosine, BM25), higher is better."""
+    """A chunk's id with a source's own score (cosine, BM25), higher is better.
+
+    ``chunk`` is set by sources that cannot be asked for it again by id.
+    """
 
     id: str
     score: float
+    chunk: Chunk | None = None
+
+
+class Found(NamedTuple):
+    """What a store answers to one search.
+
+    ``entries`` are best first, ties by id. ``vector`` is what was searched for on the vector side. ``reason`` says what
+    kept the search from its full strength (a word of ``degraded``), None when nothing did.
+    """
+
+    entries: Sequence[Scored]
+    vector: Vector | None = None
+    bound: float | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,3 +279,16 @@ class RetrievalResult(Sequence[D], Generic[D]):
     def __repr__(self) -> str:
         degraded = f", degraded={list(self.degraded)}" if self.degraded else ""
         return f"RetrievalResult({len(self)} documents in {self.took_ms:.1f} ms{degraded})"
+
+
+def cleaned(text: str) -> str:
+    """The text with lone surrogates, which no file and no engine can hold, replaced by U+FFFD.
+
+    >>> cleaned("a\\ud800b")
+    'a\ufffdb'
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

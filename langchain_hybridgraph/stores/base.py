@@ -6,7 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.records import Chunk, Edge, Mask, Scope, Scored, Vector
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.records import Chunk, Edge, Found, Mask, Query, Scope, Vector
 
 
 # -- engines: they know rows (integers), nothing else ---------------------------------------------------------
@@ -58,11 +61,15 @@ class KeywordIndex(Protocol):
 # -- stores: they know chunks by their ids ---------------------------------------------------------------------
 
 
+@runtime_checkable
 class Reads(Protocol):
     """The part of every store that ``admit`` asks."""
 
-    def read(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
-        """The chunks among ``ids`` that exist, in this tenant, pass the filter and are valid; others are absent."""
+    def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
+        """The chunks among ``ids`` that exist, in this tenant, pass the filter and are valid; others are absent.
+
+        ``known`` holds the chunks that the sources brought along, for stores that cannot be asked by id.
+        """
         ...
 
 
@@ -70,12 +77,11 @@ class Reads(Protocol):
 class SearchesVectors(Protocol):
     """A store that finds chunks near a vector."""
 
-    def embed_query(self, text: str) -> Vector:
-        """The vector of a question, float32, as the store's chunks were embedded."""
-        ...
+    def vector_search(self, query: Query, n: int) -> Found:
+        """The n chunks of largest cosine in the query's scope, by its vector or else the vector of its text.
 
-    def vector_search(self, vector: Vector, n: int, scope: Scope) -> list[Scored]:
-        """The n chunks of largest cosine, best first, ties by id; all of them satisfy the scope."""
+        ``Found.vector`` is the vector that was used, unit length, None when the store does not tell.
+        """
         ...
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
@@ -84,19 +90,24 @@ class SearchesVectors(Protocol):
 
 
 @runtime_checkable
+class AwaitsVectors(SearchesVectors, Protocol):
+    """A store whose vector search is a network call that an event loop can wait for."""
+
+    async def avector_search(self, query: Query, n: int) -> Found:
+        """What :meth:`SearchesVectors.vector_search` gives, awaited."""
+        ...
+
+
+@runtime_checkable
 class SearchesKeywords(Protocol):
     """A store that finds chunks by their words."""
 
-    def keyword_search(self, text: str, n: int, scope: Scope) -> list[Scored]:
-        """The n chunks of largest BM25, best first, ties by id; all of them satisfy the scope."""
+    def keyword_search(self, query: Query, n: int) -> Found:
+        """The n chunks of largest BM25 in the query's scope; ``Found.bound`` is the largest BM25 attainable."""
         ...
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
         """The BM25 of each of these chunks; chunks that share no word with the text are left out."""
-        ...
-
-    def keyword_bound(self, text: str) -> float | None:
-        """The largest BM25 any text could reach for this query, None when the engine cannot say."""
         ...
 
 
@@ -104,8 +115,22 @@ class SearchesKeywords(Protocol):
 class HasParents(Protocol):
     """A store that keeps the larger texts that chunks point to."""
 
+    @property
+    def has_parents(self) -> bool:
+        """Whether there is any parent now."""
+        ...
+
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
         """The parents among ``ids`` that exist in this tenant and are valid; the filter judges children only."""
+        ...
+
+
+@runtime_checkable
+class GivesVectors(Protocol):
+    """A store that can be asked for its chunks' vectors; diversity (MMR) is measured with them."""
+
+    def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
+        """The unit vectors of these chunks, len(ids) × dimension; zeros for an id without one."""
         ...
 
 
@@ -119,8 +144,13 @@ class TakesChunks(Protocol):
         """Write one batch in one transaction: new, changed and unchanged chunks are told apart by their content.
 
         Returns the counts ``added``, ``updated``, ``unchanged`` and ``embedded``. The last of several chunks
-        with the same id counts. When the call returns, the batch survives a crash.
+        with the same id counts. When the call returns, the batch survives a crash; searches find it
+        after the next :meth:`settle` at the latest.
         """
+        ...
+
+    def settle(self) -> None:
+        """Bring every index up to date with what was put, and do what waits for the whole of an ingest."""
         ...
 
     def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
@@ -131,6 +161,6 @@ class TakesChunks(Protocol):
         """Make ``edges`` the only edges of these relations that leave these sources; returns how many there are."""
         ...
 
-    def delete(self, ids: Sequence[str]) -> int:
+    def remove(self, ids: Sequence[str]) -> int:
         """Delete chunks and parents with their edges; returns how many there were."""
         ...

@@ -1,0 +1,93 @@
+"""Hybrid, graph and memory retrieval for LangChain over one embedded, crash-safe index.
+
+Text goes in through ``ingest/``, lives in ``stores/``, comes out through ``query/``, is offered by ``retrievers/``:
+
+    records.py     Chunk, Edge, Hit, Query, RetrievalResult: what passes between the parts
+    filters.py     the one filter language
+    times.py       times in any usual form
+    errors.py      what a caller may catch
+    config.py      settings from arguments, environment and a YAML file
+    ingest/        reading files, splitting, edges, the ingest itself
+    stores/        the embedded store: catalogue, vectors, Chroma, Tantivy, rank_bm25
+    query/         the pipeline and its stages
+    retrievers/    the LangChain side: retrievers, the VectorStore, reranking by compressors
+    embeddings     LSAEmbeddings, OnnxMiniLMEmbeddings
+    cli.py         the command line
+
+Names are imported when they are used, so importing the package costs almost nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.config import HybridGraphSettings as HybridGraphSettings
+    from langchain_hybridgraph.embeddings import LSAEmbeddings as LSAEmbeddings
+    from langchain_hybridgraph.embeddings import OnnxMiniLMEmbeddings as OnnxMiniLMEmbeddings
+    from langchain_hybridgraph.errors import HybridGraphError as HybridGraphError
+    from langchain_hybridgraph.errors import RetrievalError as RetrievalError
+    from langchain_hybridgraph.filters import Filter as Filter
+    from langchain_hybridgraph.filters import by_document as by_document
+    from langchain_hybridgraph.filters import by_meta as by_meta
+    from langchain_hybridgraph.filters import by_source as by_source
+    from langchain_hybridgraph.filters import created_after as created_after
+    from langchain_hybridgraph.filters import created_before as created_before
+    from langchain_hybridgraph.filters import exclude_document as exclude_document
+    from langchain_hybridgraph.filters import has_labels as has_labels
+    from langchain_hybridgraph.ingest import HierarchyEdges as HierarchyEdges
+    from langchain_hybridgraph.ingest import LinkEdges as LinkEdges
+    from langchain_hybridgraph.ingest import SequenceEdges as SequenceEdges
+    from langchain_hybridgraph.ingest import ingest as ingest
+    from langchain_hybridgraph.query.budget import TokenBudget as TokenBudget
+    from langchain_hybridgraph.query.rerank import CrossEncoderReranker as CrossEncoderReranker
+    from langchain_hybridgraph.query.rerank import ScoreReranker as ScoreReranker
+    from langchain_hybridgraph.records import ALL_TIME as ALL_TIME
+    from langchain_hybridgraph.records import Chunk as Chunk
+    from langchain_hybridgraph.records import Edge as Edge
+    from langchain_hybridgraph.records import Hit as Hit
+    from langchain_hybridgraph.records import RetrievalResult as RetrievalResult
+    from langchain_hybridgraph.retrievers.hybrid import HybridRetriever as HybridRetriever
+    from langchain_hybridgraph.retrievers.indexing import index as index
+    from langchain_hybridgraph.retrievers.store import HybridGraphStore as HybridGraphStore
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "config": ("HybridGraphSettings",),
+    "embeddings": ("LSAEmbeddings", "OnnxMiniLMEmbeddings"),
+    "errors": ("HybridGraphError", "RetrievalError"),
+    "filters": (
+        "Filter",
+        "by_document",
+        "by_meta",
+        "by_source",
+        "created_after",
+        "created_before",
+        "exclude_document",
+        "has_labels",
+    ),
+    "ingest": ("HierarchyEdges", "LinkEdges", "SequenceEdges", "ingest"),
+    "query.budget": ("TokenBudget",),
+    "query.rerank": ("CrossEncoderReranker", "ScoreReranker"),
+    "records": ("ALL_TIME", "Chunk", "Edge", "Hit", "RetrievalResult"),
+    "retrievers.hybrid": ("HybridRetriever",),
+    "retrievers.indexing": ("index",),
+    "retrievers.store": ("HybridGraphStore",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = ["__version__", *sorted(_HOME_OF)]  # noqa: PLE0604 - the table above is the list
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME_OF})

@@ -1,0 +1,251 @@
+"""The one query pipeline: a short function of named stages; the retrievers are settings of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal, TypeVar
+
+from langchain_hybridgraph.errors import HybridGraphError, RetrievalError
+from langchain_hybridgraph.query import parents as parent_stage
+from langchain_hybridgraph.query.budget import TokenBudget
+from langchain_hybridgraph.query.calls import Call, Failure
+from langchain_hybridgraph.query.fusion import Fusion, Interleave, ReciprocalRankFusion
+from langchain_hybridgraph.query.rerank import AsyncReranker, Reranker, apply_scores
+from langchain_hybridgraph.query.selection import Selection, select
+from langchain_hybridgraph.query.sources import Source
+from langchain_hybridgraph.query.trace import Trace
+from langchain_hybridgraph.records import Chunk, Found, Fused, Hit, Query, Ranking, cleaned
+from langchain_hybridgraph.stores.base import GivesVectors, HasParents, Reads
+
+T = TypeVar("T")
+Stage = Generator[Sequence[Call], Sequence[Any], T]
+
+# Every source is asked for at least so many candidates: the scores of fewer say too little about each other.
+POOL = 100
+# A reranker reads at least so many hits.
+RERANKED = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """The settings of one search: which engines are asked, and what each stage does.
+
+    ``sources`` are asked with k × ``overfetch`` candidates (at least 100). ``on_error`` decides about a failing
+    source: ``"degrade"`` goes on with the others and raises RetrievalError when none is left, ``"empty"`` returns
+    nothing then, ``"raise"`` raises at the first.
+    """
+
+    store: Reads
+    sources: tuple[Source, ...]
+    fusion: Fusion = field(default_factory=ReciprocalRankFusion)
+    overfetch: int = 3
+    parents: bool = False
+    reranker: Reranker | None = None
+    selection: Selection = field(default_factory=Selection)
+    budget: TokenBudget | None = None
+    on_error: Literal["degrade", "empty", "raise"] = "degrade"
+
+
+def search(query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Hit]]:
+    """The hits of a query, best first; yields calls to engines and models and is sent what came of them."""
+    query = plan(query)
+    rankings, known = yield from gather(query, pipeline, trace)
+    fused = fuse(rankings, pipeline.fusion, trace)
+    hits = yield from admit(fused, rankings, known, query, pipeline)
+    hits = yield from resolve_parents(hits, query, pipeline, trace)
+    hits = yield from rerank(hits, query, pipeline, trace)
+    hits = yield from choose(hits, query, pipeline)
+    return fit(hits, pipeline.budget, trace)
+
+
+def plan(query: Query) -> Query:
+    """The query as the engines get it: without half characters; a text of nothing but blanks is none."""
+    text = cleaned(query.text).strip() if query.text is not None else ""
+    return Query(text or None, query.k, query.scope, query.vector, query.weight)
+
+
+def gather(query: Query, pipeline: Pipeline, trace: Trace) -> Stage[tuple[list[Ranking], Mapping[str, Chunk]]]:
+    """Ask all sources at once; then each for its own score of what the others found.
+
+    Also gives the chunks that the sources brought along. Raises RetrievalError when every source failed.
+    """
+    if query.text is None:
+        trace.degrade("no-query-text")
+    n = max(query.k * pipeline.overfetch, POOL)
+    asked = [(source, call) for source in pipeline.sources if (call := source.search(query, n)) is not None]
+    with trace.stage("gather"):
+        answers = yield [call for _, call in asked]
+    found = {}
+    failures = []
+    for (source, _), answer in zip(asked, answers, strict=True):
+        trace.degrade(answer.reason)
+        if isinstance(answer, Failure):
+            failures.append(answer)
+            trace.note(answer.source, answer.error)
+        else:
+            found[source] = answer
+    _judge(failures, bool(found), pipeline)
+    with trace.stage("score"):
+        rankings = yield from score_all(query, found)
+    known = {e.id: e.chunk for answer in found.values() for e in answer.entries if e.chunk is not None}
+    return rankings, known
+
+
+def score_all(query: Query, found: Mapping[Source, Found]) -> Stage[list[Ranking]]:
+    """Every candidate's own score from every source, also from those that did not find it."""
+    own = {source: {e.id: e.score for e in answer.entries} for source, answer in found.items()}
+    candidates = dict.fromkeys(id for scores in own.values() for id in scores)
+    calls = []
+    for source, answer in found.items():
+        others = [id for id in candidates if id not in own[source]]
+        if others and (call := source.score(query, answer, others)) is not None:
+            calls.append((source, call))
+    answers = (yield [call for _, call in calls]) if calls else []
+    for (source, _), answer in zip(calls, answers, strict=True):
+        if not isinstance(answer, Failure):
+            own[source].update(answer)
+    return [Ranking(s.name, s.weight, answer.entries, own[s], answer.bound) for s, answer in found.items()]
+
+
+def fuse(rankings: Sequence[Ranking], fusion: Fusion, trace: Trace) -> list[Fused]:
+    """One list out of several; a fusion that fails gives way to interleaving, which needs no scores."""
+    answering = [ranking.source for ranking in rankings if ranking.entries]
+    trace.method = fusion.method if len(answering) > 1 else "".join(answering) or fusion.method
+    with trace.stage("fuse"):
+        try:
+            fused = fusion(rankings)
+            if all(math.isfinite(one.score) for one in fused):
+                return fused
+        except Exception as error:  # noqa: BLE001 - a fusion may be the caller's own; the ladder goes on below it
+            trace.note("fusion", error)
+        trace.degrade("fusion-failed")
+        trace.degrade("interleaved")
+        trace.method = "interleave"
+        return Interleave()(rankings)
+
+
+def admit(
+    fused: Sequence[Fused], rankings: Sequence[Ranking], known: Mapping[str, Chunk], query: Query, pipeline: Pipeline
+) -> Stage[list[Hit]]:
+    """The candidates that exist, belong to the tenant, pass the filter and are valid: only these become hits.
+
+    Reads no further than later stages look.
+    """
+    wanted = _pool(query.k, pipeline)
+    found_by = {source.source: {entry.id for entry in source.entries} for source in rankings}
+    scores = {ranking.source: ranking.scores for ranking in rankings}
+    hits: list[Hit] = []
+    start = 0
+    while start < len(fused) and len(hits) < wanted:
+        part = fused[start : start + 2 * wanted]
+        start += len(part)
+        ids = [one.id for one in part]
+        chunks = _unfailed(
+            (yield [Call("catalogue", partial(pipeline.store.read, ids, query.scope, known), quick=True)])[0]
+        )
+        hits += [_hit(one, chunks[one.id], found_by, scores) for one in part if one.id in chunks]
+    return hits[:wanted]
+
+
+def resolve_parents(hits: list[Hit], query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Hit]]:
+    """Children give way to their parents, where that is wanted and the store has them."""
+    if not pipeline.parents or not isinstance(store := pipeline.store, HasParents) or not store.has_parents:
+        return hits
+    ids = parent_stage.wanted(hits)
+    if not ids:
+        return hits
+    with trace.stage("parents"):
+        (found,) = yield [Call("parents", lambda: store.read_parents(ids, query.scope), quick=True)]
+    if isinstance(found, Failure) or len(found) < len(ids):
+        trace.degrade("parents-failed")
+    return hits if isinstance(found, Failure) else parent_stage.resolve(hits, found)
+
+
+def rerank(hits: list[Hit], query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Hit]]:
+    """The best hits in the reranker's order; a reranker that fails leaves the earlier one."""
+    reranker = pipeline.reranker
+    if reranker is None or query.text is None or not hits:
+        return hits
+    text = query.text
+    best = hits[: max(query.k * pipeline.overfetch, RERANKED)]
+    awaited = partial(reranker.arerank, text, best) if isinstance(reranker, AsyncReranker) else None
+    with trace.stage("rerank"):
+        (scores,) = yield [Call("rerank", partial(reranker.rerank, text, best), awaited, lane=id(reranker))]
+        try:
+            return apply_scores(best, _unfailed(scores), reranker)
+        except Exception as error:  # noqa: BLE001 - a reranker may be the caller's own; the earlier order stays
+            trace.note("rerank", error)
+            trace.degrade("rerank-failed")
+            return hits
+
+
+def choose(hits: list[Hit], query: Query, pipeline: Pipeline) -> Stage[list[Hit]]:
+    """The k hits that the selection wants."""
+    selection = pipeline.selection
+    vectors = None
+    if selection.mmr_lambda is not None and isinstance(store := pipeline.store, GivesVectors) and hits:
+        ids = [(hit.child or hit.chunk).id for hit in hits]
+        (vectors,) = yield [Call("vector", lambda: store.vectors(ids), quick=True)]
+        vectors = _unfailed(vectors)
+    return select(hits, selection, query.k, vectors)
+
+
+def fit(hits: list[Hit], budget: TokenBudget | None, trace: Trace) -> list[Hit]:
+    """The hits that fit into the budget of tokens, where there is one."""
+    if budget is None:
+        return hits
+    kept, reasons = budget.fit(hits)
+    for reason in reasons:
+        trace.degrade(reason)
+    return kept
+
+
+def _pool(k: int, pipeline: Pipeline) -> int:
+    """How many hits the stages after ``admit`` look at: k, unless one of them changes the order."""
+    selection, store = pipeline.selection, pipeline.store
+    grouped = pipeline.parents and isinstance(store, HasParents) and store.has_parents
+    if grouped or selection.mmr_lambda is not None or selection.per_document is not None:
+        return 1 << 30
+    if pipeline.reranker is not None:
+        return max(k * pipeline.overfetch, RERANKED)
+    return k
+
+
+def _hit(
+    fused: Fused, chunk: Chunk, found_by: Mapping[str, set[str]], scores: Mapping[str, Mapping[str, float]]
+) -> Hit:
+    finders = [source for source, ids in found_by.items() if fused.id in ids]
+    cosine = scores.get("vector", {}).get(fused.id)
+    return Hit(
+        chunk=chunk,
+        score=fused.score,
+        source=finders[0] if len(finders) == 1 else "fused",
+        parts=fused.parts,
+        vector_score=None if cosine is None else min(1.0, max(0.0, cosine)),
+        bm25_score=scores.get("keyword", {}).get(fused.id),
+        path=(fused.id,),
+    )
+
+
+def _judge(failures: Sequence[Failure], some_answered: bool, pipeline: Pipeline) -> None:
+    for failure in failures:
+        # What the caller asked wrongly is no failure of an engine: going on would answer another question.
+        if isinstance(failure.error, HybridGraphError) and isinstance(failure.error, ValueError):
+            raise failure.error
+    if not failures or (some_answered and pipeline.on_error != "raise") or pipeline.on_error == "empty":
+        return
+    said = "; ".join(f"{failure.source}: {type(failure.error).__name__}: {failure.error}" for failure in failures)
+    raise RetrievalError(
+        f"no source could answer ({said}); on_error='empty' gives an empty result instead"
+        if not some_answered
+        else f"a source failed and on_error='raise' ({said})"
+    ) from failures[0].error
+
+
+def _unfailed(answer: Any) -> Any:
+    if isinstance(answer, Failure):
+        raise RetrievalError(f"{answer.source} failed: {answer.error}") from answer.error
+    return answer

@@ -1,0 +1,322 @@
+"""What all retrievers share: settings of the one pipeline, offered as a LangChain BaseRetriever."""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import abstractmethod
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, Literal, TypedDict, Unpack, cast
+
+import numpy as np
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableConfig
+from pydantic import ConfigDict, Field, PrivateAttr, field_validator
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.filters import Filter, parse_filter
+from langchain_hybridgraph.query.budget import TokenBudget
+from langchain_hybridgraph.query.calls import adrive, drive, offload
+from langchain_hybridgraph.query.fusion import Fusion, fusion_from
+from langchain_hybridgraph.query.pipeline import Pipeline, search
+from langchain_hybridgraph.query.rerank import Reranker
+from langchain_hybridgraph.query.selection import Selection
+from langchain_hybridgraph.query.sources import Source, VectorSource
+from langchain_hybridgraph.query.trace import Trace
+from langchain_hybridgraph.records import ALL_TIME, Hit, Query, RetrievalResult, Scope
+from langchain_hybridgraph.retrievers.compressors import as_reranker
+from langchain_hybridgraph.retrievers.documents import annotate
+from langchain_hybridgraph.stores.base import AwaitsVectors, Reads
+from langchain_hybridgraph.times import parse_time
+
+FilterLike = Filter | Mapping[str, Any]
+
+
+class CallOptions(TypedDict, total=False):
+    """What a single call may set; each goes before the retriever's own setting."""
+
+    k: int | None
+    filter: FilterLike | None
+    as_of: float | str | datetime | None
+    tenant: str | None
+    vector: Sequence[float] | None
+    semantic_weight: float | None
+    keyword_weight: float | None
+    min_score: float | None
+    mmr_lambda: float | None
+    max_tokens: int | None
+    deadline_ms: float | None
+
+
+class PipelineRetriever(BaseRetriever):
+    """The settings that every retriever has.
+
+    ``filter`` and ``tenant`` narrow every call; a call's own filter narrows further. ``as_of`` (ISO 8601, datetime or
+    unix seconds) is the time whose truth is asked for: None is now, ``ALL_TIME`` switches the check off.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", validate_default=True)
+
+    k: int = Field(10, ge=0, description="How many Documents come back.")
+    filter: Any = Field(None, description="Filter of every call; a call's own filter narrows it further.")
+    tenant: str | None = Field(None, description="The tenant whose chunks are seen.")
+    as_of: Any = Field(None, description="The time whose truth is asked for; None is now.")
+    min_score: float = Field(0.0, ge=0, le=1, description="Hits with a lower score are left out.")
+    fusion: Any = Field(None, description="How the sources' lists become one: a name, a dict or a Fusion.")
+    overfetch: int = Field(3, ge=1, description="Candidates per source: k times this, at least 100.")
+    parents: bool = Field(True, description="Whether a child gives way to its parent, where there is one.")
+    reranker: Any = Field(None, description="A reranker, or any LangChain BaseDocumentCompressor.")
+    mmr_lambda: float | None = Field(None, ge=0, le=1, description="Diversity (MMR); 1 looks at the score only.")
+    per_document: int | None = Field(None, ge=1, description="At most so many hits of one document.")
+    budget: TokenBudget | None = Field(None, description="Whole chunks up to so many tokens.")
+    deadline_ms: float | None = Field(None, gt=0, description="Sources that take longer are left out and named.")
+    on_error: Literal["degrade", "empty", "raise"] = Field("degrade", description="What a failing source means.")
+    metadata_prefix: str = Field("", description="Stands before the keys that retrieval writes into metadata.")
+
+    _statistics: _Statistics = PrivateAttr(default_factory=lambda: _Statistics())
+
+    @field_validator("filter")
+    @classmethod
+    def _parsed_filter(cls, value: Any) -> Filter | None:
+        return parse_filter(value)
+
+    @field_validator("reranker")
+    @classmethod
+    def _adapted_reranker(cls, value: Any) -> Reranker | None:
+        return None if value is None else as_reranker(value)
+
+    @field_validator("fusion")
+    @classmethod
+    def _named_fusion(cls, value: Any) -> Fusion | None:
+        return None if value is None else fusion_from(value)
+
+    @field_validator("as_of")
+    @classmethod
+    def _parsed_time(cls, value: Any) -> Any:
+        return value if value is None or value is ALL_TIME else parse_time(value)
+
+    # -- what a kind of retriever decides -------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def _store(self) -> Reads:
+        """What ``admit`` asks."""
+
+    @abstractmethod
+    def _sources(self, options: CallOptions) -> tuple[Source, ...]:
+        """Where candidates come from, with their weights."""
+
+    # -- retrieving -----------------------------------------------------------------------------------------
+
+    def retrieve(
+        self, query: str | None, k: int | None = None, **options: Unpack[CallOptions]
+    ) -> RetrievalResult[Document]:
+        """The k best Documents with what there is to say about them: ``degraded``, ``took_ms``, ``plan``, ``hits``.
+
+        ``options`` are those of :class:`CallOptions`, the same as for ``invoke``. With ``vector=`` the query may be
+        None. Raises RetrievalError when no source could answer, FilterError, TenantError, ValueError.
+        """
+        prepared = self._prepare(query, _with_k(options, k))
+        hits = self._timed(prepared, partial(drive, prepared.search, prepared.deadline))
+        return self._result(hits, prepared)
+
+    async def aretrieve(
+        self, query: str | None, k: int | None = None, **options: Unpack[CallOptions]
+    ) -> RetrievalResult[Document]:
+        """What :meth:`retrieve` gives, without holding up the event loop."""
+        prepared = self._prepare(query, _with_k(options, k))
+        if prepared.awaits:
+            try:
+                hits = await adrive(prepared.search, prepared.deadline)
+            except Exception as error:
+                self._statistics.failed(error)
+                raise
+        else:
+            # An embedded engine has nothing to await: one thread for the whole search costs least.
+            hits = await offload(partial(self._timed, prepared, partial(drive, prepared.search, prepared.deadline)))
+        return self._result(hits, prepared)
+
+    def get_retrieval_stats(self) -> dict[str, Any]:
+        """Since construction: calls, errors, Documents per call, p50 and p95 in ms, how often each degradation."""
+        return self._statistics.report()
+
+    def stream(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[list[Document]]:
+        """One list of one Document after the other, best first: a chain's ``stream`` adds up to its ``invoke``."""
+        documents = self.invoke(input, config, **kwargs)
+        yield from [[document] for document in documents] or [[]]
+
+    async def astream(
+        self, input: str, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> AsyncIterator[list[Document]]:
+        """What :meth:`stream` gives."""
+        for document in await self.ainvoke(input, config, **kwargs):
+            yield [document]
+
+    def _get_relevant_documents(  # type: ignore[override]  # the options are what LangChain calls further arguments
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
+    ) -> list[Document]:
+        return list(self.retrieve(query, **options))
+
+    async def _aget_relevant_documents(  # type: ignore[override]  # as above
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
+    ) -> list[Document]:
+        return list(await self.aretrieve(query, **options))
+
+    def _prepare(self, query: str | None, options: CallOptions) -> _Prepared:
+        _check_options(options)
+        trace = Trace()
+        pipeline = self._pipeline(options)
+        asked = Query(query, self._k(options), self._scope(options), _vector(options))
+        deadline_ms = _first(options.get("deadline_ms"), self.deadline_ms)
+        return _Prepared(asked, pipeline, trace, None if deadline_ms is None else time.monotonic() + deadline_ms / 1e3)
+
+    def _pipeline(self, options: CallOptions) -> Pipeline:
+        max_tokens = options.get("max_tokens")
+        return Pipeline(
+            store=self._store,
+            sources=self._sources(options),
+            fusion=self._fusion(),
+            overfetch=self.overfetch,
+            parents=self.parents,
+            reranker=self.reranker,
+            selection=Selection(
+                min_score=_first(options.get("min_score"), self.min_score),
+                mmr_lambda=_first(options.get("mmr_lambda"), self.mmr_lambda),
+                per_document=self.per_document,
+            ),
+            budget=self.budget if max_tokens is None else TokenBudget(max_tokens),
+            on_error=self.on_error,
+        )
+
+    def _fusion(self) -> Fusion:
+        return cast(Fusion, self.fusion) if self.fusion is not None else fusion_from("convex")
+
+    def _k(self, options: CallOptions) -> int:
+        k = _first(options.get("k"), self.k)
+        if not isinstance(k, int) or isinstance(k, bool) or k < 0:
+            raise ConfigurationError(f"k is {k!r}; it is how many Documents come back, a whole number from 0")
+        return k
+
+    def _scope(self, options: CallOptions) -> Scope:
+        narrower = parse_filter(options.get("filter"))
+        both = [part for part in (self.filter, narrower) if part is not None]
+        tenant = options.get("tenant")
+        if tenant is not None and self.tenant is not None and tenant != self.tenant:
+            raise ConfigurationError(f"the retriever is for tenant {self.tenant!r}, the call asks for {tenant!r}")
+        as_of = _first(options.get("as_of"), self.as_of)
+        return Scope(
+            filter=both[0] & both[1] if len(both) == 2 else (both or [None])[0],
+            tenant=_first(tenant, self.tenant),
+            as_of=None if as_of is ALL_TIME else time.time() if as_of is None else parse_time(as_of),
+        )
+
+    def _timed(self, prepared: _Prepared, run: Any) -> list[Hit]:
+        try:
+            return cast(list[Hit], run())
+        except Exception as error:
+            self._statistics.failed(error)
+            raise
+
+    def _result(self, hits: list[Hit], prepared: _Prepared) -> RetrievalResult[Document]:
+        trace = prepared.trace
+        documents = annotate(hits, trace.method, trace.reasons, self.metadata_prefix)
+        self._statistics.answered(trace, len(hits))
+        return RetrievalResult(
+            documents, hits=hits, degraded=trace.reasons, took_ms=trace.took_ms, plan=prepared.described()
+        )
+
+
+class _Prepared:
+    """One call, ready to run."""
+
+    def __init__(self, query: Query, pipeline: Pipeline, trace: Trace, deadline: float | None) -> None:
+        self.query = query
+        self.pipeline = pipeline
+        self.trace = trace
+        self.deadline = deadline
+        self.search = search(query, pipeline, trace) if query.k else _nothing()
+
+    @property
+    def awaits(self) -> bool:
+        """Whether anything in the search is a network call that an event loop can wait for."""
+        return any(
+            isinstance(s, VectorSource) and isinstance(s.store, AwaitsVectors) for s in self.pipeline.sources
+        ) or (hasattr(self.pipeline.reranker, "arerank"))
+
+    def described(self) -> dict[str, Any]:
+        return {
+            "query": self.query.text,
+            "k": self.query.k,
+            "filter": None if self.query.scope.filter is None else self.query.scope.filter.to_dict(),
+            "method": self.trace.method,
+            "weights": {source.name: source.weight for source in self.pipeline.sources},
+            "fusion": type(self.pipeline.fusion).__name__,
+            "stages_ms": {name: round(ms, 3) for name, ms in self.trace.stages.items()},
+            "errors": dict(self.trace.errors),
+        }
+
+
+class _Statistics:
+    """Counts of one retriever's calls."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._calls = self._documents = 0
+        self._errors: Counter[str] = Counter()
+        self._degraded: Counter[str] = Counter()
+        self._took_ms: deque[float] = deque(maxlen=1_000)
+
+    def answered(self, trace: Trace, documents: int) -> None:
+        with self._lock:
+            self._calls += 1
+            self._documents += documents
+            self._degraded.update(trace.reasons)
+            self._took_ms.append(trace.took_ms)
+
+    def failed(self, error: Exception) -> None:
+        with self._lock:
+            self._calls += 1
+            self._errors[type(error).__name__] += 1
+
+    def report(self) -> dict[str, Any]:
+        with self._lock:
+            took = list(self._took_ms)
+            p50, p95 = (round(float(p), 3) for p in np.percentile(took, [50, 95])) if took else (None, None)
+            return {
+                "calls": self._calls,
+                "errors": dict(self._errors),
+                "mean_documents": self._documents / len(took) if took else None,
+                "p50_ms": p50,
+                "p95_ms": p95,
+                "degraded": dict(self._degraded),
+            }
+
+
+def _nothing() -> Any:
+    return []
+    yield
+
+
+def _with_k(options: CallOptions, k: int | None) -> CallOptions:
+    return options if k is None else {**options, "k": k}
+
+
+def _check_options(options: CallOptions) -> None:
+    unknown = set(options) - set(CallOptions.__annotations__)
+    if unknown:
+        raise TypeError(f"{sorted(unknown)} is no option of a call; there are {sorted(CallOptions.__annotations__)}")
+
+
+def _vector(options: CallOptions) -> Any:
+    vector = options.get("vector")
+    return None if vector is None else np.asarray(vector, np.float32)
+
+
+def _first(*values: Any) -> Any:
+    """The first value that is set; 0 and "" are values, None is not."""
+    return next((value for value in values if value is not None), None)

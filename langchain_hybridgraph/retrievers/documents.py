@@ -1,0 +1,90 @@
+"""Hits as LangChain Documents, and Documents as chunks."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.documents import Document
+
+from langchain_hybridgraph.records import Chunk, Hit
+
+
+def to_document(chunk: Chunk) -> Document:
+    """The Document exactly as it was given to the store."""
+    return Document(id=chunk.id, page_content=chunk.text, metadata=dict(chunk.metadata))
+
+
+def to_chunk(document: Document, *, id_key: str | None = None) -> Chunk:
+    """A chunk with the Document's id (or its metadata's ``id_key``), else with one made from its content.
+
+    Raises ValueError when ``id_key`` is given and missing.
+    """
+    return Chunk(chunk_id(document, id_key), document.page_content, document.metadata)
+
+
+def chunk_id(document: Document, id_key: str | None = None) -> str:
+    """The Document's id, else a hash of text and source, the same in every run."""
+    if id_key is not None:
+        if document.metadata.get(id_key) is None:
+            raise ValueError(
+                f"a document has no metadata {id_key!r}, which id_key= names: {document.page_content[:60]!r}"
+            )
+        return str(document.metadata[id_key])
+    return document.id or content_id(document)
+
+
+def content_key(document: Document) -> tuple[str, str]:
+    """Text and source, by which a Document without an id is recognised."""
+    return document.page_content, str(document.metadata.get("source", ""))
+
+
+def content_id(document: Document) -> str:
+    """A hash of text and source."""
+    content = "\x00".join(content_key(document))
+    return hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def annotate(hits: Sequence[Hit], method: str, degraded: Sequence[str] = (), prefix: str = "") -> list[Document]:
+    """The hits as new Documents whose metadata says how they were found; stored objects stay as they are.
+
+    ``prefix`` stands before each of our keys, for metadata that has such keys itself.
+    """
+    documents = []
+    for rank, hit in enumerate(hits, start=1):
+        ours = _annotations(hit, rank, method, degraded)
+        metadata = _own_copy(hit.chunk.metadata) | {prefix + key: value for key, value in ours.items()}
+        documents.append(Document(id=hit.chunk.id, page_content=hit.chunk.text, metadata=metadata))
+    return documents
+
+
+def _annotations(hit: Hit, rank: int, method: str, degraded: Sequence[str]) -> dict[str, Any]:
+    found = hit.child or hit.chunk
+    labels = hit.chunk.metadata.get("labels")
+    notes: dict[str, Any] = {
+        "retrieval_rank": rank,
+        "relevance_score": hit.score,
+        "score": hit.score,
+        "retrieval_method": method,
+        "retrieval_source": hit.source,
+        "vector_score": hit.vector_score,
+        "bm25_score": hit.bm25_score,
+        "rerank_score": hit.rerank_score,
+        "score_breakdown": dict(hit.parts),
+        "hops": hit.hops,
+        "source_path": list(hit.path),
+        "graph_context": [dict(edge) for edge in hit.graph_context],
+        "chunk_id": found.id,
+        "parent_id": found.parent,
+        "label": labels[0] if isinstance(labels, list) and labels else None,
+    }
+    if degraded:
+        notes["degraded"] = list(degraded)
+    return notes
+
+
+def _own_copy(metadata: Any) -> dict[str, Any]:
+    # Stored metadata is parsed anew for each query; a caller's own dict must not be shared.
+    return copy.deepcopy(metadata) if isinstance(metadata, dict) else dict(metadata)

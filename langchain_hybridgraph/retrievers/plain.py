@@ -1,0 +1,289 @@
+"""Any LangChain VectorStore, with a keyword index beside it, as a store that the pipeline can search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from langchain_core.documents import Document
+from langchain_core.vectorstores import VectorStore
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.records import Chunk, Found, Query, Scope, Scored, cleaned
+from langchain_hybridgraph.retrievers.documents import chunk_id, content_key
+from langchain_hybridgraph.stores.columns import MetadataColumns
+from langchain_hybridgraph.stores.vectors import unit
+from langchain_hybridgraph.times import parse_time
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Mask, Vector
+    from langchain_hybridgraph.stores.base import KeywordIndex
+
+Engine = Literal["tantivy", "rank_bm25"]
+PAGE = 1_000
+# A filter that the vector store does not understand is answered by asking for more, up to so many times k.
+MOST_FETCHED = 20_000
+
+
+class Texts:
+    """Documents and a keyword index over them, in memory.
+
+    ``id_key`` names the metadata that holds an id. A Document without one gets the id that ``ids`` knows for its text
+    and source, else one made from them; of several with one id the last counts.
+    """
+
+    def __init__(
+        self,
+        documents: Iterable[Document],
+        *,
+        engine: Engine = "tantivy",
+        language: str = "english",
+        id_key: str | None = None,
+        ids: Mapping[tuple[str, str], str] | None = None,
+    ) -> None:
+        known = ids or {}
+        self.chunks: dict[str, Chunk] = {}
+        self.id_of: dict[tuple[str, str], str] = {}
+        for document in documents:
+            named = id_key is not None or document.id is not None
+            id = chunk_id(document, id_key) if named else known.get(content_key(document)) or chunk_id(document)
+            self.chunks[id] = Chunk(id, cleaned(document.page_content), document.metadata)
+            self.id_of[content_key(document)] = id
+        self.ids = list(self.chunks)
+        self.row_of = {id: row for row, id in enumerate(self.ids)}
+        self.columns = MetadataColumns(self._metadata)
+        self.index = _engine(engine, language)
+        self.index.apply(1, ((row, self.chunks[id].text) for row, id in enumerate(self.ids)), [])
+
+    def allowed(self, scope: Scope) -> Mask | None:
+        """Which rows are in the scope; None for all."""
+        if scope.filter is None and scope.tenant is None and not self._timed:
+            return None
+        mask = np.fromiter(
+            (in_scope(self.chunks[id], scope, filtered=False) for id in self.ids), np.bool_, len(self.ids)
+        )
+        if scope.filter is not None:
+            mask &= self.columns.mask(scope.filter, len(mask))
+        return mask
+
+    @property
+    def _timed(self) -> bool:
+        return any("valid_from" in c.metadata or "valid_until" in c.metadata for c in self.chunks.values())
+
+    def _metadata(self, start: int, stop: int) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        for row, id in islice(enumerate(self.ids), start, stop):
+            yield row, filterable(self.chunks[id])
+
+
+class PlainStore:
+    """A LangChain VectorStore and Texts, as the store of a pipeline.
+
+    Filters are translated for stores that are known (Chroma, PGVector, Qdrant); other stores are asked for more until
+    enough of the answers pass. Every hit is checked against its own metadata in the end; ``tenant_key`` names the
+    metadata that holds the tenant.
+    """
+
+    has_parents = False
+
+    def __init__(self, vector_store: VectorStore, texts: Texts | None) -> None:
+        self.vector_store = vector_store
+        self.texts = texts
+        self._similar = _similarity(vector_store)
+
+    def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
+        """The chunks among ``ids`` that the scope admits, from what the search brought along or the texts at hand."""
+        texts = self.texts.chunks if self.texts else {}
+        found = ((id, known.get(id) or texts.get(id)) for id in ids)
+        return {id: chunk for id, chunk in found if chunk is not None and in_scope(chunk, scope)}
+
+    def vector_search(self, query: Query, n: int) -> Found:
+        """The n nearest Documents in the query's scope, best first, ties by id; a cosine where the store tells one."""
+        vector = self._similar.vector(query)
+        where = None if query.scope.filter is None else self._similar.translate(query.scope.filter)
+        fetched = n if where is not None or _is_free(query.scope) else 2 * n
+        while True:
+            documents = self._similar.search(query.text, vector, fetched, where)
+            entries = [entry for entry in self._entries(documents) if in_scope(entry.chunk, query.scope)]  # type: ignore[arg-type]  # entries made here carry their chunk
+            if len(entries) >= n or len(documents) < fetched or fetched >= MOST_FETCHED:
+                short = None if _is_free(query.scope) or where is not None else "filter-post-applied"
+                return Found(sorted(entries, key=_best_first)[:n], vector, reason=short)
+            fetched *= 4
+
+    def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
+        """The cosines of these chunks, where the store gives its vectors."""
+        return self._similar.scores(vector, ids)
+
+    def keyword_search(self, query: Query, n: int) -> Found:
+        """The n best Documents by BM25."""
+        if self.texts is None or query.text is None:
+            return Found([], reason="no-keyword-index")
+        found = self.texts.index.search(query.text, n, self.texts.allowed(query.scope))
+        entries = [Scored(self.texts.ids[row], score) for row, score in found]
+        return Found(sorted(entries, key=_best_first), bound=self.texts.index.bound(query.text))
+
+    def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
+        """The BM25 of these chunks; those that share no word with the text are left out."""
+        if self.texts is None:
+            return {}
+        rows = [self.texts.row_of[id] for id in ids if id in self.texts.row_of]
+        return {self.texts.ids[row]: score for row, score in self.texts.index.scores(text, rows).items()}
+
+    def _entries(self, documents: Iterable[tuple[Document, float]]) -> Iterator[Scored]:
+        alias = self.texts.id_of if self.texts else {}
+        for document, score in documents:
+            id = alias.get(content_key(document)) or chunk_id(document)
+            yield Scored(id, score, Chunk(id, document.page_content, document.metadata))
+
+
+def in_scope(chunk: Chunk, scope: Scope, *, filtered: bool = True) -> bool:
+    """Whether a chunk's own metadata puts it into the scope; a missing tenant refuses."""
+    if scope.tenant is not None and chunk.metadata.get("tenant") != scope.tenant:
+        return False
+    if scope.as_of is not None and not _valid(chunk.metadata, scope.as_of):
+        return False
+    return not filtered or scope.filter is None or scope.filter.matches(filterable(chunk))
+
+
+def filterable(chunk: Chunk) -> dict[str, Any]:
+    """The metadata as filters see it: with the document's id, also where it was derived."""
+    return {"document_id": chunk.document, **chunk.metadata}
+
+
+def read_all(vector_store: VectorStore) -> list[Document] | None:
+    """Every Document of a Chroma store, read page by page; None for stores that cannot be read so."""
+    get = getattr(vector_store, "get", None)
+    if type(vector_store).__name__ != "Chroma" or get is None:
+        return None
+    documents: list[Document] = []
+    while True:
+        page = get(limit=PAGE, offset=len(documents), include=["documents", "metadatas"])
+        found = zip(page["ids"], page["documents"], page["metadatas"], strict=True)
+        documents += [Document(id=id, page_content=text or "", metadata=meta or {}) for id, text, meta in found]
+        if len(page["ids"]) < PAGE:
+            return documents
+
+
+def ids_by_content(documents: Iterable[Document]) -> dict[tuple[str, str], str]:
+    """The ids that a store has given to texts and their sources."""
+    return {content_key(document): document.id for document in documents if document.id is not None}
+
+
+# -- what each kind of store says about similarity ----------------------------------------------------------------
+
+
+class _Chroma:
+    """langchain-chroma: distances of the collection's space, which become cosines."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        configuration = store._collection.configuration
+        space = (configuration.get("hnsw") or configuration.get("spann") or {}).get("space", "l2")
+        self._is_cosine = space == "cosine"
+
+    def vector(self, query: Query) -> Vector | None:
+        if query.vector is not None:
+            return np.asarray(query.vector, np.float32)
+        if self._store.embeddings is None:
+            raise ConfigurationError(
+                "the Chroma store has no embedding_function, so it cannot embed a question: give it one"
+            )
+        return np.asarray(self._store.embeddings.embed_query(query.text or ""), np.float32)
+
+    def translate(self, filter: Any) -> Any:
+        from langchain_hybridgraph.stores.foreign_filters import chroma_where
+
+        return chroma_where(filter)
+
+    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> list[tuple[Document, float]]:  # noqa: ARG002
+        assert vector is not None, "Chroma is asked with a vector always"
+        found = self._store.similarity_search_by_vector_with_relevance_scores(vector.tolist(), k=n, filter=where)
+        if self._is_cosine:
+            return [(document, 1.0 - distance) for document, distance in found]
+        cosines = self.scores(vector, [document.id for document, _ in found])
+        return [(document, cosines[document.id]) for document, _ in found]
+
+    def scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
+        stored = self._store.get(ids=list(ids), include=["embeddings"])
+        cosines = unit(np.asarray(stored["embeddings"]).reshape(len(stored["ids"]), -1)) @ unit(vector)
+        return dict(zip(stored["ids"], cosines.tolist(), strict=True))
+
+
+class _Other:
+    """Any VectorStore: its relevance scores, else its scores if they are cosines, else its order alone."""
+
+    def __init__(self, store: VectorStore) -> None:
+        self._store = store
+
+    def vector(self, query: Query) -> Vector | None:
+        return query.vector
+
+    def translate(self, filter: Any) -> Any:
+        from langchain_hybridgraph.stores import foreign_filters
+
+        translations: dict[str, Callable[[Any], Any]] = {
+            "PGVector": foreign_filters.pgvector_filter,
+            "PGVectorStore": foreign_filters.pgvector_filter,
+            "QdrantVectorStore": foreign_filters.qdrant_filter,
+        }
+        translation = translations.get(type(self._store).__name__)
+        return None if translation is None else translation(filter)
+
+    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> list[tuple[Document, float]]:
+        options = {} if where is None else {"filter": where}
+        if vector is not None:
+            by_vector = getattr(self._store, "similarity_search_with_score_by_vector", None)
+            if by_vector is None:
+                raise ConfigurationError(
+                    f"{type(self._store).__name__} cannot be searched by a vector with scores: leave vector= out"
+                )
+            return self._cosines(by_vector(list(map(float, vector)), k=n, **options))
+        return self._cosines(self._store.similarity_search_with_score(text or "", k=n, **options))
+
+    def scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:  # noqa: ARG002
+        return {}
+
+    def _cosines(self, found: list[tuple[Document, float]]) -> list[tuple[Document, float]]:
+        """Scores that mean something: what the store calls relevance, or cosines; else the rank, from 1 downwards."""
+        try:
+            relevance = self._store._select_relevance_score_fn()
+            return [(document, float(relevance(score))) for document, score in found]
+        except NotImplementedError:
+            scores = [score for _, score in found]
+            if all(-1.001 <= score <= 1.001 for score in scores) and scores == sorted(scores, reverse=True):
+                return found
+            return [(document, 1.0 - place / len(found)) for place, (document, _) in enumerate(found)]
+
+
+def _similarity(store: VectorStore) -> _Chroma | _Other:
+    return _Chroma(store) if type(store).__name__ == "Chroma" and hasattr(store, "_collection") else _Other(store)
+
+
+def _engine(name: str, language: str) -> KeywordIndex:
+    if name == "tantivy":
+        from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
+
+        return TantivyIndex(None, language)
+    if name == "rank_bm25":
+        from langchain_hybridgraph.stores.rank_bm25_index import RankBM25Index
+
+        return RankBM25Index(language)
+    raise ConfigurationError(f"there is no keyword_engine {name!r}; there are 'tantivy' and 'rank_bm25'")
+
+
+def _valid(metadata: Mapping[str, Any], as_of: float) -> bool:
+    try:
+        begins, ends = metadata.get("valid_from"), metadata.get("valid_until")
+        return (begins is None or parse_time(begins) <= as_of) and (ends is None or parse_time(ends) >= as_of)
+    except ValueError:
+        # A value that is no time says nothing about validity.
+        return True
+
+
+def _is_free(scope: Scope) -> bool:
+    return scope.filter is None and scope.tenant is None
+
+
+def _best_first(entry: Scored) -> tuple[float, str]:
+    return -entry.score, entry.id

@@ -1,0 +1,265 @@
+"""The embedded store as a LangChain VectorStore."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import VectorStore
+
+from langchain_hybridgraph.config import HybridGraphSettings
+from langchain_hybridgraph.embeddings import LSAEmbeddings, embedding_name, resolve_embedding
+from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError
+from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.query.selection import Selection, select
+from langchain_hybridgraph.records import Chunk, Hit, Query, Scope
+from langchain_hybridgraph.retrievers.documents import to_document
+from langchain_hybridgraph.stores.encoding import content_id
+from langchain_hybridgraph.stores.embedded import EmbeddedStore, recorded
+from langchain_hybridgraph.times import parse_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from langchain_hybridgraph.filters import Filter
+
+BATCH = 1_000
+NAMED = ("lsa", "minilm")
+
+
+class HybridGraphStore(EmbeddedStore, VectorStore):
+    """Documents, their vectors, their words and their edges in one folder; a full LangChain VectorStore.
+
+    ``path`` None keeps everything in memory. ``embedding`` is a LangChain ``Embeddings``, ``"lsa"`` (made from the
+    corpus, nothing to download), ``"minilm"`` or ``"package.module:factory"``; None takes the one that the folder
+    was made with, and ``"lsa"`` for a new one. A ``tenant`` given for a new folder makes it multi-tenant.
+    ``language`` decides stemming and stop words of a new folder's keyword index. A store that is opened with
+    ``read_only`` never takes the writer's lock.
+
+    Documents come back exactly as they were given; scores are cosines, higher is better. Any number of processes
+    may read while one writes; the others' writes raise StoreLockedError.
+
+    Raises NotAnIndexError, FormatVersionError, EmbeddingMismatchError, TenantError.
+
+    >>> store = HybridGraphStore(None)
+    >>> store.add_texts(["the cat sat", "dogs bark"], ids=["cat", "dog"])
+    ['cat', 'dog']
+    >>> [document.id for document in store.similarity_search("a cat", k=1)]
+    ['cat']
+    """
+
+    def __init__(
+        self,
+        path: str | Path | None = None,
+        embedding: Embeddings | str | None = None,
+        *,
+        tenant: str | None = None,
+        language: str = "english",
+        read_only: bool = False,
+    ) -> None:
+        folder = None if path is None else Path(path)
+        facts = recorded(folder)
+        model = resolve_embedding(
+            _chosen(embedding, facts.get("embedding"), folder), language=str(facts.get("language", language))
+        )
+        super().__init__(
+            folder,
+            embedding=model,
+            name=embedding_name(model),
+            load=LSAEmbeddings.load if isinstance(model, LSAEmbeddings) else None,
+            tenant=tenant,
+            language=language,
+            read_only=read_only,
+        )
+
+    @property
+    def embeddings(self) -> Embeddings:
+        """The embedding that the store uses."""
+        model = self.embedding
+        assert isinstance(model, Embeddings)
+        return model
+
+    # -- writing --------------------------------------------------------------------------------------------
+
+    def add_texts(
+        self,
+        texts: Iterable[str],
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: Sequence[str | None] | None = None,
+        vectors: Sequence[Sequence[float]] | None = None,
+        batch_size: int = BATCH,
+        **kwargs: Any,
+    ) -> list[str]:
+        """Add texts, each durable with its batch; returns their ids.
+
+        A text without an id gets one made from its content, so adding it twice adds it once. An id that is there is
+        replaced; what is unchanged is not embedded again. ``vectors`` (one per text) are taken instead of embedding.
+        Raises ValueError for lists of different lengths.
+        """
+        if kwargs:
+            raise TypeError(f"add_texts does not take {sorted(kwargs)}; it takes metadatas, ids, vectors, batch_size")
+        given = list(texts)
+        _same_length(given, metadatas=metadatas, ids=ids, vectors=vectors)
+        chunks = [
+            _chunk(text, metadatas[place] if metadatas else {}, ids[place] if ids else None)
+            for place, text in enumerate(given)
+        ]
+        for start in range(0, len(chunks), batch_size):
+            part = slice(start, start + batch_size)
+            self.put(chunks[part], vectors=None if vectors is None else vectors[part])
+        if chunks:
+            self.settle()
+        return [chunk.id for chunk in chunks]
+
+    def delete(
+        self,
+        ids: list[str] | None = None,
+        *,
+        document: str | Sequence[str] | None = None,
+        filter: Filter | Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> bool | None:
+        """Delete by id, by document or by filter (or all three); their edges and childless parents go with them.
+
+        Ids that are not there are passed over. Raises ValueError when nothing says what to delete.
+        """
+        if kwargs:
+            raise TypeError(f"delete does not take {sorted(kwargs)}; it takes ids, document, filter")
+        if ids is None and document is None and filter is None:
+            raise ValueError("delete() needs ids=[…], document=… or filter={…}; nothing is deleted without one")
+        doomed = list(ids or [])
+        if document is not None:
+            documents = [document] if isinstance(document, str) else list(document)
+            doomed += [id for found in self.document_chunks(documents).values() for id in sorted(found)]
+        if filter is not None:
+            doomed += self.find(Scope(filter=parse_filter(filter), tenant=self.tenant))
+        self.remove(doomed)
+        return True
+
+    # -- reading --------------------------------------------------------------------------------------------
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """The Documents with these ids, in their order; missing ones are left out."""
+        return [to_document(chunk) for chunk in self.get(ids)]
+
+    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        """The k Documents of largest cosine; takes ``filter=`` and ``as_of=``."""
+        return [document for document, _ in self.similarity_search_with_score(query, k, **kwargs)]
+
+    def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:
+        """The k Documents of largest cosine, with it, best first."""
+        return self._nearest_documents(self._query(query, None, k, **kwargs), k)
+
+    def similarity_search_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> list[Document]:
+        """The k Documents whose vectors are nearest to this one."""
+        return [document for document, _ in self.similarity_search_with_score_by_vector(embedding, k, **kwargs)]
+
+    def similarity_search_with_score_by_vector(
+        self, embedding: list[float], k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """The k Documents whose vectors are nearest to this one, with their cosines, best first."""
+        return self._nearest_documents(self._query(None, embedding, k, **kwargs), k)
+
+    def max_marginal_relevance_search(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """k Documents that are near to the query and far from each other (Carbonell and Goldstein 1998)."""
+        return self._diverse(self._query(query, None, k, **kwargs), k, fetch_k, lambda_mult)
+
+    def max_marginal_relevance_search_by_vector(
+        self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """k Documents that are near to the vector and far from each other."""
+        return self._diverse(self._query(None, embedding, k, **kwargs), k, fetch_k, lambda_mult)
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: list[str],
+        embedding: Embeddings | str | None = None,  # type: ignore[override]  # LangChain wants one; ours may be "lsa"
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: list[str] | None = None,
+        path: str | Path | None = None,
+        tenant: str | None = None,
+        language: str = "english",
+        **kwargs: Any,
+    ) -> Self:
+        """A store with these texts; in memory unless ``path`` names a folder."""
+        store = cls(path, embedding, tenant=tenant, language=language)
+        store.add_texts(texts, metadatas, ids=ids, **kwargs)
+        return store
+
+    @classmethod
+    def from_config(cls, path: str | Path | None = None) -> Self:
+        """The store that a YAML file and the environment name (see :class:`HybridGraphSettings`)."""
+        return cls.from_settings(HybridGraphSettings.from_file(path))
+
+    @classmethod
+    def from_settings(cls, settings: HybridGraphSettings) -> Self:
+        """The store that the settings name; raises ConfigurationError when they name none."""
+        if settings.store_path is None:
+            raise ConfigurationError("store_path is not set, so there is no index to open: set it, or pass a store")
+        return cls(**settings.arguments("store"))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _select_relevance_score_fn(self) -> Callable[[float], float]:
+        return lambda cosine: min(1.0, max(0.0, cosine))
+
+    def _query(
+        self,
+        text: str | None,
+        vector: Sequence[float] | None,
+        k: int,
+        *,
+        filter: Filter | Mapping[str, Any] | None = None,
+        as_of: float | str | datetime | None = None,
+    ) -> Query:
+        scope = Scope(parse_filter(filter), self.tenant, None if as_of is None else parse_time(as_of))
+        return Query(text, k, scope, None if vector is None else np.asarray(vector, np.float32))
+
+    def _nearest_documents(self, query: Query, k: int) -> list[tuple[Document, float]]:
+        found = self.vector_search(query, k).entries
+        chunks = self.read([entry.id for entry in found], query.scope, {})
+        return [(to_document(chunks[entry.id]), entry.score) for entry in found if entry.id in chunks]
+
+    def _diverse(self, query: Query, k: int, fetch_k: int, lambda_mult: float) -> list[Document]:
+        found = self.vector_search(query, max(k, fetch_k)).entries
+        chunks = self.read([entry.id for entry in found], query.scope, {})
+        hits = [Hit(chunks[e.id], e.score, "vector", {"vector": e.score}) for e in found if e.id in chunks]
+        vectors = self.vectors([hit.id for hit in hits])
+        return [to_document(hit.chunk) for hit in select(hits, Selection(mmr_lambda=lambda_mult), k, vectors)]
+
+
+def _chosen(given: Embeddings | str | None, made_with: str | None, path: Path | None) -> Embeddings | str:
+    if given is not None:
+        return given
+    if made_with is None:
+        return "lsa"
+    if made_with not in NAMED:
+        raise EmbeddingMismatchError(
+            f"{path} was made with the embedding {made_with!r}, which cannot be made from its name: "
+            "pass it as embedding=…"
+        )
+    return made_with
+
+
+def _chunk(text: str, metadata: Mapping[str, Any], id: str | None) -> Chunk:
+    return Chunk(id or content_id(text, metadata), text, metadata)
+
+
+def _same_length(texts: Sequence[str], **others: Sequence[Any] | None) -> None:
+    for name, values in others.items():
+        if values is not None and len(values) != len(texts):
+            raise ValueError(f"{name} has {len(values)} entries for {len(texts)} texts; give one per text")

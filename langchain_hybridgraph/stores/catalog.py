@@ -1,0 +1,420 @@
+"""The catalogue: SQLite, where a chunk is accepted and everything else can be rebuilt from."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from langchain_hybridgraph.errors import NotAnIndexError, ReadOnlyError, StoreError
+from langchain_hybridgraph.records import Chunk, Edge
+from langchain_hybridgraph.stores.catalog_schema import check_format, format_version, migrate
+
+CHUNK, PARENT = "chunk", "parent"
+_COLUMNS = "row, tenant, id, kind, document, parent, text, metadata, valid_from, valid_until"
+
+
+class Entry(NamedTuple):
+    """One accepted chunk or parent as the catalogue writes it; ``row`` None for a parent."""
+
+    tenant: str
+    id: str
+    kind: str
+    row: int | None
+    document: str
+    parent: str | None
+    text: str
+    metadata: str
+    text_hash: bytes
+    content_hash: bytes
+    valid_from: float | None
+    valid_until: float | None
+
+
+class Known(NamedTuple):
+    """What the catalogue holds of an id, as far as writing needs it."""
+
+    kind: str
+    row: int | None
+    text_hash: bytes | None
+    content_hash: bytes | None
+
+
+class Stored(NamedTuple):
+    """One chunk or parent as the catalogue reads it."""
+
+    row: int | None
+    tenant: str
+    id: str
+    kind: str
+    document: str
+    parent: str | None
+    text: str
+    metadata: str
+    valid_from: float | None
+    valid_until: float | None
+
+    def chunk(self) -> Chunk:
+        """The record that leaves the store; its metadata is parsed when somebody looks at it."""
+        return Chunk(self.id, self.text, StoredMetadata(self.metadata), self.document, self.parent)
+
+    def valid(self, as_of: float | None) -> bool:
+        """Whether the chunk is valid at this time (unix seconds); always for None."""
+        return as_of is None or (
+            (self.valid_from is None or self.valid_from <= as_of)
+            and (self.valid_until is None or self.valid_until >= as_of)
+        )
+
+
+class StoredMetadata(Mapping[str, Any]):
+    """JSON metadata that is parsed at the first look: most candidates of a query are never looked at."""
+
+    def __init__(self, raw: str) -> None:
+        self._raw = raw
+
+    @cached_property
+    def _parsed(self) -> dict[str, Any]:
+        parsed: dict[str, Any] = json.loads(self._raw)
+        return parsed
+
+    def __getitem__(self, key: str) -> Any:
+        return self._parsed[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parsed)
+
+    def __len__(self) -> int:
+        return len(self._parsed)
+
+    def __repr__(self) -> str:
+        return repr(self._parsed)
+
+
+class Catalogue:
+    """Connections to one SQLite database and the statements that run on it.
+
+    ``path`` None keeps it in memory. Reads may run on any number of threads; one write at a time.
+    Raises NotAnIndexError when the file is no catalogue, FormatVersionError when it is too new.
+    """
+
+    def __init__(self, path: Path | None, *, create: bool = False) -> None:
+        self._path = path
+        self._pool: list[sqlite3.Connection] = []
+        self._lock = threading.RLock()
+        self._closed = False
+        # An in-memory database is its one connection.
+        self._memory = _connection(":memory:") if path is None else None
+        if path is not None and not create and not path.exists():
+            raise NotAnIndexError(f"{path.parent} holds no index: there is no {path.name} in it")
+        with self._opening(), self._borrowed() as connection:
+            if create:
+                migrate(connection)
+            elif format_version(connection) == 0:
+                raise NotAnIndexError(f"{path} is a SQLite database, but not a catalogue of this package")
+            check_format(format_version(connection))
+
+    # -- connections ----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection for SELECTs; each statement sees the last commit."""
+        with self._borrowed() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A connection inside one transaction: committed (and on disk) at the end, rolled back on any error."""
+        with self._lock, self._borrowed() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException as error:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                if isinstance(error, sqlite3.Error):
+                    raise StoreError(f"nothing of this batch was written: {error}") from error
+                raise
+
+    def close(self) -> None:
+        """Close all connections; the write-ahead log goes into the database where that is possible."""
+        with self._lock:
+            self._closed = True
+            pool, self._pool = self._pool, []
+            if self._memory is not None:
+                pool.append(self._memory)
+        for connection in pool:
+            connection.close()
+
+    @contextmanager
+    def _opening(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            self.close()
+            if isinstance(error, sqlite3.OperationalError):
+                raise StoreError(f"the catalogue {self._path} cannot be opened: {error}") from error
+            raise NotAnIndexError(f"{self._path} is not a catalogue: {error}") from error
+        except BaseException:
+            self.close()
+            raise
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[sqlite3.Connection]:
+        if self._memory is not None:
+            with self._lock:
+                yield self._memory
+            return
+        try:
+            connection = self._pool.pop()
+        except IndexError:
+            connection = self._connect()
+        try:
+            yield connection
+        finally:
+            if self._closed:
+                connection.close()
+            else:
+                self._pool.append(connection)
+
+    def _connect(self) -> sqlite3.Connection:
+        assert self._path is not None
+        if os.access(self._path.parent, os.W_OK) and (not self._path.exists() or os.access(self._path, os.W_OK)):
+            connection = _connection(str(self._path))
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            return connection
+        # A folder that cannot be written to has no place for the shared memory of WAL. Nobody can change the file
+        # there either, so it may be read as immutable, unless a log with commits in it was left behind.
+        log = self._path.with_name(self._path.name + "-wal")
+        mode = "mode=ro" if log.exists() and log.stat().st_size else "immutable=1"
+        return _connection(f"{self._path.resolve().as_uri()}?{mode}", uri=True)
+
+    # -- facts ----------------------------------------------------------------------------------------------
+
+    def about(self) -> dict[str, Any]:
+        """The facts of the index: version, next_row, generation, tenancy, language, embedding …"""
+        with self.reading() as connection:
+            return dict(connection.execute("SELECT name, value FROM about"))
+
+    def version(self) -> int:
+        """The number of the last commit that changed a chunk."""
+        with self.reading() as connection:
+            return int(connection.execute("SELECT value FROM about WHERE name = 'version'").fetchone()[0])
+
+    # -- reading --------------------------------------------------------------------------------------------
+
+    def read_rows(self, rows: Iterable[int]) -> list[Stored]:
+        """The chunks of these rows; rows that died are left out. In no particular order."""
+        return self._select("row IN (SELECT value FROM json_each(?))", _json(rows))
+
+    def read_ids(self, tenant: str, ids: Iterable[str]) -> list[Stored]:
+        """The chunks and parents with these ids."""
+        return self._select(
+            "tenant = ? AND id IN (SELECT value FROM json_each(?)) AND kind <> 'graph'", tenant, _json(ids)
+        )
+
+    def pages(self, start: int = 0, stop: int = 1 << 62, *, step: int = 2_000) -> Iterator[list[Stored]]:
+        """All chunks with a row in [start, stop), by row, a page at a time: no lock is held in between."""
+        while page := self._select("row >= ? AND row < ? ORDER BY row LIMIT ?", start, stop, step):
+            yield page
+            start = (page[-1].row or 0) + 1
+
+    def iterate(self, start: int = 0, stop: int = 1 << 62) -> Iterator[Stored]:
+        """All chunks with a row in [start, stop), by row."""
+        return chain.from_iterable(self.pages(start, stop))
+
+    def texts(self, start: int = 0) -> Iterator[tuple[int, str]]:
+        """Row and text of all chunks from this row on, by row."""
+        return ((entry.row or 0, entry.text) for entry in self.iterate(start))
+
+    def rows(self) -> list[int]:
+        """The rows of all chunks, ascending."""
+        with self.reading() as connection:
+            return [row for (row,) in connection.execute("SELECT row FROM nodes WHERE row NOT NULL ORDER BY row")]
+
+    def _select(self, where: str, *values: Any) -> list[Stored]:
+        with self.reading() as connection:
+            found = connection.execute(f"SELECT {_COLUMNS} FROM nodes WHERE {where}", values).fetchall()
+        return [Stored(*values) for values in found]
+
+    def count(self, tenant: str) -> dict[str, int]:
+        """How many chunks, parents and edges a tenant has."""
+        with self.reading() as connection:
+            kinds = dict(
+                connection.execute("SELECT kind, count(*) FROM nodes WHERE tenant = ? GROUP BY kind", (tenant,))
+            )
+            edges = connection.execute(
+                "SELECT count(*) FROM edges JOIN nodes ON node = source WHERE tenant = ?", (tenant,)
+            ).fetchone()[0]
+        return {"chunks": kinds.get(CHUNK, 0), "parents": kinds.get(PARENT, 0), "edges": edges}
+
+    def has_parents(self, tenant: str) -> bool:
+        """Whether this tenant has any parent."""
+        with self.reading() as connection:
+            found = connection.execute("SELECT 1 FROM nodes WHERE kind = 'parent' AND tenant = ? LIMIT 1", (tenant,))
+            return found.fetchone() is not None
+
+    def known(self, tenant: str, ids: Iterable[str]) -> dict[str, Known]:
+        """What is held of these ids; ids that only edges name are known as kind ``graph``."""
+        with self.reading() as connection:
+            found = connection.execute(
+                "SELECT id, kind, row, text_hash, content_hash FROM nodes "
+                "WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
+                (tenant, _json(ids)),
+            )
+            return {id: Known(*rest) for id, *rest in found}
+
+    def documents(self, tenant: str, documents: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """(document, id) of every chunk and parent of these documents."""
+        with self.reading() as connection:
+            yield from connection.execute(
+                "SELECT document, id FROM nodes WHERE tenant = ? AND document IN (SELECT value FROM json_each(?))",
+                (tenant, _json(documents)),
+            ).fetchall()
+
+    def changed_rows(self, version: int) -> list[int]:
+        """The rows that commits after ``version`` touched."""
+        with self.reading() as connection:
+            return [
+                row for (row,) in connection.execute("SELECT DISTINCT row FROM changes WHERE version > ?", (version,))
+            ]
+
+    def edges(self, tenant: str, ids: Iterable[str], *, backwards: bool = False) -> list[Edge]:
+        """The edges that leave these ids (or arrive at them)."""
+        here = "t" if backwards else "s"
+        with self.reading() as connection:
+            found = connection.execute(
+                "SELECT s.id, t.id, relation, weight, description, e.valid_from, e.valid_until FROM edges e "
+                "JOIN nodes s ON s.node = e.source JOIN nodes t ON t.node = e.target "
+                f"WHERE {here}.tenant = ? AND {here}.id IN (SELECT value FROM json_each(?)) "
+                "ORDER BY s.id, relation, t.id",
+                (tenant, _json(ids)),
+            ).fetchall()
+        return [Edge(*values) for values in found]
+
+    def faults(self) -> list[str]:
+        """What SQLite and the tables' own rules find wrong; empty when all is well."""
+        with self.reading() as connection:
+            found = [row[0] for row in connection.execute("PRAGMA quick_check(5)") if row[0] != "ok"]
+            lost = connection.execute(
+                "SELECT count(*) FROM edges WHERE source NOT IN (SELECT node FROM nodes) "
+                "OR target NOT IN (SELECT node FROM nodes)"
+            ).fetchone()[0]
+        return found + ([f"{lost} edges point to nothing"] if lost else [])
+
+
+# -- writing: statements that run inside Catalogue.writing() ------------------------------------------------------
+
+
+def set_about(connection: sqlite3.Connection, **facts: Any) -> None:
+    """Write facts of the index."""
+    connection.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", facts.items())
+
+
+def put_entries(connection: sqlite3.Connection, entries: Sequence[Entry]) -> None:
+    """Insert or replace chunks and parents by (tenant, id); edges that name them stay."""
+    names = Entry._fields
+    updates = ", ".join(f"{name} = excluded.{name}" for name in names[2:])
+    connection.executemany(
+        f"INSERT INTO nodes ({', '.join(names)}) VALUES ({', '.join('?' * len(names))}) "
+        f"ON CONFLICT (tenant, id) DO UPDATE SET {updates}",
+        entries,
+    )
+
+
+def put_edges(connection: sqlite3.Connection, tenant: str, edges: Collection[Edge]) -> None:
+    """Insert edges, making ends that are not there yet; of two with one source, target and relation the heavier stays."""
+    ends = {end for edge in edges for end in (edge.source, edge.target)}
+    connection.executemany(
+        "INSERT OR IGNORE INTO nodes (tenant, id, kind) VALUES (?, ?, 'graph')", ((tenant, end) for end in ends)
+    )
+    nodes = dict(
+        connection.execute(
+            "SELECT id, node FROM nodes WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
+            (tenant, _json(ends)),
+        )
+    )
+    connection.executemany(
+        "INSERT INTO edges (source, relation, target, weight, description, valid_from, valid_until) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET weight = excluded.weight, "
+        "description = excluded.description, valid_from = excluded.valid_from, valid_until = excluded.valid_until "
+        "WHERE excluded.weight > weight",
+        (
+            (nodes[e.source], e.relation, nodes[e.target], e.weight, e.description, e.valid_from, e.valid_until)
+            for e in edges
+        ),
+    )
+
+
+def delete_edges(connection: sqlite3.Connection, tenant: str, sources: Iterable[str], relations: Iterable[str]) -> None:
+    """Delete the edges of these relations that leave these ids."""
+    connection.execute(
+        "DELETE FROM edges WHERE relation IN (SELECT value FROM json_each(?)) AND source IN "
+        "(SELECT node FROM nodes WHERE tenant = ? AND id IN (SELECT value FROM json_each(?)))",
+        (_json(relations), tenant, _json(sources)),
+    )
+
+
+def delete_ids(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) -> tuple[int, list[int]]:
+    """Delete chunks and parents with their edges; parents go when their last child goes.
+
+    Returns how many of ``ids`` there were, and the rows that died.
+    """
+    found = connection.execute(
+        "SELECT node, row, document FROM nodes WHERE tenant = ? AND kind <> 'graph' "
+        "AND id IN (SELECT value FROM json_each(?))",
+        (tenant, _json(ids)),
+    ).fetchall()
+    _delete_nodes(connection, [node for node, _, _ in found])
+    childless = connection.execute(
+        "SELECT node FROM nodes p WHERE kind = 'parent' AND tenant = ?1 "
+        "AND document IN (SELECT value FROM json_each(?2)) "
+        "AND NOT EXISTS (SELECT 1 FROM nodes c WHERE c.tenant = ?1 AND c.document = p.document AND c.parent = p.id)",
+        (tenant, _json({document for _, _, document in found})),
+    ).fetchall()
+    _delete_nodes(connection, [node for (node,) in childless])
+    return len(found), [row for _, row, _ in found if row is not None]
+
+
+def log_changes(connection: sqlite3.Connection, rows: Iterable[int]) -> int:
+    """Note in the outbox that these rows were touched, as a new version; returns its number."""
+    connection.execute("UPDATE about SET value = value + 1 WHERE name = 'version'")
+    version = int(connection.execute("SELECT value FROM about WHERE name = 'version'").fetchone()[0])
+    connection.executemany("INSERT INTO changes VALUES (?, ?)", ((version, row) for row in set(rows)))
+    return version
+
+
+def trim_changes(connection: sqlite3.Connection, floor: int) -> None:
+    """Forget the changes up to version ``floor``: who has not seen them must read everything anew."""
+    connection.execute("DELETE FROM changes WHERE version <= ?", (floor,))
+    set_about(connection, floor=floor)
+
+
+def _delete_nodes(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
+    listed = (_json(nodes),)
+    connection.execute("DELETE FROM edges WHERE source IN (SELECT value FROM json_each(?))", listed)
+    connection.execute("DELETE FROM edges WHERE target IN (SELECT value FROM json_each(?))", listed)
+    connection.execute("DELETE FROM nodes WHERE node IN (SELECT value FROM json_each(?))", listed)
+
+
+def _connection(database: str, *, uri: bool = False) -> sqlite3.Connection:
+    try:
+        connection = sqlite3.connect(
+            database, timeout=10.0, isolation_level=None, check_same_thread=False, cached_statements=256, uri=uri
+        )
+    except sqlite3.OperationalError as error:
+        raise ReadOnlyError(f"{database} cannot be opened: {error}") from error
+    connection.execute("PRAGMA temp_store = MEMORY")
+    return connection
+
+
+def _json(values: Iterable[Any]) -> str:
+    return json.dumps(list(values))

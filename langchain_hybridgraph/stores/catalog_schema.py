@@ -1,0 +1,84 @@
+"""The catalogue's tables, as numbered migrations."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from langchain_hybridgraph.errors import FormatVersionError
+
+FIRST = """
+CREATE TABLE about (
+    name TEXT PRIMARY KEY,
+    value NOT NULL
+) WITHOUT ROWID;
+
+-- Everything that has an id: chunks are searched, parents are pointed to, the rest is only joined by edges.
+-- A chunk's row is its place in the engines; every accepted version of a chunk gets a new one, never used again.
+CREATE TABLE nodes (
+    node INTEGER PRIMARY KEY,
+    tenant TEXT NOT NULL,
+    id TEXT NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('chunk', 'parent', 'graph')),
+    row INTEGER UNIQUE,
+    document TEXT,
+    parent TEXT,
+    text TEXT,
+    metadata TEXT,
+    text_hash BLOB,
+    content_hash BLOB,
+    valid_from REAL,
+    valid_until REAL,
+    UNIQUE (tenant, id)
+);
+CREATE INDEX nodes_by_document ON nodes (tenant, document) WHERE document IS NOT NULL;
+CREATE INDEX parents ON nodes (tenant) WHERE kind = 'parent';
+
+CREATE TABLE edges (
+    source INTEGER NOT NULL,
+    relation TEXT NOT NULL,
+    target INTEGER NOT NULL,
+    weight REAL NOT NULL,
+    description TEXT NOT NULL,
+    valid_from REAL,
+    valid_until REAL,
+    PRIMARY KEY (source, relation, target)
+) WITHOUT ROWID;
+CREATE INDEX edges_by_target ON edges (target);
+
+-- The outbox: which rows each version touched. Engines and readers ask the nodes what became of them.
+CREATE TABLE changes (
+    version INTEGER NOT NULL,
+    row INTEGER NOT NULL,
+    PRIMARY KEY (version, row)
+) WITHOUT ROWID;
+
+INSERT INTO about VALUES ('version', 0), ('next_row', 0), ('floor', 0), ('generation', 0), ('chroma_applied', 0);
+"""
+
+MIGRATIONS = (FIRST,)
+FORMAT_VERSION = len(MIGRATIONS)
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring a catalogue to the present format, one transaction per step.
+
+    Raises FormatVersionError for a catalogue that a newer version of the package has written.
+    """
+    version = format_version(connection)
+    check_format(version)
+    for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
+        connection.executescript(f"BEGIN IMMEDIATE;\n{script}\nPRAGMA user_version = {number};\nCOMMIT;")
+
+
+def format_version(connection: sqlite3.Connection) -> int:
+    """The number of the last migration that the catalogue has seen; 0 for an empty database."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def check_format(version: int) -> None:
+    """Raise FormatVersionError for a format that is not known here."""
+    if version > FORMAT_VERSION:
+        raise FormatVersionError(
+            f"the index has format {version}, this version of langchain-hybridgraph reads up to {FORMAT_VERSION}: "
+            'pip install --upgrade "langchain-hybridgraph"'
+        )

@@ -1,0 +1,149 @@
+"""One generation of the vectors: matrix, Chroma collection and fitted model that belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from langchain_hybridgraph.stores import chroma
+from langchain_hybridgraph.stores.vectors import VectorMatrix
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+BATCH = 8_192
+
+
+class Embeds(Protocol):
+    """What a store asks of an embedding; LangChain's ``Embeddings`` has this shape."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """One vector per text."""
+        ...
+
+    def embed_query(self, text: str) -> list[float]:
+        """The vector of a question."""
+        ...
+
+
+class Generation:
+    """Files ``vectors-N.f32``, ``chroma-N`` and, for an embedding made from the corpus, ``model-N.npz``.
+
+    Whoever changes the model makes generation N + 1 beside the present one and switches in one commit of the
+    catalogue. ``folder`` None keeps the matrix in memory and has no collection: there the scan is used always.
+    """
+
+    def __init__(self, folder: Path | None, number: int, dimension: int | None, embedding: Embeds) -> None:
+        self.folder = folder
+        self.number = number
+        self.embedding = embedding
+        self.matrix = None if dimension is None else VectorMatrix(self._file("vectors", ".f32"), dimension)
+        self._collection: chroma.ChromaRows | None = None
+
+    @property
+    def model_file(self) -> Path | None:
+        """Where the fitted model of this generation is kept."""
+        return self._file("model", ".npz")
+
+    @property
+    def collection(self) -> chroma.ChromaRows | None:
+        """The Chroma collection if it is open."""
+        return self._collection
+
+    def found(self, dimension: int) -> VectorMatrix:
+        """Make the matrix, now that the number of dimensions is known."""
+        self.matrix = VectorMatrix(self._file("vectors", ".f32"), dimension)
+        return self.matrix
+
+    def open_collection(self) -> chroma.ChromaRows:
+        """Open Chroma; only for the holder of the writer's lock. Raises StoreError when it cannot be opened."""
+        if self._collection is None:
+            path = self._file("chroma")
+            assert path is not None, "a store in memory has no collection"
+            self._collection = chroma.ChromaRows(path)
+        return self._collection
+
+    def collect(self, rows: Sequence[int]) -> None:
+        """Put these rows' vectors into the collection.
+
+        A vector of zeros is near to nothing; leaving it out keeps it from filling up the graph of neighbours.
+        """
+        collection = self.open_collection()
+        for part, vectors in self.vectors(rows):
+            some = vectors.any(axis=1)
+            if some.any():
+                collection.upsert(part[some].tolist(), vectors[some])
+
+    def collected(self, rows: Sequence[int]) -> set[int]:
+        """Which of these rows belong into the collection: those whose vector is not all zeros."""
+        return {int(row) for part, vectors in self.vectors(rows) for row in part[vectors.any(axis=1)]}
+
+    def vectors(self, rows: Sequence[int]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """Rows and their vectors, a batch at a time; rows beyond the matrix's end are left out."""
+        if self.matrix is None:
+            return
+        for start in range(0, len(rows), BATCH):
+            part = np.asarray(rows[start : start + BATCH], np.int64)
+            part = part[part < len(self.matrix)]
+            yield part, self.matrix.take(part)
+
+    def drop_collection(self) -> None:
+        """Close and delete the collection; it can be made anew from the matrix."""
+        self._close_collection()
+        if (path := self._file("chroma")) is not None:
+            chroma.remove(path)
+
+    def remove(self) -> None:
+        """Delete the generation's files; who has the matrix mapped keeps it."""
+        self.drop_collection()
+        for file in (self._file("vectors", ".f32"), self.model_file):
+            if file is not None:
+                file.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Release files."""
+        self._close_collection()
+        if self.matrix is not None:
+            self.matrix.close()
+
+    def fill(self, pages: Iterator[tuple[Sequence[int], NDArray[np.float32]]]) -> None:
+        """Make the matrix from pages of ascending rows and their vectors."""
+        for rows, vectors in pages:
+            matrix = self.matrix or self.found(vectors.shape[1])
+            for start, stop in _runs(rows):
+                matrix.write(rows[start], vectors[start:stop])
+
+    def _close_collection(self) -> None:
+        if self._collection is not None:
+            self._collection.close()
+            self._collection = None
+
+    def _file(self, stem: str, suffix: str = "") -> Path | None:
+        return None if self.folder is None else self.folder / f"{stem}-{self.number}{suffix}"
+
+
+def remove_leftovers(current: Generation) -> None:
+    """Delete the files of other generations, which a crash in the middle of a switch has left in the folder."""
+    folder = current.folder
+    if folder is None:
+        return
+    names = [path.name for stem in ("vectors", "model", "chroma") for path in folder.glob(f"{stem}-*")]
+    numbers = {name.partition("-")[2].partition(".")[0] for name in names}
+    for number in numbers - {str(current.number)}:
+        Generation(folder, int(number), None, current.embedding).remove()
+
+
+def _runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The places [start, stop) of consecutive rows, so that each run is written at once.
+
+    >>> list(_runs([0, 1, 2, 7, 8]))
+    [(0, 3), (3, 5)]
+    """
+    start = 0
+    for stop in range(1, len(rows) + 1):
+        if stop == len(rows) or rows[stop] != rows[stop - 1] + 1:
+            yield start, stop
+            start = stop

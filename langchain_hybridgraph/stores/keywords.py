@@ -1,0 +1,109 @@
+"""The keyword side of the embedded store: Tantivy kept in step, rank_bm25 where it cannot be opened."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from langchain_hybridgraph.errors import StoreError
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.stores.base import KeywordIndex
+    from langchain_hybridgraph.stores.catalog import Catalogue
+
+logger = logging.getLogger(__name__)
+
+
+class Keywords:
+    """The keyword index of a folder (``path`` None: in memory), opened at the first use, filled from the catalogue.
+
+    It is open for reading until :meth:`take_over` says that this process is the writer.
+    """
+
+    def __init__(self, path: Path | None, language: str, catalogue: Catalogue) -> None:
+        self._path = path
+        self._writable = path is None
+        self._language = language
+        self._catalogue = catalogue
+        self._index: KeywordIndex | None = None
+        self._opening = threading.Lock()
+        self.reason: str | None = None
+
+    @property
+    def index(self) -> KeywordIndex:
+        """The engine; ``reason`` is "keyword-fallback" when the one on disk could not be opened."""
+        if self._index is None:
+            with self._opening:
+                if self._index is None:
+                    self._index = self._open()
+        return self._index
+
+    def take_over(self) -> None:
+        """Open for writing from now on; only the holder of the writer's lock may."""
+        if not self._writable:
+            self.close()
+            self._writable = True
+
+    def lags(self, version: int) -> bool:
+        """Whether there is something for :meth:`follow` to do."""
+        return self.index.applied != version or self.reason is not None
+
+    def follow(self, version: int, floor: int) -> None:
+        """Bring the index up to ``version``; anew when the outbox, which begins after ``floor``, is too short."""
+        applied = self.index.applied
+        if self.reason is not None or not floor <= applied <= version:
+            self.rebuild(version)
+        elif applied < version:
+            touched = self._catalogue.changed_rows(applied)
+            alive = {entry.row: entry.text for entry in self._catalogue.read_rows(touched) if entry.row is not None}
+            self.index.apply(version, alive.items(), [row for row in touched if row not in alive])
+
+    def rebuild(self, version: int) -> None:
+        """Make the index anew from the catalogue's texts."""
+        self.close()
+        if self._path is not None:
+            shutil.rmtree(self._path, ignore_errors=True)
+        index = self.index
+        if self.reason is not None:
+            raise StoreError(f"no keyword index can be made in {self._path}: look at the folder's permissions and disk")
+        index.apply(version, self._catalogue.texts(), [])
+
+    def reload(self) -> None:
+        """See what another process has committed."""
+        if self._index is None:
+            return
+        if self.reason is None and self._index.applied:
+            self._index.reload()
+        else:
+            # Perhaps the writer has made one since.
+            self.close()
+
+    def close(self) -> None:
+        """Release files; the next use opens them again."""
+        if self._index is not None:
+            self._index.close()
+            self._index = None
+
+    def _open(self) -> KeywordIndex:
+        from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
+
+        self.reason = None
+        if not self._writable and not self._catalogue.version():
+            return TantivyIndex(None, self._language)
+        try:
+            return TantivyIndex(self._path, self._language, writable=self._writable)
+        except StoreError:
+            # The rung below: the texts are at hand, so BM25 is computed from them; slower, and made anew each time.
+            logger.warning("the keyword index %s cannot be opened; repair() rebuilds it", self._path, exc_info=True)
+            self.reason = "keyword-fallback"
+            return self._fallback()
+
+    def _fallback(self) -> KeywordIndex:
+        from langchain_hybridgraph.stores.rank_bm25_index import RankBM25Index
+
+        index = RankBM25Index(self._language)
+        index.apply(self._catalogue.version(), self._catalogue.texts(), [])
+        return index

@@ -1,0 +1,106 @@
+"""The rows that a store can see, mirrored in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from langchain_hybridgraph.records import Scored
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.records import Mask
+    from langchain_hybridgraph.stores.catalog import Stored
+
+
+class Rows:
+    """Which row holds which id, which rows live, and from when until when they are valid.
+
+    Knows one tenant: the rows of others count as dead. ``version`` is the catalogue's version that it mirrors.
+    """
+
+    def __init__(self, tenant: str) -> None:
+        self.tenant = tenant
+        self.version = -1
+        self.living = 0
+        self.has_parents = False
+        self._ids: list[str] = []
+        self._row_of: dict[str, int] = {}
+        self._alive: Mask = np.zeros(0, np.bool_)
+        self._valid_from: NDArray[np.float64] = np.zeros(0)
+        self._valid_until: NDArray[np.float64] = np.zeros(0)
+        self._timed = False
+
+    def __len__(self) -> int:
+        """One more than the largest row ever seen."""
+        return len(self._ids)
+
+    @property
+    def full(self) -> bool:
+        """Whether every row that was ever given out lives, in this tenant and at all times."""
+        return self.living == len(self._ids) and not self._timed
+
+    def update(self, touched: Iterable[int], stored: Sequence[Stored], *, end: int) -> None:
+        """Mirror a change: ``touched`` rows died unless ``stored`` holds them; rows up to ``end`` exist."""
+        self._grow(end)
+        for row in touched:
+            if row < len(self._ids) and self._alive[row]:
+                self._alive[row] = False
+                self.living -= 1
+                if self._row_of.get(self._ids[row]) == row:
+                    del self._row_of[self._ids[row]]
+        for entry in stored:
+            if entry.tenant == self.tenant and entry.row is not None:
+                self._take(entry, entry.row)
+
+    def allowed(self, as_of: float | None) -> Mask:
+        """A fresh mask of the rows that live and are valid at this time."""
+        mask = self._alive[: len(self._ids)].copy()
+        if self._timed and as_of is not None:
+            mask &= self._valid_from[: len(mask)] <= as_of
+            mask &= self._valid_until[: len(mask)] >= as_of
+        return mask
+
+    def rows(self, ids: Iterable[str]) -> list[int]:
+        """The rows of these ids, in their order; ids without one are left out."""
+        known = self._row_of
+        return [known[id] for id in ids if id in known]
+
+    def ids(self, rows: Iterable[int]) -> list[str]:
+        """The ids of these rows."""
+        known = self._ids
+        return [known[row] for row in rows]
+
+    def scored(self, rows: Iterable[int], scores: Iterable[float]) -> list[Scored]:
+        """Rows and scores as ids and scores, best first, ties by id."""
+        known = self._ids
+        found = [Scored(known[row], score) for row, score in zip(rows, scores, strict=True)]
+        found.sort(key=_best_first)
+        return found
+
+    def _take(self, entry: Stored, row: int) -> None:
+        if not self._alive[row]:
+            self._alive[row] = True
+            self.living += 1
+        self._ids[row] = entry.id
+        self._row_of[entry.id] = row
+        self._valid_from[row] = -np.inf if entry.valid_from is None else entry.valid_from
+        self._valid_until[row] = np.inf if entry.valid_until is None else entry.valid_until
+        self._timed = self._timed or entry.valid_from is not None or entry.valid_until is not None
+
+    def _grow(self, end: int) -> None:
+        if end <= len(self._ids):
+            return
+        if end > len(self._alive):
+            more = max(end, 2 * len(self._alive), 1024) - len(self._alive)
+            self._valid_from = np.concatenate([self._valid_from, np.full(more, -np.inf)])
+            self._valid_until = np.concatenate([self._valid_until, np.full(more, np.inf)])
+            self._alive = np.concatenate([self._alive, np.zeros(more, np.bool_)])
+        self._ids.extend([""] * (end - len(self._ids)))
+
+
+def _best_first(found: Scored) -> tuple[float, str]:
+    return -found.score, found.id
