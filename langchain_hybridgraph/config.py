@@ -83,14 +83,28 @@ class HybridGraphSettings(BaseSettings):
         ge=0,
         le=1,
     )
-    retriever_parents: bool | None = _setting(
-        None, "true or false", "Whether a child gives way to its parent; unset: the retriever's default."
+    retriever_per_document: Count | None = _setting(
+        None, "a whole number from 1", "At most so many hits of one document; unset: any number.", ge=1
+    )
+    retriever_parents: bool = _setting(
+        True, "true or false", "Whether a child gives way to its parent, where there is one."
     )
     retriever_deadline_ms: Number | None = _setting(
         None,
         "a number above 0",
         "Sources that take longer, in milliseconds, are left out and named; unset: all are waited for.",
         gt=0,
+    )
+    retriever_on_error: Literal["degrade", "empty", "raise"] = _setting(
+        "degrade",
+        "degrade, empty or raise",
+        "A failing source: go on with the others and raise if all fail; give nothing if all fail; raise at the first.",
+    )
+    retriever_keyword_engine: Literal["tantivy", "rank_bm25"] = _setting(
+        "tantivy", "tantivy or rank_bm25", "Engine of a keyword index that is built over documents."
+    )
+    retriever_metadata_prefix: str = _setting(
+        "", "a text", "Stands before the keys that retrieval writes into metadata."
     )
     store_path: Folder | None = _setting(
         None, "a path", "Folder of the index; a relative one in a file starts at the file's folder."
@@ -153,17 +167,17 @@ class HybridGraphSettings(BaseSettings):
     def arguments(self, section: Literal["retriever", "store"]) -> dict[str, Any]:
         """The keys of one section without its name, as a constructor takes them.
 
-        What is unset is left out; the weights are there when at least one was given.
+        Only those that were given, so that the rest is the constructor's; but always ``k``, and the weights both or
+        not at all.
 
-        >>> HybridGraphSettings(retriever_k=8, retriever_keyword_weight=0.5).arguments("retriever")
-        {'semantic_weight': 0.5, 'keyword_weight': 0.5, 'k': 8, 'overfetch': 3, 'min_score': 0.0}
+        >>> HybridGraphSettings(retriever_min_score=0.2, retriever_keyword_weight=0.5).arguments("retriever")
+        {'semantic_weight': 0.5, 'keyword_weight': 0.5, 'k': 5, 'min_score': 0.2}
         """
-        weighed = not self.model_fields_set.isdisjoint(_WEIGHTS)
-        return {
-            key.removeprefix(f"{section}_"): value
-            for key, value in self
-            if key.startswith(f"{section}_") and value is not None and (weighed or key not in _WEIGHTS)
-        }
+        given = self.model_fields_set | {"retriever_k"}
+        if not given.isdisjoint(_WEIGHTS):
+            given.update(_WEIGHTS)
+        prefix = f"{section}_"
+        return {key.removeprefix(prefix): value for key, value in self if key in given and key.startswith(prefix)}
 
     @classmethod
     def table(cls) -> str:

@@ -1,3 +1,4 @@
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -117,7 +118,7 @@ def test_weights_from_two_places(write, monkeypatch):
 
 def test_unset_weights_are_not_passed_on():
     """Without a given weight the retriever may choose; the other keys reach it under its own names."""
-    assert HybridGraphSettings().arguments("retriever") == {"k": 5, "overfetch": 3, "min_score": 0.0}
+    assert HybridGraphSettings().arguments("retriever") == {"k": 5}
     given = HybridGraphSettings(retriever_semantic_weight=0.7).arguments("retriever")
     assert (given["semantic_weight"], given["keyword_weight"]) == (0.7, pytest.approx(0.3))
 
@@ -165,8 +166,12 @@ BAD = {
     "retriever_overfetch": 2.5,
     "retriever_min_score": 1.01,
     "retriever_mmr_lambda": -0.5,
+    "retriever_per_document": 0,
     "retriever_parents": "perhaps",
     "retriever_deadline_ms": 0,
+    "retriever_on_error": "ignore",
+    "retriever_keyword_engine": "lucene",
+    "retriever_metadata_prefix": 1,
     "store_path": [1],
     "store_embedding": 3,
     "store_language": ["german"],
@@ -266,6 +271,25 @@ def test_unreadable_files(tmp_path):
     ]:
         with pytest.raises(ConfigurationError, match=message):
             HybridGraphSettings.from_file(tmp_path / name)
+
+
+# -- the keys and those who take them --
+
+
+def test_every_key_is_an_argument():
+    """Every key is a setting of HybridRetriever or an argument of HybridGraphStore, with the same default there.
+
+    But k (5 here, 10 there), the weights (which may suit the embedding there), and the store's (unset here).
+    """
+    from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+
+    arguments = inspect.signature(HybridGraphStore.__init__).parameters
+    for key, field in HybridGraphSettings.model_fields.items():
+        section, name = key.split("_", 1)
+        if section == "store":
+            assert name in arguments, key
+        elif key not in {"retriever_k", "retriever_semantic_weight", "retriever_keyword_weight"}:
+            assert HybridRetriever.model_fields[name].default == field.default, key
 
 
 # -- the table, the import --
