@@ -229,10 +229,10 @@ class Hit:
         return " · ".join(said)
 
 
-D = TypeVar("D", covariant=True)
+D_co = TypeVar("D_co", covariant=True)
 
 
-class RetrievalResult(Sequence[D], Generic[D]):
+class RetrievalResult(Sequence[D_co], Generic[D_co]):
     """The answer to one call: a sequence of documents that also says how it came about.
 
     ``degraded`` lists what did not work as asked, empty when all did; ``took_ms`` is wall time;
@@ -243,7 +243,7 @@ class RetrievalResult(Sequence[D], Generic[D]):
 
     def __init__(
         self,
-        documents: Sequence[D],
+        documents: Sequence[D_co],
         *,
         hits: Sequence[Hit] = (),
         degraded: Sequence[str] = (),
@@ -257,16 +257,16 @@ class RetrievalResult(Sequence[D], Generic[D]):
         self.plan = dict(plan or {})
 
     @overload
-    def __getitem__(self, index: int) -> D: ...
+    def __getitem__(self, index: int) -> D_co: ...
     @overload
-    def __getitem__(self, index: slice) -> list[D]: ...
-    def __getitem__(self, index: int | slice) -> D | list[D]:
+    def __getitem__(self, index: slice) -> list[D_co]: ...
+    def __getitem__(self, index: int | slice) -> D_co | list[D_co]:
         return self._documents[index]
 
     def __len__(self) -> int:
         return len(self._documents)
 
-    def __iter__(self) -> Iterator[D]:
+    def __iter__(self) -> Iterator[D_co]:
         return iter(self._documents)
 
     def __eq__(self, other: object) -> bool:

@@ -49,7 +49,7 @@ class VectorSource:
         awaited = (lambda: store.avector_search(query, n)) if isinstance(store, AwaitsVectors) else None
         return Call(self.name, lambda: store.vector_search(query, n), awaited, lane=(id(store), self.name))
 
-    def score(self, query: Query, found: Found, ids: Sequence[str]) -> Call | None:  # noqa: ARG002
+    def score(self, query: Query, found: Found, ids: Sequence[str]) -> Call | None:
         """Cosines with the vector that was searched for."""
         vector = found.vector
         if vector is None:
@@ -71,7 +71,7 @@ class KeywordSource:
             return None
         return Call(self.name, lambda: self.store.keyword_search(query, n), lane=(id(self.store), self.name))
 
-    def score(self, query: Query, found: Found, ids: Sequence[str]) -> Call | None:  # noqa: ARG002
+    def score(self, query: Query, found: Found, ids: Sequence[str]) -> Call | None:
         """BM25 of candidates that the words did not bring among the first n."""
         text = query.text
         if text is None:

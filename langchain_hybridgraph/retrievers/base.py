@@ -37,10 +37,9 @@ from langchain_hybridgraph.times import parse_time
 FilterLike = Filter | Mapping[str, Any]
 
 
-class CallOptions(TypedDict, total=False):
-    """What a single call may set; each goes before the retriever's own setting."""
+class CallSettings(TypedDict, total=False):
+    """What a single call may set beside k; each goes before the retriever's own setting."""
 
-    k: int | None
     filter: FilterLike | None
     as_of: float | str | datetime | None
     tenant: str | None
@@ -51,6 +50,12 @@ class CallOptions(TypedDict, total=False):
     mmr_lambda: float | None
     max_tokens: int | None
     deadline_ms: float | None
+
+
+class CallOptions(CallSettings, total=False):
+    """What a single call may set, as ``invoke`` takes it."""
+
+    k: int | None
 
 
 class PipelineRetriever(BaseRetriever):
@@ -78,7 +83,7 @@ class PipelineRetriever(BaseRetriever):
     on_error: Literal["degrade", "empty", "raise"] = Field("degrade", description="What a failing source means.")
     metadata_prefix: str = Field("", description="Stands before the keys that retrieval writes into metadata.")
 
-    _statistics: _Statistics = PrivateAttr(default_factory=lambda: _Statistics())
+    _statistics: _Statistics = PrivateAttr(default_factory=lambda: _Statistics())  # noqa: PLW0108 - defined below
 
     @field_validator("filter")
     @classmethod
@@ -114,11 +119,11 @@ class PipelineRetriever(BaseRetriever):
     # -- retrieving -----------------------------------------------------------------------------------------
 
     def retrieve(
-        self, query: str | None, k: int | None = None, **options: Unpack[CallOptions]
+        self, query: str | None, k: int | None = None, **options: Unpack[CallSettings]
     ) -> RetrievalResult[Document]:
         """The k best Documents with what there is to say about them: ``degraded``, ``took_ms``, ``plan``, ``hits``.
 
-        ``options`` are those of :class:`CallOptions`, the same as for ``invoke``. With ``vector=`` the query may be
+        ``options`` are those of :class:`CallSettings`, the same as for ``invoke``. With ``vector=`` the query may be
         None. Raises RetrievalError when no source could answer, FilterError, TenantError, ValueError.
         """
         prepared = self._prepare(query, _with_k(options, k))
@@ -126,7 +131,7 @@ class PipelineRetriever(BaseRetriever):
         return self._result(hits, prepared)
 
     async def aretrieve(
-        self, query: str | None, k: int | None = None, **options: Unpack[CallOptions]
+        self, query: str | None, k: int | None = None, **options: Unpack[CallSettings]
     ) -> RetrievalResult[Document]:
         """What :meth:`retrieve` gives, without holding up the event loop."""
         prepared = self._prepare(query, _with_k(options, k))
@@ -157,12 +162,12 @@ class PipelineRetriever(BaseRetriever):
         for document in await self.ainvoke(input, config, **kwargs):
             yield [document]
 
-    def _get_relevant_documents(  # type: ignore[override]  # the options are what LangChain calls further arguments
+    def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
     ) -> list[Document]:
         return list(self.retrieve(query, **options))
 
-    async def _aget_relevant_documents(  # type: ignore[override]  # as above
+    async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
     ) -> list[Document]:
         return list(await self.aretrieve(query, **options))
@@ -229,6 +234,9 @@ class PipelineRetriever(BaseRetriever):
         return RetrievalResult(
             documents, hits=hits, degraded=trace.reasons, took_ms=trace.took_ms, plan=prepared.described()
         )
+
+
+_OPTIONS = {**CallSettings.__annotations__, **CallOptions.__annotations__}
 
 
 class _Prepared:
@@ -302,14 +310,14 @@ def _nothing() -> Any:
     yield
 
 
-def _with_k(options: CallOptions, k: int | None) -> CallOptions:
-    return options if k is None else {**options, "k": k}
+def _with_k(options: CallSettings, k: int | None) -> CallOptions:
+    return cast(CallOptions, {**options, "k": k})
 
 
 def _check_options(options: CallOptions) -> None:
-    unknown = set(options) - set(CallOptions.__annotations__)
+    unknown = set(options) - set(_OPTIONS)
     if unknown:
-        raise TypeError(f"{sorted(unknown)} is no option of a call; there are {sorted(CallOptions.__annotations__)}")
+        raise TypeError(f"{sorted(unknown)} is no option of a call; there are {sorted(_OPTIONS)}")
 
 
 def _vector(options: CallOptions) -> Any:

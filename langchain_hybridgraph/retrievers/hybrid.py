@@ -56,7 +56,7 @@ class HybridRetriever(PipelineRetriever):
     _plain: PlainStore | None = PrivateAttr(None)
 
     def __init__(self, vector_store: VectorStore, documents: Iterable[Document] | None = None, **settings: Any) -> None:
-        super().__init__(vector_store=vector_store, **settings)
+        super().__init__(**settings | {"vector_store": vector_store})
         if isinstance(vector_store, SearchesVectors) and isinstance(vector_store, Reads):
             if documents is not None:
                 raise ConfigurationError(

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from langchain_core.document_loaders import BaseLoader
     from langchain_core.vectorstores import VectorStore
 
-# LangChain passes over Documents whose key the record manager knows. With ids as keys a changed text would be passed
-# over for ever, so everything is handed on; the store itself passes over what is unchanged.
+# LangChain passes over Documents whose key the record manager knows. With ids as keys a changed text would be
+# passed over for ever, so everything is handed on; the store itself passes over what is unchanged.
 _KEPT = {"force_update": True}
 
 
@@ -29,8 +29,8 @@ def index(
 ) -> IndexingResult:
     """``langchain_core.indexing.index`` that keeps the Documents' ids, which edges and parents hang on.
 
-    ``options`` are LangChain's (``cleanup``, ``source_id_key`` …). A changed Document is updated, an unchanged one costs
-    a look at the catalogue. Raises ValueError for a Document without an id.
+    ``options`` are LangChain's (``cleanup``, ``source_id_key`` …). A changed Document is updated, an unchanged one
+    costs a look at the catalogue. Raises ValueError for a Document without an id.
 
     >>> from langchain_core.indexing import InMemoryRecordManager
     >>> from langchain_hybridgraph import HybridGraphStore

@@ -196,7 +196,7 @@ class _Chroma:
 
         return chroma_where(filter)
 
-    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> list[tuple[Document, float]]:  # noqa: ARG002
+    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> list[tuple[Document, float]]:
         assert vector is not None, "Chroma is asked with a vector always"
         found = self._store.similarity_search_by_vector_with_relevance_scores(vector.tolist(), k=n, filter=where)
         if self._is_cosine:
@@ -241,7 +241,7 @@ class _Other:
             return self._cosines(by_vector(list(map(float, vector)), k=n, **options))
         return self._cosines(self._store.similarity_search_with_score(text or "", k=n, **options))
 
-    def scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:  # noqa: ARG002
+    def scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         return {}
 
     def _cosines(self, found: list[tuple[Document, float]]) -> list[tuple[Document, float]]:

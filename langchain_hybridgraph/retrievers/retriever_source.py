@@ -29,7 +29,7 @@ class RetrieverSource:
     ids: Mapping[tuple[str, str], str] = field(default_factory=dict)
     name: str = "keyword"
 
-    def search(self, query: Query, n: int) -> Call | None:  # noqa: ARG002
+    def search(self, query: Query, n: int) -> Call | None:
         """Ask the retriever; how many Documents it gives is its own setting."""
         text = query.text
         if text is None:
@@ -42,7 +42,7 @@ class RetrieverSource:
             self.name, lambda: self._found(self.retriever.invoke(text)), awaited, lane=(id(self.retriever), self.name)
         )
 
-    def score(self, query: Query, found: Found, ids: Sequence[str]) -> Call | None:  # noqa: ARG002
+    def score(self, query: Query, found: Found, ids: Sequence[str]) -> Call | None:
         """A retriever cannot be asked for the scores of given Documents."""
         return None
 

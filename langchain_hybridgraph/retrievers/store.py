@@ -18,8 +18,8 @@ from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.query.selection import Selection, select
 from langchain_hybridgraph.records import Chunk, Hit, Query, Scope
 from langchain_hybridgraph.retrievers.documents import to_document
-from langchain_hybridgraph.stores.encoding import content_id
 from langchain_hybridgraph.stores.embedded import EmbeddedStore, recorded
+from langchain_hybridgraph.stores.encoding import content_id
 from langchain_hybridgraph.times import parse_time
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
     def from_texts(
         cls,
         texts: list[str],
-        embedding: Embeddings | str | None = None,  # type: ignore[override]  # LangChain wants one; ours may be "lsa"
+        embedding: Embeddings | str | None = None,
         metadatas: list[dict[str, Any]] | None = None,
         *,
         ids: list[str] | None = None,

@@ -331,7 +331,7 @@ def put_entries(connection: sqlite3.Connection, entries: Sequence[Entry]) -> Non
 
 
 def put_edges(connection: sqlite3.Connection, tenant: str, edges: Collection[Edge]) -> None:
-    """Insert edges, making ends that are not there yet; of two with one source, target and relation the heavier stays."""
+    """Insert edges, making missing ends; of two with one source, target and relation the heavier stays."""
     ends = {end for edge in edges for end in (edge.source, edge.target)}
     connection.executemany(
         "INSERT OR IGNORE INTO nodes (tenant, id, kind) VALUES (?, ?, 'graph')", ((tenant, end) for end in ends)

@@ -34,10 +34,11 @@ class ChromaRows:
         self._path = path
         with _guarded("open", path):
             import chromadb
+            from chromadb.config import Settings
 
             path.mkdir(exist_ok=True)
             # A Settings object is changed by the client that gets it, so each client gets its own.
-            self._client = chromadb.PersistentClient(str(path), settings=chromadb.Settings(anonymized_telemetry=False))
+            self._client = chromadb.PersistentClient(str(path), settings=Settings(anonymized_telemetry=False))
             self._collection = self._client.get_or_create_collection(
                 COLLECTION, configuration={"hnsw": {"space": "ip"}}, embedding_function=None
             )
@@ -75,7 +76,7 @@ class ChromaRows:
     def close(self) -> None:
         """Release Chroma's files."""
         with _guarded("close", self._path):
-            self._client.close()
+            self._client.close()  # type: ignore[attr-defined]  # ClientAPI has it not, every client has
 
 
 def remove(path: Path) -> None:
@@ -88,5 +89,5 @@ def _guarded(verb: str, path: Path) -> Iterator[None]:
     """Chroma raises errors of many families, its own, Rust's and SQLite's: here they become one."""
     try:
         yield
-    except Exception as error:  # noqa: BLE001 - the boundary of the engine; the cause is kept
+    except Exception as error:
         raise StoreError(f"Chroma could not {verb} in {path}: {error}") from error

@@ -171,7 +171,7 @@ class EmbeddedStore:
 
     # -- reading --------------------------------------------------------------------------------------------
 
-    def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:  # noqa: ARG002
+    def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
         """The chunks among ``ids`` that exist, pass the filter and are valid (see ``stores.base.Reads``)."""
         self._check_scope(scope)
         with self._gate:
@@ -373,7 +373,7 @@ class EmbeddedStore:
         return len(edges)
 
     def remove(self, ids: Sequence[str]) -> int:
-        """Delete chunks and parents with their edges; a parent goes with its last child. Returns how many there were."""
+        """Delete chunks and parents with their edges; a parent goes with its last child. Returns their number."""
         with self._writer():
             with self._catalogue.writing() as connection:
                 count, dead = catalog.delete_ids(connection, self._rows.tenant, ids)

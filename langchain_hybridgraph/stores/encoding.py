@@ -60,7 +60,7 @@ def _entry(chunk: Chunk, kind: str, tenant: str) -> Entry:
     )
 
 
-def _check_id(id: str) -> None:
+def _check_id(id: object) -> None:
     if not isinstance(id, str) or not id:
         raise ValueError(f"a chunk has the id {id!r}; an id is a text with at least one character")
     if cleaned(id) != id:

@@ -32,7 +32,8 @@ class WriterLock:
             file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise ReadOnlyError(
-                f"{self._path.parent} cannot be written to ({error.strerror}): queries work, changes need a writable folder"
+                f"{self._path.parent} cannot be written to ({error.strerror}): queries work, changes need a "
+                "writable folder"
             ) from error
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

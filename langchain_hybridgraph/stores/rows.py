@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,7 +43,7 @@ class Rows:
         """Whether every row that was ever given out lives, in this tenant and at all times."""
         return self.living == len(self._ids) and not self._timed
 
-    def update(self, touched: Iterable[int], stored: Sequence[Stored], *, end: int) -> None:
+    def update(self, touched: Iterable[int], stored: Iterable[Stored], *, end: int) -> None:
         """Mirror a change: ``touched`` rows died unless ``stored`` holds them; rows up to ``end`` exist."""
         self._grow(end)
         for row in touched:

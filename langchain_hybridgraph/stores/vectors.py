@@ -47,9 +47,7 @@ class VectorMatrix:
             self._write_memory(start, vectors)
             return
         try:
-            _write(
-                self._path, memoryview(np.ascontiguousarray(vectors, np.float32)).cast("B"), start * self.dimension * 4
-            )
+            _write(self._path, np.asarray(vectors, np.float32).tobytes(), start * self.dimension * 4)
         except OSError as error:
             raise StoreError(f"nothing of this batch was written to {self._path}: {error.strerror}") from error
         self.remap()
@@ -112,10 +110,12 @@ def unit(vectors: Sequence[Sequence[float]] | NDArray[Any]) -> NDArray[np.float3
     if not np.isfinite(matrix).all():
         raise ValueError("the embedding gave a vector with NaN or infinite numbers; every number must be finite")
     norms = np.linalg.norm(matrix, axis=-1, keepdims=True)
-    return np.divide(matrix, norms, out=np.zeros_like(matrix), where=norms > 0)
+    units: NDArray[np.float32] = np.divide(matrix, norms, out=np.zeros_like(matrix), where=norms > 0)
+    return units
 
 
-def _write(path: Path, data: memoryview, offset: int) -> None:
+def _write(path: Path, content: bytes, offset: int) -> None:
+    data = memoryview(content)
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         while data:
