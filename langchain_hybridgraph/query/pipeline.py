@@ -174,12 +174,14 @@ def rerank(hits: list[Hit], query: Query, pipeline: Pipeline, trace: Trace) -> S
     awaited = partial(reranker.arerank, text, best) if isinstance(reranker, AsyncReranker) else None
     with trace.stage("rerank"):
         (scores,) = yield [Call("rerank", partial(reranker.rerank, text, best), awaited, lane=id(reranker))]
-        try:
-            return apply_scores(best, _unfailed(scores), reranker)
-        except Exception as error:  # noqa: BLE001 - a reranker may be the caller's own; the earlier order stays
-            trace.note("rerank", error)
-            trace.degrade("rerank-failed")
-            return hits
+        if not isinstance(scores, Failure):
+            try:
+                return apply_scores(best, scores, reranker)
+            except Exception as error:  # noqa: BLE001 - a reranker may be the caller's own; the earlier order stays
+                scores = Failure("rerank", error)
+    trace.note("rerank", scores.error)
+    trace.degrade(scores.reason)
+    return hits
 
 
 def choose(hits: list[Hit], query: Query, pipeline: Pipeline) -> Stage[list[Hit]]:

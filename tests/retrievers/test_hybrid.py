@@ -1,0 +1,481 @@
+"""HybridRetriever: over the store, over any VectorStore, over a Chroma collection alone."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import ConfigurableField, RunnablePassthrough
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_tests.integration_tests import RetrieversIntegrationTests
+from pydantic import ValidationError
+
+from langchain_hybridgraph import ALL_TIME, HybridGraphStore, HybridRetriever, by_meta
+from langchain_hybridgraph.embeddings import LSAEmbeddings
+from langchain_hybridgraph.errors import ConfigurationError, FilterError, RetrievalError, TenantError
+
+TEXTS = {
+    "cat": "The cat sleeps on the warm windowsill all afternoon.",
+    "dog": "A dog barks at the postman every single morning.",
+    "car": "The red car needs new tyres before the winter.",
+    "kiwi": "Kiwi birds cannot fly and sleep during the day.",
+    "code": "Error code E4711 means that the pump has no water.",
+    "pump": "Before starting the pump open the water valve.",
+}
+
+
+def documents(**metadata) -> list[Document]:
+    return [
+        Document(id=id, page_content=text, metadata={"n": n, "kind": "machine" if id in ("car", "code", "pump") else "animal"} | metadata)
+        for n, (id, text) in enumerate(TEXTS.items())
+    ]
+
+
+def embedding() -> LSAEmbeddings:
+    return LSAEmbeddings().fit(list(TEXTS.values()))
+
+
+@pytest.fixture(scope="module")
+def store():
+    with HybridGraphStore() as store:
+        store.add_documents(documents())
+        yield store
+
+
+@pytest.fixture
+def retriever(store):
+    return HybridRetriever(store, k=3)
+
+
+def ids(found) -> list[str]:
+    return [document.id for document in found]
+
+
+class TestStandard(RetrieversIntegrationTests):
+    """langchain-tests' suite, over the store."""
+
+    @property
+    def retriever_constructor(self):
+        return HybridRetriever
+
+    @property
+    def retriever_constructor_params(self):
+        store = HybridGraphStore()
+        store.add_documents(documents())
+        return {"vector_store": store, "k": 3}
+
+    @property
+    def retriever_query_example(self):
+        return "the pump needs water and the car new tyres"
+
+
+class TestStandardOverPlainStore(TestStandard):
+    """langchain-tests' suite, over LangChain's own in-memory store."""
+
+    @property
+    def retriever_constructor_params(self):
+        return {"vector_store": InMemoryVectorStore.from_documents(documents(), embedding()), "documents": documents()}
+
+
+# -- what comes back ---------------------------------------------------------------------------------------------
+
+
+def test_words_find_what_vectors_do_not(retriever):
+    """A code that stands in one text is found by its letters."""
+    assert ids(retriever.invoke("E4711"))[0] == "code"
+
+
+def test_documents_say_how_they_were_found(retriever):
+    """Rank, score, sources and path stand in the metadata, beside the user's own."""
+    best = retriever.invoke("water pump valve")[0]
+    assert best.id == "pump"
+    assert best.metadata["kind"] == "machine"
+    assert best.metadata["retrieval_rank"] == 1
+    assert best.metadata["retrieval_method"] == "hybrid"
+    assert best.metadata["retrieval_source"] == "fused"
+    assert best.metadata["chunk_id"] == "pump"
+    assert best.metadata["source_path"] == ["pump"]
+    assert best.metadata["score"] == best.metadata["relevance_score"]
+    assert sum(best.metadata["score_breakdown"].values()) == pytest.approx(best.metadata["score"])
+    assert best.metadata["bm25_score"] > 0
+    assert 0 < best.metadata["vector_score"] <= 1
+    assert "degraded" not in best.metadata
+
+
+def test_ranks_and_scores_descend(retriever):
+    """Ranks count from 1, scores lie in [0, 1] and fall."""
+    found = retriever.invoke("sleep in the day", k=6)
+    scores = [document.metadata["score"] for document in found]
+    assert [document.metadata["retrieval_rank"] for document in found] == list(range(1, len(found) + 1))
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 <= score <= 1 for score in scores)
+
+
+def test_a_prefix_keeps_the_users_own_keys():
+    """A user's ``score`` is not overwritten when a prefix is asked for."""
+    store = HybridGraphStore.from_texts(["alpha beta"], "lsa", [{"score": "mine"}])
+    (found,) = HybridRetriever(store, metadata_prefix="hg_").invoke("alpha")
+    assert found.metadata["score"] == "mine"
+    assert found.metadata["hg_retrieval_rank"] == 1
+
+
+def test_returned_metadata_is_the_callers_own(store):
+    """Changing an answer changes nothing that is stored or returned later."""
+    retriever = HybridRetriever(store, k=1)
+    retriever.invoke("cat")[0].metadata["kind"] = "spoilt"
+    assert retriever.invoke("cat")[0].metadata["kind"] == "animal"
+
+
+def test_documents_given_to_the_constructor_are_not_changed():
+    """Nested metadata of the user's Documents stays theirs."""
+    given = [Document(id="a", page_content="alpha", metadata={"tags": ["x"]})]
+    before = copy.deepcopy(given)
+    retriever = HybridRetriever(InMemoryVectorStore.from_documents(given, embedding()), given)
+    retriever.invoke("alpha")[0].metadata["tags"].append("y")
+    assert given == before
+    assert retriever.invoke("alpha")[0].metadata["tags"] == ["x"]
+
+
+def test_retrieve_tells_about_itself(retriever):
+    """A result is a sequence of Documents with degradation, time and plan."""
+    result = retriever.retrieve("water pump", 2)
+    assert len(result) == 2
+    assert result == retriever.invoke("water pump", k=2)
+    assert result.degraded == ()
+    assert result.took_ms > 0
+    assert result.plan["k"] == 2
+    assert result.hits[0].explain().startswith("score ")
+
+
+def test_small_answers_are_heads_of_large_ones(retriever):
+    """k = 1 … 6 agree."""
+    whole = ids(retriever.invoke("the water of the sleeping pump", k=6))
+    for k in range(7):
+        assert ids(retriever.invoke("the water of the sleeping pump", k=k)) == whole[:k]
+
+
+async def test_both_ways_of_asking_agree(retriever):
+    """invoke, ainvoke, retrieve, aretrieve, batch, stream and astream give the same."""
+    question = "sleeping animals"
+    expected = ids(retriever.invoke(question))
+    assert ids(await retriever.ainvoke(question)) == expected
+    assert ids(retriever.retrieve(question)) == expected
+    assert ids(await retriever.aretrieve(question)) == expected
+    assert [ids(found) for found in retriever.batch([question, "E4711"])][0] == expected
+    assert ids(one for part in retriever.stream(question) for one in part) == expected
+    assert ids([one async for part in retriever.astream(question) for one in part]) == expected
+
+
+def test_a_chain_streams_what_it_invokes(retriever):
+    """Lists of one add up in a chain."""
+    chain = retriever | RunnablePassthrough()
+    assert ids(sum(chain.stream("water"), [])) == ids(chain.invoke("water"))
+
+
+# -- settings of one call ----------------------------------------------------------------------------------------
+
+
+def test_a_call_may_ask_for_more_than_the_constructor(retriever):
+    """k larger than the constructor's works."""
+    assert len(retriever.invoke("the water and the cat sleep in the car", k=5)) == 5
+
+
+def test_filters_narrow(store):
+    """A call's filter narrows the retriever's own; both languages of filters work."""
+    retriever = HybridRetriever(store, filter={"kind": "machine"})
+    assert set(ids(retriever.invoke("the cat and the water and the car"))) <= {"car", "code", "pump"}
+    assert ids(retriever.invoke("the cat and the water and the car", filter={"n": {"$lt": 3}})) == ["car"]
+    assert ids(retriever.invoke("the cat", filter=by_meta(kind="animal"))) == []
+
+
+@pytest.mark.parametrize("bad", [{"n": {"$near": 3}}, {"$or": 3}, "kind = animal"])
+def test_a_malformed_filter_is_refused(retriever, bad):
+    """Never dropped, never degraded."""
+    with pytest.raises(FilterError):
+        retriever.invoke("cat", filter=bad)
+
+
+def test_weights_of_a_call(store):
+    """All weight on one side asks only that side; one weight gives the other the rest."""
+    retriever = HybridRetriever(store)
+    assert retriever.retrieve("pump water", keyword_weight=1.0).plan["weights"] == {"keyword": 1.0}
+    assert retriever.retrieve("pump water", semantic_weight=1.0).plan["weights"] == {"vector": 1.0}
+    assert retriever.retrieve("pump water", keyword_weight=0.25).plan["weights"] == {"vector": 0.75, "keyword": 0.25}
+
+
+def test_a_vector_may_stand_for_the_text(store):
+    """Without a text the words are silent, and the answer says so."""
+    vector = store.embeddings.embed_query(TEXTS["kiwi"])
+    result = HybridRetriever(store, k=1).retrieve(None, vector=vector)
+    assert ids(result) == ["kiwi"]
+    assert result.degraded == ("no-query-text",)
+
+
+def test_a_vector_beside_the_text(store):
+    """The vector serves the vector side, the text the words."""
+    vector = store.embeddings.embed_query(TEXTS["kiwi"])
+    found = HybridRetriever(store, k=2).retrieve("E4711", vector=vector, semantic_weight=0.5)
+    assert set(ids(found)) == {"kiwi", "code"}
+
+
+def test_min_score(store):
+    """What is below is left out, what is above stays."""
+    retriever = HybridRetriever(store)
+    everything = retriever.invoke("water pump")
+    bound = everything[1].metadata["score"]
+    assert ids(retriever.invoke("water pump", min_score=bound)) == ids(everything[:2])
+
+
+def test_mmr_spreads_the_answer():
+    """Of two near twins the second gives way to another document."""
+    texts = ["the blue whale sings", "the blue whale sings loud", "a whale is a mammal", "stones are hard"]
+    store = HybridGraphStore.from_texts(texts, "lsa", ids=["a", "twin", "other", "stone"])
+    plain = ids(HybridRetriever(store, k=2).invoke("blue whale sings"))
+    spread = ids(HybridRetriever(store, k=2, mmr_lambda=0.3).invoke("blue whale sings"))
+    assert set(plain) == {"a", "twin"}
+    assert "twin" not in spread or "a" not in spread
+
+
+def test_time(store):
+    """What is not valid now is not found now, but at its time and at all times."""
+    with HybridGraphStore() as store:
+        store.add_documents([
+            Document(id="old", page_content="the king is Charles", metadata={"valid_until": "2000-01-01"}),
+            Document(id="new", page_content="the king is William", metadata={"valid_from": "2000-01-02"}),
+        ])
+        retriever = HybridRetriever(store)
+        assert ids(retriever.invoke("king")) == ["new"]
+        assert ids(retriever.invoke("king", as_of="1999-06-01")) == ["old"]
+        assert sorted(ids(retriever.invoke("king", as_of=ALL_TIME))) == ["new", "old"]
+
+
+def test_an_unknown_option_of_a_call_is_refused(retriever):
+    """A misspelt option does not pass silently."""
+    with pytest.raises(TypeError, match="fliter"):
+        retriever.invoke("cat", fliter={})
+
+
+def test_another_tenant_is_refused():
+    """A call cannot reach beyond its store."""
+    retriever = HybridRetriever(HybridGraphStore(tenant="a"))
+    with pytest.raises((TenantError, ConfigurationError)):
+        retriever.invoke("cat", tenant="b")
+
+
+# -- settings of the constructor ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"semantic_wieght": 0.5},
+        {"k": -1},
+        {"semantic_weight": -0.1},
+        {"semantic_weight": 0, "keyword_weight": 0},
+        {"fusion": "magic"},
+        {"min_score": 2},
+        {"keyword_weight": float("nan")},
+    ],
+)
+def test_bad_settings_are_refused_at_construction(store, settings):
+    """A misspelt name, a negative k or weight, weights of nothing, an unknown fusion."""
+    with pytest.raises((ValidationError, ConfigurationError, ValueError)):
+        HybridRetriever(store, **settings)
+
+
+def test_documents_beside_a_store_with_its_own_index_are_refused(store):
+    """Two truths would disagree."""
+    with pytest.raises(ConfigurationError, match="add_documents"):
+        HybridRetriever(store, documents())
+
+
+@pytest.mark.parametrize("fusion", ["rrf", "convex", "distribution", "max", "interleave", "concat"])
+def test_every_fusion_answers(store, fusion):
+    """All of them find the obvious first."""
+    result = HybridRetriever(store, fusion=fusion, k=4).retrieve("open the water valve of the pump")
+    assert result[0].id == "pump"
+    assert len(result) <= 4
+    assert result.degraded == ()
+
+
+def test_fields_can_be_configured_at_run_time(store):
+    """LangChain's configurable_fields makes the retriever anew; its index is not built again."""
+    vector_store = InMemoryVectorStore.from_documents(documents(), embedding())
+    retriever = HybridRetriever(vector_store, documents(), k=3)
+    runnable = retriever.configurable_fields(k=ConfigurableField(id="k"))
+    assert len(runnable.with_config(configurable={"k": 1}).invoke("water pump")) == 1
+    assert len(runnable.invoke("water pump for the car")) == 3
+    prepared, _ = runnable.prepare({"configurable": {"k": 2}})
+    assert prepared.texts is retriever.texts
+
+
+def test_statistics(store):
+    """Calls, errors, times and degradations are counted."""
+    retriever = HybridRetriever(store)
+    retriever.invoke("cat")
+    retriever.retrieve(None, vector=store.embeddings.embed_query("cat sleeps"))
+    report = retriever.get_retrieval_stats()
+    assert report["calls"] == 2
+    assert report["degraded"] == {"no-query-text": 1}
+    assert report["p50_ms"] > 0
+
+
+# -- over other stores -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def chroma(tmp_path):
+    chromadb = pytest.importorskip("langchain_chroma")
+    return chromadb.Chroma.from_documents(
+        documents(), embedding(), persist_directory=str(tmp_path), collection_configuration={"hnsw": {"space": "cosine"}}
+    )
+
+
+def test_a_chroma_collection_alone_is_enough(chroma):
+    """Its texts are read to make the keyword index; hits of both sides merge by id."""
+    retriever = HybridRetriever(chroma, k=2)
+    best = retriever.invoke("water for the pump")[0]
+    assert best.id == "pump"
+    assert best.metadata["retrieval_source"] == "fused"
+    assert ids(retriever.invoke("E4711", keyword_weight=1.0)) == ["code"]
+
+
+def test_a_collection_larger_than_a_page_is_read_whole(tmp_path):
+    """2,300 texts take three pages."""
+    from langchain_chroma import Chroma
+
+    store = Chroma(embedding_function=embedding(), persist_directory=str(tmp_path))
+    store.add_texts([f"number x{n}" for n in range(2300)], ids=[str(n) for n in range(2300)])
+    retriever = HybridRetriever(store, keyword_weight=1.0)
+    assert len(retriever.texts.ids) == 2300
+    assert ids(retriever.invoke("x2299")) == ["2299"]
+
+
+def test_documents_without_ids_take_those_of_the_collection(chroma):
+    """The same texts without ids merge with the stored ones, they do not double."""
+    bare = [Document(page_content=text) for text in TEXTS.values()]
+    found = HybridRetriever(chroma, bare, k=6).invoke("water for the pump and the car")
+    assert sorted(ids(found)) == sorted(set(ids(found)))
+    assert set(ids(found)) <= set(TEXTS)
+
+
+def test_filters_over_chroma(chroma):
+    """Several keys in one object, which langchain-chroma itself refuses."""
+    found = HybridRetriever(chroma, k=6).invoke("the water and the car", filter={"kind": "machine", "n": {"$gt": 2}})
+    assert sorted(ids(found)) == ["code", "pump"]
+
+
+@pytest.mark.parametrize("space", ["l2", "ip"])
+def test_scores_are_cosines_in_every_space(tmp_path, space):
+    """A collection's distances become the cosine of query and text."""
+    from langchain_chroma import Chroma
+
+    model = embedding()
+    store = Chroma.from_documents(
+        documents(), model, persist_directory=str(tmp_path), collection_configuration={"hnsw": {"space": space}}
+    )
+    question, best = "water pump", HybridRetriever(store, semantic_weight=1.0, k=1).invoke("water pump")[0]
+    (vector,) = model.embed_documents([best.page_content])
+    cosine = sum(a * b for a, b in zip(model.embed_query(question), vector, strict=True))
+    assert best.metadata["vector_score"] == pytest.approx(cosine, abs=1e-4)
+
+
+def test_a_store_that_knows_no_filters_is_asked_for_more():
+    """The only match is far down the list of the nearest."""
+    many = [Document(id=f"d{n}", page_content=f"water pump {n}", metadata={"n": n}) for n in range(500)]
+    store = InMemoryVectorStore.from_documents(many, LSAEmbeddings().fit([d.page_content for d in many]))
+    result = HybridRetriever(store, semantic_weight=1.0).retrieve("water pump 3", filter={"n": 499})
+    assert ids(result) == ["d499"]
+    assert result.degraded == ("filter-post-applied",)
+
+
+def test_vectors_alone_when_there_are_no_texts():
+    """A store that cannot be read and no documents: the vector side answers, and the answer says so."""
+    store = InMemoryVectorStore.from_documents(documents(), embedding())
+    result = HybridRetriever(store, k=2).retrieve("water pump")
+    assert len(result) == 2
+    assert result.degraded == ("no-keyword-index",)
+    assert result[0].metadata["retrieval_method"] == "vector"
+
+
+def test_the_keyword_side_may_be_another_retriever():
+    """langchain-community's BM25Retriever, or any other."""
+    bm25 = pytest.importorskip("langchain_community.retrievers")
+    store = InMemoryVectorStore.from_documents(documents(), embedding())
+    other = bm25.BM25Retriever.from_documents(documents(), k=4)
+    found = HybridRetriever(store, keyword_retriever=other, k=3).invoke("E4711 water")
+    assert found[0].id == "code"
+    assert found[0].metadata["retrieval_source"] == "fused"
+
+
+class Down(BaseRetriever):
+    """A retriever whose server is down."""
+
+    def _get_relevant_documents(self, query, *, run_manager):
+        raise ConnectionError("refused")
+
+
+def test_a_failing_keyword_side_leaves_the_vectors():
+    """The ladder's next rung, named."""
+    store = InMemoryVectorStore.from_documents(documents(), embedding())
+    result = HybridRetriever(store, keyword_retriever=Down(), k=2).retrieve("water pump")
+    assert len(result) == 2
+    assert result.degraded == ("keyword-failed",)
+    assert result[0].metadata["degraded"] == ["keyword-failed"]
+
+
+class DownStore(InMemoryVectorStore):
+    """A vector store whose server is down."""
+
+    def similarity_search_with_score(self, query, k=4, **kwargs):
+        raise ConnectionError("refused")
+
+
+def test_a_failing_vector_side_leaves_the_words():
+    """And both failing is an error that names them."""
+    down = DownStore(embedding())
+    result = HybridRetriever(down, documents(), k=2).retrieve("E4711")
+    assert (ids(result), result.degraded) == (["code"], ("vector-failed",))
+    with pytest.raises(RetrievalError, match=r"vector.*keyword"):
+        HybridRetriever(down, keyword_retriever=Down()).invoke("E4711")
+
+
+def test_both_keyword_engines_agree_on_the_obvious():
+    """rank_bm25 and Tantivy find the same best text."""
+    store = InMemoryVectorStore.from_documents(documents(), embedding())
+    for engine in ("tantivy", "rank_bm25"):
+        retriever = HybridRetriever(store, documents(), keyword_engine=engine, keyword_weight=1.0)
+        assert ids(retriever.invoke("open the valve of the pump"))[0] == "pump"
+
+
+# -- bad input ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["", "   ", "C++ AND (\" OR *", '"x', "a AND", "\x00", "\ud800", "word " * 20_000, "((((", "field:value", "水 πυρ"],
+)
+def test_no_text_is_a_syntax_error(retriever, query):
+    """Operators and half characters are text; an empty query has an empty answer."""
+    assert isinstance(retriever.invoke(query), list)
+
+
+def test_an_empty_store_has_an_empty_answer():
+    """No error, and no degradation either."""
+    result = HybridRetriever(HybridGraphStore()).retrieve("anything")
+    assert (list(result), result.degraded) == ([], ())
+
+
+def test_k_beyond_the_corpus(store):
+    """All that there is, once."""
+    found = HybridRetriever(store, k=100).invoke("the cat, a dog, the car, kiwi, code, pump")
+    assert len(found) == len(set(ids(found))) <= len(TEXTS)
+
+
+def test_a_question_of_unknown_words_is_answered_by_nothing(store):
+    """The vector side says that it knows none of the words."""
+    result = HybridRetriever(store).retrieve("zzzzqqq xxyy")
+    assert list(result) == []
+    assert result.degraded == ("query-out-of-vocabulary",)
