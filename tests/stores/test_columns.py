@@ -83,7 +83,7 @@ filters = st.recursive(
 
 
 @pytest.mark.parametrize(("few", "several"), [(8, 500), (0, 0)], ids=["as shipped", "by tables"])
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     rows=st.lists(metadatas | st.none(), max_size=20), asked=st.lists(filters, min_size=1, max_size=4), data=st.data()
 )
@@ -100,6 +100,69 @@ def test_a_mask_is_matches_on_every_row(few, several, rows, asked, data):
             assert mask.dtype == np.bool_
             alive = [row for row in range(count) if rows[row] is not None]
             assert mask[alive].tolist() == [filter.matches(rows[row]) for row in alive]
+
+
+def one_comparison(rows, operation):
+    """The mask of one comparison on one key, and what matches says of each row."""
+    filter = parse_filter({"k": dict([operation])})
+    metadata = [{"k": value} for value in rows]
+    mask = MetadataColumns(Rows(metadata)).mask(filter, len(rows))
+    return mask.tolist(), [filter.matches(each) for each in metadata]
+
+
+CLOSE = [
+    *["", "2023", "2024-01-01", "2024-01-01T00:00Z", "2024-01-02", "2024-02-30", "3", "a"],
+    *[datetime(2024, 1, 1), date(2024, 1, 1), datetime(2024, 1, 2, tzinfo=UTC)],
+    *[
+        0,
+        1,
+        True,
+        False,
+        0.5,
+        2**53,
+        2.0**53,
+        2**53 + 1,
+        2**53 + 3,
+        2.0**53 + 4,
+        2**63,
+        2.0**63,
+        -(2**53) - 1,
+        -(2.0**53),
+    ],
+    *[10**400, -(10**400), math.inf, -math.inf, 1704067200, math.nan],
+    *[[], ["a"], [1], [True], ["2024-01-01"], ["a", "3"], {}, {"a": 1}, {"a": True}, None],
+]
+ORDERED = [
+    value
+    for value in CLOSE
+    if isinstance(value, (str, int, float, date)) and repr(value) not in ("True", "False", "nan")
+]
+COMPARED = [value for value in CLOSE if repr(value) not in ("None", "nan")]
+SINGLE = [value for value in COMPARED if not isinstance(value, (list, dict))]
+
+
+@pytest.mark.parametrize(
+    ("operator", "operand"),
+    [
+        *[(operator, operand) for operator in ("$gt", "$gte", "$lt", "$lte") for operand in ORDERED],
+        *[(operator, operand) for operator in ("$eq", "$ne") for operand in COMPARED],
+        *[(operator, [operand, "b", 7]) for operator in ("$in", "$nin") for operand in COMPARED],
+        *[("$contains", operand) for operand in SINGLE],
+        *[("$exists", operand) for operand in (True, False)],
+    ],
+    ids=repr,
+)
+def test_values_that_are_easily_confused(operator, operand):
+    """True and 1, large integers and their floats, dates and their texts: every pair is as matches has it."""
+    mask, expected = one_comparison(CLOSE, (operator, operand))
+    assert mask == expected
+
+
+@given(st.lists(json_values | moments, max_size=8), operations)
+def test_a_comparison_is_matches_on_every_value(rows, operation):
+    """For arbitrary values of one key and one operator, the mask is what matches says of each."""
+    mask, expected = one_comparison(rows, operation)
+    assert mask == expected
 
 
 @given(st.lists(numbers, min_size=1, max_size=8), numbers)
