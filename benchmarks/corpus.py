@@ -1,0 +1,126 @@
+"""Texts with ready-made vectors for the benchmarks: the evaluation sets, grown to any size."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from langchain_core.embeddings import Embeddings
+
+SETS = (
+    "hotpotqa_val500",
+    "wiki2_dev200",
+    "musique_train200",
+    "musique_train100",
+    "mtrag_clapnq",
+    "mtrag_govt",
+    "locomo",
+    "cacm",
+    "cranfield",
+    "scifact",
+    "chunk_eval",
+    "hotpotqa_train100",
+)
+
+
+def folder() -> Path | None:
+    """Where the evaluation sets are: ``HYBRIDGRAPH_SETS``, else ``../shared/data`` beside the checkout."""
+    named = os.environ.get("HYBRIDGRAPH_SETS")
+    place = Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data"
+    return place if (place / "sets.py").exists() else None
+
+
+def require_sets() -> ModuleType:
+    """The module that loads the sets; leaves the program with a word when they are not here."""
+    place = folder()
+    if place is None:
+        print("skipped: the evaluation sets are not here; set HYBRIDGRAPH_SETS to their folder")
+        sys.exit(0)
+    spec = importlib.util.spec_from_file_location("sets", place / "sets.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["sets"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+class Ready(Embeddings):
+    """Vectors looked up by text, so that no benchmark times an embedding model."""
+
+    def __init__(self, vectors: dict[str, np.ndarray]) -> None:
+        self.vectors = vectors
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """One vector per text."""
+        return [self.vectors[text].tolist() for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        """The vector of a question."""
+        return self.vectors[text].tolist()  # type: ignore[no-any-return]  # numpy's tolist is untyped
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Texts, their metadata and questions; ``embedding`` knows the vectors of all."""
+
+    texts: list[str]
+    metadatas: list[dict[str, Any]]
+    questions: list[str]
+    vectors: np.ndarray = field(repr=False)
+    embedding: Ready = field(repr=False)
+
+    @property
+    def ids(self) -> list[str]:
+        """An id per text."""
+        return [f"t{n}" for n in range(len(self.texts))]
+
+
+def grown(size: int, questions: int = 300) -> Corpus:
+    """All sets together, grown to ``size`` texts: each further text is two halves of others, its vector between theirs.
+
+    Metadata ``percent`` (0–99, evenly) makes filters of any selectivity; ``source`` names the set.
+    """
+    sets = require_sets()
+    place = folder()
+    assert place is not None
+    texts: list[str] = []
+    sources: list[str] = []
+    vectors, asked, asked_vectors = [], [], []
+    for name in SETS:
+        loaded = sets.load(name)
+        with np.load(place / name / "minilm.npz") as stored:
+            vectors.append(stored["docs"].astype(np.float32))
+            each = questions // len(SETS)
+            rows = [r for r in range(len(loaded.queries))][:each]
+            asked += [loaded.queries[r]["text"] for r in rows]
+            asked_vectors.append(stored["queries"][: len(rows)].astype(np.float32))
+        texts += [sets.document_text(row) for row in loaded.corpus]
+        sources += [name] * len(loaded.corpus)
+    texts, sources, matrix = _grow(texts, sources, np.vstack(vectors), size)
+    metadatas = [{"percent": n * 37 % 100, "source": source, "n": n} for n, source in enumerate(sources)]
+    known = dict(zip(texts, matrix, strict=True)) | dict(zip(asked, np.vstack(asked_vectors), strict=True))
+    return Corpus(texts, metadatas, asked, matrix, Ready(known))
+
+
+def _grow(
+    texts: Sequence[str], sources: Sequence[str], vectors: np.ndarray, size: int
+) -> tuple[list[str], list[str], np.ndarray]:
+    generator = np.random.default_rng(7)
+    more = max(0, size - len(texts))
+    left, right = generator.integers(0, len(texts), more), generator.integers(0, len(texts), more)
+    halves = [f"{texts[a][: len(texts[a]) // 2]} {texts[b][len(texts[b]) // 2 :]}" for a, b in zip(left, right, strict=True)]
+    between = vectors[left] + vectors[right]
+    between /= np.linalg.norm(between, axis=1, keepdims=True)
+    return (
+        [*texts, *halves][:size],
+        [*sources, *("grown" for _ in halves)][:size],
+        np.vstack([vectors, between])[:size],
+    )

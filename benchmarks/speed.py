@@ -1,0 +1,170 @@
+"""How fast is it? Hybrid queries, filters, adding, opening and ingest, against the engines asked raw and LangChain's own.
+
+    python benchmarks/speed.py [--size 63666] [--queries 200] [--without-ensemble]
+
+Everything runs in this one process on the same texts and ready-made vectors (no embedding model is timed); figures are
+medians, ratios are against the peer of the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from corpus import Corpus, grown
+
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.stores.chroma import ChromaRows
+from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
+
+CANDIDATES = 100
+
+
+def median_ms(ask: Callable[[str], Any], questions: list[str], rounds: int) -> float:
+    """The median time of one call in milliseconds, after a warm-up."""
+    for question in questions[:10]:
+        ask(question)
+    took = []
+    for turn in range(rounds):
+        question = questions[turn % len(questions)]
+        began = time.perf_counter()
+        ask(question)
+        took.append((time.perf_counter() - began) * 1e3)
+    return statistics.median(took)
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """How long this takes once."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    """Print the table."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--size", type=int, default=63_666)
+    options.add_argument("--queries", type=int, default=200)
+    options.add_argument("--without-ensemble", action="store_true", help="leave LangChain's EnsembleRetriever out")
+    chosen = options.parse_args()
+    corpus = grown(chosen.size)
+    print(f"{len(corpus.texts):,} texts, {corpus.vectors.shape[1]} dimensions, {len(corpus.questions)} questions\n")
+    with tempfile.TemporaryDirectory() as place:
+        run(corpus, Path(place), chosen.queries, ensemble=not chosen.without_ensemble)
+
+
+def run(corpus: Corpus, place: Path, rounds: int, *, ensemble: bool) -> None:
+    """All measurements, in an order that leaves the caches warm for ours and theirs alike."""
+    chroma, langchain_took = langchain_chroma(corpus, place / "langchain")
+    store = HybridGraphStore(place / "index", corpus.embedding)
+    ours_took = seconds(lambda: store.add_texts(corpus.texts, corpus.metadatas, ids=corpus.ids))
+    row("ingest without embedding, s", ours_took, langchain_took, "langchain-chroma add_texts")
+
+    questions = corpus.questions
+    rows, index = raw_engines(corpus, place)
+    vectors = {question: np.asarray(corpus.embedding.embed_query(question), np.float32) for question in questions}
+    raw_chroma = median_ms(lambda q: rows.search(vectors[q], CANDIDATES), questions, rounds)
+    raw_tantivy = median_ms(lambda q: index.search(q, CANDIDATES), questions, rounds)
+    row("Chroma asked raw, 100 candidates, ms", raw_chroma)
+    row("Tantivy asked raw, 100 candidates, ms", raw_tantivy)
+
+    retriever = HybridRetriever(store, k=10)
+    hybrid = median_ms(retriever.invoke, questions, rounds)
+    row("HybridRetriever.invoke k=10, ms", hybrid, max(raw_chroma, raw_tantivy), "the slower engine raw")
+    if ensemble:
+        peer = ensemble_retriever(corpus, chroma)
+        row("EnsembleRetriever(Chroma, BM25Retriever), ms", median_ms(peer.invoke, questions, 20), hybrid, "ours")
+    for percent in (1, 10, 50, 95):
+        filter = {"percent": {"$lt": percent}}
+        filtered = median_ms(lambda q, f=filter: retriever.invoke(q, filter=f), questions, rounds)  # type: ignore[misc]  # bound at definition
+        row(f"filter that {percent} % match, ms", filtered, hybrid, "unfiltered")
+    for percent in (1, 50):
+        where = {"percent": {"$lt": percent}}
+        peer_ms = median_ms(lambda q, w=where: chroma.similarity_search(q, k=10, filter=w), questions, 20)  # type: ignore[misc]  # bound at definition
+        row(f"Chroma's own where that {percent} % match, ms", peer_ms)
+
+    row("one document added and found, ms", statistics.median(add_and_find(store, retriever, corpus)))
+    store.close()
+    opened: list[float] = []
+    for _ in range(5):
+        began = time.perf_counter()
+        with HybridGraphStore(place / "index", corpus.embedding):
+            opened.append(time.perf_counter() - began)
+    row("opening, s", statistics.median(opened))
+    row("import langchain_hybridgraph, s", import_seconds("langchain_hybridgraph"))
+
+
+def langchain_chroma(corpus: Corpus, place: Path) -> tuple[Any, float]:
+    """langchain-chroma over the same texts, and how long it took to take them (in batches that it can stand)."""
+    from langchain_chroma import Chroma
+
+    store = Chroma(
+        embedding_function=corpus.embedding,
+        persist_directory=str(place),
+        collection_configuration={"hnsw": {"space": "cosine"}},
+    )
+
+    def add() -> None:
+        for start in range(0, len(corpus.texts), 5_000):
+            part = slice(start, start + 5_000)
+            store.add_texts(corpus.texts[part], corpus.metadatas[part], ids=corpus.ids[part])  # type: ignore[arg-type]  # list of dicts is what it takes
+
+    return store, seconds(add)
+
+
+def raw_engines(corpus: Corpus, place: Path) -> tuple[ChromaRows, TantivyIndex]:
+    """The two engines as the store uses them, in folders of their own."""
+    rows = ChromaRows(place / "raw-chroma")
+    rows.upsert(range(len(corpus.texts)), corpus.vectors)
+    index = TantivyIndex(place / "raw-tantivy", writable=True)
+    index.apply(1, enumerate(corpus.texts), [])
+    return rows, index
+
+
+def ensemble_retriever(corpus: Corpus, chroma: Any) -> Any:
+    """LangChain's EnsembleRetriever over Chroma and BM25Retriever."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from langchain_classic.retrievers import EnsembleRetriever
+        from langchain_community.retrievers import BM25Retriever
+    bm25 = BM25Retriever.from_texts(corpus.texts, corpus.metadatas, k=10)
+    return EnsembleRetriever(retrievers=[chroma.as_retriever(search_kwargs={"k": 10}), bm25], weights=[0.7, 0.3])
+
+
+def add_and_find(store: HybridGraphStore, retriever: HybridRetriever, corpus: Corpus) -> list[float]:
+    """Milliseconds from handing over a document to seeing it in an answer."""
+    took = []
+    for turn in range(5):
+        text = f"zyzzyva{turn} {corpus.texts[turn]}"
+        corpus.embedding.vectors[text] = corpus.vectors[turn]
+        began = time.perf_counter()
+        store.add_texts([text], ids=[f"new{turn}"])
+        assert retriever.invoke(text)[0].id == f"new{turn}"
+        took.append((time.perf_counter() - began) * 1e3)
+    return took
+
+
+def import_seconds(module: str) -> float:
+    """What an import costs in a fresh interpreter, beyond starting it; median of five."""
+    code = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(5)]
+    return statistics.median(float(run.stdout) for run in runs)
+
+
+def row(what: str, value: float, peer: float | None = None, name: str = "") -> None:
+    """One line: the figure, and its ratio to the peer of the same run."""
+    ratio = "" if peer is None else f"{value / peer:8.2f} × {name} ({peer:.2f})"
+    print(f"{what:50}{value:10.2f}  {ratio}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
