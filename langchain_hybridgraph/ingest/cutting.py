@@ -1,0 +1,165 @@
+"""Turns a document into chunks with lasting ids.
+
+A chunk's id says which document it belongs to and what it holds, not where it stands, so that an edit touches
+the ids of the chunks that it touches: ``guide.md#0`` is the first chunk of a document, ``guide.md#install``
+the first below the heading "Install" (both can be the target of a link before they exist), all others are
+``guide.md#`` and a hash of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.ingest.split import Note, Piece, Splitter
+from langchain_hybridgraph.records import Chunk, cleaned
+
+if TYPE_CHECKING:
+    from langchain_core.documents import Document
+
+FIRST = "0"
+
+
+@dataclass(frozen=True, slots=True)
+class CutDocument:
+    """A document (or one of several Documents that make it up) with its chunks and parents, in the text's order.
+
+    ``continues`` is set when an earlier Document of the same ingest belongs to the same document, as the
+    pages of a file do. ``metadata`` is what the document was handed in with.
+    """
+
+    id: str
+    metadata: Mapping[str, Any]
+    chunks: tuple[Chunk, ...]
+    parents: tuple[Chunk, ...] = ()
+    continues: bool = False
+
+    @property
+    def title(self) -> str | None:
+        """What the document calls itself, None when it does not."""
+        named = self.metadata.get("title") or (self.chunks and self.chunks[0].metadata.get("title"))
+        return str(named) if named else None
+
+
+def document_id(document: Document) -> str:
+    """The id of the document: metadata ``document_id``, else its id, else metadata ``source``, else a content hash.
+
+    >>> from langchain_core.documents import Document
+    >>> document_id(Document("text", metadata={"source": "a.md"}))
+    'a.md'
+    """
+    return _identity(document)[0]
+
+
+def first_chunk_id(document: str) -> str:
+    """The id that a document's first chunk has, or will have, when it is split here."""
+    return f"{document}#{FIRST}"
+
+
+class Cutter:
+    """Cuts the documents of one ingest, one after the other.
+
+    ``splitter`` None keeps every document as the one chunk that it is, with its id (or a hash of text and
+    source). A :class:`Chunk` is always kept as it is. Several Documents with the same ``document_id`` or
+    ``source`` are parts of one document; of several with the same ``Document.id`` the last one counts, and
+    ``note`` is told.
+    """
+
+    def __init__(self, splitter: Splitter | None, note: Note) -> None:
+        self._splitter = splitter
+        self._note = note
+        self._chunks: dict[str, int] = {}  # how many chunks each document has so far
+        self._latest = ""
+        self._taken: dict[str, int] = {}  # how often each hash was used in the latest document
+
+    def cut(self, document: Document | Chunk) -> CutDocument:
+        """The chunks of a document. Raises ConfigurationError for what is neither a Document nor a Chunk."""
+        if isinstance(document, Chunk):
+            return self._kept(document.document, document, document.metadata)
+        if not hasattr(document, "page_content"):
+            raise ConfigurationError(
+                f"ingest takes LangChain Documents (or Chunks), not {type(document).__name__}: "
+                'Document(page_content="…", metadata={"source": "…"}), or read_files(paths) for files'
+            )
+        id, by_id = _identity(document)
+        if by_id and id in self._chunks:
+            self._note(f"several documents have the id {id!r}: the last one counts")
+            del self._chunks[id]
+        if self._splitter is None:
+            chunk = Chunk(cleaned(document.id or _content_id(document)), document.page_content, document.metadata, id)
+            return self._kept(id, chunk, document.metadata)
+        return self._split(id, document, self._splitter)
+
+    def _kept(self, id: str, chunk: Chunk, metadata: Mapping[str, Any]) -> CutDocument:
+        before = self._chunks.get(id, 0)
+        empty = not chunk.text.strip()
+        self._chunks[id] = before + (not empty)
+        return CutDocument(id, metadata, () if empty else (chunk,), continues=before > 0)
+
+    def _split(self, id: str, document: Document, splitter: Splitter) -> CutDocument:
+        before = self._chunks.get(id)
+        if id != self._latest or before is None:
+            self._latest, self._taken = id, {}
+        index = before or 0
+        chunks: list[Chunk] = []
+        parents: list[Chunk] = []
+        for piece in splitter.split(document, self._note):
+            parent: str | None = None
+            if piece.children:
+                parent = self._name(id, "parent-", piece)
+                own = _metadata(document, piece, {"document_id": id})
+                parents.append(Chunk(parent, piece.text, own, id))
+            for child in piece.children or (piece,):
+                added = {"document_id": id, "chunk_index": index + len(chunks)}
+                if parent is not None:
+                    added["parent_id"] = parent
+                name = self._chunk_name(id, child, first=index + len(chunks) == 0, anchors=before is None)
+                chunks.append(Chunk(name, child.text, _metadata(document, child, added), id, parent))
+        self._chunks[id] = index + len(chunks)
+        return CutDocument(id, document.metadata, tuple(chunks), tuple(parents), before is not None)
+
+    def _chunk_name(self, id: str, piece: Piece, *, first: bool, anchors: bool) -> str:
+        if first:
+            return first_chunk_id(id)
+        # Of a document in several Documents only the first may use its headings: the others cannot know them.
+        if piece.anchor and piece.anchor != FIRST and anchors:
+            return f"{id}#{piece.anchor}"
+        return self._name(id, "", piece)
+
+    def _name(self, id: str, kind: str, piece: Piece) -> str:
+        name = f"{id}#{kind}{_hash(piece.text)}"
+        times = self._taken[name] = self._taken.get(name, 0) + 1
+        return name if times == 1 else f"{name}-{times}"
+
+
+def _metadata(document: Document, piece: Piece, added: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = {**document.metadata, **piece.metadata}
+    if document.metadata.get("title"):
+        metadata["title"] = document.metadata["title"]
+    if piece.start is not None:
+        metadata["start_index"] = piece.start
+    return {**metadata, **added}
+
+
+def _identity(document: Document) -> tuple[str, bool]:
+    """The document's id, and whether another Document with it would be the same one."""
+    named = document.metadata.get("document_id")
+    if named is not None:
+        return cleaned(str(named)), False
+    if document.id is not None:
+        return cleaned(document.id), True
+    source = document.metadata.get("source")
+    if source is not None:
+        return cleaned(str(source)), False
+    return _content_id(document), True
+
+
+def _content_id(document: Document) -> str:
+    return _hash(f"{document.page_content}\0{document.metadata.get('source', '')}")
+
+
+def _hash(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

@@ -1,0 +1,456 @@
+"""Builds the edges between chunks, one small class per kind."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any, NamedTuple, Protocol, runtime_checkable
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.ingest.cutting import CutDocument, first_chunk_id
+from langchain_hybridgraph.ingest.links import (
+    NAME,
+    PATH,
+    ROLE,
+    WIKI,
+    Link,
+    candidates,
+    find_definitions,
+    find_links,
+    is_external,
+    split_fragment,
+)
+from langchain_hybridgraph.ingest.outline import slug
+from langchain_hybridgraph.records import CONTAINS, REFERENCES, SEQUENCE, Chunk, Edge, cleaned
+from langchain_hybridgraph.stores.base import TakesChunks
+
+
+class EdgeSet(NamedTuple):
+    """Edges to be written; the edges of the builder's relations that leave ``replaces`` go first."""
+
+    edges: Sequence[Edge]
+    replaces: Sequence[str] = ()
+
+
+@runtime_checkable
+class EdgeBuilder(Protocol):
+    """What makes edges during one ingest: it sees every document once, then the whole store.
+
+    ``see`` is called when the document's chunks are stored, ``finish`` when all are stored, vanished ones are
+    deleted and the indexes are up to date. A builder that needs all documents remembers what it must in
+    ``see`` and answers in ``finish``, where it may search the store. Edges are replaced source by source, so
+    that an ingest of some documents leaves the edges of the others alone.
+    """
+
+    @property
+    def relations(self) -> Sequence[str]:
+        """The relations that it writes; no two builders of one ingest share one."""
+        ...
+
+    def start(self, store: TakesChunks) -> None:
+        """Forget the last ingest and begin another."""
+        ...
+
+    def see(self, document: CutDocument) -> Iterable[EdgeSet]:
+        """The edges that this document makes certain."""
+        ...
+
+    def finish(self) -> Iterable[EdgeSet]:
+        """The edges that had to wait for the other documents."""
+        ...
+
+
+def as_builders(edges: Any) -> list[EdgeBuilder]:
+    """The builders that ``ingest(edges=…)`` means: ``"auto"``, a list of builders, or None for none.
+
+    Raises ConfigurationError for anything else, and for two builders that would replace each other's edges.
+    """
+    if edges is None:
+        return []
+    if edges == "auto":
+        return [SequenceEdges(), LinkEdges(), HierarchyEdges()]
+    builders = [edges] if isinstance(edges, EdgeBuilder) else edges
+    if isinstance(builders, str) or not isinstance(builders, Iterable):
+        raise ConfigurationError(
+            f"edges={edges!r}: give 'auto', None, or a list such as [SequenceEdges(), LinkEdges()]"
+        )
+    found: list[EdgeBuilder] = []
+    for builder in builders:
+        if isinstance(builder, type) or not isinstance(builder, EdgeBuilder):
+            raise ConfigurationError(f"{builder!r} is not an edge builder; give objects such as SequenceEdges()")
+        for other in found:
+            shared = set(builder.relations) & set(other.relations)
+            if shared:
+                raise ConfigurationError(
+                    f"{type(other).__name__} and {type(builder).__name__} both write {shared.pop()!r} and would "
+                    "replace each other's edges; give one of them another relation, or ingest twice"
+                )
+        found.append(builder)
+    return found
+
+
+class SequenceEdges:
+    """From each chunk to the next one of the same parent, or of the same document where there are no parents; weight 1.
+
+    The order is that of ``chunk_index`` within a Document, and of arrival between the Documents of one
+    document.
+
+    >>> chunks = tuple(Chunk(str(i), "", {}, "d", parent) for i, parent in enumerate(["p1", "p1", "p2", "p2"]))
+    >>> [(edge.source, edge.target) for edge_set in SequenceEdges().see(CutDocument("d", {}, chunks))
+    ...  for edge in edge_set.edges]
+    [('0', '1'), ('2', '3')]
+    """
+
+    relations = (SEQUENCE,)
+
+    def __init__(self) -> None:
+        self._last: Chunk | None = None
+
+    def start(self, store: TakesChunks) -> None:
+        """Forget the last document."""
+        self._last = None
+
+    def see(self, document: CutDocument) -> Iterator[EdgeSet]:
+        """The edges between neighbours, and the one from the Document before if it continues that."""
+        if not document.chunks:
+            return
+        chunks = sorted(document.chunks, key=_chunk_index)
+        name = _label(document)
+        edges = [_next(one, two, name) for one, two in pairwise(chunks) if one.parent == two.parent]
+        yield EdgeSet(edges, [chunk.id for chunk in chunks])
+        last, self._last = self._last, chunks[-1]
+        if document.continues and last is not None and _neighbours(last, chunks[0]):
+            yield EdgeSet([_next(last, chunks[0], name)])
+
+    def finish(self) -> tuple[EdgeSet, ...]:
+        """Nothing waits."""
+        return ()
+
+
+def _neighbours(one: Chunk, two: Chunk) -> bool:
+    return one.document == two.document and one.parent == two.parent and one.id != two.id
+
+
+def _next(one: Chunk, two: Chunk, name: str) -> Edge:
+    return Edge(one.id, two.id, SEQUENCE, 1.0, f"{name} continues in the next part.")
+
+
+def _chunk_index(chunk: Chunk) -> float:
+    index = chunk.metadata.get("chunk_index")
+    # A chunk without an index stays where it is: equal keys keep their order.
+    return index if isinstance(index, (int, float)) else 0.0
+
+
+class LinkEdges:
+    """From the chunk that holds a link to the first chunk of the document that is linked, or the one below the anchor.
+
+    Links are Markdown, HTML, wiki and reStructuredText links, and the ``links`` metadata (ids, URLs, paths or
+    titles), which leave from the first chunk. A document is known by its id, ``source``, ``uri``, and, for
+    wiki links and ``links``, by its title or file name where only one document has it; those of earlier
+    ingests by their id. A relative link to what is not there yet is kept as an edge to the id that its first
+    chunk will have (``pending=False``: it is dropped). Links to the web that lead to no document are no
+    edges.
+    """
+
+    def __init__(self, relation: str = REFERENCES, weight: float = 1.0, *, pending: bool = True) -> None:
+        self.relations = (relation,)
+        self._weight = weight
+        self._pending = pending
+        self._names = _Names()
+        self._waiting: IO[str] | None = None
+        self._store: TakesChunks | None = None
+
+    def start(self, store: TakesChunks) -> None:
+        """Forget the names and links of the last ingest."""
+        self._store = store
+        self._names = _Names()
+        # Links can point forward, so all wait for the end; on disk, because there may be more than fit into memory.
+        self._waiting = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
+
+    def see(self, document: CutDocument) -> Iterator[EdgeSet]:
+        """Remember the document's names and links; the edges of chunks without links are over."""
+        if not document.chunks or self._waiting is None:
+            return
+        self._names.add(document)
+        links = _links_of(document)
+        if links:
+            bases = [_text(document.metadata.get(key)) for key in ("source", "uri")]
+            kept = _has_own_id(document, document.chunks[0])
+            known = [base for base in dict.fromkeys((*bases, document.id)) if base]
+            self._waiting.write(json.dumps([_label(document), kept, known, links]) + "\n")
+        yield EdgeSet((), [chunk.id for chunk in document.chunks if chunk.id not in links])
+
+    def finish(self) -> Iterator[EdgeSet]:
+        """The edges of all links, looked up when every document is there."""
+        waiting, store = self._waiting, self._store
+        if waiting is None or store is None:
+            return
+        with waiting:
+            waiting.seek(0)
+            while lines := waiting.readlines(1 << 19):
+                yield self._resolved([_Waiting(*json.loads(line)) for line in lines], store)
+        self._waiting = None
+
+    def _resolved(self, documents: Sequence[_Waiting], store: TakesChunks) -> EdgeSet:
+        wanted = [wanted for document in documents for wanted in document.read()]
+        places = _Places(self._names, store)
+        places.look_up(wanted)
+        edges: dict[tuple[str, str], Edge] = {}
+        for link in wanted:
+            target = places.find(link, pending=self._pending)
+            if target is not None and target != link.source and (link.source, target) not in edges:
+                said = f" as “{link.link.label}”" if link.link.label else ""
+                text = f"{link.document} links to {self._names.label(target)}{said}."
+                edges[link.source, target] = Edge(link.source, target, self.relations[0], self._weight, text)
+        return EdgeSet(list(edges.values()), [source for document in documents for source in document.links])
+
+
+class _Wanted(NamedTuple):
+    """A link from a chunk, with all the names that its target may have, best first.
+
+    ``document`` says where the chunk is from; ``kept`` is set when its id is the user's own.
+    """
+
+    source: str
+    document: str
+    kept: bool
+    link: Link
+    names: Sequence[str]
+    fragment: str
+
+
+class _Waiting(NamedTuple):
+    """A document whose links, by chunk, wait for the others; ``bases`` are what they may be relative to."""
+
+    label: str
+    kept: bool
+    bases: Sequence[str]
+    links: Mapping[str, Sequence[Sequence[str]]]
+
+    def read(self) -> Iterator[_Wanted]:
+        """The links, read from where the document is."""
+        for chunk, links in self.links.items():
+            for link in (Link(*fields) for fields in links):
+                path, fragment = split_fragment(link.target)
+                yield _Wanted(chunk, self.label, self.kept, link, self._names(link, path), fragment)
+
+    def _names(self, link: Link, path: str) -> list[str]:
+        if link.kind in (WIKI, ROLE):
+            return [path.strip() or self.bases[-1]]
+        # The name as it was written comes first: an id may look like anything.
+        whole = [link.target] if link.kind == NAME or is_external(link.target) else []
+        relative = (name for base in self.bases for name in candidates(path, base))
+        return list(dict.fromkeys([*whole, *relative]))
+
+
+class _Names:
+    """What the documents of one ingest are called, and where each begins."""
+
+    def __init__(self) -> None:
+        self._documents: dict[str, str] = {}
+        self._titles: dict[str, str | None] = {}  # None: several documents have it
+        self._starts: dict[str, str] = {}
+        self._labels: dict[str, str] = {}
+
+    def add(self, document: CutDocument) -> None:
+        first = document.chunks[0].id
+        if document.continues:
+            self._keep(document)
+            return
+        self._documents[document.id] = document.id
+        if first != first_chunk_id(document.id):
+            self._starts[document.id] = first
+            self._keep(document)
+        else:
+            self._starts.pop(document.id, None)
+        for key in ("uri", "source"):
+            name = _text(document.metadata.get(key))
+            if name:
+                self._documents.setdefault(name, document.id)
+        if document.title:
+            self._labels[document.id] = document.title
+        source = _text(document.metadata.get("source"))
+        for title in {_folded(document.title or ""), _folded(posixpath.splitext(posixpath.basename(source))[0])} - {""}:
+            same = self._titles.setdefault(title, document.id) == document.id
+            self._titles[title] = document.id if same else None
+
+    def _keep(self, document: CutDocument) -> None:
+        """Chunks that came with ids of their own can be linked by them."""
+        for chunk in document.chunks:
+            if _has_own_id(document, chunk):
+                self._documents.setdefault(chunk.id, chunk.id)
+                self._starts.setdefault(chunk.id, chunk.id)
+
+    def find(self, wanted: _Wanted) -> str | None:
+        """The document that a link means, None when this ingest has none."""
+        found = next((self._documents[name] for name in wanted.names if name in self._documents), None)
+        if found is None and wanted.link.kind != PATH:
+            found = self._titles.get(_folded(wanted.names[0]) if wanted.names else "")
+        return found
+
+    def first_chunk(self, document: str) -> str:
+        return self._starts.get(document) or first_chunk_id(document)
+
+    def label(self, chunk: str) -> str:
+        document = chunk.rpartition("#")[0] or chunk
+        return self._labels.get(document) or self._labels.get(chunk) or document
+
+
+class _Places:
+    """Finds the chunks that links lead to, asking the store once for many."""
+
+    def __init__(self, names: _Names, store: TakesChunks) -> None:
+        self._names = names
+        self._store = store
+        self._chunks: dict[str, set[str]] = {}
+
+    def look_up(self, links: Iterable[_Wanted]) -> None:
+        asked: set[str] = set()
+        for wanted in links:
+            document = self._names.find(wanted)
+            if document is None:
+                asked.update(wanted.names)
+            elif wanted.fragment:
+                asked.add(document)
+        ordered = sorted(asked)
+        for start in range(0, len(ordered), 2_000):
+            found = self._store.document_chunks(ordered[start : start + 2_000])
+            self._chunks.update((document, chunks) for document, chunks in found.items() if chunks)
+
+    def find(self, wanted: _Wanted, *, pending: bool) -> str | None:
+        """The chunk that a link leads to; one that is still to come when it may be pending, else None."""
+        document = self._names.find(wanted)
+        if document is None:
+            document = next((name for name in wanted.names if name in self._chunks), None)
+        if document is None:
+            return _to_come(wanted) if pending else None
+        chunks = self._chunks.get(document, set())
+        for anchor in {wanted.fragment, slug(wanted.fragment)} - {""}:
+            if f"{document}#{anchor}" in chunks:
+                return f"{document}#{anchor}"
+        first = self._names.first_chunk(document)
+        if not chunks or first in chunks:
+            return first
+        return document if document in chunks else min(chunks)
+
+
+def _to_come(wanted: _Wanted) -> str | None:
+    """The id that the first chunk of a document will have that is not there yet, None for what is none of ours."""
+    if not wanted.names or wanted.link.kind == ROLE or is_external(wanted.link.target):
+        return None
+    name = wanted.names[0]
+    if wanted.link.kind == PATH:
+        suffix = posixpath.splitext(name)[1].lower()
+        if not name or (suffix and suffix not in _TEXT_SUFFIXES) or name.endswith(".."):
+            return None
+    return cleaned(name if wanted.kept else first_chunk_id(name))
+
+
+_TEXT_SUFFIXES = frozenset({".md", ".markdown", ".rst", ".html", ".htm", ".txt", ".jsonl"})
+
+
+def _links_of(document: CutDocument) -> dict[str, list[Link]]:
+    """The links that leave each chunk, in order and without repeats; chunks without links are left out."""
+    definitions: dict[str, str] = {}
+    for chunk in document.chunks:
+        definitions = {**find_definitions(chunk.text), **definitions}
+    found = {chunk.id: list(dict.fromkeys(find_links(chunk.text, definitions))) for chunk in document.chunks}
+    named = document.metadata.get("links") or ()
+    targets = [named] if isinstance(named, str) else named if isinstance(named, Iterable) else ()
+    found[document.chunks[0].id] += [Link(NAME, str(target)) for target in targets]
+    return {chunk: links for chunk, links in found.items() if links}
+
+
+class HierarchyEdges:
+    """From each directory to what it contains, by ``uri``: ``docs`` contains ``docs/use.md``; weight 1.
+
+    A directory is the first chunk of the document with that ``uri``, of this ingest or, when its id is its
+    uri, of an earlier one; directories without a document are nodes of the graph only, with their uri as id.
+    A document is represented by its first chunk. Any scheme will do; what stands before the first ``/`` below
+    ``scheme://`` is contained in nothing.
+    """
+
+    relations = (CONTAINS,)
+
+    def __init__(self) -> None:
+        self._store: TakesChunks | None = None
+        self._chunks: dict[str, str] = {}
+        self._titles: dict[str, str] = {}
+
+    def start(self, store: TakesChunks) -> None:
+        """Forget the directories of the last ingest."""
+        self._store, self._chunks = store, {}
+
+    def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
+        """Remember where the document stands; its directory may be a document that is still to come."""
+        uri = _text(document.metadata.get("uri")).rstrip("/")
+        if uri and document.chunks:
+            self._chunks.setdefault(uri, document.chunks[0].id)
+        return ()
+
+    def finish(self) -> Iterator[EdgeSet]:
+        """The edges of all documents, each with those of the directories above it."""
+        if self._store is None:
+            return
+        nodes = self._nodes(self._store)
+        edges: list[Edge] = []
+        for below in [*self._chunks, *(uri for uri in nodes if uri not in self._chunks)]:
+            above = _directory(below)
+            if above and nodes[above] != nodes[below]:
+                text = f"{above} contains {below.rsplit('/', 1)[-1]}."
+                edges.append(Edge(nodes[above], nodes[below], CONTAINS, 1.0, text))
+            if len(edges) >= 2_000:
+                yield EdgeSet(edges)
+                edges = []
+        if edges:
+            yield EdgeSet(edges)
+
+    def _nodes(self, store: TakesChunks) -> dict[str, str]:
+        """The id of the node of every uri, and of all directories above them."""
+        above: dict[str, None] = {}
+        for uri in self._chunks:
+            directory = _directory(uri)
+            while directory and directory not in above:
+                above[directory] = None
+                directory = _directory(directory)
+        missing = [directory for directory in above if directory not in self._chunks]
+        nodes = dict(self._chunks)
+        for start in range(0, len(missing), 2_000):
+            asked = missing[start : start + 2_000]
+            known = store.document_chunks(asked)
+            for directory in asked:
+                first = first_chunk_id(directory)
+                there = known.get(directory) or set()
+                nodes[directory] = first if first in there else directory
+        return nodes
+
+
+def _directory(uri: str) -> str:
+    """The uri of the directory above, empty for the top.
+
+    >>> _directory("python://asyncio/Queue"), _directory("python://asyncio"), _directory("docs/a.md")
+    ('python://asyncio', '', 'docs')
+    """
+    scheme, slashes, path = uri.rpartition("://")
+    above = path.rpartition("/")[0].rstrip("/")
+    return f"{scheme}{slashes}{above}" if above else ""
+
+
+def _has_own_id(document: CutDocument, chunk: Chunk) -> bool:
+    """Whether the chunk came with its id, so that its document's id does not tell it."""
+    return not chunk.id.startswith(f"{document.id}#")
+
+
+def _label(document: CutDocument) -> str:
+    return document.title or document.id
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _folded(title: str) -> str:
+    return " ".join(title.replace("_", " ").split()).casefold()

@@ -1,0 +1,260 @@
+"""Reads files and folders as documents."""
+
+from __future__ import annotations
+
+import json
+import os
+import posixpath
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from langchain_hybridgraph.errors import HybridGraphError
+from langchain_hybridgraph.ingest.from_html import from_html
+from langchain_hybridgraph.ingest.from_rst import from_rst
+from langchain_hybridgraph.ingest.outline import outline
+
+if TYPE_CHECKING:
+    from langchain_core.documents import Document
+
+_BOMS = (
+    (b"\xef\xbb\xbf", "utf-8-sig"),
+    (b"\xff\xfe\x00\x00", "utf-32"),
+    (b"\x00\x00\xfe\xff", "utf-32"),
+    (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
+)
+_CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(?P<head>(?:[^\n]*\n){0,200}?)(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
+_FIELD = re.compile(r"(?P<key>[A-Za-z_][\w-]*):(?:[ \t]+(?P<value>.*?))?[ \t]*$")
+_TEXT_KEYS = ("text", "page_content", "content")
+
+
+class FileError(HybridGraphError, ValueError):
+    """A file cannot be read as a document; the message names it (and the line) and says what to do."""
+
+
+class _Read(NamedTuple):
+    """What a reader got out of a file's text."""
+
+    text: str
+    title: str
+    metadata: Mapping[str, Any]
+
+
+def read_files(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *, skipped: Callable[[str], None] | None = None
+) -> Iterator[Document]:
+    """The documents in files and folders, folders in the order of their names.
+
+    Text, Markdown, HTML and reStructuredText files are one document each, of a JSON Lines file every line is
+    one: ``text`` (or ``page_content``, ``content``), ``id`` and ``metadata`` where it has them, all other
+    keys become metadata. Each has ``source``, the path as it was given (an absolute one from its last folder
+    on), and files have ``uri``, the same, and ``title``.
+
+    In folders, hidden files and files with another suffix than SUPPORTED_SUFFIXES are passed over; what
+    cannot be read or is no text is told to ``skipped`` (default: a Python warning). A file that is named is
+    read as text whatever its suffix.
+
+    Raises FileError for a path that is not there, a named file that is no text, a bad line of JSON (named as
+    file:line), and two different files with the same ``source``.
+    """
+    note = skipped or _warn
+    seen: dict[str, str] = {}
+    for given in [paths] if isinstance(paths, (str, os.PathLike)) else paths:
+        path = Path(given)
+        if not path.exists():
+            raise FileError(f"{path}: there is no such file or folder")
+        named = not path.is_dir()
+        for file in [path] if named else _walk(path, note, set()):
+            source = _source(path, file)
+            real = os.path.realpath(file)
+            if seen.setdefault(source, real) != real:
+                raise FileError(
+                    f"{file} and {seen[source]} would both be {source!r}: read their common folder, or call from there "
+                    "with relative paths"
+                )
+            if seen.setdefault(f"\0{real}", source) != source:
+                continue  # reached twice, through a link or through overlapping arguments
+            try:
+                yield from _documents(file, source)
+            except (FileError, OSError) as error:
+                if named or (isinstance(error, FileError) and not isinstance(error, _NotText)):
+                    raise _as_file_error(file, error) from error
+                note(f"skipped {_as_file_error(file, error)}")
+
+
+class _NotText(FileError):
+    """A file in a folder that is passed over."""
+
+
+def _walk(folder: Path, note: Callable[[str], None], inside: set[tuple[int, int]]) -> Iterator[Path]:
+    try:
+        status = folder.stat()
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as error:
+        note(f"skipped {_as_file_error(folder, error)}")
+        return
+    here = status.st_dev, status.st_ino
+    if here in inside:  # a link to a folder above
+        return
+    for entry in entries:
+        if entry.name.startswith("."):
+            continue
+        path = folder / entry.name
+        if path.is_dir():
+            yield from _walk(path, note, inside | {here})
+        elif path.suffix.lower() in SUPPORTED_SUFFIXES:
+            yield path
+
+
+def _source(given: Path, file: Path) -> str:
+    """The name of a file: the path as it was given, an absolute one from the last folder of what was given."""
+    if given.is_absolute() or ".." in given.parts:
+        base = given.resolve()
+        inside = file.relative_to(given)
+        return (Path(base.name) / inside).as_posix() if file != given else base.name
+    return posixpath.normpath(file.as_posix())
+
+
+def _documents(file: Path, source: str) -> Iterator[Document]:
+    from langchain_core.documents import Document
+
+    suffix = file.suffix.lower()
+    if suffix in _LINES:
+        yield from _rows(file, source)
+        return
+    found = _READERS.get(suffix, _read_text)(_decoded(file, file.read_bytes()))
+    title = found.title or posixpath.splitext(posixpath.basename(source))[0]
+    yield Document(
+        page_content=found.text, metadata={**found.metadata, "title": title, "source": source, "uri": source}
+    )
+
+
+def _decoded(file: Path, raw: bytes) -> str:
+    """The text of a file: UTF-8, or what its first bytes say, or Western European if it is surely text."""
+    for mark, encoding in _BOMS:
+        if raw.startswith(mark):
+            return _decode_as(file, raw, encoding)
+    if _CONTROLS.search(raw, 0, 1 << 16) is None:
+        try:
+            return raw.decode("utf-8")
+        except UnicodeDecodeError:
+            declared = _CHARSET.search(raw, 0, 4_096) if file.suffix.lower() in _HTML else None
+            if declared:
+                return _decode_as(file, raw, declared[1].decode("ascii"))
+            if sum(byte < 0x80 for byte in raw[: 1 << 16]) >= 0.7 * len(raw[: 1 << 16]):
+                return raw.decode("cp1252", "replace")
+    raise _NotText(f"{file}: this is no text; convert it to UTF-8 text, Markdown, HTML or JSON Lines first")
+
+
+def _decode_as(file: Path, raw: bytes, encoding: str) -> str:
+    try:
+        return raw.decode(encoding)
+    except (UnicodeDecodeError, LookupError) as error:
+        raise _NotText(f"{file}: it says that it is {encoding}, but it is not ({error}); save it as UTF-8") from error
+
+
+def _read_text(text: str) -> _Read:
+    return _Read(text, "", {})
+
+
+def _read_markdown(text: str) -> _Read:
+    front = _FRONT_MATTER.match(text)
+    metadata = _fields(front["head"]) if front else {}
+    body = text[front.end() :] if front else text
+    return _Read(body, str(metadata.get("title") or outline(body).title or ""), metadata)
+
+
+def _read_html(text: str) -> _Read:
+    page = from_html(text)
+    return _Read(page.text, page.title, {})
+
+
+def _read_rst(text: str) -> _Read:
+    found = from_rst(text)
+    return _Read(found.text, found.title, {})
+
+
+def _fields(head: str) -> dict[str, Any]:
+    """The plain fields of YAML front matter: texts, and lists of texts; nested values are left out."""
+    fields: dict[str, Any] = {}
+    key = ""
+    for line in head.splitlines():
+        field = _FIELD.match(line)
+        if field:
+            key, value = field["key"], field["value"] or ""
+            if value.startswith("[") and value.endswith("]"):
+                fields[key] = [_unquoted(item) for item in value[1:-1].split(",") if item.strip()]
+            elif value and value[0] not in "{|>&*!#":
+                fields[key] = _unquoted(value)
+        elif key and line.lstrip().startswith("- ") and isinstance(fields.setdefault(key, []), list):
+            fields[key].append(_unquoted(line.strip()[2:]))
+    return fields
+
+
+def _unquoted(value: str) -> str:
+    value = value.strip()
+    quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+    return value[1:-1] if quoted else value
+
+
+def _rows(file: Path, source: str) -> Iterator[Document]:
+    with file.open("rb") as lines:
+        for number, raw in enumerate(lines, start=1):
+            line = raw.decode("utf-8-sig", "replace") if number == 1 else raw.decode("utf-8", "replace")
+            if line.strip():
+                yield _row(line, f"{file}:{number}", source, number)
+
+
+def _row(line: str, place: str, source: str, number: int) -> Document:
+    from langchain_core.documents import Document
+
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{place}: this line is no JSON ({error}); each line must be one JSON object") from error
+    if not isinstance(row, dict):
+        raise FileError(f'{place}: this line is no JSON object; write it as {{"text": "…"}}')
+    metadata = row.pop("metadata", None)
+    if metadata is not None and not isinstance(metadata, dict):
+        raise FileError(f"{place}: metadata is {type(metadata).__name__}, an object is wanted")
+    key = next((key for key in _TEXT_KEYS if isinstance(row.get(key), str)), None)
+    if key is None:
+        raise FileError(f'{place}: there is no text; give it as "text" (found: {", ".join(row) or "nothing"})')
+    text, id = row.pop(key), row.pop("id", None)
+    merged = {"source": source, **row, **(metadata or {})}
+    if id is None:
+        # Without an id a line is known by its place.
+        merged.setdefault("document_id", f"{source}:{number}")
+    return Document(page_content=text, metadata=merged, id=None if id is None else str(id))
+
+
+def _as_file_error(path: Path, error: Exception) -> FileError:
+    if isinstance(error, FileError):
+        return error
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return FileError(f"{path}: it cannot be read: {reason}")
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, stacklevel=3)
+
+
+_HTML = frozenset([".html", ".htm", ".xhtml"])
+_LINES = frozenset([".jsonl", ".ndjson"])
+_READERS: dict[str, Callable[[str], _Read]] = {
+    ".txt": _read_text,
+    ".text": _read_text,
+    ".md": _read_markdown,
+    ".markdown": _read_markdown,
+    ".mdx": _read_markdown,
+    ".rst": _read_rst,
+    ".rest": _read_rst,
+    **dict.fromkeys(_HTML, _read_html),
+}
+SUPPORTED_SUFFIXES = tuple(sorted([*_READERS, *_LINES]))
+"""The suffixes of the files that are read in folders."""

@@ -1,0 +1,380 @@
+"""Cuts documents into the pieces that are indexed."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice, pairwise, takewhile
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_checkable
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.ingest import boundaries
+from langchain_hybridgraph.ingest.outline import Outline, Section, outline
+from langchain_hybridgraph.ingest.tokens import count_tokens, token_weight
+
+if TYPE_CHECKING:
+    from langchain_core.documents import Document
+    from langchain_core.embeddings import Embeddings
+
+Counter = Callable[[str], float]
+Note = Callable[[str], None]
+
+# "#" starts a comment in these, not a heading.
+_COMMENTED = re.compile(
+    r"\.(?:pyi?|[bz]?a?sh|rb|pl|r|jl|ya?ml|toml|ini|cfg|conf|properties|env|mk|cmake|[ct]sv|jsonl?|log|sql)",
+    re.IGNORECASE,
+)
+_SPACE = re.compile(r"\s*")
+_LEVELS = (
+    boundaries.paragraphs,
+    boundaries.fence_edges,
+    boundaries.sentences,
+    boundaries.lines,
+    boundaries.phrases,
+    boundaries.words,
+    boundaries.runs,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a document's text. A piece with children is a parent: its children are what is searched.
+
+    ``start`` is the offset in characters, None when it is not known. ``anchor`` is what a link to this piece
+    says after ``#``; only the first piece below a heading has one. ``metadata`` is what the text told about
+    the piece: ``title``, ``section_heading``.
+    """
+
+    text: str
+    start: int | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    anchor: str | None = None
+    children: tuple[Piece, ...] = ()
+
+
+@runtime_checkable
+class Splitter(Protocol):
+    """What cuts a document."""
+
+    def split(self, document: Document, note: Note) -> Iterable[Piece]:
+        """The pieces in the text's order; what went wrong on the way is told to ``note``."""
+        ...
+
+
+class _Span(NamedTuple):
+    start: int
+    end: int
+    weight: float
+
+
+@dataclass(frozen=True)
+class RecursiveSplitter:
+    """Fills pieces of at most ``size`` tokens with whole paragraphs; what is too large is cut finer.
+
+    Order of cuts: headings, blank lines, sentences, lines, words. No word is cut, unless it is longer than
+    1,000 characters. A piece repeats the last ``overlap`` tokens of the one before (whole sentences where
+    they fit), never across a heading. With ``merge_sections`` short neighbouring sections share a piece.
+    ``counter`` counts tokens and should be additive (that of a concatenation is at most the sum); default
+    :func:`count_tokens`.
+
+    Pieces are slices of the text without the blank lines around them. Texts without words give no piece.
+    Linear in the length of the text. Raises ConfigurationError unless 0 ≤ overlap < size.
+
+    >>> from langchain_core.documents import Document
+    >>> text = "# Guide\\n\\n## Install\\n\\nRun it.\\n\\n## Use\\n\\nAsk it."
+    >>> for piece in RecursiveSplitter(512, 50).split(Document(text), print):
+    ...     print(piece.start, repr(piece.text), dict(piece.metadata))
+    0 '# Guide\\n\\n## Install\\n\\nRun it.' {'title': 'Guide', 'section_heading': 'Install'}
+    30 '## Use\\n\\nAsk it.' {'title': 'Guide', 'section_heading': 'Use'}
+    """
+
+    size: int = 512
+    overlap: int = 50
+    counter: Counter = count_tokens
+    merge_sections: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.overlap < self.size:
+            raise ConfigurationError(
+                f"a splitter with size={self.size} and overlap={self.overlap} cannot cut anything; "
+                "give 0 <= overlap < size, for example RecursiveSplitter(size=512, overlap=50)"
+            )
+
+    def split(self, document: Document, note: Note) -> Iterator[Piece]:
+        """The pieces of a document's text, in order."""
+        text = document.page_content
+        found = outline(text, headings=_is_markdown(document.metadata))
+        yield from self.pieces(text, found, 0, len(text))
+
+    def pieces(self, text: str, found: Outline, start: int, end: int) -> Iterator[Piece]:
+        """The pieces of one range of a text whose outline is known."""
+        first = bisect_right(found.sections, start, key=lambda section: section.start) - 1
+        last = bisect_left(found.sections, end, key=lambda section: section.start)
+        sections = found.sections[max(first, 0) : last]
+        if self.merge_sections:
+            whole = (
+                atom
+                for section in sections
+                for atom in self.atoms(text, found, max(section.start, start), min(section.end, end))
+            )
+            yield from _cut(text, self.pack(text, whole), found.title, sections)
+            return
+        for section in sections:
+            atoms = self.atoms(text, found, max(section.start, start), min(section.end, end))
+            yield from _cut(text, self.pack(text, atoms), found.title, [section])
+
+    def pack(self, text: str, atoms: Iterable[_Span]) -> Iterator[_Span]:
+        """Neighbouring atoms joined while they fit, each join beginning with the overlap."""
+        here: _Span | None = None
+        for atom in atoms:
+            if here is None:
+                here = atom
+            elif here.weight + atom.weight <= self.size:
+                here = _Span(here.start, atom.end, here.weight + atom.weight)
+            else:
+                yield here
+                start, weight = self._tail(text, here, min(self.overlap, self.size - atom.weight))
+                here = _Span(start, atom.end, weight + atom.weight)
+        if here is not None:
+            yield here
+
+    def atoms(self, text: str, found: Outline, start: int, end: int, level: int = 0) -> Iterator[_Span]:
+        """The largest parts that fit into a piece; they cover the range without a gap."""
+        part = text[start:end]
+        weight = 0.0 if part.isspace() else self.weigh(part)
+        if weight <= self.size or level == len(_LEVELS):
+            yield _Span(start, end, weight)
+            return
+        for first, last in boundaries.spans(start, _LEVELS[level](text, start, end, found.fences), end):
+            yield from self.atoms(text, found, first, last, level + 1)
+
+    def weigh(self, text: str) -> float:
+        """The tokens of a text; those of our own counter are not rounded, so that they can be added."""
+        return token_weight(text) if self.counter is count_tokens else self.counter(text)
+
+    def _tail(self, text: str, span: _Span, budget: float) -> tuple[int, float]:
+        """Where the last ``budget`` tokens of a span start, and how many they are."""
+        if budget <= 0:
+            return span.end, 0.0
+        for level in (boundaries.sentences, boundaries.words):
+            start, weight = span.end, 0.0
+            for part in reversed(list(boundaries.spans(span.start, level(text, span.start, span.end), span.end))):
+                more = self.weigh(text[part[0] : part[1]])
+                if weight + more > budget:
+                    break
+                start, weight = part[0], weight + more
+            if weight:
+                return start, weight
+        return span.end, 0.0
+
+
+@dataclass(frozen=True)
+class ParentChildSplitter:
+    """Cuts parents, and each parent into the children that are searched in its stead.
+
+    Both take whatever ``ingest(split=…)`` takes. By default parents have 1024 tokens and may span several
+    short sections, children have 256 and never cross a heading.
+    """
+
+    parents: Splitter = field(default_factory=lambda: RecursiveSplitter(1024, 0, merge_sections=True))
+    children: Splitter = field(default_factory=lambda: RecursiveSplitter(256, 0))
+
+    def split(self, document: Document, note: Note) -> Iterator[Piece]:
+        """The parents of a document's text, in order, each with its children."""
+        text = document.page_content
+        found: Outline | None = None
+        for parent in self.parents.split(document, note):
+            if isinstance(self.children, RecursiveSplitter) and parent.start is not None:
+                # The outline of the whole text knows the headings above the parent too.
+                found = found or outline(text, headings=_is_markdown(document.metadata))
+                end = parent.start + len(parent.text)
+                children = tuple(self.children.pieces(text, found, parent.start, end))
+            else:
+                children = tuple(self._alone(parent, document, note))
+            if children:
+                yield replace(parent, children=children)
+
+    def _alone(self, parent: Piece, document: Document, note: Note) -> Iterator[Piece]:
+        part = _document(parent.text, {**document.metadata, **parent.metadata})
+        for child in self.children.split(part, note):
+            start = None if child.start is None or parent.start is None else parent.start + child.start
+            yield replace(child, start=start, metadata={**parent.metadata, **child.metadata})
+
+
+@dataclass(frozen=True)
+class SemanticSplitter:
+    """Breaks where neighbouring sentences have little to do with each other.
+
+    A break lies where their cosine is under the given percentile of the document's own cosines, and at
+    headings. What is larger than ``size`` tokens is cut as :class:`RecursiveSplitter` does. When the
+    embedding fails, so is the whole document, and the report of ``ingest`` says so.
+    """
+
+    embedding: Embeddings
+    percentile: float = 25.0
+    size: int = 512
+    counter: Counter = count_tokens
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.percentile <= 100:
+            raise ConfigurationError(f"percentile={self.percentile} is not one: give a number from 0 to 100")
+        RecursiveSplitter(self.size, 0)
+
+    def split(self, document: Document, note: Note) -> Iterator[Piece]:
+        """The pieces of a document's text, in order."""
+        text = document.page_content
+        found = outline(text, headings=_is_markdown(document.metadata))
+        plain = RecursiveSplitter(self.size, 0, self.counter)
+        sentences = [list(_sentences(text, found, section)) for section in found.sections]
+        try:
+            breaks = self._breaks(text, sentences)
+        except Exception as error:  # noqa: BLE001 - an embedding may raise anything, and the text is worth more
+            note(
+                f"semantic splitting fell back to recursive splitting for {_name(document)}: "
+                f"{type(error).__name__}: {error}"
+            )
+            yield from plain.pieces(text, found, 0, len(text))
+            return
+        for section, inside in zip(found.sections, sentences, strict=True):
+            groups = boundaries.spans(section.start, [s for s, _ in inside if s in breaks], section.end)
+            spans = (span for group in groups for span in plain.pack(text, plain.atoms(text, found, *group)))
+            yield from _cut(text, spans, found.title, [section])
+
+    def _breaks(self, text: str, sections: Sequence[Sequence[tuple[int, int]]]) -> set[int]:
+        """The starts of the sentences that begin something new."""
+        import numpy as np
+
+        spans = [span for inside in sections for span in inside]
+        if len(spans) < 2:
+            return set()
+        vectors = np.asarray(self.embedding.embed_documents([text[s:e].strip() for s, e in spans]), dtype=np.float32)
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        units = vectors / np.where(norms > 0, norms, 1.0)
+        cosines = np.einsum("ij,ij->i", units[:-1], units[1:])
+        if not np.isfinite(cosines).all():
+            raise ValueError("the embedding gave vectors that are not finite")
+        low = cosines < np.percentile(cosines, self.percentile)
+        return {start for (_, (start, _)), below in zip(pairwise(spans), low, strict=True) if below}
+
+
+@dataclass(frozen=True)
+class LangChainSplitter:
+    """Any LangChain text splitter or document transformer, or a function from a text to texts."""
+
+    splitter: Any
+
+    def split(self, document: Document, note: Note) -> Iterator[Piece]:
+        """The pieces as the splitter gives them; their offsets are looked up when it does not tell them."""
+        text, cursor = document.page_content, 0
+        for given in self._call(text):
+            content = given if isinstance(given, str) else given.page_content
+            metadata = {} if isinstance(given, str) else dict(given.metadata)
+            start = metadata.pop("start_index", None)
+            if start is None or start < 0:
+                # Pieces come in order and overlap, so the next one starts a little behind the last one's start.
+                at = text.find(content, cursor, cursor + 4 * len(content) + 4_096)
+                start = at if at >= 0 else None
+            cursor = cursor if start is None else start + 1
+            if content.strip():
+                yield Piece(content, start, metadata)
+
+    def _call(self, text: str) -> Iterable[Any]:
+        if hasattr(self.splitter, "split_documents"):
+            return cast("Iterable[Any]", self.splitter.split_documents([_document(text, {})]))
+        if hasattr(self.splitter, "split_text"):
+            return cast("Iterable[Any]", self.splitter.split_text(text))
+        if hasattr(self.splitter, "transform_documents"):
+            return cast("Iterable[Any]", self.splitter.transform_documents([_document(text, {})]))
+        return cast("Iterable[Any]", self.splitter(text))
+
+
+def as_splitter(split: Any) -> Splitter | None:
+    """The splitter that ``ingest(split=…)`` means; None for None: documents are chunks as they are.
+
+    Takes ``"flat"`` (512 tokens, overlap 50), ``"parent_child"`` (1024 and 256), a :class:`Splitter`, a
+    LangChain splitter, or a function from a text to texts. Raises ConfigurationError for anything else.
+
+    >>> as_splitter("flat").size
+    512
+    """
+    if split is None:
+        return None
+    if split == "flat":
+        return RecursiveSplitter()
+    if split == "parent_child":
+        return ParentChildSplitter()
+    if not isinstance(split, (str, type)):
+        if isinstance(split, Splitter):
+            return split
+        if callable(split) or any(hasattr(split, name) for name in _LANGCHAIN):
+            return LangChainSplitter(split)
+    raise ConfigurationError(
+        f"split={split!r} is not a way to split; give 'flat', 'parent_child', None, a splitter object "
+        "(ours or LangChain's), or a function from a text to a list of texts"
+    )
+
+
+_LANGCHAIN = ("split_documents", "split_text", "transform_documents")
+
+
+def _cut(text: str, spans: Iterable[_Span], title: str | None, sections: Sequence[Section]) -> Iterator[Piece]:
+    covering = 0
+    for span in spans:
+        start, end = _trimmed(text, span.start, span.end)
+        if start == end:
+            continue
+        while sections[covering].end <= start:
+            covering += 1
+        here = sections[covering]
+        metadata = {} if title is None else {"title": title}
+        heading = _common_heading(sections, covering, end)
+        if heading:
+            metadata["section_heading"] = heading
+        yield Piece(text[start:end], start, metadata, here.anchor if _opens(text, here, start) else None)
+
+
+def _opens(text: str, section: Section, start: int) -> bool:
+    """Whether nothing of the section stands before this offset."""
+    blank = _SPACE.match(text, section.start)
+    return blank is not None and blank.end() >= start
+
+
+def _common_heading(sections: Sequence[Section], first: int, end: int) -> str:
+    """The headings that all sections from ``first`` up to the offset ``end`` have in common."""
+    path = sections[first].path
+    for section in islice(sections, first + 1, None):
+        if section.start >= end:
+            break
+        path = tuple(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(path, section.path, strict=False)))
+    return " > ".join(path)
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """The range without the blank lines before it and the space after it; the indent of its first line stays."""
+    end = start + len(text[start:end].rstrip())
+    blank = _SPACE.match(text, start, end)
+    first = blank.end() if blank else start
+    return max(text.rfind("\n", start, first) + 1, start), end
+
+
+def _sentences(text: str, found: Outline, section: Section) -> Iterator[tuple[int, int]]:
+    cuts = boundaries.sentences, boundaries.paragraphs
+    both = sorted({cut for kind in cuts for cut in kind(text, section.start, section.end, found.fences)})
+    return (span for span in boundaries.spans(section.start, both, section.end) if text[span[0] : span[1]].strip())
+
+
+def _is_markdown(metadata: Mapping[str, Any]) -> bool:
+    return _COMMENTED.fullmatch(PurePosixPath(str(metadata.get("source") or "")).suffix) is None
+
+
+def _document(text: str, metadata: Mapping[str, Any]) -> Document:
+    from langchain_core.documents import Document
+
+    return Document(page_content=text, metadata=dict(metadata))
+
+
+def _name(document: Document) -> str:
+    return repr(document.id or document.metadata.get("source") or document.page_content[:40])

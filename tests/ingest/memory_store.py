@@ -1,0 +1,81 @@
+"""A store made of dictionaries: what ``ingest`` promises is checked against it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from langchain_hybridgraph.records import Chunk, Edge
+
+
+class MemoryStore:
+    """Fulfils ``TakesChunks`` and ``ListsDocuments``, and keeps a list of what was called."""
+
+    def __init__(self) -> None:
+        self.chunks: dict[str, Chunk] = {}
+        self.parents: dict[str, Chunk] = {}
+        self.edges: dict[tuple[str, str, str], Edge] = {}
+        self.calls: list[tuple[str, int]] = []
+        self.embedded: list[str] = []
+        self.fail_after: int | None = None
+
+    def put(
+        self, chunks: Sequence[Chunk], *, parents: Sequence[Chunk] = (), edges: Sequence[Edge] = ()
+    ) -> Mapping[str, int]:
+        self._may_fail()
+        self.calls.append(("put", len(chunks)))
+        counts = {"added": 0, "updated": 0, "unchanged": 0, "embedded": 0}
+        for kind, given in (("chunks", chunks), ("parents", parents)):
+            held = self.chunks if kind == "chunks" else self.parents
+            for chunk in {chunk.id: chunk for chunk in given}.values():
+                old = held.get(chunk.id)
+                counts["added" if old is None else "unchanged" if old == chunk else "updated"] += 1
+                if kind == "chunks" and (old is None or old.text != chunk.text):
+                    counts["embedded"] += 1
+                    self.embedded.append(chunk.id)
+                held[chunk.id] = chunk
+        self._add(edges)
+        return counts
+
+    def settle(self) -> None:
+        self.calls.append(("settle", 0))
+
+    def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
+        wanted = set(document_ids)
+        found: dict[str, set[str]] = {}
+        for chunk in (*self.chunks.values(), *self.parents.values()):
+            if chunk.document in wanted:
+                found.setdefault(chunk.document, set()).add(chunk.id)
+        return found
+
+    def document_ids(self) -> Iterable[str]:
+        return {chunk.document for chunk in self.chunks.values()}
+
+    def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
+        self.calls.append(("replace_edges", len(edges)))
+        gone = set(sources)
+        self.edges = {k: e for k, e in self.edges.items() if e.source not in gone or e.relation not in relations}
+        self._add(edges)
+        return len(edges)
+
+    def remove(self, ids: Sequence[str]) -> int:
+        self.calls.append(("remove", len(ids)))
+        there = [id for id in ids if self.chunks.pop(id, None) or self.parents.pop(id, None)]
+        gone = set(there)
+        self.edges = {k: e for k, e in self.edges.items() if e.source not in gone and e.target not in gone}
+        return len(there)
+
+    def links(self, relation: str) -> set[tuple[str, str]]:
+        """The (source, target) pairs of a relation."""
+        return {(edge.source, edge.target) for edge in self.edges.values() if edge.relation == relation}
+
+    def _add(self, edges: Iterable[Edge]) -> None:
+        for edge in edges:
+            key = edge.source, edge.target, edge.relation
+            if key not in self.edges or self.edges[key].weight < edge.weight:
+                self.edges[key] = edge
+
+    def _may_fail(self) -> None:
+        if self.fail_after is not None:
+            if self.fail_after == 0:
+                raise OSError("the disk is full")
+            self.fail_after -= 1
