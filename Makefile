@@ -23,7 +23,7 @@ lint: $(VENV)/.develops ## check style and types
 	$(RUN)/mypy
 
 docs: $(VENV)/.develops ## check the examples in the docstrings, README.md and ARCHITECTURE.md
-	$(RUN)/python -m pytest --doctest-modules langchain_hybridgraph $(wildcard tests/test_docs.py) $(ARGS)
+	$(RUN)/python -m pytest --doctest-modules langchain_hybridgraph $(wildcard tests/test_docs.py tests/test_readme.py tests/test_architecture.py) $(ARGS)
 
 notebooks: $(VENV)/.develops ## run the notebooks without a network
 	$(RUN)/python -m pytest tests/test_notebooks.py $(ARGS)

@@ -6,15 +6,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from langchain_hybridgraph.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
 
 FILE = "hybridgraph.yaml"
 SECTIONS = ("retriever", "store")
@@ -34,6 +31,7 @@ def _from_home(path: Path) -> Path:
 
 Number = Annotated[float, BeforeValidator(_no_truth_value)]
 Count = Annotated[int, BeforeValidator(_no_truth_value)]
+Fusion = Literal["rrf", "convex", "distribution", "max", "interleave", "concat"] | dict[str, Any]
 Folder = Annotated[Path, AfterValidator(_from_home)]
 
 
@@ -65,9 +63,9 @@ class HybridGraphSettings(BaseSettings):
     )
     retriever_keyword_weight: Number = _setting(0.3, "a number from 0", "Weight of the keyword side.", ge=0)
     retriever_k: Count = _setting(5, "a whole number from 1", "How many Documents come back.", ge=1)
-    retriever_fusion: Literal["rrf", "convex", "distribution", "max", "interleave", "concat"] | None = _setting(
+    retriever_fusion: Fusion | None = _setting(
         None,
-        "rrf, convex, distribution, max, interleave or concat",
+        "rrf, convex, distribution, max, interleave or concat, or a mapping of its parameters",
         "How the lists of the sources become one; unset: the retriever's default.",
     )
     retriever_overfetch: Count = _setting(
@@ -132,7 +130,7 @@ class HybridGraphSettings(BaseSettings):
         try:
             super().__init__(**{key: filed[key] for key in filed.keys() - variables.keys()} | given)
         except ValidationError as error:
-            raise ConfigurationError("\n".join(_said(each, origin) for each in error.errors())) from None
+            raise ConfigurationError("\n".join(_said(error, origin))) from None
         self._complete_weights(origin)
 
     def _complete_weights(self, origin: Callable[[str], str]) -> None:
@@ -199,9 +197,9 @@ def _allowed(key: str) -> str:
     return str(extra["allowed"])
 
 
-def _said(error: ErrorDetails, origin: Callable[[str], str]) -> str:
-    key = str(error["loc"][0])
-    return f"{origin(key)} is {error['input']!r}; wanted {_allowed(key)}"
+def _said(invalid: ValidationError, origin: Callable[[str], str]) -> list[str]:
+    values = {str(error["loc"][0]): error["input"] for error in invalid.errors()}  # a union errs once per member
+    return [f"{origin(key)} is {value!r}; wanted {_allowed(key)}" for key, value in values.items()]
 
 
 # -- where values come from --

@@ -100,6 +100,16 @@ def test_absolute_and_home_paths_stay(write, monkeypatch):
     assert HybridGraphSettings(store_path="~/index").store_path == Path("/home/ada/index")
 
 
+def test_fusion_is_a_name_or_a_mapping(write, monkeypatch):
+    """A mapping is passed on as it is; in the environment it is JSON, and a name stays a name."""
+    mapping = {"name": "rrf", "c": 10}
+    assert HybridGraphSettings.from_file(write("retriever: {fusion: {name: rrf, c: 10}}")).retriever_fusion == mapping
+    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_FUSION", '{"name": "rrf", "c": 10}')
+    assert HybridGraphSettings().retriever_fusion == mapping
+    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_FUSION", "concat")
+    assert HybridGraphSettings().arguments("retriever")["fusion"] == "concat"
+
+
 # -- weights --
 
 
