@@ -165,6 +165,8 @@ class Ranking:
     ``entries`` are best first, ties by id. ``scores`` holds the source's own score for every candidate of ALL
     sources where it is known, so it may hold more ids than ``entries``; it never holds fewer. ``bound`` is the
     largest score that the source could give to this query (1 for a cosine), None when it is not known.
+    ``background`` is the mean and the standard deviation of the source's score for this query over arbitrary chunks
+    of the whole store, None when they are not known.
     """
 
     source: str
@@ -172,6 +174,7 @@ class Ranking:
     entries: Sequence[Scored]
     scores: Mapping[str, float]
     bound: float | None = None
+    background: tuple[float, float] | None = None
 
 
 class Fused(NamedTuple):

@@ -1,0 +1,71 @@
+"""How many of the hits fit into a number of tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from langchain_hybridgraph.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Hit
+
+# Kana, Han, Hangul and the half-width forms: written without spaces, about one and a half tokens each.
+_CJK = re.compile(
+    "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]"
+)
+
+
+def approximate_tokens(text: str) -> int:
+    """About how many tokens a model makes of the text: words · 1.3 + CJK characters · 1.5, rounded down.
+
+    >>> [approximate_tokens("word " * n) for n in (1, 3, 4, 100)], approximate_tokens("你好世界")
+    ([1, 3, 5, 130], 6)
+    """
+    rest, characters = (text, 0) if text.isascii() else _CJK.subn(" ", text)
+    return (13 * len(rest.split()) + 15 * characters) // 10
+
+
+@dataclass(frozen=True, slots=True)
+class TokenBudget:
+    """Whole chunks up to ``max_tokens``, in the hits' order.
+
+    The first hit is always kept. One that does not fit is left out; smaller ones after it may still ``fill`` the
+    rest, else they are left out too. ``counter`` gives the tokens of a text. Raises ConfigurationError for a
+    ``max_tokens`` below 1.
+    """
+
+    max_tokens: int = 4096
+    counter: Callable[[str], int] = approximate_tokens
+    fill: bool = True
+
+    def __post_init__(self) -> None:
+        if self.max_tokens < 1:
+            raise ConfigurationError(f"max_tokens is {self.max_tokens}; wanted a whole number from 1, such as 4096")
+
+    def fit(self, hits: Sequence[Hit]) -> tuple[list[Hit], list[str]]:
+        """The hits that fit, in their order, and what is to be said about it in ``degraded``.
+
+        ``single-chunk-exceeds-budget`` when the first alone is too large; then it comes alone.
+
+        >>> from langchain_hybridgraph.records import Chunk, Hit
+        >>> hits = [Hit(Chunk(id, "word " * n), 0.5, "vector", {}) for id, n in (("a", 10), ("b", 20), ("c", 1))]
+        >>> [[hit.id for hit in TokenBudget(30, fill=fill).fit(hits)[0]] for fill in (True, False)]
+        [['a', 'c'], ['a']]
+        """
+        if not hits:
+            return [], []
+        left = self.max_tokens - self.counter(hits[0].chunk.text)
+        if left < 0:
+            return [hits[0]], ["single-chunk-exceeds-budget"]
+        kept = [hits[0]]
+        for hit in hits[1:]:
+            tokens = self.counter(hit.chunk.text)
+            if tokens <= left:
+                kept.append(hit)
+                left -= tokens
+            elif not self.fill:
+                break
+        return kept, []

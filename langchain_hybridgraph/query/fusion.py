@@ -1,0 +1,402 @@
+"""Several ranked lists become one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.records import Fused, Ranking
+
+# The cosine of a question and an arbitrary chunk, mean and standard deviation, where a source does not tell its
+# own: all-MiniLM-L6-v2 has .02 to .22 and .09 to .13 over thirteen sets (benchmarks/README.md).
+COSINE = (0.0, 0.1)
+# So many standard deviations above the mean count as 1: a cosine of 1 lies about ten above it.
+DEVIATIONS = 12.0
+# A list that falls from its best score to half of it by this rank is as telling as its weight says.
+DROP_RANK = 10
+
+
+class Fusion(Protocol):
+    """Makes one list of several; any callable of this shape is one."""
+
+    @property
+    def method(self) -> str:
+        """The word in ``retrieval_method`` when more than one source answered."""
+        ...
+
+    def __call__(self, rankings: Sequence[Ranking]) -> list[Fused]:
+        """Each candidate once, best first, ties by id; scores lie in [0, 1] and are the sum of their parts.
+
+        A source without entries gives its weight to the others, in proportion to theirs.
+        """
+        ...
+
+
+@runtime_checkable
+class DependsOnK(Protocol):
+    """A fusion that cannot work without knowing how many hits are wanted."""
+
+    def for_k(self, k: int) -> Fusion:
+        """The fusion to use in a call for k hits."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReciprocalRankFusion:
+    """Σ weight / (rank_constant + rank) over the lists, rank from 1: LangChain's EnsembleRetriever.
+
+    ``normalize`` divides by the largest possible value, so that the first of every list has 1 (``"theoretical"``), by
+    the best candidate's (``"max"``) or by nothing (``"none"``: with weights that sum to 1 nothing exceeds 1/61).
+    Of a candidate that stands twice in a list the better rank counts; the ranks after it stay as they are.
+
+    Cormack, Clarke and Büttcher, Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning Methods,
+    SIGIR 2009.
+
+    >>> from langchain_hybridgraph.records import Scored
+    >>> def ranking(source, weight, ids):
+    ...     return Ranking(source, weight, [Scored(id, 1.0) for id in ids], dict.fromkeys(ids, 1.0))
+    >>> lists = [ranking("vector", 0.7, "abc"), ranking("keyword", 0.3, "cda")]
+    >>> [(one.id, round(one.score, 6)) for one in ReciprocalRankFusion()(lists)]
+    [('a', 0.990476), ('c', 0.977778), ('b', 0.68871), ('d', 0.295161)]
+    """
+
+    method: ClassVar[str] = "hybrid"
+
+    rank_constant: float = 60
+    normalize: Literal["theoretical", "max", "none"] = "theoretical"
+
+    def __post_init__(self) -> None:
+        _check_choice("normalize", self.normalize, ("theoretical", "max", "none"))
+        if not 0 <= self.rank_constant < math.inf:
+            raise ConfigurationError(f"rank_constant is {self.rank_constant!r}; wanted a number from 0, such as 60")
+
+    def __call__(self, rankings: Sequence[Ranking]) -> list[Fused]:
+        """See :class:`Fusion`."""
+        weighed = _weighed(rankings)
+        c = self.rank_constant
+        unit = math.fsum(weight for _, weight in weighed) / (c + 1) if self.normalize == "theoretical" else 1.0
+        parts: dict[str, dict[str, float]] = {}
+        for ranking, weight in weighed:
+            for id, rank in _ranks(ranking).items():
+                part = parts.setdefault(id, {})
+                part[ranking.source] = part.get(ranking.source, 0.0) + weight / (c + rank) / unit
+        if self.normalize == "max":
+            best = max((math.fsum(part.values()) for part in parts.values()), default=0.0) or 1.0
+            parts = {id: {source: value / best for source, value in part.items()} for id, part in parts.items()}
+        return _best_first(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class ConvexCombination:
+    """Σ weight · normalised score, the weights summing to 1; each source's own score counts for every candidate.
+
+    ``normalize`` says how a score becomes a number in [0, 1]:
+
+    - ``"standard"``: a cosine by how far it lies above the cosines of arbitrary chunks, in standard deviations, 12 of
+      them being 1; ``Ranking.background`` gives their mean and deviation, else ``typical`` does, by source. Scores then
+      compare across queries, and models that find everything similar lose nothing. A source of which neither is
+      known (BM25) is divided by the best score of its list.
+    - ``"max"``: every source by the best score of its list.
+    - ``"bound"``: every source by ``Ranking.bound``, where it is known.
+
+    What is below 0 then counts as 0. No list is shifted by its smallest score, so nothing depends on how many
+    candidates there are.
+
+    ``adaptive``: what is divided by its own best always has a 1, however little it matters. So the weight of such a
+    source is multiplied by twice the share of its best score that it has lost by rank 10: 0 for a list that stays flat,
+    because the question's words are everywhere, 1 for one that is down to half, 2 for one that ends before. Only with
+    a known ``bound``, since another source's list may have been cut.
+
+    The combination: Bruch, Gai and Ingber, An Analysis of Fusion Functions for Hybrid Retrieval, TOIS 2023. Standard
+    scores: Montague and Aslam, Relevance Score Normalization for Metasearch, CIKM 2001. That a flat head of a list
+    announces a poor one: Shtok, Kurland, Carmel, Raiber and Markovits, Predicting Query Performance by Query-Drift
+    Estimation, TOIS 2012; the formula here is our own, and measured in benchmarks/README.md.
+
+    >>> from langchain_hybridgraph.records import Scored
+    >>> cosines, bm25 = {"a": 0.6, "b": 0.48}, {"b": 9.0, "a": 4.5}
+    >>> lists = [
+    ...     Ranking("vector", 0.7, [Scored("a", 0.6), Scored("b", 0.48)], cosines),
+    ...     Ranking("keyword", 0.3, [Scored("b", 9.0), Scored("a", 4.5)], bm25),
+    ... ]
+    >>> [(one.id, round(one.score, 6)) for one in ConvexCombination()(lists)]
+    [('b', 0.58), ('a', 0.5)]
+    """
+
+    method: ClassVar[str] = "hybrid"
+
+    normalize: Literal["standard", "max", "bound"] = "standard"
+    adaptive: bool = True
+    typical: Mapping[str, tuple[float, float]] = field(
+        default_factory=lambda: {"vector": COSINE, "session": COSINE}, hash=False
+    )
+
+    def __post_init__(self) -> None:
+        _check_choice("normalize", self.normalize, ("standard", "max", "bound"))
+        for source, background in self.typical.items():
+            if len(background) != 2 or not all(map(math.isfinite, background)) or background[1] <= 0:
+                raise ConfigurationError(
+                    f"typical[{source!r}] is {background!r}; wanted the mean and the standard deviation of the "
+                    "source's score for arbitrary chunks, such as (0.75, 0.03)"
+                )
+
+    def __call__(self, rankings: Sequence[Ranking]) -> list[Fused]:
+        """See :class:`Fusion`."""
+        scaled = [(ranking, weight, *self._scale(ranking)) for ranking, weight in _weighed(rankings)]
+        total = math.fsum(weight * trust for _, weight, _, _, trust in scaled)
+        parts: dict[str, dict[str, float]] = {id: {} for id in _candidates(rankings)}
+        for ranking, weight, zero, one, trust in scaled:
+            share = weight * trust / total if total else 1 / len(scaled)
+            factor = 1 / (one - zero) if one > zero else 0.0
+            _add_scaled(parts, ranking, zero, factor, share)
+        return _best_first(parts)
+
+    def _scale(self, ranking: Ranking) -> tuple[float, float, float]:
+        """The scores that become 0 and 1, and what the weight is multiplied by."""
+        if self.normalize == "bound" and ranking.bound is not None:
+            return 0.0, ranking.bound, 1.0
+        background = ranking.background
+        if background is None:
+            background = self.typical.get(ranking.source)
+        if self.normalize == "standard" and background is not None:
+            mean, deviation = background
+            return mean, mean + DEVIATIONS * deviation, 1.0
+        best = ranking.entries[0].score
+        return 0.0, best, _drop(ranking) * 2 if self.adaptive and ranking.bound is not None else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class DistributionBased:
+    """Σ weight · score on a scale from three standard deviations below the list's mean (0) to three above (1).
+
+    Mean and deviation are those of the list, so the scores depend on how many candidates a source gave. In a list
+    without any deviation all have 0.5.
+
+    Mazzanti, Distribution-Based Score Fusion, 2023; Qdrant's ``dbsf``.
+    """
+
+    method: ClassVar[str] = "hybrid"
+
+    def __call__(self, rankings: Sequence[Ranking]) -> list[Fused]:
+        """See :class:`Fusion`."""
+        weighed = _weighed(rankings)
+        total = math.fsum(weight for _, weight in weighed)
+        parts: dict[str, dict[str, float]] = {id: {} for id in _candidates(rankings)}
+        for ranking, weight in weighed:
+            listed = [entry.score for entry in ranking.entries]
+            mean = math.fsum(listed) / len(listed)
+            deviation = math.sqrt(math.fsum((score - mean) ** 2 for score in listed) / len(listed))
+            low, factor = (mean - 3 * deviation, 1 / (6 * deviation)) if deviation else (mean - 0.5, 1.0)
+            _add_scaled(parts, ranking, low, factor, weight / total)
+        return _best_first(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class MaxWeighted:
+    """The largest weight · score among the sources, divided by the largest weight.
+
+    Scores are taken over their ``bound``; without one as they are, unless the list's best is above 1: then over that.
+    """
+
+    method: ClassVar[str] = "hybrid"
+
+    def __call__(self, rankings: Sequence[Ranking]) -> list[Fused]:
+        """See :class:`Fusion`."""
+        weighed = _weighed(rankings)
+        heaviest = max((weight for _, weight in weighed), default=1.0)
+        parts: dict[str, dict[str, float]] = {id: {} for id in _candidates(rankings)}
+        for ranking, weight in weighed:
+            factor = 1 / (ranking.bound or max(1.0, ranking.entries[0].score))
+            for id, part in parts.items():
+                value = weight / heaviest * _clipped(ranking.scores.get(id, 0.0) * factor)
+                if not part or value > max(part.values()):
+                    parts[id] = {ranking.source: value}
+        return _best_first(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Interleave:
+    """The lists in turn, one candidate each; a source whose next candidate is already there forfeits its turn.
+
+    The i-th of n candidates, from 0, scores 1 − i/n. Needs ranks only; of the weights only 0 matters, which leaves
+    a source out.
+
+    >>> from langchain_hybridgraph.records import Scored
+    >>> found = {"vector": "abc", "keyword": "xb"}
+    >>> lists = [Ranking(source, 0.5, [Scored(id, 1.0) for id in ids], {}) for source, ids in found.items()]
+    >>> "".join(one.id for one in Interleave()(lists))
+    'axbc'
+    """
+
+    method: ClassVar[str] = "interleave"
+
+    def __call__(self, rankings: Sequence[Ranking]) -> list[Fused]:
+        """See :class:`Fusion`; equal turns go by the order of the sources."""
+        lists = [(ranking.source, list(_ranks(ranking))) for ranking, weight in _weighed(rankings) if weight]
+        turns = ((source, ids[turn]) for turn in range(_longest(lists)) for source, ids in lists if turn < len(ids))
+        return _placed(turns)
+
+
+@dataclass(frozen=True, slots=True)
+class Concat:
+    """The first ``quota`` candidates of every list, list after list; then the rest in the same way.
+
+    Without a quota it is k // 2 + 1, so with it the answer for k is not the head of the answer for a larger k.
+    The i-th of n candidates, from 0, scores 1 − i/n; a source of weight 0 is left out.
+    """
+
+    method: ClassVar[str] = "hybrid"
+
+    quota: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.quota is not None and self.quota < 1:
+            raise ConfigurationError(f"quota is {self.quota!r}; wanted a whole number from 1, such as 3")
+
+    def for_k(self, k: int) -> Concat:
+        """With the quota that is given, else the one that fits k."""
+        return self if self.quota is not None else Concat(k // 2 + 1)
+
+    def __call__(self, rankings: Sequence[Ranking]) -> list[Fused]:
+        """See :class:`Fusion`; without a quota one whole list follows the other."""
+        lists = [(ranking.source, list(_ranks(ranking))) for ranking, weight in _weighed(rankings) if weight]
+        quota = self.quota or _longest(lists)
+        firsts = ((source, id) for source, ids in lists for id in ids[:quota])
+        rests = ((source, id) for source, ids in lists for id in ids[quota:])
+        return _placed((*firsts, *rests))
+
+
+FUSIONS: Mapping[str, Callable[..., Fusion]] = MappingProxyType(
+    {
+        "rrf": ReciprocalRankFusion,
+        "convex": ConvexCombination,
+        "distribution": DistributionBased,
+        "max": MaxWeighted,
+        "interleave": Interleave,
+        "concat": Concat,
+    }
+)
+
+
+def fusion_from(form: str | Mapping[str, Any] | Fusion) -> Fusion:
+    """The fusion that a name, a mapping with ``type`` and parameters, or a fusion itself stands for.
+
+    Raises ConfigurationError for a name, a parameter or a value that cannot be used.
+
+    >>> fusion_from({"type": "rrf", "rank_constant": 10})
+    ReciprocalRankFusion(rank_constant=10, normalize='theoretical')
+    """
+    if isinstance(form, str):
+        form = {"type": form}
+    if not isinstance(form, Mapping):
+        if callable(form):
+            return form
+        raise ConfigurationError(f"fusion is {form!r}; wanted one of {', '.join(FUSIONS)}, a mapping, or a Fusion")
+    parameters = dict(form)
+    name = parameters.pop("type", None)
+    if name not in FUSIONS:
+        raise ConfigurationError(f"fusion {name!r} is unknown; wanted one of {', '.join(FUSIONS)}")
+    return _built(name, parameters)
+
+
+def check_weights(weights: Sequence[float]) -> None:
+    """Raise ConfigurationError unless all weights are finite numbers from 0 and one of them is above 0.
+
+    No weights at all are fine: there is nothing to check.
+
+    >>> check_weights([0.7, 0.3])
+    """
+    said = ", ".join(f"{weight:g}" for weight in weights)
+    if not all(math.isfinite(weight) and weight >= 0 for weight in weights):
+        raise ConfigurationError(f"the weights are {said}; wanted finite numbers from 0, such as 0.7 and 0.3")
+    if weights and not any(weights):
+        raise ConfigurationError(f"the weights are {said}; wanted one above 0, or nothing is searched")
+
+
+# -- what the fusions share -----------------------------------------------------------------------------------
+
+
+def _weighed(rankings: Sequence[Ranking]) -> list[tuple[Ranking, float]]:
+    """The rankings that have entries, with their weights and what the others left them."""
+    answering = [ranking for ranking in rankings if ranking.entries]
+    total = math.fsum(ranking.weight for ranking in rankings)
+    present = math.fsum(ranking.weight for ranking in answering)
+    if present == 0:
+        return [(ranking, (total or 1.0) / len(answering)) for ranking in answering]
+    return [(ranking, ranking.weight * (total / present)) for ranking in answering]
+
+
+def _ranks(ranking: Ranking) -> dict[str, int]:
+    """Each id's best rank, from 1, in the order of the list."""
+    ranks: dict[str, int] = {}
+    for rank, entry in enumerate(ranking.entries, start=1):
+        ranks.setdefault(entry.id, rank)
+    return ranks
+
+
+def _candidates(rankings: Sequence[Ranking]) -> dict[str, None]:
+    return dict.fromkeys(entry.id for ranking in rankings for entry in ranking.entries)
+
+
+def _drop(ranking: Ranking) -> float:
+    """The share of the best score that is lost by rank 10, in [0, 1]."""
+    best, entries = ranking.entries[0].score, ranking.entries
+    if best <= 0:
+        return 0.0
+    return 1.0 - entries[DROP_RANK - 1].score / best if len(entries) >= DROP_RANK else 1.0
+
+
+def _clipped(value: float) -> float:
+    return min(max(value, 0.0), 1.0)  # in this order NaN stays NaN, which the pipeline looks for
+
+
+def _add_scaled(
+    parts: Mapping[str, dict[str, float]], ranking: Ranking, zero: float, factor: float, share: float
+) -> None:
+    """Add share · (own score − zero) · factor, within [0, 1] before the share, to the part of each candidate."""
+    source, scores = ranking.source, ranking.scores
+    for id, part in parts.items():
+        if (own := scores.get(id)) is not None:
+            value = (own - zero) * factor
+            part[source] = part.get(source, 0.0) + share * (value if 0.0 <= value <= 1.0 else _clipped(value))
+
+
+def _best_first(parts: Mapping[str, Mapping[str, float]]) -> list[Fused]:
+    # fsum: three sources give the same sum in every order, so that ties are ties; it may round to just above 1.
+    scores = {id: min(math.fsum(part.values()), 1.0) for id, part in parts.items()}
+    order = sorted(sorted(parts), key=scores.__getitem__, reverse=True)  # stable: equal scores stay in order of id
+    return [Fused(id, scores[id], parts[id]) for id in order]
+
+
+def _placed(turns: Iterable[tuple[str, str]]) -> list[Fused]:
+    """(source, id) in order; each id once, where it comes first."""
+    finder: dict[str, str] = {}
+    for source, id in turns:
+        finder.setdefault(id, source)
+    n = len(finder)
+    return [Fused(id, 1 - i / n, {source: 1 - i / n}) for i, (id, source) in enumerate(finder.items())]
+
+
+def _longest(lists: Sequence[tuple[str, list[str]]]) -> int:
+    return max((len(ids) for _, ids in lists), default=0)
+
+
+def _built(name: str, parameters: Mapping[str, Any]) -> Fusion:
+    kind = FUSIONS[name]
+    allowed = [each.name for each in fields(kind)]  # type: ignore[arg-type]  # all of ours are dataclasses
+    unknown = [key for key in parameters if key not in allowed]
+    if unknown:
+        wanted = f"wanted {', '.join(allowed)}" if allowed else "it takes none"
+        raise ConfigurationError(f"fusion {name!r} has no parameter {', '.join(map(repr, unknown))}; {wanted}")
+    try:
+        return kind(**parameters)
+    except (TypeError, AttributeError) as error:
+        raise ConfigurationError(f"fusion {name!r} cannot use {dict(parameters)!r}: {error}") from error
+
+
+def _check_choice(name: str, value: object, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise ConfigurationError(f"{name} is {value!r}; wanted {' or '.join(map(repr, allowed))}")

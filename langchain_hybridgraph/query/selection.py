@@ -1,0 +1,94 @@
+"""Which of the hits come back: threshold, diversity, share per document, k."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from langchain_hybridgraph.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.records import Hit
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What is asked of the hits besides their rank.
+
+    ``min_score``: hits with a lower score are left out, equal is enough. ``mmr_lambda``: order by maximal marginal
+    relevance, 1 looks at the score only, 0 at the difference from what was chosen before; None leaves the order as it
+    is. ``per_document``: at most so many hits of one document. Raises ConfigurationError for values outside.
+    """
+
+    min_score: float = 0.0
+    mmr_lambda: float | None = None
+    per_document: int | None = None
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.min_score):
+            raise ConfigurationError(f"min_score is {self.min_score}; wanted a number, scores lie in [0, 1]")
+        if self.mmr_lambda is not None and not 0 <= self.mmr_lambda <= 1:
+            raise ConfigurationError(f"mmr_lambda is {self.mmr_lambda}; wanted a number from 0 to 1, such as 0.7")
+        if self.per_document is not None and self.per_document < 1:
+            raise ConfigurationError(f"per_document is {self.per_document}; wanted a whole number from 1, or None")
+
+
+def select(hits: Sequence[Hit], selection: Selection, k: int, vectors: NDArray[np.float32] | None = None) -> list[Hit]:
+    """The k hits to give back, in the order to give them; the answer for k is the head of that for a larger k.
+
+    ``hits`` are best first. ``vectors`` are their unit vectors, len(hits) × dimension, zeros where there is none: such
+    a hit counts as unlike all others, and without ``vectors`` all do.
+
+    >>> from langchain_hybridgraph.records import Chunk, Hit
+    >>> scores = {"a1": 0.9, "a2": 0.8, "b": 0.4}
+    >>> hits = [Hit(Chunk(id, "", document_id=id[0]), score, "vector", {}) for id, score in scores.items()]
+    >>> [hit.id for hit in select(hits, Selection(min_score=0.3, per_document=1), k=10)]
+    ['a1', 'b']
+    """
+    kept = [place for place, hit in enumerate(hits) if hit.score >= selection.min_score]
+    chosen: Iterable[Hit] = (hits[place] for place in kept)
+    if selection.mmr_lambda is not None and vectors is not None:
+        scores = np.array([hits[place].score for place in kept])
+        order = marginal_relevance(scores, vectors[kept], selection.mmr_lambda)
+        chosen = (hits[kept[place]] for place in order)
+    if selection.per_document is not None:
+        chosen = _capped(chosen, selection.per_document)
+    return list(islice(chosen, k))
+
+
+def marginal_relevance(scores: NDArray[np.float64], vectors: NDArray[np.float32], mmr_lambda: float) -> Iterator[int]:
+    """The places of the candidates in the order in which each adds most, one at a time; ties by place.
+
+    Next comes the largest λ · score − (1 − λ) · (largest cosine with one that came before).
+
+    Carbonell and Goldstein, The Use of MMR, Diversity-Based Reranking, SIGIR 1998.
+
+    >>> towards = np.array([[1, 0], [0.95, 0.3122499], [0.1, 0.9949874]], np.float32)
+    >>> list(marginal_relevance(np.array([0.9, 0.85, 0.6]), towards, 0.7))
+    [0, 2, 1]
+    """
+    relevance = mmr_lambda * scores
+    likeness = np.full(len(scores), -np.inf)
+    worth = relevance.copy()
+    for _ in range(len(scores)):
+        place = int(np.argmax(worth))
+        yield place
+        relevance[place] = -np.inf
+        np.maximum(likeness, vectors @ vectors[place], out=likeness)
+        worth = relevance - (1 - mmr_lambda) * likeness
+
+
+def _capped(hits: Iterable[Hit], most: int) -> Iterator[Hit]:
+    seen: Counter[str] = Counter()
+    for hit in hits:
+        seen[hit.chunk.document] += 1
+        if seen[hit.chunk.document] <= most:
+            yield hit
