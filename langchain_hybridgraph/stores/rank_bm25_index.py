@@ -28,13 +28,13 @@ B = 0.75
 class RankBM25Index:
     """A :class:`~langchain_hybridgraph.stores.base.KeywordIndex` over rank_bm25: nothing on disk, nothing to break.
 
-    Made anew at the first search after an :meth:`apply` (64,000 texts: 8 s), and slower to ask than Tantivy (10–20 ms):
+    Made anew at the first search after an :meth:`apply` (64,000 texts: 7 s), and slower to ask than Tantivy (40 ms):
     an engine for small corpora, and the one that answers when the index on disk cannot be opened.
 
     The formula is rank_bm25's ``BM25Plus`` with δ = 0: BM25 with the idf ln((N + 1)/n), which is positive. Its
     ``BM25Okapi``, which LangChain's BM25Retriever takes, gives a word in half of the texts the idf 0 and a more
     frequent one a quarter of the mean idf (``epsilon``), which in a corpus of one or two texts is not above 0 either:
-    nothing would be found there. k1 is 1.2 and b .75, as in Tantivy; a word that stands twice in a question counts twice.
+    nothing would be found there. k1 is 1.2 and b .75, as in Tantivy; a word that a question says twice counts twice.
 
     >>> index = RankBM25Index()
     >>> index.apply(1, [(0, "Ada wrote the first program"), (1, "Charles built engines")], [])
@@ -45,8 +45,8 @@ class RankBM25Index:
     def __init__(self, language: str | None = "english") -> None:
         self._analyzer = Analyzer(language)
         self._words: dict[int, list[str]] = {}
-        self._made: _Made | None = None
-        self._making = threading.Lock()
+        self._statistics: _Statistics | None = None
+        self._counting = threading.Lock()
         self._applied = 0
 
     @property
@@ -59,45 +59,45 @@ class RankBM25Index:
 
         ``allowed[row]`` False keeps a row out; rows beyond the mask's end are out too.
         """
-        made = self._make()
-        terms = made.terms(self._analyzer.words(text))
-        places = made.sharing(terms)
+        statistics = self._count()
+        terms = statistics.terms(self._analyzer.words(text))
+        places = statistics.sharing(terms)
         if allowed is not None:
-            rows = made.rows[places]
-            places = places[[row < len(allowed) and bool(allowed[row]) for row in rows.tolist()]]
+            places = places[statistics.rows[places] < len(allowed)]
+            places = places[allowed[statistics.rows[places]]]
         if n < 1 or not len(places):
             return []
-        scores = made.scores(terms, places)
+        scores = statistics.scores(terms, places)
         order = np.argsort(-scores, kind="stable")[:n]  # places are in the order of rows
-        return list(zip(made.rows[places[order]].tolist(), scores[order].tolist(), strict=True))
+        return list(zip(statistics.rows[places[order]].tolist(), scores[order].tolist(), strict=True))
 
     def scores(self, text: str, rows: Sequence[int]) -> dict[int, float]:
         """The BM25 of each of these rows, exactly as :meth:`search` gives it; rows that share no word are left out."""
-        made = self._make()
-        terms = made.terms(self._analyzer.words(text))
-        places = made.sharing(terms)
-        places = places[np.isin(made.rows[places], np.asarray(rows, dtype=np.int64))]
+        statistics = self._count()
+        terms = statistics.terms(self._analyzer.words(text))
+        places = statistics.sharing(terms)
+        places = places[np.isin(statistics.rows[places], np.asarray(rows, dtype=np.int64))]
         if not len(places):
             return {}
-        return dict(zip(made.rows[places].tolist(), made.scores(terms, places).tolist(), strict=True))
+        return dict(zip(statistics.rows[places].tolist(), statistics.scores(terms, places).tolist(), strict=True))
 
     def bound(self, text: str) -> float:
         """The largest BM25 any text could reach for this question: Σ idf·(k1 + 1), 0 without known words."""
-        made = self._make()
-        terms = made.terms(self._analyzer.words(text))
-        return (K1 + 1) * sum(count * float(made.engine.idf[term]) for term, count in terms)
+        statistics = self._count()
+        terms = statistics.terms(self._analyzer.words(text))
+        return (K1 + 1) * sum(count * float(statistics.engine.idf[term]) for term, count in terms)
 
     def apply(self, version: int, add: Iterable[tuple[int, str]], remove: Sequence[int]) -> None:
         """Take rows out, then in, and remember ``version``; an added row replaces the row of the same number.
 
         An error of the ``add`` iterable comes through, and nothing was taken in or out.
         """
-        # A corpus has few words: kept once each they take a tenth of the memory.
+        # A corpus has few different words: each is kept once.
         added = {int(row): [sys.intern(word) for word in self._analyzer.all_words(text)] for row, text in add}
         gone = set(remove)
-        with self._making:
+        with self._counting:
             kept = {row: words for row, words in self._words.items() if row not in gone}
-            self._words, self._made, self._applied = kept | added, None, version
+            self._words, self._statistics, self._applied = kept | added, None, version
 
     def rows(self) -> set[int]:
         """All rows in the index."""
@@ -108,18 +108,18 @@ class RankBM25Index:
 
     def close(self) -> None:
         """Free the memory."""
-        with self._making:
-            self._words, self._made = {}, None
+        with self._counting:
+            self._words, self._statistics = {}, None
 
-    def _make(self) -> _Made:
-        with self._making:
-            if self._made is None:
-                self._made = _made(self._words)
-            return self._made
+    def _count(self) -> _Statistics:
+        with self._counting:
+            if self._statistics is None:
+                self._statistics = _counted(self._words)
+            return self._statistics
 
 
 @dataclass(frozen=True)
-class _Made:
+class _Statistics:
     """What is computed from all texts together; a text's place is its position among the rows in ascending order."""
 
     rows: Rows
@@ -142,7 +142,7 @@ class _Made:
 _NOWHERE = np.zeros(0, dtype=np.int64)
 
 
-def _made(words: dict[int, list[str]]) -> _Made:
+def _counted(words: dict[int, list[str]]) -> _Statistics:
     from rank_bm25 import BM25Plus
 
     rows = sorted(words)
@@ -152,4 +152,4 @@ def _made(words: dict[int, list[str]]) -> _Made:
             postings[word].append(place)
     # rank_bm25 divides by the number of words, so it is not asked about none.
     engine = BM25Plus([words[row] for row in rows], k1=K1, b=B, delta=0) if postings else None
-    return _Made(np.array(rows, dtype=np.int64), engine, dict(postings))
+    return _Statistics(np.array(rows, dtype=np.int64), engine, dict(postings))

@@ -1,0 +1,125 @@
+"""Our BM25 against the libraries that others use: rank_bm25 and bm25s."""
+
+import json
+from pathlib import Path
+
+import bm25s
+import numpy as np
+import pytest
+from rank_bm25 import BM25Okapi, BM25Plus
+
+from langchain_hybridgraph.stores.analysis import Analyzer
+from langchain_hybridgraph.stores.rank_bm25_index import RankBM25Index
+from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
+
+SETS = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    """600 texts of 10 to 39 words (Tantivy keeps such lengths exactly) with Zipf's frequencies, and 60 questions."""
+    numbers = np.random.default_rng(11)
+    likely = 1 / np.arange(1, 401)
+    words = np.array([f"w{i}" for i in range(400)])
+
+    def some(count):
+        return " ".join(numbers.choice(words, count, p=likely / likely.sum()))
+
+    return [some(numbers.integers(10, 40)) for _ in range(600)], [some(5) for _ in range(60)]
+
+
+def filled(index, texts):
+    index.apply(1, enumerate(texts), [])
+    return index
+
+
+def overlap(ours, theirs, n=10):
+    """Mean share of the n best that two lists of rankings have in common."""
+    return np.mean([len(set(a[:n]) & set(b[:n])) / n for a, b in zip(ours, theirs, strict=True)])
+
+
+def rankings(index, questions, n=10):
+    return [[row for row, _ in index.search(question, n)] for question in questions]
+
+
+def bm25s_rankings(texts, questions, n=10):
+    engine = bm25s.BM25(k1=1.2, b=0.75, method="lucene")
+    engine.index(texts, show_progress=False)
+    return engine.retrieve(questions, k=n, show_progress=False).documents.tolist()
+
+
+def test_rank_bm25s_own_scores(corpus):
+    """Looking only at the texts that share a word changes no score of rank_bm25."""
+    texts, questions = corpus
+    engine = BM25Plus([text.split() for text in texts], k1=1.2, b=0.75, delta=0)
+    index = filled(RankBM25Index("none"), texts)
+    for question in questions:
+        theirs = {row: score for row, score in enumerate(engine.get_scores(question.split())) if score > 0}
+        assert dict(index.search(question, 1000)) == pytest.approx(theirs)
+
+
+def test_tantivy_scores_as_bm25s_does(corpus):
+    """Lucene's formula, times k1 + 1; within 1 % or a hundredth, since Tantivy's mark is one more text."""
+    texts, questions = corpus
+    index = filled(TantivyIndex(None, "none"), texts)
+    engine = bm25s.BM25(k1=1.2, b=0.75, method="lucene")
+    engine.index([text.split() for text in texts], show_progress=False)
+    for question in questions:
+        theirs = engine.get_scores(question.split()) * 2.2
+        assert dict(index.search(question, 1000)) == pytest.approx(
+            {row: score for row, score in enumerate(theirs.tolist()) if score > 0}, rel=0.01, abs=0.01
+        )
+
+
+def test_tantivy_ranks_as_bm25s_does(corpus):
+    """The same ten best, but for near ties at the cut."""
+    texts, questions = corpus
+    ours = rankings(filled(TantivyIndex(None, "none"), texts), questions)
+    theirs = bm25s_rankings([text.split() for text in texts], [question.split() for question in questions])
+    assert overlap(ours, theirs) > 0.99
+
+
+def test_our_engines_rank_alike(corpus):
+    """The rung of the ladder gives nearly the answer of the engine that it stands in for."""
+    texts, questions = corpus
+    ours = rankings(filled(TantivyIndex(None, "none"), texts), questions)
+    rung = rankings(filled(RankBM25Index("none"), texts), questions)
+    assert overlap(ours, rung) > 0.98
+
+
+# -- measurements over the evaluation sets -----------------------------------------------------------------------
+
+
+def rows(path):
+    if not path.exists():
+        pytest.skip("the evaluation sets are not here")
+    return [json.loads(line) for line in path.open(encoding="utf8")]
+
+
+@pytest.mark.shared
+def test_cranfield_against_rank_bm25_and_bm25s():
+    """The ten best over real texts, with the same words: rank_bm25's Okapi at k1 1.5, bm25s' Lucene at ours."""
+    texts = [f"{row['title']}\n{row['text']}" for row in rows(SETS / "cranfield" / "corpus.jsonl")]
+    questions = [row["text"] for row in rows(SETS / "cranfield" / "queries.jsonl")]
+    analyzer = Analyzer("english")
+    held, asked = [analyzer.all_words(text) for text in texts], [analyzer.words(text) for text in questions]
+    ours = rankings(filled(TantivyIndex(None), texts), questions)
+    okapi = BM25Okapi(held)
+    assert overlap(ours, [np.argsort(-okapi.get_scores(words), kind="stable")[:10].tolist() for words in asked]) > 0.9
+    assert overlap(ours, bm25s_rankings(held, asked)) > 0.97
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("language", ["zh", "th"])
+def test_texts_without_spaces_are_found_in_an_english_index(language):
+    """As well as English ones: the text with the answer is among the five best of 240 for 98 of 100 questions."""
+    corpus = rows(SETS / "xquad" / f"corpus.{language}.jsonl")
+    questions = rows(SETS / "xquad" / f"queries.{language}.jsonl")
+    judged = [line.split("\t") for line in (SETS / "xquad" / "qrels.tsv").read_text().splitlines()]
+    wanted = {query: document for query, document, _ in judged}
+    ids = [row["id"] for row in corpus]
+    index = filled(TantivyIndex(None), [f"{row.get('title') or ''}\n{row['text']}" for row in corpus])
+    asked = [question for question in questions if question["id"] in wanted]
+    best = rankings(index, [question["text"] for question in asked], 5)
+    found = [wanted[question["id"]] in {ids[row] for row in five} for question, five in zip(asked, best, strict=True)]
+    assert np.mean(found) > 0.98
