@@ -1,0 +1,401 @@
+"""Our filters in the words of stores that are not ours.
+
+A translation matches at least what the filter matches, never less; it makes a search fetch fewer hits in vain. What
+counts is ``filter.matches`` on the metadata that comes back. None means that the store cannot say it (or
+that nothing would be gained), so all has to be fetched and checked.
+
+Each store has its own view of equality, order and absence, which is why so much is left out:
+
+- Chroma (embedded and single server, 1.5) knows only whole keys and no ``$exists``, orders numbers only, and cuts a
+  fractional operand to an integer where the value is one: ``{"$ne": 1.5}`` loses 1, ``{"$lt": 1.5}`` loses 1.
+- PGVector compares by JSON path, which finds elements of lists too and gives NULL, not false, for another type, so
+  that a negation loses rows; ``$in`` compares texts, so 1 and ``"1"`` are the same to it.
+- Qdrant finds elements of lists too, knows floats only by range and reads fewer ways to write a time than we do.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from typing import Any, Generic, TypeVar
+
+from langchain_hybridgraph.filters import (
+    NEGATIONS,
+    ORDERINGS,
+    And,
+    Comparison,
+    Filter,
+    Moment,
+    Not,
+    Path,
+    Truth,
+    instant,
+)
+
+Condition = TypeVar("Condition")
+
+_EXACT = 2**53  # every integer below is a float
+_MOST_OPERANDS = 10_000  # Chroma: two SQL variables each, of 32,766
+_MOST_COMPARISONS = 200  # Chroma: an expression tree of 1,000 levels
+_DEEPEST = 30  # Chroma refuses 64 levels
+_DAY = timedelta(days=1)
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def chroma_where(filter: Filter) -> dict[str, Any] | None:
+    """The filter as Chroma's ``where``, or None.
+
+    >>> from langchain_hybridgraph.filters import parse_filter
+    >>> chroma_where(parse_filter({"lang": "en", "year": {"$gt": 2020}, "title": {"$contains": "x"}}))
+    {'$and': [{'lang': {'$eq': 'en'}}, {'year': {'$gt': 2020}}]}
+    """
+    return _translate(filter, _Chroma())
+
+
+def pgvector_filter(filter: Filter) -> dict[str, Any] | None:
+    """The filter as ``filter=`` of langchain-postgres' ``PGVector`` with JSONB metadata, or None.
+
+    Not for a ``PGVector(use_jsonb=False)`` or a ``PGVectorStore``: there the same words mean something else, and a
+    number compared with a text is an error.
+
+    >>> from langchain_hybridgraph.filters import parse_filter
+    >>> pgvector_filter(parse_filter({"lang": "en", "labels": {"$contains": 5}}))
+    {'$and': [{'lang': {'$in': ['en']}}, {'labels': {'$eq': 5}}]}
+    """
+    return _translate(filter, _PGVector())
+
+
+def qdrant_filter(filter: Filter, metadata_key: str = "metadata") -> Any | None:
+    """The filter as a ``qdrant_client.models.Filter``, or None.
+
+    ``metadata_key`` is where the store puts the metadata in the payload, langchain-qdrant's ``metadata_payload_key``.
+    """
+    dialect = _Qdrant(metadata_key)
+    condition = _translate(filter, dialect)
+    models = import_module("qdrant_client.models")
+    return condition if condition is None or isinstance(condition, models.Filter) else models.Filter(must=[condition])
+
+
+# -- what all have in common ---------------------------------------------------------------------------------
+
+
+class _Dialect(ABC, Generic[Condition]):
+    """How one store says things; None for what it cannot say."""
+
+    @abstractmethod
+    def key(self, path: Path) -> str | None:
+        """The store's name for a path."""
+
+    @abstractmethod
+    def holds(self, key: str, operator: str, operand: Any) -> Condition | None:
+        """A condition that is true wherever the comparison is."""
+
+    @abstractmethod
+    def fails(self, key: str, operator: str, operand: Any) -> Condition | None:
+        """A condition that is true wherever the comparison is not."""
+
+    @abstractmethod
+    def every(self, parts: list[Condition]) -> Condition:
+        """All of two or more conditions."""
+
+    @abstractmethod
+    def some(self, parts: list[Condition]) -> Condition:
+        """At least one of two or more conditions."""
+
+    def all_of(self, parts: Sequence[Condition | None]) -> Condition | None:
+        """What is known of a conjunction: a part that cannot be said is left out."""
+        said = [part for part in parts if part is not None]
+        if not said:
+            return None
+        return self.every(said) if len(said) > 1 else said[0]
+
+    def any_of(self, parts: Sequence[Condition | None]) -> Condition | None:
+        """What is known of a disjunction: nothing when a part cannot be said."""
+        said = [part for part in parts if part is not None]
+        if len(said) < len(parts) or not said:
+            return None
+        return self.some(said) if len(said) > 1 else said[0]
+
+
+def _translate(filter: Filter, dialect: _Dialect[Condition]) -> Condition | None:
+    comparisons = list(_comparisons(filter))
+    operands = sum(len(each.operand) if isinstance(each.operand, tuple) else 1 for each in comparisons)
+    if len(comparisons) > _MOST_COMPARISONS or operands > _MOST_OPERANDS or _depth(filter) > _DEEPEST:
+        return None
+    return _superset(filter, dialect, wanted=True)
+
+
+def _superset(filter: Filter, dialect: _Dialect[Condition], wanted: bool) -> Condition | None:
+    """A condition that is true wherever ``filter.matches`` gives ``wanted``."""
+    if isinstance(filter, Comparison):
+        return _comparison(filter, dialect, wanted)
+    if isinstance(filter, Not):
+        return _superset(filter.part, dialect, not wanted)
+    parts = [_superset(part, dialect, wanted) for part in _parts(filter)]
+    return dialect.all_of(parts) if isinstance(filter, And) is wanted else dialect.any_of(parts)
+
+
+def _comparison(comparison: Comparison, dialect: _Dialect[Condition], wanted: bool) -> Condition | None:
+    key = dialect.key(comparison.path)
+    if key is None:
+        return None
+    operator, operand = comparison.operator, comparison.operand
+    if operator in NEGATIONS or operand is False:  # only $exists has a Python bool for an operand
+        wanted = not wanted
+    operator = NEGATIONS.get(operator, operator)
+    if operator == "$eq":
+        operator, operand = "$in", (operand,)
+    return dialect.holds(key, operator, operand) if wanted else dialect.fails(key, operator, operand)
+
+
+def _parts(filter: Filter) -> Sequence[Filter]:
+    if isinstance(filter, Not):
+        return (filter.part,)
+    parts: Sequence[Filter] = getattr(filter, "parts", ())
+    return parts
+
+
+def _comparisons(filter: Filter) -> list[Comparison]:
+    if isinstance(filter, Comparison):
+        return [filter]
+    return [comparison for part in _parts(filter) for comparison in _comparisons(part)]
+
+
+def _depth(filter: Filter) -> int:
+    return 1 + max(map(_depth, _parts(filter)), default=0)
+
+
+def _is_text(value: Any) -> bool:
+    """Whether every store takes the text: lone surrogates cannot be encoded, PostgreSQL knows no NUL."""
+    return type(value) is str and "\0" not in value and not any("\ud800" <= c <= "\udfff" for c in value)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether the number is the same as a float, an integer and a decimal."""
+    return type(value) in (int, float) and -_EXACT < value < _EXACT
+
+
+def _by_kind(operands: Sequence[Any]) -> tuple[list[str], list[bool], list[float]]:
+    """The operands that every store can compare with, as texts, bools and numbers."""
+    texts = [operand for operand in operands if _is_text(operand)]
+    truths = [operand.value for operand in operands if isinstance(operand, Truth)]
+    return texts, truths, [operand for operand in operands if _is_number(operand)]
+
+
+# -- Chroma --------------------------------------------------------------------------------------------------
+
+
+class _Chroma(_Dialect[dict[str, Any]]):
+    def key(self, path: Path) -> str | None:
+        reserved = path[0].startswith(("$", "#", "chroma:"))
+        return path[0] if len(path) == 1 and _is_text(path[0]) and not reserved else None
+
+    def holds(self, key: str, operator: str, operand: Any) -> dict[str, Any] | None:
+        if operator == "$in":
+            return self.any_of([{key: said} for said in self._lists("$in", operand)]) if _all_said(operand) else None
+        if operator in ORDERINGS and _is_number(operand):
+            # An operand with a fraction is cut towards zero where the value is an integer.
+            inclusive = operator if float(operand).is_integer() else operator[:3] + "e"
+            return {key: {inclusive: operand}}
+        return None
+
+    def fails(self, key: str, operator: str, operand: Any) -> dict[str, Any] | None:
+        if operator != "$in":
+            return None
+        whole = [each for each in operand if not _is_number(each) or float(each).is_integer()]
+        return self.all_of([{key: said} for said in self._lists("$nin", whole)])
+
+    def _lists(self, operator: str, operands: Sequence[Any]) -> list[dict[str, Any]]:
+        """One condition per type, since a list must be of one type; ``$eq`` and ``$ne`` for lists of one."""
+        texts, truths, numbers = _by_kind(operands)
+        floats = numbers if all(type(number) is int for number in numbers) else list(map(float, numbers))
+        single = {"$in": "$eq", "$nin": "$ne"}[operator]
+        return [
+            {operator: values} if len(values) > 1 else {single: values[0]}
+            for values in (texts, truths, floats)
+            if values
+        ]
+
+    def every(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"$and": parts}
+
+    def some(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"$or": parts}
+
+
+def _all_said(operands: Sequence[Any]) -> bool:
+    texts, truths, numbers = _by_kind(operands)
+    return len(texts) + len(truths) + len(numbers) == len(operands)
+
+
+# -- PGVector ------------------------------------------------------------------------------------------------
+
+
+class _PGVector(_Dialect[dict[str, Any]]):
+    def key(self, path: Path) -> str | None:
+        return path[0] if len(path) == 1 and path[0].isidentifier() else None
+
+    def holds(self, key: str, operator: str, operand: Any) -> dict[str, Any] | None:
+        if operator == "$in":
+            return self._is_one_of(key, operand)
+        if operator == "$contains":
+            return self._contains(key, operand)
+        if operator == "$exists":
+            return {key: {"$exists": True}}
+        seconds = instant(operand)
+        if seconds is not None:
+            return self._around(key, operator, seconds)
+        return {key: {operator: operand}} if _is_text(operand) or _is_number(operand) else None
+
+    def fails(self, key: str, operator: str, operand: Any) -> dict[str, Any] | None:
+        missing: list[dict[str, Any]] = [{key: {"$exists": False}}, {key: {"$eq": None}}]
+        if operator == "$exists":
+            return self.some(missing)
+        # $nin compares texts, so it would also exclude the number, bool or list that is written like this text.
+        excluded = [text for text in operand if _is_text(text) and not _is_json(text)] if operator == "$in" else []
+        return self.some([*missing, {key: {"$nin": excluded}}]) if excluded else None
+
+    def _is_one_of(self, key: str, operands: Sequence[Any]) -> dict[str, Any] | None:
+        texts, truths, numbers = _by_kind(operands)
+        moments = [self._at(key, operand.seconds) for operand in operands if isinstance(operand, Moment)]
+        parts = [*({key: {"$eq": value}} for value in (*truths, *numbers)), *moments]
+        if len(texts) + len(parts) < len(operands):
+            return None
+        return self.any_of([*parts, *([{key: {"$in": texts}}] if texts else [])])
+
+    def _contains(self, key: str, operand: Any) -> dict[str, Any] | None:
+        element = self._is_one_of(key, (operand,))  # JSON path looks into lists
+        if not isinstance(operand, str) or element is None:
+            return element
+        pattern = "".join("\\" + c if c in "\\%_" else c for c in operand)
+        return self.some([{key: {"$eq": operand}}, {key: {"$like": f"%{pattern}%"}}])
+
+    def _at(self, key: str, seconds: float) -> dict[str, Any] | None:
+        return self.all_of([self._around(key, "$gte", seconds), self._around(key, "$lte", seconds)])
+
+    def _around(self, key: str, operator: str, seconds: float) -> dict[str, Any] | None:
+        """Times are texts here. Their local date is within a day of the date in UTC, and begins the text."""
+        try:
+            moment = datetime.fromtimestamp(seconds, UTC)
+            if operator in ("$gt", "$gte"):
+                return {key: {"$gte": (moment - _DAY).date().isoformat()}}
+            return {key: {"$lt": (moment + 2 * _DAY).date().isoformat()}}
+        except (ValueError, OverflowError):  # before the year 1, after 9999
+            return None
+
+    def every(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"$and": parts}
+
+    def some(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"$or": parts}
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
+    except ValueError:
+        return False
+    except RecursionError:
+        return True
+    return True
+
+
+# -- Qdrant --------------------------------------------------------------------------------------------------
+
+
+class _Qdrant(_Dialect[Any]):
+    """Conditions on ``key`` look at a value and at the elements of a list, those on ``key[]`` at elements alone."""
+
+    def __init__(self, metadata_key: str) -> None:
+        self._metadata_key = metadata_key
+        self._models: Any = import_module("qdrant_client.models")
+
+    def key(self, path: Path) -> str | None:
+        if not all(name and _is_text(name) and '"' not in name for name in path):
+            return None
+        names = (name if _PLAIN_NAME.fullmatch(name) else f'"{name}"' for name in path)
+        return ".".join([self._metadata_key, *names])
+
+    def holds(self, key: str, operator: str, operand: Any) -> Any | None:
+        if operator == "$in":
+            return self.any_of([self._equal(key, each) for each in self._grouped(operand)])
+        if operator == "$contains":
+            return self._contains(key, operand)
+        if operator not in ORDERINGS:
+            return None
+        seconds = instant(operand)
+        if seconds is not None:
+            return self._in_time(key, operator, seconds)
+        return self._range(key, **{operator[1:]: operand}) if _is_number(operand) else None
+
+    def fails(self, key: str, operator: str, operand: Any) -> Any | None:
+        if operator == "$exists":
+            return self._empty(key)
+        if operator == "$in":
+            said = [each for each in self._grouped(operand) if not isinstance(each, Moment)]
+            return self.all_of([self._not(key, self._equal, each) for each in said])
+        if operator in ORDERINGS and _is_number(operand):
+            return self._not(key, lambda name, bound: self._range(name, **{operator[1:]: bound}), operand)
+        return None
+
+    def _grouped(self, operands: Sequence[Any]) -> list[Any]:
+        """The operands with all texts in one list."""
+        texts = [operand for operand in operands if _is_text(operand)]
+        others = [operand for operand in operands if not _is_text(operand)]
+        return [*others, texts] if texts else others
+
+    def _equal(self, key: str, operand: Any) -> Any | None:
+        if isinstance(operand, list):
+            return self._field(key, match=self._models.MatchAny(any=operand))
+        if isinstance(operand, Truth):
+            return self._field(key, match=self._models.MatchValue(value=operand.value))
+        if isinstance(operand, Moment):
+            times = [self._in_time(key, operator, operand.seconds) for operator in ("$gte", "$lte")]
+            return self.all_of(times)
+        return self._range(key, gte=operand, lte=operand) if _is_number(operand) else None
+
+    def _not(self, key: str, condition: Any, operand: Any) -> Any | None:
+        """Rows where the value itself does not satisfy a condition; a list whose elements do is among them."""
+        value, element = condition(key, operand), condition(f"{key}[]", operand)
+        return None if value is None else self._models.Filter(should=[self._models.Filter(must_not=[value]), element])
+
+    def _contains(self, key: str, operand: Any) -> Any | None:
+        if isinstance(operand, Moment):
+            return None
+        element = self.any_of([self._equal(f"{key}[]", each) for each in self._grouped((operand,))])
+        if element is None or not isinstance(operand, str):
+            return element
+        no_list = self._models.Filter(must=[self._empty(f"{key}[]")], must_not=[self._empty(key)])
+        return self._models.Filter(should=[element, no_list])
+
+    def _in_time(self, key: str, operator: str, seconds: float) -> Any | None:
+        """There, no number, and not surely on the other side: a text that Qdrant does not read as a time stays in."""
+        try:
+            bound = datetime.fromtimestamp(seconds, UTC)
+            later = operator in ("$gt", "$gte")
+            outside = {"lt": bound - timedelta(seconds=1)} if later else {"gt": bound + timedelta(seconds=1)}
+        except (ValueError, OverflowError):  # before the year 1, after 9999
+            return None
+        surely_outside = self._field(key, range=self._models.DatetimeRange(**outside))
+        number = self._range(key, gte=-sys.float_info.max)
+        return self._models.Filter(must_not=[surely_outside, number, self._empty(key)])
+
+    def _range(self, key: str, **bounds: float) -> Any:
+        return self._field(key, range=self._models.Range(**bounds))
+
+    def _field(self, key: str, **condition: Any) -> Any:
+        return self._models.FieldCondition(key=key, **condition)
+
+    def _empty(self, key: str) -> Any:
+        return self._models.IsEmptyCondition(is_empty=self._models.PayloadField(key=key))
+
+    def every(self, parts: list[Any]) -> Any:
+        return self._models.Filter(must=parts)
+
+    def some(self, parts: list[Any]) -> Any:
+        return self._models.Filter(should=parts)
