@@ -6,7 +6,7 @@ that nothing would be gained), so all has to be fetched and checked.
 
 Each store has its own view of equality, order and absence, which is why so much is left out:
 
-- Chroma (embedded and single server, 1.5) knows only whole keys and no ``$exists``, orders numbers only, and cuts a
+- Chroma (embedded, 1.5) knows only whole keys and no ``$exists``, orders numbers only, and cuts a
   fractional operand to an integer where the value is one: ``{"$ne": 1.5}`` loses 1, ``{"$lt": 1.5}`` loses 1.
 - PGVector compares by JSON path, which finds elements of lists too and gives NULL, not false, for another type, so
   that a negation loses rows; ``$in`` compares texts, so 1 and ``"1"`` are the same to it.
