@@ -137,11 +137,7 @@ class ConvexCombination:
     def __post_init__(self) -> None:
         _check_choice("normalize", self.normalize, ("standard", "max", "bound"))
         for source, background in self.typical.items():
-            if len(background) != 2 or not all(map(math.isfinite, background)) or background[1] <= 0:
-                raise ConfigurationError(
-                    f"typical[{source!r}] is {background!r}; wanted the mean and the standard deviation of the "
-                    "source's score for arbitrary chunks, such as (0.75, 0.03)"
-                )
+            _check_background(source, background)
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Fused]:
         """See :class:`Fusion`."""
@@ -150,8 +146,7 @@ class ConvexCombination:
         parts: dict[str, dict[str, float]] = {id: {} for id in _candidates(rankings)}
         for ranking, weight, zero, one, trust in scaled:
             share = weight * trust / total if total else 1 / len(scaled)
-            factor = 1 / (one - zero) if one > zero else 0.0
-            _add_scaled(parts, ranking, zero, factor, share)
+            _add_scaled(parts, ranking, zero, one, share)
         return _best_first(parts)
 
     def _scale(self, ranking: Ranking) -> tuple[float, float, float]:
@@ -189,8 +184,8 @@ class DistributionBased:
             listed = [entry.score for entry in ranking.entries]
             mean = math.fsum(listed) / len(listed)
             deviation = math.sqrt(math.fsum((score - mean) ** 2 for score in listed) / len(listed))
-            low, factor = (mean - 3 * deviation, 1 / (6 * deviation)) if deviation else (mean - 0.5, 1.0)
-            _add_scaled(parts, ranking, low, factor, weight / total)
+            reach = 3 * deviation or 0.5
+            _add_scaled(parts, ranking, mean - reach, mean + reach, weight / total)
         return _best_first(parts)
 
 
@@ -209,9 +204,9 @@ class MaxWeighted:
         heaviest = max((weight for _, weight in weighed), default=1.0)
         parts: dict[str, dict[str, float]] = {id: {} for id in _candidates(rankings)}
         for ranking, weight in weighed:
-            factor = 1 / (ranking.bound or max(1.0, ranking.entries[0].score))
+            one = ranking.bound or max(1.0, ranking.entries[0].score)
             for id, part in parts.items():
-                value = weight / heaviest * _clipped(ranking.scores.get(id, 0.0) * factor)
+                value = weight / heaviest * _clipped(ranking.scores.get(id, 0.0) / one)
                 if not part or value > max(part.values()):
                     parts[id] = {ranking.source: value}
         return _best_first(parts)
@@ -353,14 +348,13 @@ def _clipped(value: float) -> float:
     return min(max(value, 0.0), 1.0)  # in this order NaN stays NaN, which the pipeline looks for
 
 
-def _add_scaled(
-    parts: Mapping[str, dict[str, float]], ranking: Ranking, zero: float, factor: float, share: float
-) -> None:
-    """Add share · (own score − zero) · factor, within [0, 1] before the share, to the part of each candidate."""
+def _add_scaled(parts: Mapping[str, dict[str, float]], ranking: Ranking, zero: float, one: float, share: float) -> None:
+    """Give each candidate a part of ``share``: none of it for an own score of ``zero``, all for one of ``one``."""
     source, scores = ranking.source, ranking.scores
+    width = one - zero if one > zero else math.inf
     for id, part in parts.items():
         if (own := scores.get(id)) is not None:
-            value = (own - zero) * factor
+            value = (own - zero) / width
             part[source] = part.get(source, 0.0) + share * (value if 0.0 <= value <= 1.0 else _clipped(value))
 
 
@@ -395,6 +389,19 @@ def _built(name: str, parameters: Mapping[str, Any]) -> Fusion:
         return kind(**parameters)
     except (TypeError, AttributeError) as error:
         raise ConfigurationError(f"fusion {name!r} cannot use {dict(parameters)!r}: {error}") from error
+
+
+def _check_background(source: str, background: Any) -> None:
+    try:
+        mean, deviation = background
+        usable = math.isfinite(mean) and 0 < deviation < math.inf
+    except (TypeError, ValueError):
+        usable = False
+    if not usable:
+        raise ConfigurationError(
+            f"typical[{source!r}] is {background!r}; wanted the mean and the standard deviation of the source's score "
+            "for arbitrary chunks, such as (0.75, 0.03)"
+        )
 
 
 def _check_choice(name: str, value: object, allowed: Sequence[str]) -> None:

@@ -1,0 +1,85 @@
+"""Fusion beside independent implementations: LangChain's EnsembleRetriever and ranx."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.query.fusion import ConvexCombination, ReciprocalRankFusion
+from langchain_hybridgraph.records import Ranking, Scored
+
+RAW = ReciprocalRankFusion(normalize="none")
+
+
+@pytest.fixture(scope="module")
+def ensemble():
+    return pytest.importorskip("langchain_classic.retrievers.ensemble").EnsembleRetriever
+
+
+@pytest.fixture(scope="module")
+def ranx():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NUMBA_DISABLE_JIT", "1")  # compiling takes a minute, fusing twenty lists no time
+        return pytest.importorskip("ranx")
+
+
+# The oracle identifies by text and ties by the order of the lists; equal only for lists without duplicates, none empty.
+lists_of_ids = st.lists(
+    st.lists(st.integers(0, 30).map("doc {}".format), min_size=1, max_size=20, unique=True), min_size=1, max_size=4
+)
+weights = st.lists(st.floats(0.05, 1), min_size=4, max_size=4)
+
+
+def ranked(n, weight, ids):
+    return Ranking(f"source {n}", weight, [Scored(id, 1.0) for id in ids], dict.fromkeys(ids, 1.0))
+
+
+@given(lists_of_ids, weights)
+def test_reciprocal_ranks_are_those_of_the_ensemble_retriever(ensemble, lists, weights):
+    """The same Documents in the same order, apart from ties, which there go by the lists and here by id."""
+    from langchain_core.documents import Document
+
+    retriever = ensemble.model_construct(weights=weights[: len(lists)])  # its retrievers are not asked
+    documents = retriever.weighted_reciprocal_rank([[Document(page_content=id) for id in ids] for ids in lists])
+    theirs = [document.page_content for document in documents]
+    ours = RAW([ranked(n, weight, ids) for n, (weight, ids) in enumerate(zip(weights, lists, strict=False))])
+    score = {one.id: one.score for one in ours}
+    assert sorted(theirs) == sorted(score)
+    assert [score[id] for id in theirs] == pytest.approx([one.score for one in ours], rel=1e-12)
+
+
+def random_lists(seed):
+    """Two lists of ids with distinct scores in [0, 1), best first."""
+    some = random.Random(seed)
+    return [
+        dict(sorted(((f"d{i}", some.random()) for i in some.sample(range(40), 15)), key=lambda item: -item[1]))
+        for _ in range(2)
+    ]
+
+
+def fused_by(ranx, lists, **settings):
+    runs = [ranx.Run({"q": scores}) for scores in lists]
+    return dict(ranx.fuse(runs, **settings).run["q"])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_reciprocal_ranks_are_those_of_ranx(ranx, seed):
+    """Unweighted, the constant 60."""
+    lists = random_lists(seed)
+    theirs = fused_by(ranx, lists, norm=None, method="rrf", params={"k": 60})
+    ours = RAW([ranked(n, 1.0, ids) for n, ids in enumerate(lists)])
+    assert {one.id: one.score for one in ours} == pytest.approx(theirs)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_convex_combination_is_that_of_ranx(ranx, seed):
+    """Scores over their list's best, weights .7 and .3, what is not in a list counts 0."""
+    lists = random_lists(seed)
+    theirs = fused_by(ranx, lists, norm="max", method="wsum", params={"weights": (0.7, 0.3)})
+    rankings = [
+        Ranking(f"source {n}", weight, [Scored(id, score) for id, score in scores.items()], scores)
+        for n, (weight, scores) in enumerate(zip((0.7, 0.3), lists, strict=True))
+    ]
+    ours = ConvexCombination(normalize="max")(rankings)
+    assert {one.id: one.score for one in ours} == pytest.approx(theirs)

@@ -1,0 +1,468 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.fusion import (
+    FUSIONS,
+    Concat,
+    ConvexCombination,
+    DependsOnK,
+    DistributionBased,
+    Interleave,
+    MaxWeighted,
+    ReciprocalRankFusion,
+    check_weights,
+    fusion_from,
+)
+from langchain_hybridgraph.records import Ranking, Scored
+
+RAW = ReciprocalRankFusion(normalize="none")
+BY_MAX = ConvexCombination(normalize="max", adaptive=False)
+# Those whose scores neither interleave nor look at the whole list.
+SCORED = [ReciprocalRankFusion(), ConvexCombination(), BY_MAX, ConvexCombination(normalize="bound"), MaxWeighted()]
+ALL = [*SCORED, RAW, ReciprocalRankFusion(normalize="max"), DistributionBased(), Interleave(), Concat(), Concat(2)]
+IDS = "abcdefghijklmnop"
+
+
+def ranked(source, weight, ids):
+    """A list of which only the order matters."""
+    return Ranking(source, weight, [Scored(id, 1.0) for id in ids], dict.fromkeys(ids, 1.0))
+
+
+def scored(source, weight, scores, listed=None, **known):
+    """A list with its scores, best first; ``listed`` are the ids that the source found itself."""
+    entries = [Scored(id, scores[id]) for id in (scores if listed is None else listed)]
+    return Ranking(source, weight, sorted(entries, key=lambda e: (-e.score, e.id)), scores, **known)
+
+
+def keyword(weight, scores, **known):
+    return scored("keyword", weight, scores, bound=100.0, **known)
+
+
+def listed(fused):
+    return [(one.id, pytest.approx(one.score, abs=1e-6)) for one in fused]
+
+
+def ids(fused):
+    return "".join(one.id for one in fused)
+
+
+def flat(best, at_ten, n=12):
+    """A list whose tenth score is ``at_ten``; its ids are k0, k1, …"""
+    scores = [best] + [at_ten + (best - at_ten) * (8 - i) / 9 for i in range(8)] + [at_ten] * (n - 9)
+    return {f"k{i}": score for i, score in enumerate(scores)}
+
+
+@st.composite
+def two_sources(draw):
+    """The lists of a vector and a keyword source, each with its own score for all candidates."""
+    cosines = draw(st.dictionaries(st.sampled_from(IDS), st.floats(-1, 1), max_size=16))
+    words = draw(st.dictionaries(st.sampled_from(IDS), st.floats(0, 60), max_size=16))
+    found = [id for id in cosines if draw(st.booleans())]
+    matched = [id for id in words if words[id] > 0 and draw(st.booleans())]
+    weight = draw(st.floats(0.05, 0.95))
+    return [
+        scored("vector", weight, {id: cosines.get(id, 0.0) for id in {*cosines, *matched}}, found, bound=1.0),
+        scored("keyword", 1 - weight, words, matched, bound=60.0),
+    ]
+
+
+# -- reciprocal rank fusion ---------------------------------------------------------------------------------------
+
+
+def test_weighted_reciprocal_ranks():
+    """Σ weight / (60 + rank), divided by the largest possible value."""
+    lists = [ranked("vector", 0.7, "abc"), ranked("keyword", 0.3, "cda")]
+    assert listed(ReciprocalRankFusion()(lists)) == [("a", 0.990476), ("c", 0.977778), ("b", 0.688710), ("d", 0.295161)]
+
+
+def test_raw_reciprocal_ranks():
+    """Without normalisation the sum itself."""
+    lists = [ranked("vector", 0.7, "abc"), ranked("keyword", 0.3, "cda")]
+    raw = {one.id: one.score for one in RAW(lists)}
+    wanted = {"a": 0.016237315, "c": 0.016029144, "b": 0.011290323, "d": 0.004838710}
+    assert raw == pytest.approx(wanted, abs=1e-9)
+
+
+def test_raw_reciprocal_ranks_of_equal_weights():
+    """What both lists hold counts twice."""
+    lists = [ranked("vector", 0.5, ["n1", "n2"]), ranked("keyword", 0.5, ["n2", "n3"])]
+    assert listed(RAW(lists)) == [("n2", 0.016261), ("n1", 0.008197), ("n3", 0.008065)]
+
+
+def test_the_best_can_be_one():
+    """``max`` divides by the best candidate's sum."""
+    lists = [ranked("vector", 0.7, "abc"), ranked("keyword", 0.3, "cda")]
+    best, second, *_ = ReciprocalRankFusion(normalize="max")(lists)
+    assert (best.score, second.score) == pytest.approx((1.0, 0.016029144 / 0.016237315), abs=1e-6)
+
+
+def test_an_empty_list_gives_its_weight_away():
+    """With nothing from the words the vector side has it all."""
+    lists = [ranked("vector", 0.7, "ab"), ranked("keyword", 0.3, "")]
+    assert listed(ReciprocalRankFusion()(lists)) == [("a", 1.0), ("b", 0.983871)]
+
+
+def test_a_source_of_weight_zero_answers_alone():
+    """When only it found something, there is nobody to take the weight from."""
+    assert listed(ReciprocalRankFusion()([ranked("vector", 1, ""), ranked("keyword", 0, "a")])) == [("a", 1.0)]
+
+
+def test_a_duplicate_counts_at_its_best_rank():
+    """The second ``a`` adds nothing, and ``b`` keeps its third rank."""
+    assert listed(RAW([ranked("vector", 1, "aab")])) == [("a", pytest.approx(1 / 61)), ("b", pytest.approx(1 / 63))]
+
+
+def test_three_sources_tie_exactly():
+    """Ranks 1, 2, 3 in any order of the sources are worth the same, so the id decides."""
+    lists = [ranked("x", 1 / 3, "bca"), ranked("y", 1 / 3, "abc"), ranked("z", 1 / 3, "cab")]
+    fused = ReciprocalRankFusion()(lists)
+    assert ids(fused) == "abc"
+    assert len({one.score for one in fused}) == 1
+
+
+@pytest.mark.parametrize("constant", [-1, math.nan, math.inf])
+def test_an_unusable_rank_constant_is_refused(constant):
+    """Ranks are divided by it."""
+    with pytest.raises(ConfigurationError, match="rank_constant"):
+        ReciprocalRankFusion(rank_constant=constant)
+
+
+# -- convex combination -------------------------------------------------------------------------------------------
+
+
+def test_scores_over_the_best_of_their_list():
+    """.7 · cosine / best cosine + .3 · BM25 / best BM25."""
+    lists = [scored("vector", 0.7, {"a": 0.8, "b": 0.4}), keyword(0.3, {"b": 10.0, "a": 5.0})]
+    assert listed(BY_MAX(lists)) == [("a", 0.85), ("b", 0.65)]
+
+
+def test_scores_over_their_bounds():
+    """The cosine itself, and BM25 over the largest that the query could reach."""
+    lists = [scored("vector", 0.7, {"a": 0.8, "b": 0.4}, bound=1.0), scored("keyword", 0.3, {"b": 10.0}, bound=40.0)]
+    assert listed(ConvexCombination(normalize="bound")(lists)) == [("a", 0.56), ("b", 0.355)]
+
+
+def test_a_cosine_counts_in_standard_deviations():
+    """Twelve deviations above the background are 1: (.56 − .2) / (12 · .05) = .6."""
+    (one,) = ConvexCombination()([scored("vector", 1, {"a": 0.56}, background=(0.2, 0.05))])
+    assert one.score == pytest.approx(0.6)
+
+
+def test_a_cosine_of_unknown_background():
+    """Mean 0 and deviation .1 are taken: .6 / 1.2 = .5."""
+    (one,) = ConvexCombination()([scored("vector", 1, {"a": 0.6})])
+    assert one.score == pytest.approx(0.5)
+
+
+def test_the_typical_background_can_be_given():
+    """For a model that finds everything alike: (.81 − .75) / (12 · .01) = .5."""
+    fusion = ConvexCombination(typical={"vector": (0.75, 0.01)})
+    (one,) = fusion([scored("vector", 1, {"a": 0.81})])
+    assert one.score == pytest.approx(0.5)
+
+
+@given(two_sources(), st.floats(0.1, 0.9))
+def test_a_model_that_finds_everything_similar_loses_nothing(lists, share):
+    """Squeezing all cosines towards 1 squeezes the background with them and changes nothing."""
+    vector, words = lists
+    plain = Ranking("vector", vector.weight, vector.entries, vector.scores, background=(0.05, 0.1))
+
+    def squeezed(cosine):
+        return 1 - share * (1 - cosine)
+
+    narrow = Ranking(
+        "vector",
+        vector.weight,
+        [Scored(e.id, squeezed(e.score)) for e in vector.entries],
+        {id: squeezed(score) for id, score in vector.scores.items()},
+        background=(squeezed(0.05), share * 0.1),
+    )
+    before = {one.id: one.score for one in ConvexCombination()([plain, words])}
+    after = {one.id: one.score for one in ConvexCombination()([narrow, words])}
+    assert after == pytest.approx(before, abs=1e-6)
+
+
+def test_a_candidate_of_one_source_has_the_others_score_too():
+    """``b`` was found by words only, its cosine counts all the same."""
+    lists = [scored("vector", 0.5, {"a": 0.8, "b": 0.4}, ["a"]), scored("keyword", 0.5, {"b": 9.0, "a": 0.0}, ["b"])]
+    by_id = {one.id: dict(one.parts) for one in BY_MAX(lists)}
+    assert by_id["b"] == {"vector": 0.25, "keyword": 0.5}
+
+
+def test_scores_below_zero_count_as_zero():
+    """A negative cosine takes nothing away from what the words gave."""
+    lists = [scored("vector", 0.7, {"a": 0.5, "b": -0.5}, ["a"]), scored("keyword", 0.3, {"b": 9.0})]
+    assert listed(BY_MAX(lists)) == [("a", 0.7), ("b", 0.3)]
+
+
+def test_an_unknown_score_counts_as_zero():
+    """A source that cannot tell leaves its part out."""
+    by_id = {
+        one.id: one.parts for one in BY_MAX([scored("vector", 0.7, {"a": 0.5}), scored("keyword", 0.3, {"b": 9.0})])
+    }
+    assert by_id == {"a": {"vector": 0.7}, "b": {"keyword": 0.3}}
+
+
+@pytest.mark.parametrize(
+    ("at_ten", "share"),
+    [(10.0, 0.0), (5.0, 0.3), (0.0, 0.6 / 1.3)],
+    ids=["flat: no weight", "half by rank 10: its own weight", "nothing by rank 10: twice its weight"],
+)
+def test_a_keyword_list_counts_as_much_as_it_falls(at_ten, share):
+    """Weights .7 and .3 · 2 · (1 − tenth score / best score), made to sum to 1 again."""
+    fused = ConvexCombination()([scored("vector", 0.7, {"v": 0.6}), keyword(0.3, flat(10.0, at_ten))])
+    by_id = {one.id: one.score for one in fused}
+    assert by_id["k0"] == pytest.approx(share)
+    assert by_id["v"] == pytest.approx((1 - share) * 0.5)
+
+
+def test_fewer_than_ten_matches_are_telling():
+    """A list that ends before rank 10 has fallen to nothing."""
+    fused = ConvexCombination()([scored("vector", 0.7, {"v": 0.6}), keyword(0.3, {"k": 4.0})])
+    assert {one.id: one.score for one in fused}["k"] == pytest.approx(0.6 / 1.3)
+
+
+@pytest.mark.parametrize(
+    ("fusion", "bound"),
+    [(ConvexCombination(adaptive=False), 100.0), (ConvexCombination(), None)],
+    ids=["adaptive=False", "a list that may have been cut"],
+)
+def test_weights_stay_as_given(fusion, bound):
+    """Without being asked to, or for a source of unknown bound, nothing is adapted."""
+    fused = fusion([scored("vector", 0.7, {"v": 0.6}), scored("keyword", 0.3, flat(10.0, 10.0), bound=bound)])
+    assert {one.id: one.score for one in fused}["k0"] == pytest.approx(0.3)
+
+
+def test_a_flat_keyword_list_alone_still_answers():
+    """There is nobody to take its weight."""
+    fused = ConvexCombination()([keyword(0.3, flat(10.0, 10.0))])
+    assert {one.score for one in fused} == {1.0}
+
+
+def test_a_longer_list_changes_no_score():
+    """Candidates after the tenth add themselves and nothing else."""
+    vector = {f"v{i:02d}": 0.9 - i / 100 for i in range(40)}
+    words = {f"v{i:02d}": 30.0 - i for i in range(5, 30)}
+    whole = ConvexCombination()([scored("vector", 0.7, vector), keyword(0.3, words)])
+    head = ConvexCombination()([scored("vector", 0.7, vector, list(vector)[:20]), keyword(0.3, words)])
+    assert [one for one in whole if one.id in {h.id for h in head}] == head
+
+
+def test_a_score_that_is_no_number_shows():
+    """NaN is not taken for 0: the pipeline looks for it."""
+    assert any(math.isnan(one.score) for one in ConvexCombination()([scored("vector", 1, {"a": math.nan})]))
+
+
+@pytest.mark.parametrize("background", [(0.5, 0.0), (math.nan, 0.1), (0.1,), "ab", 0.5])
+def test_an_unusable_background_is_refused(background):
+    """It takes a mean and a deviation above 0."""
+    with pytest.raises(ConfigurationError, match="typical"):
+        ConvexCombination(typical={"vector": background})
+
+
+# -- the others ---------------------------------------------------------------------------------------------------
+
+
+def test_three_deviations_around_the_mean():
+    """Mean 2, deviation √(2/3): a score of 3 lies at .5 + 1 / (6 · .8165)."""
+    (best, middle, last) = DistributionBased()([scored("vector", 1, {"a": 3.0, "b": 2.0, "c": 1.0})])
+    assert (best.score, middle.score, last.score) == pytest.approx((0.704124, 0.5, 0.295876), abs=1e-6)
+
+
+def test_a_list_without_deviation_lies_in_the_middle():
+    """All of its scores are the mean."""
+    assert listed(DistributionBased()([scored("vector", 1, {"a": 3.0, "b": 3.0})])) == [("a", 0.5), ("b", 0.5)]
+
+
+def test_the_larger_of_two_weighted_scores_wins():
+    """max(.5 · .8, .25 · 1) over the largest weight .5, and the winner's name."""
+    lists = [
+        scored("vector", 0.5, {"a": 0.8, "b": 0.2}, bound=1.0),
+        scored("graph", 0.25, {"a": 1.0, "b": 0.9}, bound=1.0),
+    ]
+    fused = MaxWeighted()(lists)
+    assert [(one.id, dict(one.parts)) for one in fused] == [("a", {"vector": 0.8}), ("b", {"graph": 0.45})]
+
+
+def test_interleaving_in_turn():
+    """A duplicate forfeits its source's turn."""
+    lists = [ranked("vector", 0.7, "abcde"), ranked("keyword", 0.3, "xbyz")]
+    fused = Interleave()(lists)
+    assert ids(fused)[:4] == "axbc"
+    assert ids(fused) == "axbcydze"
+    assert [one.score for one in fused] == [pytest.approx(1 - i / 8) for i in range(8)]
+
+
+def test_interleaving_names_the_finder():
+    """The part belongs to the source whose turn it was."""
+    fused = Interleave()([ranked("vector", 0.7, "ab"), ranked("keyword", 0.3, "ba")])
+    assert [dict(one.parts) for one in fused] == [{"vector": 1.0}, {"keyword": 0.5}]
+
+
+def test_concatenating_by_quota():
+    """k // 2 + 1 of each list: three of the first, then the second's."""
+    lists = [ranked("vector", 0.7, "abcde"), ranked("keyword", 0.3, "xbyz")]
+    assert ids(Concat().for_k(4)(lists))[:4] == "abcx"
+
+
+def test_concatenating_leaves_nothing_out():
+    """What is over the quota follows at the end."""
+    lists = [ranked("vector", 0.7, "abcde"), ranked("keyword", 0.3, "xbyz")]
+    assert ids(Concat(2)(lists)) == "abxcdeyz"
+
+
+def test_a_given_quota_does_not_depend_on_k():
+    """Only without one the quota follows k."""
+    assert Concat(2).for_k(100) == Concat(2)
+
+
+def test_only_concatenation_depends_on_k():
+    """The pipeline asks which fusions want to know k."""
+    assert {name for name in FUSIONS if isinstance(fusion_from(name), DependsOnK)} == {"concat"}
+
+
+@pytest.mark.parametrize("fusion", [Interleave(), Concat()])
+def test_a_weight_of_zero_leaves_a_source_out_of_ranks(fusion):
+    """There is no score to multiply by 0."""
+    assert ids(fusion([ranked("vector", 1.0, "ab"), ranked("keyword", 0.0, "xy")])) == "ab"
+
+
+# -- what holds for all -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fusion", ALL, ids=str)
+def test_nothing_comes_of_nothing(fusion):
+    """No source, or none with an entry: an empty list, no error."""
+    assert fusion([]) == []
+    assert fusion([ranked("vector", 0.7, ""), ranked("keyword", 0.3, "")]) == []
+
+
+@pytest.mark.parametrize("fusion", ALL, ids=str)
+@given(lists=two_sources())
+def test_what_every_fusion_keeps(fusion, lists):
+    """Each candidate once, best first, ties by id, within [0, 1], and the parts sum to the score."""
+    fused = fusion(lists)
+    assert sorted(one.id for one in fused) == sorted({e.id for each in lists for e in each.entries})
+    assert fused == sorted(fused, key=lambda one: (-one.score, one.id))
+    for one in fused:
+        assert 0 <= one.score <= 1
+        assert sum(one.parts.values()) == pytest.approx(one.score, abs=1e-12)
+
+
+@pytest.mark.parametrize("fusion", [*SCORED, RAW, DistributionBased()], ids=str)
+@given(lists=two_sources())
+def test_the_order_of_the_sources_does_not_matter(fusion, lists):
+    """The same scores in the same order from both ends."""
+    assert [one[:2] for one in fusion(lists)] == [one[:2] for one in fusion(lists[::-1])]
+
+
+@pytest.mark.parametrize("fusion", [*SCORED, DistributionBased()], ids=str)
+@given(lists=two_sources())
+def test_only_the_ratio_of_the_weights_matters(fusion, lists):
+    """Weights of 7 and 3 are .7 and .3."""
+    larger = [Ranking(r.source, r.weight * 10, r.entries, r.scores, r.bound) for r in lists]
+    assert {one.id: pytest.approx(one.score) for one in fusion(larger)} == {one.id: one.score for one in fusion(lists)}
+
+
+@pytest.mark.parametrize("fusion", [ReciprocalRankFusion(), BY_MAX, DistributionBased(), ConvexCombination()], ids=str)
+@given(lists=two_sources(), more=st.floats(0.01, 0.9))
+def test_more_weight_brings_a_candidate_no_lower(fusion, lists, more):
+    """The best of the vector side, absent from the words, only gains by a heavier vector side."""
+    vector, words = lists
+    if not vector.entries or not words.entries:
+        return
+    best = vector.entries[0].id
+    words = Ranking(
+        words.source,
+        words.weight,
+        [e for e in words.entries if e.id != best],
+        {id: score for id, score in words.scores.items() if id != best},
+        words.bound,
+    )
+    if not words.entries:
+        return
+    heavier = Ranking(vector.source, vector.weight * (1 + more), vector.entries, vector.scores, vector.bound)
+
+    def place(lists):
+        return [one.id for one in fusion(lists)].index(best)
+
+    assert place([heavier, words]) <= place([vector, words])
+
+
+@pytest.mark.parametrize("fusion", SCORED, ids=str)
+@given(lists=two_sources())
+def test_a_score_depends_on_no_other_candidate(fusion, lists):
+    """Without the last of each list (from the eleventh on) the others score what they scored."""
+    shorter = [Ranking(r.source, r.weight, r.entries[: max(len(r.entries) - 1, 11)], r.scores, r.bound) for r in lists]
+    before = {one.id: one.score for one in fusion(lists)}
+    listed_in_both = [
+        id for id in before if all(_place(a, id) == _place(b, id) for a, b in zip(lists, shorter, strict=True))
+    ]
+    after = {one.id: one.score for one in fusion(shorter)}
+    assert {id: after[id] for id in listed_in_both} == {id: before[id] for id in listed_in_both}
+
+
+def _place(ranking, id):
+    return next((place for place, entry in enumerate(ranking.entries) if entry.id == id), None)
+
+
+# -- names and weights --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "kind"), FUSIONS.items())
+def test_every_fusion_has_a_name(name, kind):
+    """A name makes the fusion with its defaults."""
+    assert fusion_from(name) == kind()
+
+
+def test_a_mapping_carries_parameters():
+    """``type`` is the name, the rest goes to the constructor."""
+    assert fusion_from({"type": "convex", "typical": {"vector": [0.75, 0.03]}}) == ConvexCombination(
+        typical={"vector": [0.75, 0.03]}
+    )
+
+
+def test_a_fusion_stays_what_it_is():
+    """Any callable of the shape is one."""
+    assert fusion_from(own := lambda rankings: []) is own
+
+
+@pytest.mark.parametrize("form", ["rff", {"type": "borda"}, {"rank_constant": 10}, {}, 3, None])
+def test_an_unknown_fusion_names_the_known(form):
+    """The error lists what could have been meant."""
+    with pytest.raises(ConfigurationError, match="rrf, convex, distribution, max, interleave, concat"):
+        fusion_from(form)
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ({"type": "rrf", "c": 60}, "no parameter 'c'; wanted rank_constant, normalize"),
+        ({"type": "interleave", "k": 3}, "no parameter 'k'; it takes none"),
+        ({"type": "rrf", "normalize": "l2"}, "wanted 'theoretical' or 'max' or 'none'"),
+        ({"type": "rrf", "rank_constant": "many"}, "cannot use"),
+        ({"type": "convex", "typical": 3}, "cannot use"),
+        ({"type": "concat", "quota": 0}, "from 1"),
+    ],
+)
+def test_an_unusable_parameter_says_what_would_do(form, said):
+    """Parameter, value and what is wanted stand in the error."""
+    with pytest.raises(ConfigurationError, match=said):
+        fusion_from(form)
+
+
+@pytest.mark.parametrize("weights", [[-0.1, 0.3], [0.0, 0.0], [math.nan, 1], [math.inf, 1]])
+def test_unusable_weights_are_refused(weights):
+    """Negative, all zero, or no number."""
+    with pytest.raises(ConfigurationError, match="the weights are"):
+        check_weights(weights)
+
+
+@pytest.mark.parametrize("weights", [[], [0.7, 0.3], [1, 0], [5, 5, 5]])
+def test_usable_weights_pass(weights):
+    """They need not sum to 1."""
+    check_weights(weights)
