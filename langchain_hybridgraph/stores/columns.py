@@ -2,7 +2,7 @@
 
 A column is built the first time a filter names its key, and extended when rows have been added since. Over 63,666
 rows a mask over built columns takes 0.01 to 0.2 ms, where SQLite's ``json_extract`` takes 33 to 101. Slower are
-only ``$contains`` on texts that all differ, which looks at each (4 ms), ``$in`` with hundreds of numbers (up to 10), and
+only ``$contains`` on texts that all differ, which looks at each (4 ms), ``$in`` with hundreds of numbers (up to 10) and
 the first order among texts after new ones have come, which sorts them (60).
 
 Memory per column: 4 bytes a row, 8 more where the column holds numbers, and for every distinct value that is not a
