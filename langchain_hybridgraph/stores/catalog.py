@@ -18,6 +18,7 @@ from langchain_hybridgraph.records import Chunk, Edge
 from langchain_hybridgraph.stores.catalog_schema import check_format, format_version, migrate
 
 CHUNK, PARENT = "chunk", "parent"
+_LOST = "source NOT IN (SELECT node FROM nodes) OR target NOT IN (SELECT node FROM nodes)"
 _COLUMNS = "row, tenant, id, kind, document, parent, text, metadata, valid_from, valid_until"
 
 
@@ -106,9 +107,13 @@ class Catalogue:
 
     def __init__(self, path: Path | None, *, create: bool = False) -> None:
         self._path = path
-        self._pool: list[sqlite3.Connection] = []
+        self._pool: list[tuple[object, sqlite3.Connection]] = []
         self._lock = threading.RLock()
+        self._snapshot = threading.local()
         self._closed = False
+        self._is_writable = path is None or (
+            os.access(path.parent, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
+        )
         # An in-memory database is its one connection.
         self._memory = _connection(":memory:") if path is None else None
         if path is not None and not create and not path.exists():
@@ -124,9 +129,28 @@ class Catalogue:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection for SELECTs; each statement sees the last commit."""
-        with self._borrowed() as connection:
-            yield connection
+        """A connection for SELECTs; each statement sees the last commit, inside :meth:`snapshot` the same one."""
+        held: sqlite3.Connection | None = getattr(self._snapshot, "connection", None)
+        try:
+            if held is not None:
+                yield held
+            else:
+                with self._borrowed() as connection:
+                    yield connection
+        except sqlite3.Error as error:
+            raise StoreError(f"the catalogue {self._path or 'in memory'} cannot be read: {error}") from error
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let all that this thread reads inside be one and the same commit, whatever is written meanwhile."""
+        with self.reading() as connection:
+            connection.execute("BEGIN")
+            self._snapshot.connection = connection
+            try:
+                yield
+            finally:
+                self._snapshot.connection = None
+                connection.execute("COMMIT")
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -149,8 +173,8 @@ class Catalogue:
             self._closed = True
             pool, self._pool = self._pool, []
             if self._memory is not None:
-                pool.append(self._memory)
-        for connection in pool:
+                pool.append((None, self._memory))
+        for _, connection in pool:
             connection.close()
 
     @contextmanager
@@ -172,30 +196,55 @@ class Catalogue:
             with self._lock:
                 yield self._memory
             return
-        try:
-            connection = self._pool.pop()
-        except IndexError:
-            connection = self._connect()
+        state = self._file_state()
+        connection = self._pooled(state) or self._connect()
         try:
             yield connection
         finally:
             if self._closed:
                 connection.close()
             else:
-                self._pool.append(connection)
+                self._pool.append((state, connection))
+
+    def _pooled(self, state: object) -> sqlite3.Connection | None:
+        """A connection that was made when the file was as it is now; others are closed."""
+        while True:
+            try:
+                made, connection = self._pool.pop()
+            except IndexError:
+                return None
+            if made == state:
+                return connection
+            connection.close()
 
     def _connect(self) -> sqlite3.Connection:
         assert self._path is not None
-        if os.access(self._path.parent, os.W_OK) and (not self._path.exists() or os.access(self._path, os.W_OK)):
+        if self._is_writable:
             connection = _connection(str(self._path))
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             return connection
-        # A folder that cannot be written to has no place for the shared memory of WAL. Nobody can change the file
-        # there either, so it may be read as immutable, unless a log with commits in it was left behind.
-        log = self._path.with_name(self._path.name + "-wal")
-        mode = "mode=ro" if log.exists() and log.stat().st_size else "immutable=1"
+        # A folder that cannot be written to has no place for the shared memory of WAL, unless another user is writing
+        # there now or left a log with commits behind. Without a log the file may be read as immutable.
+        mode = "mode=ro" if self._has_log() else "immutable=1"
         return _connection(f"{self._path.resolve().as_uri()}?{mode}", uri=True)
+
+    def _file_state(self) -> object:
+        """What a connection depends on beside the path: an immutable one does not notice another user's writes."""
+        assert self._path is not None
+        if self._is_writable:
+            return None
+        if self._has_log():
+            return "log"
+        found = self._path.stat()
+        return found.st_mtime_ns, found.st_size
+
+    def _has_log(self) -> bool:
+        assert self._path is not None
+        try:
+            return self._path.with_name(self._path.name + "-wal").stat().st_size > 0
+        except FileNotFoundError:
+            return False
 
     # -- facts ----------------------------------------------------------------------------------------------
 
@@ -213,12 +262,12 @@ class Catalogue:
 
     def read_rows(self, rows: Iterable[int]) -> list[Stored]:
         """The chunks of these rows; rows that died are left out. In no particular order."""
-        return self._select("row IN (SELECT value FROM json_each(?))", _json(rows))
+        return self._select("row IN (SELECT value FROM json_each(?))", _numbers(rows))
 
     def read_ids(self, tenant: str, ids: Iterable[str]) -> list[Stored]:
         """The chunks and parents with these ids."""
         return self._select(
-            "tenant = ? AND id IN (SELECT value FROM json_each(?)) AND kind <> 'graph'", tenant, _json(ids)
+            "tenant = ? AND id IN (SELECT value FROM json_each(?)) AND kind <> 'graph'", tenant, _listed(ids)
         )
 
     def pages(self, start: int = 0, stop: int = 1 << 62, *, step: int = 2_000) -> Iterator[list[Stored]]:
@@ -268,7 +317,7 @@ class Catalogue:
             found = connection.execute(
                 "SELECT id, kind, row, text_hash, content_hash FROM nodes "
                 "WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
-                (tenant, _json(ids)),
+                (tenant, _listed(ids)),
             )
             return {id: Known(*rest) for id, *rest in found}
 
@@ -277,7 +326,7 @@ class Catalogue:
         with self.reading() as connection:
             yield from connection.execute(
                 "SELECT document, id FROM nodes WHERE tenant = ? AND document IN (SELECT value FROM json_each(?))",
-                (tenant, _json(documents)),
+                (tenant, _listed(documents)),
             ).fetchall()
 
     def changed_rows(self, version: int) -> list[int]:
@@ -296,7 +345,7 @@ class Catalogue:
                 "JOIN nodes s ON s.node = e.source JOIN nodes t ON t.node = e.target "
                 f"WHERE {here}.tenant = ? AND {here}.id IN (SELECT value FROM json_each(?)) "
                 "ORDER BY s.id, relation, t.id",
-                (tenant, _json(ids)),
+                (tenant, _listed(ids)),
             ).fetchall()
         return [Edge(*values) for values in found]
 
@@ -304,10 +353,7 @@ class Catalogue:
         """What SQLite and the tables' own rules find wrong; empty when all is well."""
         with self.reading() as connection:
             found = [row[0] for row in connection.execute("PRAGMA quick_check(5)") if row[0] != "ok"]
-            lost = connection.execute(
-                "SELECT count(*) FROM edges WHERE source NOT IN (SELECT node FROM nodes) "
-                "OR target NOT IN (SELECT node FROM nodes)"
-            ).fetchone()[0]
+            lost = connection.execute(f"SELECT count(*) FROM edges WHERE {_LOST}").fetchone()[0]
         return found + ([f"{lost} edges point to nothing"] if lost else [])
 
 
@@ -339,7 +385,7 @@ def put_edges(connection: sqlite3.Connection, tenant: str, edges: Collection[Edg
     nodes = dict(
         connection.execute(
             "SELECT id, node FROM nodes WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
-            (tenant, _json(ends)),
+            (tenant, _listed(ends)),
         )
     )
     connection.executemany(
@@ -359,7 +405,7 @@ def delete_edges(connection: sqlite3.Connection, tenant: str, sources: Iterable[
     connection.execute(
         "DELETE FROM edges WHERE relation IN (SELECT value FROM json_each(?)) AND source IN "
         "(SELECT node FROM nodes WHERE tenant = ? AND id IN (SELECT value FROM json_each(?)))",
-        (_json(relations), tenant, _json(sources)),
+        (_listed(relations), tenant, _listed(sources)),
     )
 
 
@@ -369,19 +415,24 @@ def delete_ids(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) 
     Returns how many of ``ids`` there were, and the rows that died.
     """
     found = connection.execute(
-        "SELECT node, row, document FROM nodes WHERE tenant = ? AND kind <> 'graph' "
+        "SELECT node, row, parent FROM nodes WHERE tenant = ? AND kind <> 'graph' "
         "AND id IN (SELECT value FROM json_each(?))",
-        (tenant, _json(ids)),
+        (tenant, _listed(ids)),
     ).fetchall()
     _delete_nodes(connection, [node for node, _, _ in found])
     childless = connection.execute(
         "SELECT node FROM nodes p WHERE kind = 'parent' AND tenant = ?1 "
-        "AND document IN (SELECT value FROM json_each(?2)) "
-        "AND NOT EXISTS (SELECT 1 FROM nodes c WHERE c.tenant = ?1 AND c.document = p.document AND c.parent = p.id)",
-        (tenant, _json({document for _, _, document in found})),
+        "AND id IN (SELECT value FROM json_each(?2)) "
+        "AND NOT EXISTS (SELECT 1 FROM nodes c WHERE c.tenant = ?1 AND c.parent = p.id)",
+        (tenant, _listed({parent for _, _, parent in found if parent is not None})),
     ).fetchall()
     _delete_nodes(connection, [node for (node,) in childless])
     return len(found), [row for _, row, _ in found if row is not None]
+
+
+def delete_lost_edges(connection: sqlite3.Connection) -> None:
+    """Delete the edges that point to nothing."""
+    connection.execute(f"DELETE FROM edges WHERE {_LOST}")
 
 
 def log_changes(connection: sqlite3.Connection, rows: Iterable[int]) -> int:
@@ -399,7 +450,7 @@ def trim_changes(connection: sqlite3.Connection, floor: int) -> None:
 
 
 def _delete_nodes(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
-    listed = (_json(nodes),)
+    listed = (_numbers(nodes),)
     connection.execute("DELETE FROM edges WHERE source IN (SELECT value FROM json_each(?))", listed)
     connection.execute("DELETE FROM edges WHERE target IN (SELECT value FROM json_each(?))", listed)
     connection.execute("DELETE FROM nodes WHERE node IN (SELECT value FROM json_each(?))", listed)
@@ -416,5 +467,10 @@ def _connection(database: str, *, uri: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def _json(values: Iterable[Any]) -> str:
+def _listed(texts: Iterable[str]) -> str:
+    """Texts for ``json_each``, which ends a text at a NUL; none that is stored has one."""
+    return json.dumps([text for text in texts if "\0" not in text])
+
+
+def _numbers(values: Iterable[int]) -> str:
     return json.dumps(list(values))

@@ -31,6 +31,7 @@ CREATE TABLE nodes (
     UNIQUE (tenant, id)
 );
 CREATE INDEX nodes_by_document ON nodes (tenant, document) WHERE document IS NOT NULL;
+CREATE INDEX children ON nodes (tenant, parent) WHERE parent IS NOT NULL;
 CREATE INDEX parents ON nodes (tenant) WHERE kind = 'parent';
 
 CREATE TABLE edges (

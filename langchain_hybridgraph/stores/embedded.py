@@ -10,11 +10,12 @@ from __future__ import annotations
 import copy
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from langchain_hybridgraph.records import Found
 from langchain_hybridgraph.stores import catalog
 from langchain_hybridgraph.stores.catalog import CHUNK, Catalogue, Entry, Known, Stored
 from langchain_hybridgraph.stores.columns import MetadataColumns
-from langchain_hybridgraph.stores.encoding import entries
+from langchain_hybridgraph.stores.encoding import entries, reference, storable
 from langchain_hybridgraph.stores.gate import Gate
 from langchain_hybridgraph.stores.generation import Embeds, Generation, remove_leftovers
 from langchain_hybridgraph.stores.keywords import Keywords
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Chunk, Edge, Mask, Query, Scope, Vector
+    from langchain_hybridgraph.stores.base import KeywordIndex
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +59,10 @@ STEP_ROWS = 8_192
 KEPT_VERSIONS = 64
 # A model made from the corpus is fitted to at most so many texts, taken evenly from the whole index.
 FIT_TEXTS = 20_000
+# Seconds to wait for another process that is just making the index in the same folder.
+CREATION_PATIENCE = 10.0
+# So many texts are given to the embedding at once when vectors are mended.
+EMBEDDED_AT_ONCE = 500
 # The cosine from which on the probe text's vector counts as the one that the index was made with.
 SAME_VECTOR = 0.99
 
@@ -80,15 +86,26 @@ class Fitted(Embeds, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What ``check`` found; without ``problems`` catalogue, matrix and engines agree."""
+    """What ``check`` found; without ``problems`` catalogue, matrix and engines agree.
+
+    ``unchecked`` says what could not be looked at, because another process is writing or the folder is read-only.
+    """
 
     problems: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
         """Whether nothing is wrong."""
         return not self.problems
+
+
+class Seen(NamedTuple):
+    """One state of the index, that of ``rows.version``; a search works on one from beginning to end."""
+
+    rows: Rows
+    generation: Generation
 
 
 def recorded(path: Path | None) -> dict[str, Any]:
@@ -147,21 +164,16 @@ class EmbeddedStore:
         self._lock = None if path is None else WriterLock(path / LOCK)
         self._pending = 0
         self._catalogue = self._open_catalogue(language)
+        self.language = str(self._catalogue.about()["language"])
+        self._keywords = Keywords(path and path / KEYWORDS, self.language, self._catalogue)
+        self._seen = Seen(Rows(tenant or ""), Generation(path, -1, None, embedding))
+        self._columns = MetadataColumns(self._metadata)
+        self._is_known_embedding = False
         try:
-            facts = self._catalogue.about()
-            self._check_tenancy(facts)
-            self.language = str(facts["language"])
-            self._keywords = Keywords(path and path / KEYWORDS, self.language, self._catalogue)
-            self._generation = Generation(path, -1, None, embedding)
-            self._rows = Rows(tenant or "")
-            self._columns = MetadataColumns(self._metadata)
             self._refresh()
-            self._check_embedding(facts)
             self._catch_up()
         except BaseException:
-            self._catalogue.close()
-            if self._lock is not None:
-                self._lock.release()
+            self._release()
             raise
 
     @property
@@ -169,18 +181,38 @@ class EmbeddedStore:
         """The embedding of the present generation."""
         return self._generation.embedding
 
+    @property
+    def _rows(self) -> Rows:
+        return self._seen.rows
+
+    @property
+    def _generation(self) -> Generation:
+        return self._seen.generation
+
     # -- reading --------------------------------------------------------------------------------------------
 
     def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
         """The chunks among ``ids`` that exist, pass the filter and are valid (see ``stores.base.Reads``)."""
         self._check_scope(scope)
         with self._gate:
-            stored = self._catalogue.read_rows(self._rows.rows(ids))
+            stored = self._stored(ids)
         return {
             entry.id: entry.chunk()
             for entry in stored
             if entry.valid(scope.as_of) and (scope.filter is None or scope.filter.matches(_filterable(entry)))
         }
+
+    def _stored(self, ids: Sequence[str]) -> list[Stored]:
+        rows = self._rows.rows(ids)
+        stored = self._catalogue.read_rows(rows)
+        while len(stored) < len(rows):
+            # Somebody has just written: a chunk that got a new row stands there, one that was deleted nowhere.
+            version = self._rows.version
+            rows = self._refresh().rows.rows(ids)
+            stored = self._catalogue.read_rows(rows)
+            if self._rows.version == version:
+                break
+        return stored
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
         """The parents among ``ids`` that exist and are valid (see ``stores.base.HasParents``)."""
@@ -202,10 +234,11 @@ class EmbeddedStore:
 
     def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
         """The ids of the chunks and parents that each document has now."""
+        asked = {reference(id): id for id in document_ids}
         chunks: dict[str, set[str]] = {id: set() for id in document_ids}
         with self._gate:
-            for document, id in self._catalogue.documents(self._rows.tenant, document_ids):
-                chunks[document].add(id)
+            for document, id in self._catalogue.documents(self._rows.tenant, asked):
+                chunks[asked[document]].add(id)
         return chunks
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
@@ -217,14 +250,13 @@ class EmbeddedStore:
         """The ids of all chunks in this scope, by age."""
         self._check_scope(scope)
         with self._gate:
-            self._refresh()
-            return self._rows.ids(np.flatnonzero(self._allowed(scope)).tolist())
+            rows = self._refresh().rows
+            return rows.ids(np.flatnonzero(self._allowed(rows, scope)).tolist())
 
     def __len__(self) -> int:
         """How many chunks there are; parents are not counted."""
         with self._gate:
-            self._refresh()
-            return self._rows.living
+            return self._refresh().rows.living
 
     # -- searching ------------------------------------------------------------------------------------------
 
@@ -236,34 +268,35 @@ class EmbeddedStore:
         """
         self._check_scope(query.scope)
         with self._gate:
-            self._refresh()
-            if not self._rows.living:
+            seen = self._refresh()
+            if not seen.rows.living:
                 return Found([])
-            if self._unfitted:
+            if self._is_unfitted(seen.generation):
                 return Found([], reason="no-lsa-index")
-            generation = self._generation
-            vector = self._query_vector(query, generation)
+            vector = self._query_vector(query, seen.generation)
             if not vector.any():
                 return Found([], reason="query-out-of-vocabulary" if query.vector is None else None)
-            rows, scores = self._nearest(generation, vector, n, query.scope)
-            return Found(self._rows.scored(rows.tolist(), scores.tolist()), vector)
+            rows, scores = self._nearest(seen, vector, n, query.scope)
+            found = seen.rows.scored(rows.tolist(), scores.tolist())
+            return Found(found, vector, background=self._background(seen, vector))
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         """The cosine of each of these chunks."""
         with self._gate:
-            rows, matrix = self._rows.rows(ids), self._generation.matrix
+            known, matrix = self._rows, self._generation.matrix
             if matrix is None:
                 return {}
-            return dict(zip(self._rows.ids(rows), matrix.scores(vector, rows).tolist(), strict=True))
+            rows = known.rows(ids)
+            return dict(zip(known.ids(rows), matrix.scores(vector, rows).tolist(), strict=True))
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
         """The unit vectors of these chunks, len(ids) × dimension; zeros for an id without one."""
         with self._gate:
-            matrix = self._generation.matrix
+            known, matrix = self._rows, self._generation.matrix
             vectors = np.zeros((len(ids), 1 if matrix is None else matrix.dimension), np.float32)
-            places = [place for place, id in enumerate(ids) if self._rows.rows([id])]
-            if matrix is not None and places:
-                vectors[places] = matrix.take(self._rows.rows(ids))
+            rows = {place: row for place, id in enumerate(ids) for row in known.rows([id])}
+            if matrix is not None and rows:
+                vectors[list(rows)] = matrix.take(list(rows.values()))
             return vectors
 
     def keyword_search(self, query: Query, n: int) -> Found:
@@ -274,43 +307,74 @@ class EmbeddedStore:
         self._check_scope(query.scope)
         if query.text is None:
             return Found([], reason="no-query-text")
+        text, scope = query.text, query.scope
         with self._gate:
-            self._refresh()
-            index = self._keywords.index
-            if index.applied < self._rows.version and not self.writable:
+            rows = self._refresh().rows
+            if not self.writable and self._keywords.index.applied < rows.version:
                 self._keywords.reload()
-                index = self._keywords.index
-            free = query.scope.filter is None and self._rows.full and index.applied == self._rows.version
-            found = index.search(query.text, n, None if free else self._allowed(query.scope))
-            entries = self._rows.scored([row for row, _ in found], [score for _, score in found])
-            return Found(entries, bound=index.bound(query.text), reason=self._keywords.reason)
+                rows = self._refresh().rows  # the index may have been reloaded to a later version
+
+            def ask(index: KeywordIndex) -> Found:
+                is_all = scope.filter is None and rows.full and index.applied == rows.version
+                found = index.search(text, n, None if is_all else self._allowed(rows, scope))
+                entries = rows.scored([row for row, _ in found], [score for _, score in found])
+                is_empty = rows.living > 0 and not index.applied
+                reason = self._keywords.reason or ("no-keyword-index" if is_empty else None)
+                return Found(entries, bound=index.bound(text), reason=reason)
+
+            return self._keywords.ask(ask)
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
         """The BM25 of each of these chunks; those that share no word with the text are left out."""
         with self._gate:
-            scores = self._keywords.index.scores(text, self._rows.rows(ids))
-            return dict(zip(self._rows.ids(scores), scores.values(), strict=True))
+            known = self._rows
+            scores = self._keywords.ask(lambda index: index.scores(text, known.rows(ids)))
+            return dict(zip(known.ids(scores), scores.values(), strict=True))
 
     def _nearest(
-        self, generation: Generation, vector: Vector, n: int, scope: Scope
+        self, seen: Seen, vector: Vector, n: int, scope: Scope
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        matrix, collection = generation.matrix, generation.collection
+        matrix = seen.generation.matrix
         assert matrix is not None, "chunks with vectors have a matrix"
-        allowed = self._allowed(scope)
-        if collection is not None and self._is_large and not self._pending:
-            share = np.count_nonzero(allowed) / self._rows.living
-            if share >= OVERFETCH_SHARE:
-                found = collection.search(vector, int(n / share) + 1)
-                found = found[found < len(allowed)]
-                found = found[allowed[found]]
-                if len(found) >= n:
-                    scores = matrix.scores(vector, found)
-                    order = np.lexsort((found, -scores))[:n]
-                    return found[order], scores[order]
-        return matrix.search(vector, n, allowed[: len(matrix)])
+        allowed = self._allowed(seen.rows, scope)
+        found = self._nearest_by_chroma(seen, vector, n, allowed)
+        if found is None:
+            return matrix.search(vector, n, allowed[: len(matrix)])
+        scores = matrix.scores(vector, found)
+        order = np.lexsort((found, -scores))[:n]
+        return found[order], scores[order]
 
-    def _allowed(self, scope: Scope) -> Mask:
-        mask = self._rows.allowed(scope.as_of)
+    def _nearest_by_chroma(self, seen: Seen, vector: Vector, n: int, allowed: Mask) -> NDArray[np.int64] | None:
+        """At least n allowed rows near the vector; None where the scan has to be asked."""
+        generation = seen.generation
+        collection, collected = generation.collection, generation.collected
+        if collection is None or collected is None or collected[0] != seen.rows.version or not _is_large(seen):
+            return None
+        share = np.count_nonzero(allowed) / max(collected[1], 1)
+        if share < OVERFETCH_SHARE:
+            return None
+        try:
+            found = collection.search(vector, int(n / share) + 1)
+        except StoreError:
+            logger.warning("Chroma did not answer; the matrix does", exc_info=True)
+            return None
+        if generation.collected != collected:
+            return None  # written to meanwhile
+        found = found[found < len(allowed)]
+        found = found[allowed[found]]
+        return found if len(found) >= n else None
+
+    def _background(self, seen: Seen, vector: Vector) -> tuple[float, float] | None:
+        """Mean and standard deviation of the vector's cosines with arbitrary chunks; None for too few of them."""
+        sample = seen.generation.sample(seen.rows.version, seen.rows.allowed(None))
+        if sample is None:
+            return None
+        cosines = sample @ vector
+        deviation = float(cosines.std())
+        return (float(cosines.mean()), deviation) if deviation > 0 else None
+
+    def _allowed(self, rows: Rows, scope: Scope) -> Mask:
+        mask = rows.allowed(scope.as_of)
         if scope.filter is not None:
             mask &= self._columns.mask(scope.filter, len(mask))
         return mask
@@ -340,7 +404,8 @@ class EmbeddedStore:
         disk; then nothing of the batch is written.
         """
         batch = entries(chunks, parents, self._rows.tenant)
-        given = None if vectors is None else dict(zip((chunk.id for chunk in chunks), unit(vectors), strict=True))
+        edges = storable(edges)
+        given = None if vectors is None else self._given_vectors(chunks, vectors)
         with self._writer():
             known = self._catalogue.known(self._rows.tenant, (entry.id for entry in batch))
             changed = [entry for entry in batch if _changes(entry, known.get(entry.id))]
@@ -367,21 +432,32 @@ class EmbeddedStore:
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
         """Make ``edges`` the only edges of these relations that leave these sources."""
+        edges = storable(edges)
         with self._writer(), self._catalogue.writing() as connection:
             catalog.delete_edges(connection, self._rows.tenant, sources, relations)
             catalog.put_edges(connection, self._rows.tenant, edges)
-        return len(edges)
+        return len({(edge.source, edge.target, edge.relation) for edge in edges})
 
     def remove(self, ids: Sequence[str]) -> int:
         """Delete chunks and parents with their edges; a parent goes with its last child. Returns their number."""
         with self._writer():
             with self._catalogue.writing() as connection:
                 count, dead = catalog.delete_ids(connection, self._rows.tenant, ids)
-                if dead:
+                if count:
                     catalog.log_changes(connection, dead)
             self._refresh()
             self._step()
         return count
+
+    def _given_vectors(self, chunks: Sequence[Chunk], vectors: Any) -> dict[str, Vector]:
+        if isinstance(self.embedding, Fitted):
+            raise ValueError(
+                f"the embedding {self.name!r} is made from the texts, so vectors cannot be given: leave vectors= out, "
+                "or open the store with the embedding that they were made with"
+            )
+        if len(vectors) != len(chunks):
+            raise ValueError(f"{len(vectors)} vectors were given for {len(chunks)} chunks; one per chunk is wanted")
+        return dict(zip((chunk.id for chunk in chunks), unit(vectors), strict=True))
 
     def _write_vectors(
         self, new: Sequence[Entry], known: Mapping[str, Known], given: Mapping[str, Vector] | None
@@ -389,7 +465,7 @@ class EmbeddedStore:
         """Write these chunks' vectors to the matrix; returns their rows and how many texts were embedded."""
         start = int(self._catalogue.about()["next_row"])
         rows = list(range(start, start + len(new)))
-        if not new or (given is None and self._unfitted):
+        if not new or self._is_unfitted(self._generation):
             return rows, 0
         kept = {place: row for place, e in enumerate(new) if (row := _row_of_same_text(e, known.get(e.id))) is not None}
         texts: list[str] = []
@@ -437,18 +513,20 @@ class EmbeddedStore:
             return
         row_of = dict(zip((entry.id for entry in changed if entry.kind == CHUNK), rows, strict=True))
         dead = [row for entry in changed if entry.id in known and (row := known[entry.id].row) is not None]
+        facts = {"next_row": rows[-1] + 1, **self._founding_facts(changed, row_of)} if rows else {}
         with self._catalogue.writing() as connection:
             catalog.put_entries(connection, [entry._replace(row=row_of.get(entry.id)) for entry in changed])
             catalog.put_edges(connection, self._rows.tenant, edges)
-            if rows:
-                catalog.set_about(connection, next_row=rows[-1] + 1)
-                if self._generation.matrix is not None and "dimension" not in self._catalogue.about():
-                    catalog.set_about(connection, **self._founding_facts(changed, row_of))
+            catalog.set_about(connection, **facts)
             if changed:
                 catalog.log_changes(connection, [*rows, *dead])
+        self._is_known_embedding = self._is_known_embedding or "embedding" in facts
         self._refresh()
 
     def _founding_facts(self, changed: Sequence[Entry], row_of: Mapping[str, int]) -> dict[str, Any]:
+        """What the first vectors say about the embedding; {} where it is known or not yet made."""
+        if self._generation.matrix is None or "dimension" in self._catalogue.about():
+            return {}
         first = next(entry for entry in changed if entry.id in row_of)
         return self._probe(self._generation, row_of[first.id], first.text)
 
@@ -515,32 +593,45 @@ class EmbeddedStore:
             return
         touched = self._catalogue.changed_rows(applied)
         alive = sorted(entry.row for entry in self._catalogue.read_rows(touched) if entry.row is not None)
-        self._generation.collect(alive)
-        collection.delete(sorted(set(touched).difference(alive)))
-        self._mark_collection(version)
+        with self._changing_collection(version):
+            self._generation.collect(alive)
+            collection.delete(sorted(set(touched).difference(alive)))
 
     def _rebuild_collection(self) -> None:
         if self.path is None or self._generation.matrix is None:
             return
-        self._mark_collection(0)
+        with self._catalogue.writing() as connection:
+            catalog.set_about(connection, chroma_applied=0)
         self._generation.drop_collection()
-        self._generation.collect(self._catalogue.rows())
-        self._mark_collection(self._rows.version)
+        with self._changing_collection(self._rows.version):
+            self._generation.collect(self._catalogue.rows())
 
-    def _mark_collection(self, version: int) -> None:
+    @contextmanager
+    def _changing_collection(self, version: int) -> Iterator[None]:
+        """Bring Chroma to this version; nobody asks it meanwhile, and after a failure it is opened afresh."""
+        self._generation.collected = None
+        try:
+            yield
+        except BaseException:
+            self._generation.close_collection()
+            raise
         with self._catalogue.writing() as connection:
             catalog.set_about(connection, chroma_applied=version)
+        self._in_step(version)
+
+    def _in_step(self, version: int) -> None:
+        self._generation.collected = version, len(self._generation.open_collection())
 
     # -- a model made from the corpus -----------------------------------------------------------------------
 
-    @property
-    def _unfitted(self) -> bool:
-        return isinstance(self.embedding, Fitted) and self._generation.number == 0
+    def _is_unfitted(self, generation: Generation) -> bool:
+        """Whether the model is still to be made; the one that was given is never used, but a fitted copy of it."""
+        return isinstance(generation.embedding, Fitted) and generation.embedding is self._given
 
     def _fit_is_due(self, model: Fitted) -> bool:
         if not self._rows.living:
             return False
-        if self._unfitted:
+        if self._is_unfitted(self._generation):
             return True
         facts = self._catalogue.about()
         fitted, end = int(facts["fitted_row"]), int(facts["next_row"])
@@ -575,7 +666,7 @@ class EmbeddedStore:
                 **self._probe(fresh, row, text),
             )
             catalog.log_changes(connection, [])
-        old, self._generation = self._generation, fresh
+        old, self._seen = self._generation, Seen(self._rows, fresh)
         self._refresh()
         self._rebuild_collection()
         old.remove()
@@ -584,8 +675,10 @@ class EmbeddedStore:
 
     def close(self) -> None:
         """Wait for running calls, then release files and the writer's lock; closing twice does nothing."""
-        if not self._gate.shut():
-            return
+        if self._gate.shut():
+            self._release()
+
+    def _release(self) -> None:
         with self._writing:
             self._generation.close()
             self._keywords.close()
@@ -598,31 +691,44 @@ class EmbeddedStore:
             catalogue = Catalogue(None, create=True)
             self._found(catalogue, language)
             return catalogue
-        if not recorded(self.path):
+        facts = recorded(self.path)
+        if not facts:
             self._create(self.path, language)
+            facts = recorded(self.path)
+        self._check_tenancy(facts)
         return Catalogue(self.path / CATALOGUE)
 
     def _create(self, path: Path, language: str) -> None:
-        """Found a new index; of two processes that try at once one does, and it appears whole."""
+        """Found a new index; of several processes that try at once one does, and it appears whole."""
         if self._read_only:
             raise NotAnIndexError(f"{path} holds no index, and a store that is opened read_only makes none")
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ReadOnlyError(f"the folder {path} cannot be made: {error.strerror}") from error
-        lock = WriterLock(path / LOCK)
-        lock.acquire()
-        try:
-            if recorded(path):
-                return
-            unfinished = path / f"{CATALOGUE}.new"
-            unfinished.unlink(missing_ok=True)
-            catalogue = Catalogue(unfinished, create=True)
-            self._found(catalogue, language)
-            catalogue.close()
-            unfinished.rename(path / CATALOGUE)
-        finally:
-            lock.release()
+        lock, patience = WriterLock(path / LOCK), time.monotonic() + CREATION_PATIENCE
+        while not recorded(path):
+            try:
+                lock.acquire()
+            except StoreLockedError:
+                if time.monotonic() > patience:
+                    raise
+                time.sleep(0.02)
+                continue
+            try:
+                if not recorded(path):
+                    self._create_alone(path, language)
+            finally:
+                lock.release()
+
+    def _create_alone(self, path: Path, language: str) -> None:
+        for left in path.glob(f"{CATALOGUE}.new*"):
+            left.unlink()
+        unfinished = path / f"{CATALOGUE}.new"
+        catalogue = Catalogue(unfinished, create=True)
+        self._found(catalogue, language)
+        catalogue.close()
+        unfinished.rename(path / CATALOGUE)
 
     def _found(self, catalogue: Catalogue, language: str) -> None:
         with catalogue.writing() as connection:
@@ -642,13 +748,17 @@ class EmbeddedStore:
         if scope.tenant is not None and scope.tenant != self.tenant:
             raise TenantError(f"the store is open for tenant {self.tenant!r}, the call asks for {scope.tenant!r}")
 
-    def _check_embedding(self, facts: Mapping[str, Any]) -> None:
+    def _check_embedding(self, facts: Mapping[str, Any], generation: Generation) -> None:
         """Raise EmbeddingMismatchError unless the recorded probe text still gets the recorded vector."""
         made_with = facts.get("embedding")
-        if made_with is None or (made_with == self.name and isinstance(self.embedding, Fitted)):
+        if made_with is None or self._is_known_embedding:
+            return
+        embedding = generation.embedding
+        if made_with == self.name and isinstance(embedding, Fitted):
+            self._is_known_embedding = True
             return
         try:
-            vectors = unit(self.embedding.embed_documents([facts["probe_text"]] * 2))
+            vectors = unit(embedding.embed_documents([facts["probe_text"]] * 2))
         except Exception:  # noqa: BLE001 - a model that cannot embed now is told by its name; queries raise its error
             same = made_with == self.name
         else:
@@ -661,29 +771,29 @@ class EmbeddedStore:
                 f"{self.path} was made with the embedding {made_with!r} ({facts['dimension']} dimensions), not with "
                 f"this {self.name!r}: open it with that one, or ingest the documents into a new folder"
             )
+        self._is_known_embedding = True
 
     def _catch_up(self) -> None:
         """Bring lagging engines up to date and open Chroma for a large index, where this store may be the writer."""
-        if self._read_only or not (self._is_large or self._keywords.lags(self._rows.version)):
+        if self._read_only or not (_is_large(self._seen) or self._keywords.lags(self._rows.version)):
             return
         try:
             with self._writer():
                 self._step()
-                if self._is_large:
-                    self._generation.open_collection()
+                if _is_large(self._seen):
+                    self._in_step(self._rows.version)
+                else:
+                    self._step_down()
         except (StoreLockedError, ReadOnlyError):
             # Whoever holds the lock brings the engines up to date; the scan of the matrix needs none.
             return
+        except StoreError:
+            logger.warning("%s can be read, but not be brought up to date", self.path, exc_info=True)
 
     @property
     def writable(self) -> bool:
         """Whether this store holds the writer's lock now."""
         return self._lock is None or self._lock.held
-
-    @property
-    def _is_large(self) -> bool:
-        matrix = self._generation.matrix
-        return self.path is not None and matrix is not None and len(self._rows) * matrix.dimension * 4 > SCAN_BYTES
 
     @contextmanager
     def _writer(self) -> Iterator[None]:
@@ -692,45 +802,72 @@ class EmbeddedStore:
             raise ReadOnlyError(f"{self.path} was opened with read_only=True: open it without to change it")
         with self._gate, self._writing:
             if self._lock is not None and not self._lock.held:
-                self._lock.acquire()
-                self._keywords.take_over()
-                self._refresh()
-                remove_leftovers(self._generation)
+                self._step_up(self._lock)
             yield
+
+    def _step_up(self, lock: WriterLock) -> None:
+        lock.acquire()
+        try:
+            self._keywords.take_over()
+            self._refresh()
+            remove_leftovers(self._generation)
+        except BaseException:
+            self._step_down()
+            raise
+
+    def _step_down(self) -> None:
+        """Let another process be the writer; only before anybody searches, since engines are closed."""
+        self._generation.close_collection()
+        self._keywords.hand_over()
+        if self._lock is not None:
+            self._lock.release()
 
     # -- the mirror in memory -------------------------------------------------------------------------------
 
-    def _refresh(self) -> None:
-        """See what was committed since, by this store or by another process."""
-        if self._catalogue.version() == self._rows.version:
-            return
-        with self._refreshing:
+    def _refresh(self) -> Seen:
+        """See what was committed since, by this store or by another process; returns the state to work on."""
+        if self._catalogue.version() != self._rows.version:
+            with self._refreshing:
+                seen, facts = self._latest()
+                while seen.generation.lost and self._catalogue.version() != seen.rows.version:
+                    # The writer has switched to the next generation meanwhile and removed the files of this one.
+                    seen, facts = self._latest()
+                self._check_embedding(facts, seen.generation)
+                self._seen = seen
+        return self._seen
+
+    def _latest(self) -> tuple[Seen, dict[str, Any]]:
+        with self._catalogue.snapshot():
             facts = self._catalogue.about()
-            self._follow_generation(facts)
-            self._follow_rows(int(facts["version"]), int(facts["next_row"]), int(facts["floor"]))
+            generation = self._latest_generation(facts)
+            return Seen(self._latest_rows(facts), generation), facts
 
-    def _follow_generation(self, facts: Mapping[str, Any]) -> None:
+    def _latest_generation(self, facts: Mapping[str, Any]) -> Generation:
         number, dimension = int(facts["generation"]), facts.get("dimension")
-        matrix = self._generation.matrix
-        if number == self._generation.number and (matrix is not None or dimension is None):
-            if matrix is not None:
-                matrix.remap()
-            return
+        present = self._generation
+        if number == present.number and (present.matrix is not None or dimension is None):
+            if present.matrix is not None:
+                present.matrix.remap()
+            return present
         generation = Generation(self.path, number, dimension, self._given)
-        if self._load is not None and generation.model_file is not None and number > 0:
-            generation.embedding = self._load(generation.model_file)
-        self._generation = generation
+        if self._load is not None and self.path is not None and number > 0:
+            generation.load(self._load)
+        return generation
 
-    def _follow_rows(self, version: int, end: int, floor: int) -> None:
-        if self._rows.version < floor or self._rows.version < 0:
-            rows = Rows(self._rows.tenant)
-            rows.update((), self._catalogue.iterate(), end=end)
+    def _latest_rows(self, facts: Mapping[str, Any]) -> Rows:
+        rows, touched = self._rows, []
+        if rows.version < int(facts["floor"]) or rows.version < 0:
+            rows, stored = Rows(rows.tenant), self._catalogue.iterate()
         else:
-            rows, touched = self._rows, self._catalogue.changed_rows(self._rows.version)
-            rows.update(touched, self._catalogue.read_rows(touched), end=end)
-        rows.version = version
-        rows.has_parents = self._catalogue.has_parents(rows.tenant)
-        self._rows = rows
+            touched = self._catalogue.changed_rows(rows.version)
+            stored = iter(self._catalogue.read_rows(touched))
+        return rows.updated(
+            touched,
+            stored,
+            end=int(facts["next_row"]),
+            version=int(facts["version"]),
+            has_parents=self._catalogue.has_parents(rows.tenant),
+        )
 
     def _metadata(self, start: int, stop: int) -> Iterable[tuple[int, Mapping[str, Any]]]:
         for entry in self._catalogue.iterate(start, stop):
@@ -740,24 +877,58 @@ class EmbeddedStore:
     # -- care -----------------------------------------------------------------------------------------------
 
     def check(self) -> CheckReport:
-        """Compare catalogue, matrix and engines; nothing is changed, but what lags behind is brought up to date."""
-        with self._gate:
+        """Compare catalogue, matrix and engines; nothing is changed, but what lags behind is brought up to date.
+
+        Only the writer may open Chroma, so the writer's lock is taken where it is free.
+        """
+        with self._gate, self._writing:
+            problems = self._try_step()
             self._refresh()
-            self._catch_up()
-            rows = self._catalogue.rows()
-            problems = self._catalogue.faults() + self._vector_faults(rows)
-            if self._keywords.reason is not None:
-                problems.append("keyword index: it cannot be opened; repair() makes it anew")
-            else:
-                problems += _difference("keyword index", set(rows), self._keywords.index.rows)
-            if self.path is not None and self.writable and self._generation.matrix is not None:
-                wanted = self._generation.collected(rows)
-                problems += _difference("Chroma", wanted, lambda: self._generation.open_collection().rows())
-        return CheckReport(tuple(problems), {"chunks": len(rows)})
+            with self._catalogue.snapshot():
+                version, rows = self._catalogue.version(), self._catalogue.rows()
+                problems += self._catalogue.faults()
+            problems += self._vector_faults(rows)
+            unchecked = []
+            for engine, checked in (("keyword index", self._keyword_faults), ("Chroma", self._chroma_faults)):
+                faults = checked(version, set(rows))
+                problems += faults or []
+                if faults is None:
+                    unchecked.append(f"{engine}: not looked into, another process may be writing")
+        return CheckReport(tuple(problems), tuple(unchecked), {"chunks": len(rows)})
+
+    def _try_step(self) -> list[str]:
+        try:
+            with self._writer():
+                self._step()
+        except (StoreLockedError, ReadOnlyError):
+            return []
+        except StoreError as error:
+            return [str(error)]
+        return []
+
+    def _keyword_faults(self, version: int, rows: set[int]) -> list[str] | None:
+        if not self.writable:
+            self._keywords.reload()
+        index = self._keywords.index
+        if self._keywords.reason is not None:
+            return ["keyword index: it cannot be opened; repair() makes it anew"]
+        if not self.writable and index.applied != version:
+            return None
+        return _difference("keyword index", rows, index.rows)
+
+    def _chroma_faults(self, version: int, rows: set[int]) -> list[str] | None:
+        if self.path is None or self._generation.matrix is None:
+            return []
+        if not self.writable:
+            return None
+        wanted = self._generation.collected_rows(sorted(rows))
+        return _difference("Chroma", wanted, lambda: self._generation.open_collection().rows())
 
     def repair(self) -> CheckReport:
         """Mend what ``check`` finds: make both engines anew, embed again what has no usable vector; then check."""
         with self._writer():
+            with self._catalogue.writing() as connection:
+                catalog.delete_lost_edges(connection)
             self._embed_again(self._without_vector(self._catalogue.rows()))
             self._keywords.rebuild(self._rows.version)
             self._rebuild_collection()
@@ -770,7 +941,6 @@ class EmbeddedStore:
             self._refresh()
             facts = self._catalogue.about()
             counts = self._catalogue.count(self._rows.tenant)
-        files = [] if self.path is None else [file for file in self.path.rglob("*") if file.is_file()]
         return {
             **counts,
             "dimension": facts.get("dimension"),
@@ -779,24 +949,34 @@ class EmbeddedStore:
             "tenant": self.tenant,
             "version": facts["version"],
             "generation": facts["generation"],
-            "bytes": sum(file.stat().st_size for file in files),
+            "bytes": 0 if self.path is None else _bytes_in(self.path),
         }
 
     def _vector_faults(self, rows: Sequence[int]) -> list[str]:
-        lost = self._without_vector(rows)
-        return [f"vector matrix: {len(lost)} chunks have no usable vector; repair() embeds them again"] if lost else []
+        generation = self._generation
+        if generation.matrix is not None:
+            generation.matrix.remap()
+        faults = ["model: it cannot be read; repair() makes a new one"] if "model" in generation.lost else []
+        if lost := self._without_vector(rows):
+            faults.append(f"vector matrix: {len(lost)} chunks have no usable vector; repair() embeds them again")
+        return faults
 
     def _without_vector(self, rows: Sequence[int]) -> list[int]:
-        if self._unfitted or not rows:
+        matrix = self._generation.matrix
+        if matrix is None or self._is_unfitted(self._generation) or not rows:
             return []
-        sound = {int(row) for part, vectors in self._generation.vectors(rows) for row in part[_unit_or_zero(vectors)]}
-        return [row for row in rows if row not in sound]
+        return [row for row, is_sound in zip(rows, matrix.sound(rows).tolist(), strict=True) if not is_sound]
 
     def _embed_again(self, rows: Sequence[int]) -> None:
-        for entry in self._catalogue.read_rows(rows):
-            vectors = self._embed([entry.text])
-            matrix = self._generation.matrix or self._generation.found(vectors.shape[1])
-            matrix.write(entry.row or 0, vectors)
+        for start in range(0, len(rows), EMBEDDED_AT_ONCE):
+            stored = self._catalogue.read_rows(rows[start : start + EMBEDDED_AT_ONCE])
+            vectors = self._embed([entry.text for entry in stored])
+            self._check_width(vectors.shape[1])
+            matrix = self._generation.matrix
+            assert matrix is not None, "rows without a usable vector are rows of a matrix"
+            for entry, vector in zip(stored, vectors, strict=True):
+                matrix.write(entry.row or 0, vector[np.newaxis], sync=False)
+            matrix.sync()
 
 
 def _changes(entry: Entry, known: Known | None) -> bool:
@@ -813,10 +993,18 @@ def _filterable(entry: Stored) -> dict[str, Any]:
     return {"document_id": entry.document, **entry.chunk().metadata}
 
 
-def _unit_or_zero(vectors: NDArray[np.float32]) -> Mask:
-    norms = np.linalg.norm(vectors, axis=1)
-    sound: Mask = (norms == 0) | (np.abs(norms - 1) < 1e-3)
-    return sound
+def _is_large(seen: Seen) -> bool:
+    """Whether Chroma is faster than the scan."""
+    matrix = seen.generation.matrix
+    return matrix is not None and len(seen.rows) * matrix.dimension * 4 > SCAN_BYTES
+
+
+def _bytes_in(folder: Path) -> int:
+    total = 0
+    for file in folder.rglob("*"):
+        with suppress(FileNotFoundError):  # a writer beside us removes files
+            total += file.stat().st_size if file.is_file() else 0
+    return total
 
 
 def _similar(one: Vector, other: Vector) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.records import cleaned
@@ -14,7 +15,7 @@ from langchain_hybridgraph.stores.catalog import CHUNK, PARENT, Entry
 from langchain_hybridgraph.times import parse_time
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.records import Chunk
+    from langchain_hybridgraph.records import Chunk, Edge
 
 logger = logging.getLogger(__name__)
 _named: set[str] = set()
@@ -23,11 +24,25 @@ _named: set[str] = set()
 def entries(chunks: Sequence[Chunk], parents: Sequence[Chunk], tenant: str) -> list[Entry]:
     """Chunks and parents as the catalogue writes them, without rows; of several with one id the last counts.
 
-    Raises ValueError for an id that is empty or no Unicode text, TypeError for metadata that JSON cannot hold.
+    Raises ValueError for an id that is empty, holds a NUL or is no Unicode text, TypeError for metadata that JSON
+    cannot hold.
     """
     made = {chunk.id: _entry(chunk, PARENT, tenant) for chunk in parents}
     made.update({chunk.id: _entry(chunk, CHUNK, tenant) for chunk in chunks})
     return list(made.values())
+
+
+def storable(edges: Iterable[Edge]) -> list[Edge]:
+    """The edges with descriptions that can be stored; raises ValueError for ends and relations that cannot."""
+    for edge in edges:
+        for name, value in (("source", edge.source), ("target", edge.target), ("relation", edge.relation)):
+            _check_id(value, f"an edge's {name}")
+    return [replace(edge, description=cleaned(edge.description)) for edge in edges]
+
+
+def reference(name: str) -> str:
+    """The name of a document or parent as the catalogue knows it: any text may stand in metadata, not all as a key."""
+    return cleaned(name).replace("\0", "\ufffd")
 
 
 def content_id(text: str, metadata: Mapping[str, Any]) -> str:
@@ -40,45 +55,50 @@ def content_id(text: str, metadata: Mapping[str, Any]) -> str:
 
 
 def _entry(chunk: Chunk, kind: str, tenant: str) -> Entry:
-    _check_id(chunk.id)
+    _check_id(chunk.id, "a chunk's id")
+    if not isinstance(chunk.text, str):
+        raise TypeError(f"the text of {chunk.id!r} is {chunk.text!r}; a text is a str")
     text = cleaned(chunk.text)
     metadata = _json(chunk.metadata, chunk.id)
-    parent = chunk.parent if kind == CHUNK else None
+    document = reference(chunk.document)
+    parent = None if kind == PARENT or chunk.parent is None else reference(chunk.parent)
     return Entry(
         tenant=tenant,
         id=chunk.id,
         kind=kind,
         row=None,
-        document=cleaned(chunk.document),
-        parent=None if parent is None else cleaned(parent),
+        document=document,
+        parent=parent,
         text=text,
         metadata=metadata,
         text_hash=_hash(text),
-        content_hash=_hash(kind, chunk.document, parent or "", metadata, text),
+        content_hash=_hash(kind, document, parent or "", metadata, text),
         valid_from=_time(chunk.metadata, "valid_from"),
         valid_until=_time(chunk.metadata, "valid_until"),
     )
 
 
-def _check_id(id: object) -> None:
+def _check_id(id: Any, what: str) -> None:
     if not isinstance(id, str) or not id:
-        raise ValueError(f"a chunk has the id {id!r}; an id is a text with at least one character")
+        raise ValueError(f"{what} is {id!r}; it is a text with at least one character")
     if cleaned(id) != id:
-        raise ValueError(f"the id {id!r} holds half a surrogate pair; an id is valid Unicode")
+        raise ValueError(f"{what} is {id!r}, which holds half a surrogate pair; it is valid Unicode")
+    if "\0" in id:
+        raise ValueError(f"{what} is {id!r}; it holds no NUL character")
 
 
 def _json(metadata: Mapping[str, Any], id: str) -> str:
     try:
         return json.dumps(dict(metadata), default=_more_than_json, separators=(",", ":"))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(
             f"the metadata of {id!r} cannot be stored as JSON: {error}; convert such values to text or numbers first"
         ) from error
 
 
 def _more_than_json(value: Any) -> Any:
-    """Datetimes as ISO 8601, numpy's scalars as numbers, other mappings and sets as what they hold."""
-    if isinstance(value, datetime):
+    """Dates and datetimes as ISO 8601, numpy's scalars as numbers, other mappings and sets as what they hold."""
+    if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Mapping):
         return dict(value)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from langchain_hybridgraph.stores import chroma
-from langchain_hybridgraph.stores.vectors import VectorMatrix
+from langchain_hybridgraph.stores.vectors import VectorMatrix, checksums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from langchain_hybridgraph.records import Mask
+
+logger = logging.getLogger(__name__)
+
 BATCH = 8_192
+# So many vectors tell what a cosine with an arbitrary chunk is: the mean within a few hundredths.
+SAMPLE = 256
 
 
 class Embeds(Protocol):
@@ -34,14 +41,30 @@ class Generation:
 
     Whoever changes the model makes generation N + 1 beside the present one and switches in one commit of the
     catalogue. ``folder`` None keeps the matrix in memory and has no collection: there the scan is used always.
+
+    ``lost`` says which of the files that belong here were not there or not usable. ``collected`` is the catalogue's
+    version that the open collection is in step with and how many rows it holds, None while that is not sure.
     """
 
     def __init__(self, folder: Path | None, number: int, dimension: int | None, embedding: Embeds) -> None:
         self.folder = folder
         self.number = number
         self.embedding = embedding
-        self.matrix = None if dimension is None else VectorMatrix(self._file("vectors", ".f32"), dimension)
+        self.lost: tuple[str, ...] = ()
+        self.collected: tuple[int, int] | None = None
+        self.matrix = None if dimension is None else self._open_matrix(dimension)
         self._collection: chroma.ChromaRows | None = None
+        self._sample: tuple[int, NDArray[np.float32] | None] | None = None
+
+    def load(self, model: Callable[[Path], Embeds]) -> None:
+        """Take the generation's own model from its file; without a usable one the given embedding stays."""
+        assert self.model_file is not None
+        try:
+            self.embedding = model(self.model_file)
+        except Exception:
+            # Whatever a damaged file makes of a loader: the texts are at hand, the model can be fitted again.
+            logger.warning("the model %s cannot be read; repair() makes a new one", self.model_file, exc_info=True)
+            self.lost += ("model",)
 
     @property
     def model_file(self) -> Path | None:
@@ -52,6 +75,23 @@ class Generation:
     def collection(self) -> chroma.ChromaRows | None:
         """The Chroma collection if it is open."""
         return self._collection
+
+    def close_collection(self) -> None:
+        """Close Chroma; it is opened again when it is needed."""
+        collection, self._collection, self.collected = self._collection, None, None
+        if collection is not None:
+            collection.close()
+
+    def sample(self, version: int, living: Mask) -> NDArray[np.float32] | None:
+        """Vectors of chunks taken evenly from all that live at this version; None for less than a whole sample."""
+        if self._sample is None or self._sample[0] != version:
+            rows = np.flatnonzero(living)
+            taken = None
+            if self.matrix is not None and len(rows) >= SAMPLE:
+                places = np.linspace(0, len(rows) - 1, SAMPLE).astype(np.int64)
+                taken = self.matrix.take(rows[places])
+            self._sample = (version, taken)
+        return self._sample[1]
 
     def found(self, dimension: int) -> VectorMatrix:
         """Make the matrix, now that the number of dimensions is known."""
@@ -77,7 +117,7 @@ class Generation:
             if some.any():
                 collection.upsert(part[some].tolist(), vectors[some])
 
-    def collected(self, rows: Sequence[int]) -> set[int]:
+    def collected_rows(self, rows: Sequence[int]) -> set[int]:
         """Which of these rows belong into the collection: those whose vector is not all zeros."""
         return {int(row) for part, vectors in self.vectors(rows) for row in part[vectors.any(axis=1)]}
 
@@ -92,34 +132,39 @@ class Generation:
 
     def drop_collection(self) -> None:
         """Close and delete the collection; it can be made anew from the matrix."""
-        self._close_collection()
+        self.close_collection()
         if (path := self._file("chroma")) is not None:
             chroma.remove(path)
 
     def remove(self) -> None:
         """Delete the generation's files; who has the matrix mapped keeps it."""
         self.drop_collection()
-        for file in (self._file("vectors", ".f32"), self.model_file):
+        matrix = self._file("vectors", ".f32")
+        for file in (matrix, matrix and checksums(matrix), self.model_file):
             if file is not None:
                 file.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Release files."""
-        self._close_collection()
+        self.close_collection()
         if self.matrix is not None:
             self.matrix.close()
 
     def fill(self, pages: Iterator[tuple[Sequence[int], NDArray[np.float32]]]) -> None:
-        """Make the matrix from pages of ascending rows and their vectors."""
+        """Make the matrix from pages of ascending rows and their vectors; on disk when this returns."""
+        matrix = self.matrix
         for rows, vectors in pages:
-            matrix = self.matrix or self.found(vectors.shape[1])
+            matrix = self.found(vectors.shape[1]) if matrix is None else matrix
             for start, stop in _runs(rows):
-                matrix.write(rows[start], vectors[start:stop])
+                matrix.write(rows[start], vectors[start:stop], sync=False)
+        if matrix is not None:
+            matrix.sync()
 
-    def _close_collection(self) -> None:
-        if self._collection is not None:
-            self._collection.close()
-            self._collection = None
+    def _open_matrix(self, dimension: int) -> VectorMatrix:
+        file = self._file("vectors", ".f32")
+        if file is not None and not file.exists():
+            self.lost += ("vectors",)
+        return VectorMatrix(file, dimension)
 
     def _file(self, stem: str, suffix: str = "") -> Path | None:
         return None if self.folder is None else self.folder / f"{stem}-{self.number}{suffix}"
@@ -132,7 +177,7 @@ def remove_leftovers(current: Generation) -> None:
         return
     names = [path.name for stem in ("vectors", "model", "chroma") for path in folder.glob(f"{stem}-*")]
     numbers = {name.partition("-")[2].partition(".")[0] for name in names}
-    for number in numbers - {str(current.number)}:
+    for number in filter(str.isdecimal, numbers - {str(current.number)}):
         Generation(folder, int(number), None, current.embedding).remove()
 
 

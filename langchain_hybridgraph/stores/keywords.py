@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import shutil
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from langchain_hybridgraph.errors import StoreError
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.catalog import Catalogue
 
 logger = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
 
 
 class Keywords:
@@ -35,20 +38,38 @@ class Keywords:
     @property
     def index(self) -> KeywordIndex:
         """The engine; ``reason`` is "keyword-fallback" when the one on disk could not be opened."""
-        if self._index is None:
+        index = self._index
+        if index is None:
             with self._opening:
-                if self._index is None:
-                    self._index = self._open()
-        return self._index
+                index = self._index = self._index or self._open()
+        return index
+
+    def ask(self, question: Callable[[KeywordIndex], Answer]) -> Answer:
+        """What the index answers; one that was replaced under the question is asked anew."""
+        index = self.index
+        try:
+            return question(index)
+        except StoreError:
+            if self.index is index:
+                raise
+            return question(self.index)
 
     def take_over(self) -> None:
         """Open for writing from now on; only the holder of the writer's lock may."""
         if not self._writable:
-            self.close()
             self._writable = True
+            self._forget()
+
+    def hand_over(self) -> None:
+        """Open for reading only from now on, so that another process can take over."""
+        if self._path is not None:
+            self.close()
+            self._writable = False
 
     def lags(self, version: int) -> bool:
         """Whether there is something for :meth:`follow` to do."""
+        if self._path is not None and not self._path.exists():
+            return version > 0
         return self.index.applied != version or self.reason is not None
 
     def follow(self, version: int, floor: int) -> None:
@@ -62,29 +83,45 @@ class Keywords:
             self.index.apply(version, alive.items(), [row for row in touched if row not in alive])
 
     def rebuild(self, version: int) -> None:
-        """Make the index anew from the catalogue's texts."""
-        self.close()
-        if self._path is not None:
-            shutil.rmtree(self._path, ignore_errors=True)
-        index = self.index
-        if self.reason is not None:
-            raise StoreError(f"no keyword index can be made in {self._path}: look at the folder's permissions and disk")
-        index.apply(version, self._catalogue.texts(), [])
+        """Make the index anew from the catalogue's texts; who asks meanwhile waits."""
+        with self._opening:
+            self._close()
+            if self._path is not None:
+                shutil.rmtree(self._path, ignore_errors=True)
+            index = self._open()
+            if self.reason is not None:
+                raise StoreError(f"no keyword index can be made in {self._path}: look at its permissions and the disk")
+            index.apply(version, self._catalogue.texts(), [])
+            self._index = index
 
     def reload(self) -> None:
         """See what another process has committed."""
-        if self._index is None:
+        index = self._index
+        if index is None:
             return
-        if self.reason is None and self._index.applied:
-            self._index.reload()
+        if self.reason is None and index.applied:
+            try:
+                index.reload()
+            except StoreError:
+                # The writer is just making it anew, or it is damaged: opening it again tells.
+                self._forget()
         else:
             # Perhaps the writer has made one since.
-            self.close()
+            self._forget()
 
     def close(self) -> None:
         """Release files; the next use opens them again."""
-        if self._index is not None:
-            self._index.close()
+        with self._opening:
+            self._close()
+
+    def _close(self) -> None:
+        index, self._index = self._index, None
+        if index is not None:
+            index.close()
+
+    def _forget(self) -> None:
+        """Open anew at the next use; who is searching now finishes on the old one."""
+        with self._opening:
             self._index = None
 
     def _open(self) -> KeywordIndex:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
@@ -44,9 +45,10 @@ class WriterLock:
                 f"{self._path.parent} is being written to by another open store (process {holder}): "
                 "close() that one first; reading is possible meanwhile"
             ) from error
-        os.ftruncate(file, 0)
-        os.write(file, str(os.getpid()).encode())
         self._file = file
+        with contextlib.suppress(OSError):  # on a full disk the lock holds all the same, it only names nobody
+            os.ftruncate(file, 0)
+            os.write(file, str(os.getpid()).encode())
 
     def release(self) -> None:
         """Give the lock back; nothing happens when it is not held."""

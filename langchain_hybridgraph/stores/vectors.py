@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ class VectorMatrix:
     """An append-only matrix of unit vectors, in a memory-mapped file or in memory.
 
     A row that was never written, or was written with zeros, has cosine 0 with everything. Rows are only ever
-    appended, so a reader's map stays valid for the rows that it knew.
+    appended, so a reader's map stays valid for the rows that it knew. A second file holds a checksum per row.
     """
 
     def __init__(self, path: Path | None, dimension: int) -> None:
@@ -38,23 +39,49 @@ class VectorMatrix:
         """How many rows the file holds, written or not."""
         return len(self._matrix)
 
-    def write(self, start: int, vectors: NDArray[np.float32]) -> None:
+    def write(self, start: int, vectors: NDArray[np.float32], *, sync: bool = True) -> None:
         """Put unit vectors (n × dimension) at the rows from ``start`` on; on disk when this returns.
 
-        What a crash left behind beyond the catalogue's last row is overwritten.
+        What a crash left behind beyond the catalogue's last row is overwritten. Who writes many pieces may call
+        :meth:`sync` after the last one instead.
         """
         if self._path is None:
             self._write_memory(start, vectors)
             return
+        rows = np.asarray(vectors, np.float32)
         try:
-            _write(self._path, np.asarray(vectors, np.float32).tobytes(), start * self.dimension * 4)
+            _write(self._path, rows, start * self.dimension * 4, sync=sync)
+            _write(checksums(self._path), _sums(rows), start * 4, sync=sync)
         except OSError as error:
             raise StoreError(f"nothing of this batch was written to {self._path}: {error.strerror}") from error
         self.remap()
 
+    def sync(self) -> None:
+        """Wait until all that was written is on disk."""
+        if self._path is not None:
+            for path in (self._path, checksums(self._path)):
+                _write(path, np.zeros(0, np.uint32), 0, sync=True)
+
     def take(self, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
         """Copies of these rows' vectors, n × dimension."""
-        return np.asarray(self._matrix[np.asarray(rows, np.int64)])
+        wanted = np.asarray(rows, np.int64)
+        if not len(wanted) or wanted.max() < len(self._matrix):
+            return np.asarray(self._matrix[wanted])
+        taken = np.zeros((len(wanted), self.dimension), np.float32)
+        there = wanted < len(self._matrix)
+        taken[there] = self._matrix[wanted[there]]
+        return taken
+
+    def sound(self, rows: Sequence[int] | NDArray[np.int64]) -> Mask:
+        """Which of these rows hold what was written there; in memory all do."""
+        wanted = np.asarray(rows, np.int64)
+        if self._path is None:
+            return np.ones(len(wanted), np.bool_)
+        file = checksums(self._path)
+        written = np.fromfile(file, "<u4") if file.exists() else np.zeros(0, "<u4")
+        there: Mask = wanted < min(len(written), len(self._matrix))
+        there[there] = _sums(self.take(wanted[there])) == written[wanted[there]]
+        return there
 
     def block(self, start: int, stop: int) -> NDArray[np.float32]:
         """The vectors of the rows in [start, stop), without copying."""
@@ -89,8 +116,9 @@ class VectorMatrix:
         if self._path is None or not self._path.exists():
             return
         rows = self._path.stat().st_size // (self.dimension * 4)
-        if rows > len(self._matrix):
-            self._matrix = np.memmap(self._path, np.float32, mode="r", shape=(rows, self.dimension)).view(np.ndarray)
+        # Fewer rows: the file was damaged, and touching the map beyond its end would kill the process.
+        if rows != len(self._matrix):
+            self._matrix = _mapped(self._path, rows, self.dimension)
 
     def _write_memory(self, start: int, vectors: NDArray[np.float32]) -> None:
         stop = start + len(vectors)
@@ -114,14 +142,30 @@ def unit(vectors: Sequence[Sequence[float]] | NDArray[Any]) -> NDArray[np.float3
     return units
 
 
-def _write(path: Path, content: bytes, offset: int) -> None:
-    data = memoryview(content)
+def checksums(path: Path) -> Path:
+    """The file beside a matrix that holds the CRC-32 of each row."""
+    return path.with_suffix(".crc")
+
+
+def _sums(rows: NDArray[np.float32]) -> NDArray[np.uint32]:
+    return np.array([zlib.crc32(row) for row in rows], "<u4")
+
+
+def _mapped(path: Path, rows: int, dimension: int) -> NDArray[np.float32]:
+    if not rows:
+        return np.zeros((0, dimension), np.float32)
+    return np.memmap(path, np.float32, mode="r", shape=(rows, dimension)).view(np.ndarray)
+
+
+def _write(path: Path, values: NDArray[Any], offset: int, *, sync: bool) -> None:
+    data = memoryview(values.tobytes())
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         while data:
             written = os.pwrite(file, data, offset)
             data, offset = data[written:], offset + written
-        os.fsync(file)
+        if sync:
+            os.fsync(file)
     finally:
         os.close(file)
 

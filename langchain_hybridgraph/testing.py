@@ -1,0 +1,440 @@
+"""The suite that proves a store against the protocols of ``stores.base``.
+
+A new engine is proved by a class of a few lines in a test file:
+
+    class TestMyStore(StoreSuite):
+        @pytest.fixture
+        def store(self):
+            return MyStore(embedding=self.embedding)
+
+What the store does not declare (a protocol of ``stores.base`` that it lacks) is skipped. Needs pytest.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol, cast
+
+import numpy as np
+import pytest
+
+from langchain_hybridgraph.errors import TenantError
+from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.records import Chunk, Edge, Query, Scope
+from langchain_hybridgraph.stores.base import (
+    GivesVectors,
+    HasParents,
+    Reads,
+    SearchesKeywords,
+    SearchesVectors,
+    TakesChunks,
+)
+
+BEGIN, END = datetime(2020, 1, 1, tzinfo=UTC).timestamp(), datetime(2021, 1, 1, tzinfo=UTC).timestamp()
+SECOND = 1.0
+
+CHUNKS = (
+    Chunk("cat", "the cat sat on the mat", {"topic": "animals", "year": 2020, "labels": ["pet", "small"]}),
+    Chunk("dog", "the dog chased the cat", {"topic": "animals", "year": 2021}, "zoo", "pets"),
+    Chunk("owl", "an owl hunts at night", {"topic": "animals", "year": 2022, "nested": {"wild": True}}, "zoo", "birds"),
+    Chunk("bond", "the bond pays interest", {"topic": "money", "year": 2021, "source": "bank.md"}),
+    Chunk("old", "the cat of last year", {"valid_from": "2020-01-01T00:00:00Z", "valid_until": "2021-01-01T00:00:00Z"}),
+)
+PARENTS = (
+    Chunk("pets", "cats and dogs live with people", {"topic": "parents"}, "zoo"),
+    Chunk("birds", "birds fly", {"valid_until": "2021-01-01T00:00:00Z"}, "zoo"),
+)
+ODD_TEXTS = ("", " ", "?!", 'C++ AND (" OR *', '"cat', "cat AND", "a:b^2 [x TO y]", "\0", "~", "cat " * 20_000)
+ANIMALS = parse_filter({"topic": "animals"})
+
+
+class HashedWords:
+    """An embedding for tests: each word counts at one of 64 places, the same in every process.
+
+    Texts that share words are near to each other; an empty text has a vector of zeros. ``texts`` lists what was
+    embedded as a document, in order.
+
+    >>> one, other = HashedWords().embed_documents(["a cat", "cat a"])
+    >>> one == other, len(one)
+    (True, 64)
+    """
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """One vector per text."""
+        self.texts += texts
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        """The vector of a text."""
+        vector = [0.0] * 64
+        for word in text.lower().split():
+            vector[zlib.crc32(word.encode("utf-8", "replace")) % 64] += 1.0
+        return vector
+
+
+class Engine(Reads, SearchesVectors, SearchesKeywords, HasParents, GivesVectors, TakesChunks, Protocol):
+    """All that a store may be able to do."""
+
+
+class StoreSuite:
+    """What every store promises; subclass it and give the fixture ``store``, a store that is empty.
+
+    ``embedding`` has to be the store's embedding. A store that is not filled by ``put`` overrides :meth:`fill`, one
+    with tenants overrides the fixture ``two_tenants`` with two open stores over the same place.
+    """
+
+    embedding = HashedWords()
+
+    @pytest.fixture
+    def store(self) -> Any:
+        """The store to prove, empty."""
+        raise NotImplementedError("give the suite a fixture named store")
+
+    @pytest.fixture
+    def two_tenants(self) -> Any:
+        """Two open stores, each for its own tenant of the same place."""
+        pytest.skip("no tenants")
+
+    @pytest.fixture
+    def filled(self, store: Any) -> Engine:
+        """The store with ``CHUNKS`` and ``PARENTS`` in it."""
+        self.fill(store, CHUNKS, PARENTS)
+        return cast(Engine, store)
+
+    def fill(self, store: Any, chunks: Sequence[Chunk], parents: Sequence[Chunk] = ()) -> None:
+        """Write chunks and parents so that searches find them."""
+        store.put(chunks, parents=parents)
+        store.settle()
+
+    # -- Reads ----------------------------------------------------------------------------------------------
+
+    def test_reads_chunks_as_they_were_written(self, filled: Engine) -> None:
+        """Text, metadata, document and parent come back."""
+        read = self._read(filled, [chunk.id for chunk in CHUNKS])
+        assert read.keys() == {chunk.id for chunk in CHUNKS}
+        for chunk in CHUNKS:
+            found = read[chunk.id]
+            assert (found.id, found.text, dict(found.metadata)) == (chunk.id, chunk.text, dict(chunk.metadata))
+            assert (found.document, found.parent) == (chunk.document, chunk.parent)
+
+    def test_reads_only_what_exists(self, filled: Engine) -> None:
+        """Unknown ids are absent, and nothing is asked for by an empty list."""
+        assert self._read(filled, ["cat", "unknown", "ca", ""]).keys() == {"cat"}
+        assert self._read(filled, []) == {}
+
+    def test_reads_nothing_from_an_empty_store(self, store: Any) -> None:
+        """An empty store has no chunks, which is no error."""
+        assert self._read(store, ["cat"]) == {}
+
+    def test_reads_within_the_filter(self, filled: Engine) -> None:
+        """Chunks that the filter does not accept are absent."""
+        assert self._read(filled, ["cat", "bond"], Scope(ANIMALS)).keys() == {"cat"}
+
+    def test_reads_what_is_valid(self, filled: Engine) -> None:
+        """Validity includes both its ends; before, after, and for another time the chunk does not exist."""
+        for time, is_valid in (
+            (BEGIN - SECOND, False),
+            (BEGIN, True),
+            (END, True),
+            (END + SECOND, False),
+            (None, True),
+        ):
+            assert ("old" in self._read(filled, ["old"], Scope(as_of=time))) == is_valid, time
+
+    def test_what_is_done_to_read_metadata_stays_outside(self, filled: Engine) -> None:
+        """Changing a copy of the metadata, also inside, changes nothing in the store."""
+        taken = dict(self._read(filled, ["cat"])["cat"].metadata)
+        taken["labels"].append("changed")
+        assert self._read(filled, ["cat"])["cat"].metadata["labels"] == ["pet", "small"]
+
+    def test_refuses_another_tenant(self, filled: Engine) -> None:
+        """A call for another tenant than the store's raises."""
+        with pytest.raises(TenantError):
+            self._read(filled, ["cat"], Scope(tenant="somebody else"))
+
+    # -- SearchesVectors --------------------------------------------------------------------------------------
+
+    def test_vector_search_ranks_by_cosine(self, filled: Engine) -> None:
+        """The nearest chunks come first, with their cosines, ties by id."""
+        store = self._only(filled, SearchesVectors)
+        found = store.vector_search(Query("the cat", 10), 10).entries
+        cosines = self._cosines("the cat")
+        expected = sorted(cosines, key=lambda id: (-round(cosines[id], 5), id))
+        assert [entry.id for entry in found] == expected
+        assert [entry.score for entry in found] == pytest.approx([cosines[id] for id in expected], abs=1e-5)
+
+    def test_vector_search_by_a_vector(self, filled: Engine) -> None:
+        """A given vector is searched for as it is, whatever its length; the text is not needed."""
+        store = self._only(filled, SearchesVectors)
+        vector = 5 * np.array(self.embedding.embed_query("an owl hunts at night"), np.float32)
+        found = store.vector_search(Query(None, 1, vector=vector), 1)
+        assert [entry.id for entry in found.entries] == ["owl"]
+        assert found.entries[0].score == pytest.approx(1, abs=1e-5)
+
+    def test_vector_search_tells_its_vector(self, filled: Engine) -> None:
+        """The vector that was searched for comes back with length 1, or not at all."""
+        vector = self._only(filled, SearchesVectors).vector_search(Query("the cat", 1), 1).vector
+        if vector is not None:
+            assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-5)
+
+    def test_vector_search_gives_no_more_than_asked(self, filled: Engine) -> None:
+        """n hits at most, none for 0, all for more than there are."""
+        store = self._only(filled, SearchesVectors)
+        assert [len(store.vector_search(Query("cat", n), n).entries) for n in (0, 1, 3, 1000)] == [0, 1, 3, len(CHUNKS)]
+
+    def test_vector_search_for_less_is_the_head_of_more(self, filled: Engine) -> None:
+        """The best n are the head of the best m."""
+        store = self._only(filled, SearchesVectors)
+        most = [entry.id for entry in store.vector_search(Query("the cat", 5), 5).entries]
+        for n in range(1, 5):
+            assert [entry.id for entry in store.vector_search(Query("the cat", n), n).entries] == most[:n]
+
+    def test_vector_search_stays_in_scope(self, filled: Engine) -> None:
+        """Filter and time hold for every hit and use up no place."""
+        store = self._only(filled, SearchesVectors)
+        query = Query("the cat", 3, Scope(ANIMALS, as_of=END + SECOND))
+        assert {entry.id for entry in store.vector_search(query, 3).entries} == {"cat", "dog", "owl"}
+
+    def test_vector_search_in_an_empty_store(self, store: Any) -> None:
+        """Nothing is found, and that is no error."""
+        assert list(self._only(store, SearchesVectors).vector_search(Query("cat", 3), 3).entries) == []
+
+    def test_vector_scores_are_cosines(self, filled: Engine) -> None:
+        """Each known chunk gets its cosine, unknown ones are left out."""
+        store = self._only(filled, SearchesVectors)
+        vector = store.vector_search(Query("the cat", 1), 1).vector
+        if vector is None:
+            pytest.skip("the store does not tell the vector")
+        scores = store.vector_scores(vector, ["bond", "cat", "unknown"])
+        cosines = self._cosines("the cat")
+        assert scores == pytest.approx({"bond": cosines["bond"], "cat": cosines["cat"]}, abs=1e-5)
+
+    # -- SearchesKeywords -------------------------------------------------------------------------------------
+
+    def test_keyword_search_finds_words(self, filled: Engine) -> None:
+        """Chunks with the words come back, best first, with scores above 0."""
+        found = self._only(filled, SearchesKeywords).keyword_search(Query("night owl", 5), 5).entries
+        assert [entry.id for entry in found] == ["owl"]
+        assert found[0].score > 0
+
+    def test_keyword_search_asks_for_any_word(self, filled: Engine) -> None:
+        """A question is no AND of its words; the chunk with more of them is better."""
+        found = self._only(filled, SearchesKeywords).keyword_search(Query("does a dog chase any cat", 5), 5).entries
+        assert found[0].id == "dog"
+        assert {"cat", "old"} <= {entry.id for entry in found}
+
+    @pytest.mark.parametrize("text", ["", " ", "?!", 'C++ AND (" OR *', '"cat', "cat AND", "a:b^2 [x TO y]", "\0", "~"])
+    def test_keyword_search_takes_any_text(self, filled: Engine, text: str) -> None:
+        """Punctuation and operators are no syntax."""
+        found = self._only(filled, SearchesKeywords).keyword_search(Query(text, 5), 5).entries
+        assert ("cat" in {entry.id for entry in found}) == ("cat" in text)
+
+    def test_keyword_search_stays_in_scope(self, filled: Engine) -> None:
+        """Filter and time hold for every hit and use up no place."""
+        query = Query("cat interest", 2, Scope(ANIMALS, as_of=END + SECOND))
+        found = self._only(filled, SearchesKeywords).keyword_search(query, 2).entries
+        assert {entry.id for entry in found} == {"cat", "dog"}
+
+    def test_keyword_search_for_less_is_the_head_of_more(self, filled: Engine) -> None:
+        """The best n are the head of the best m, and 0 asks for nothing."""
+        store = self._only(filled, SearchesKeywords)
+        most = [entry.id for entry in store.keyword_search(Query("the cat sat", 9), 9).entries]
+        for n in range(4):
+            assert [entry.id for entry in store.keyword_search(Query("the cat sat", n), n).entries] == most[:n]
+
+    def test_keyword_search_in_an_empty_store(self, store: Any) -> None:
+        """Nothing is found, and that is no error."""
+        assert list(self._only(store, SearchesKeywords).keyword_search(Query("cat", 3), 3).entries) == []
+
+    def test_keyword_scores_are_those_of_the_search(self, filled: Engine) -> None:
+        """A chunk scores the same whether it was found or asked for; who shares no word is left out."""
+        store = self._only(filled, SearchesKeywords)
+        found = {entry.id: entry.score for entry in store.keyword_search(Query("cat mat", 5), 5).entries}
+        assert store.keyword_scores("cat mat", [*(chunk.id for chunk in CHUNKS), "unknown"]) == pytest.approx(found)
+
+    def test_no_keyword_score_exceeds_the_bound(self, filled: Engine) -> None:
+        """The bound is the largest score that any text could reach."""
+        found = self._only(filled, SearchesKeywords).keyword_search(Query("cat mat", 5), 5)
+        assert found.bound is None or found.bound >= max(entry.score for entry in found.entries)
+
+    # -- HasParents -------------------------------------------------------------------------------------------
+
+    def test_knows_whether_there_are_parents(self, store: Any) -> None:
+        """No parents in an empty store, some after they were written."""
+        self._only(store, HasParents)
+        assert not store.has_parents
+        self.fill(store, CHUNKS, PARENTS)
+        assert store.has_parents
+
+    def test_reads_parents(self, filled: Engine) -> None:
+        """Parents come by their ids, unknown ones are absent."""
+        found = self._only(filled, HasParents).read_parents(["pets", "unknown"], Scope())
+        assert {id: chunk.text for id, chunk in found.items()} == {"pets": PARENTS[0].text}
+
+    def test_the_filter_judges_children_only(self, filled: Engine) -> None:
+        """A parent is read whatever the filter says of its own metadata."""
+        assert "pets" in self._only(filled, HasParents).read_parents(["pets"], Scope(ANIMALS))
+
+    def test_parents_have_their_time(self, filled: Engine) -> None:
+        """A parent that is over does not exist."""
+        store = self._only(filled, HasParents)
+        assert "birds" in store.read_parents(["birds"], Scope(as_of=END))
+        assert store.read_parents(["birds"], Scope(as_of=END + SECOND)) == {}
+
+    def test_parents_are_not_found(self, filled: Engine) -> None:
+        """Searches find chunks, never parents."""
+        for search in ("vector_search", "keyword_search"):
+            if hasattr(filled, search):
+                found = getattr(filled, search)(Query(PARENTS[0].text, 10), 10).entries
+                assert {entry.id for entry in found} <= {chunk.id for chunk in CHUNKS}
+
+    # -- GivesVectors -----------------------------------------------------------------------------------------
+
+    def test_gives_vectors_in_the_order_asked(self, filled: Engine) -> None:
+        """One unit vector per id, the same id twice too, zeros for an unknown one."""
+        vectors = self._only(filled, GivesVectors).vectors(["owl", "unknown", "cat", "owl"])
+        assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 0, 1, 1], abs=1e-5)
+        assert vectors[0].tolist() == vectors[3].tolist()
+        wanted = np.array(self.embedding.embed_query(CHUNKS[0].text), np.float32)
+        assert float(vectors[2] @ wanted / np.linalg.norm(wanted)) == pytest.approx(1, abs=1e-5)
+
+    def test_gives_no_vectors_for_no_ids(self, filled: Engine) -> None:
+        """No ids, no rows."""
+        assert len(self._only(filled, GivesVectors).vectors([])) == 0
+
+    # -- TakesChunks ------------------------------------------------------------------------------------------
+
+    def test_put_tells_new_changed_and_unchanged_apart(self, filled: Engine) -> None:
+        """The counts say what happened: nothing the second time, one of each kind after changes."""
+        store = self._only(filled, TakesChunks)
+        again = store.put(CHUNKS, parents=PARENTS)
+        assert dict(again) == {"added": 0, "updated": 0, "unchanged": len(CHUNKS) + len(PARENTS), "embedded": 0}
+        batch = [Chunk("cat", "another text"), Chunk("bond", CHUNKS[3].text, {"topic": "finance"}), Chunk("new", "x")]
+        assert dict(store.put(batch)) == {"added": 1, "updated": 2, "unchanged": 0, "embedded": 2}
+
+    def test_a_changed_chunk_replaces_the_old_one(self, filled: Engine) -> None:
+        """After an update the new text is found and the old one nowhere."""
+        self._only(filled, TakesChunks).put([Chunk("owl", "a zebra at noon")])
+        filled.settle()
+        assert self._read(filled, ["owl"])["owl"].text == "a zebra at noon"
+        if isinstance(filled, SearchesKeywords):
+            assert [e.id for e in filled.keyword_search(Query("zebra", 9), 9).entries] == ["owl"]
+            assert not filled.keyword_search(Query("night", 9), 9).entries
+        if isinstance(filled, SearchesVectors):
+            found = filled.vector_search(Query("an owl hunts at night", 99), 99).entries
+            assert [e.id for e in found].count("owl") == 1
+            assert {e.id: e.score for e in found}["owl"] < 0.9
+
+    def test_the_last_of_equal_ids_counts(self, store: Any) -> None:
+        """A batch may hold an id twice."""
+        self._only(store, TakesChunks)
+        self.fill(store, [Chunk("a", "first"), Chunk("b", "other"), Chunk("a", "last")])
+        assert {id: chunk.text for id, chunk in self._read(store, ["a", "b"]).items()} == {"a": "last", "b": "other"}
+
+    def test_remove_takes_all_of_a_chunk(self, filled: Engine) -> None:
+        """What was removed is read and found nowhere; the count is that of what there was."""
+        store = self._only(filled, TakesChunks)
+        assert store.remove(["owl", "cat", "unknown", "owl"]) == 2
+        assert store.remove(["owl"]) == 0
+        filled.settle()
+        assert self._read(filled, ["owl", "cat", "dog"]).keys() == {"dog"}
+        for search in ("vector_search", "keyword_search"):
+            if hasattr(filled, search):
+                found = getattr(filled, search)(Query("owl cat dog", 9), 9).entries
+                assert not {"owl", "cat"} & {entry.id for entry in found}
+
+    def test_a_removed_id_may_come_again(self, filled: Engine) -> None:
+        """Removing and writing anew gives the new chunk, once."""
+        store = self._only(filled, TakesChunks)
+        store.remove(["owl"])
+        self.fill(filled, [Chunk("owl", "an owl hunts at night")])
+        if isinstance(filled, SearchesKeywords):
+            assert [e.id for e in filled.keyword_search(Query("owl", 9), 9).entries] == ["owl"]
+        assert "owl" in self._read(filled, ["owl"])
+
+    def test_a_parent_goes_with_its_last_child(self, store: Any) -> None:
+        """Parents stay as long as they have a child."""
+        self._only(store, TakesChunks)
+        self._only(store, HasParents)
+        children = [Chunk(id, f"child {id}", {}, "doc", "parent") for id in ("one", "two")]
+        self.fill(store, children, [Chunk("parent", "whole", {}, "doc")])
+        store.remove(["one"])
+        assert "parent" in store.read_parents(["parent"], Scope())
+        store.remove(["two"])
+        assert store.read_parents(["parent"], Scope()) == {}
+        assert store.document_chunks(["doc"]) == {"doc": set()}
+
+    def test_lists_what_a_document_has(self, filled: Engine) -> None:
+        """Chunks and parents of each document; an unknown document has none."""
+        found = self._only(filled, TakesChunks).document_chunks(["zoo", "bank.md", "cat", "unknown"])
+        expected = {"zoo": {"dog", "owl", "pets", "birds"}, "bank.md": {"bond"}, "cat": {"cat"}, "unknown": set()}
+        assert {document: set(ids) for document, ids in found.items()} == expected
+
+    def test_replace_edges_counts_distinct_edges(self, filled: Engine) -> None:
+        """Edges are unique on source, target and relation."""
+        store = self._only(filled, TakesChunks)
+        edges = [Edge("cat", "dog", "fears", 0.5), Edge("cat", "dog", "fears", 0.9), Edge("cat", "dog", "knows")]
+        assert store.replace_edges(["cat"], ["fears", "knows"], edges) == 2
+        assert store.replace_edges(["cat"], ["fears", "knows"], []) == 0
+
+    def test_a_batch_may_be_larger_than_an_engine_likes(self, store: Any) -> None:
+        """6,000 chunks in one call are taken and found."""
+        self._only(store, TakesChunks)
+        self.fill(store, [Chunk(f"c{n}", f"number{n} of many") for n in range(6_000)])
+        assert self._read(store, ["c0", "c5999", "c6000"]).keys() == {"c0", "c5999"}
+        if isinstance(store, SearchesKeywords):
+            assert [e.id for e in store.keyword_search(Query("number5999", 9), 9).entries] == ["c5999"]
+
+    def test_of_a_bad_batch_nothing_is_written(self, store: Any) -> None:
+        """Metadata that JSON cannot hold raises, and the good chunks of the same batch are not there either."""
+        self._only(store, TakesChunks)
+        with pytest.raises(TypeError):
+            store.put([Chunk("good", "good text"), Chunk("bad", "bad text", {"key": object()})])
+        store.settle()
+        assert self._read(store, ["good", "bad"]) == {}
+
+    # -- tenants ----------------------------------------------------------------------------------------------
+
+    def test_tenants_do_not_see_each_other(self, two_tenants: Any) -> None:
+        """The same ids in two tenants are different chunks, on every path."""
+        one, other = two_tenants
+        self.fill(
+            one, [Chunk("a", "apple pie", {}, "doc", "p"), Chunk("b", "banana")], [Chunk("p", "one's", {}, "doc")]
+        )
+        self.fill(other, [Chunk("a", "avocado pie", {}, "doc")])
+        assert self._read(one, ["a"])["a"].text == "apple pie"
+        assert {id: chunk.text for id, chunk in self._read(other, ["a", "b"]).items()} == {"a": "avocado pie"}
+        if isinstance(other, SearchesVectors):
+            assert [e.id for e in other.vector_search(Query("apple pie banana", 9), 9).entries] == ["a"]
+        if isinstance(other, SearchesKeywords):
+            assert not other.keyword_search(Query("apple banana", 9), 9).entries
+        if isinstance(other, HasParents):
+            assert not other.has_parents
+            assert other.read_parents(["p"], Scope()) == {}
+        if isinstance(other, GivesVectors):
+            assert not other.vectors(["b"]).any()
+        if isinstance(other, TakesChunks):
+            assert other.document_chunks(["doc"]) == {"doc": {"a"}}
+            assert other.remove(["a", "b", "p"]) == 1
+        assert self._read(one, ["a", "b"]).keys() == {"a", "b"}
+
+    # -- helpers ----------------------------------------------------------------------------------------------
+
+    def _read(self, store: Reads, ids: Sequence[str], scope: Scope | None = None) -> dict[str, Chunk]:
+        return store.read(ids, scope or Scope(), {chunk.id: chunk for chunk in CHUNKS})
+
+    def _only(self, store: Any, protocol: Any) -> Engine:
+        if not isinstance(store, protocol):
+            pytest.skip(f"the store does not declare {protocol.__name__}")
+        return cast(Engine, store)
+
+    def _cosines(self, text: str) -> dict[str, float]:
+        texts = [text, *(chunk.text for chunk in CHUNKS)]
+        vectors = np.array([self.embedding.embed_query(each) for each in texts])
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        return dict(zip((chunk.id for chunk in CHUNKS), (vectors[1:] @ vectors[0]).tolist(), strict=True))
