@@ -224,10 +224,12 @@ class _Other:
 
         translations: dict[str, Callable[[Any], Any]] = {
             "PGVector": foreign_filters.pgvector_filter,
-            "PGVectorStore": foreign_filters.pgvector_filter,
             "QdrantVectorStore": foreign_filters.qdrant_filter,
         }
         translation = translations.get(type(self._store).__name__)
+        if not getattr(self._store, "use_jsonb", True):
+            # PGVector over JSON, not JSONB, silently matches nothing for $and and $or.
+            translation = None
         return None if translation is None else translation(filter)
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> list[tuple[Document, float]]:

@@ -13,7 +13,7 @@ from langchain_core.vectorstores import VectorStore
 
 from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.embeddings import LSAEmbeddings, embedding_name, resolve_embedding
-from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError
+from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, FilterError
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.query.selection import Selection, select
 from langchain_hybridgraph.records import Chunk, Hit, Query, Scope
@@ -138,7 +138,10 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
             documents = [document] if isinstance(document, str) else list(document)
             doomed += [id for found in self.document_chunks(documents).values() for id in sorted(found)]
         if filter is not None:
-            doomed += self.find(Scope(filter=parse_filter(filter), tenant=self.tenant))
+            parsed = parse_filter(filter)
+            if parsed is None:
+                raise FilterError("delete(filter={}) would delete everything: name what is to go")
+            doomed += self.find(Scope(filter=parsed, tenant=self.tenant))
         self.remove(doomed)
         return True
 
