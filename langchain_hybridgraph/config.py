@@ -29,9 +29,16 @@ def _from_home(path: Path) -> Path:
     return Path(os.path.expanduser(path))  # Path.expanduser raises for an unknown user
 
 
+def _known_fusion(form: str | dict[str, Any]) -> str | dict[str, Any]:
+    from langchain_hybridgraph.query.fusion import fusion_from
+
+    fusion_from(form)
+    return form
+
+
 Number = Annotated[float, BeforeValidator(_no_truth_value)]
 Count = Annotated[int, BeforeValidator(_no_truth_value)]
-Fusion = Literal["rrf", "convex", "distribution", "max", "interleave", "concat"] | dict[str, Any]
+Fusion = Annotated[str | dict[str, Any], AfterValidator(_known_fusion)]
 Folder = Annotated[Path, AfterValidator(_from_home)]
 
 
@@ -198,8 +205,12 @@ def _allowed(key: str) -> str:
 
 
 def _said(invalid: ValidationError, origin: Callable[[str], str]) -> list[str]:
-    values = {str(error["loc"][0]): error["input"] for error in invalid.errors()}  # a union errs once per member
-    return [f"{origin(key)} is {value!r}; wanted {_allowed(key)}" for key, value in values.items()]
+    lines = {}
+    for error in invalid.errors():
+        key = str(error["loc"][0])
+        why = f" ({error['ctx']['error']})" if error["type"] == "value_error" else ""
+        lines[key] = f"{origin(key)} is {error['input']!r}; wanted {_allowed(key)}{why}"
+    return list(lines.values())  # one per key, though a union errs once per member
 
 
 # -- where values come from --

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.fusion import FUSIONS
 
 
 @pytest.fixture
@@ -102,12 +103,27 @@ def test_absolute_and_home_paths_stay(write, monkeypatch):
 
 def test_fusion_is_a_name_or_a_mapping(write, monkeypatch):
     """A mapping is passed on as it is; in the environment it is JSON, and a name stays a name."""
-    mapping = {"name": "rrf", "c": 10}
-    assert HybridGraphSettings.from_file(write("retriever: {fusion: {name: rrf, c: 10}}")).retriever_fusion == mapping
-    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_FUSION", '{"name": "rrf", "c": 10}')
+    mapping = {"type": "rrf", "rank_constant": 10}
+    path = write("retriever: {fusion: {type: rrf, rank_constant: 10}}")
+    assert HybridGraphSettings.from_file(path).retriever_fusion == mapping
+    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_FUSION", '{"type": "rrf", "rank_constant": 10}')
     assert HybridGraphSettings().retriever_fusion == mapping
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_FUSION", "concat")
     assert HybridGraphSettings().arguments("retriever")["fusion"] == "concat"
+
+
+def test_a_fusion_with_a_wrong_parameter(write):
+    """A mapping is checked when it is read, and the error says what the fusion says."""
+    path = write("retriever_fusion: {type: rrf, constant: 10}")
+    with pytest.raises(ConfigurationError, match=r"or a mapping of its parameters .*no parameter 'constant'; wanted"):
+        HybridGraphSettings.from_file(path)
+
+
+def test_the_fusions_named_are_those_there_are():
+    """Every fusion stands among the allowed values, and every name may be given."""
+    allowed = HybridGraphSettings.model_fields["retriever_fusion"].json_schema_extra["allowed"]
+    assert allowed.startswith(" or ".join(", ".join(FUSIONS).rsplit(", ", 1)))
+    assert [HybridGraphSettings(retriever_fusion=name).retriever_fusion for name in FUSIONS] == list(FUSIONS)
 
 
 # -- weights --
@@ -201,7 +217,8 @@ def test_a_bad_value_names_file_key_value_and_what_is_allowed(key, value, write)
     allowed = HybridGraphSettings.model_fields[key].json_schema_extra["allowed"]
     with pytest.raises(ConfigurationError) as caught:
         HybridGraphSettings.from_file(path)
-    assert str(caught.value) == f"{path}: {key} is {value!r}; wanted {allowed}"
+    assert str(caught.value).startswith(f"{path}: {key} is {value!r}; wanted {allowed}")
+    assert "\n" not in str(caught.value)
 
 
 def test_a_bad_variable_is_named_as_it_is_written(monkeypatch):
