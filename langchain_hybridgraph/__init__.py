@@ -11,8 +11,8 @@ Text goes in through ``ingest/``, lives in ``stores/``, comes out through ``quer
     stores/        the embedded store: catalogue, vectors, Chroma, Tantivy, rank_bm25
     query/         the pipeline and its stages
     retrievers/    the LangChain side: retrievers, the VectorStore, reranking by compressors
-    embeddings     LSAEmbeddings, OnnxMiniLMEmbeddings
-    cli.py         the command line
+    embeddings/    LSAEmbeddings, OnnxMiniLMEmbeddings
+    cli/           the command line
 
 Names are imported when they are used, so importing the package costs almost nothing.
 """

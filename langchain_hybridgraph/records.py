@@ -148,13 +148,15 @@ class Scored(NamedTuple):
 class Found(NamedTuple):
     """What a store answers to one search.
 
-    ``entries`` are best first, ties by id. ``vector`` is what was searched for on the vector side. ``reason`` says what
-    kept the search from its full strength (a word of ``degraded``), None when nothing did.
+    ``entries`` are best first, ties by id. ``vector`` is what was searched for on the vector side. ``bound`` and
+    ``background`` are those of :class:`Ranking`. ``reason`` says what kept the search from its full strength (a word
+    of ``degraded``), None when nothing did.
     """
 
     entries: Sequence[Scored]
     vector: Vector | None = None
     bound: float | None = None
+    background: tuple[float, float] | None = None
     reason: str | None = None
 
 

@@ -12,7 +12,7 @@ from langchain_hybridgraph.errors import HybridGraphError, RetrievalError
 from langchain_hybridgraph.query import parents as parent_stage
 from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.calls import Call, Failure
-from langchain_hybridgraph.query.fusion import Fusion, Interleave, ReciprocalRankFusion
+from langchain_hybridgraph.query.fusion import ConvexCombination, DependsOnK, Fusion, Interleave
 from langchain_hybridgraph.query.rerank import AsyncReranker, Reranker, apply_scores
 from langchain_hybridgraph.query.selection import Selection, select
 from langchain_hybridgraph.query.sources import Source
@@ -40,7 +40,7 @@ class Pipeline:
 
     store: Reads
     sources: tuple[Source, ...]
-    fusion: Fusion = field(default_factory=ReciprocalRankFusion)
+    fusion: Fusion = field(default_factory=ConvexCombination)
     overfetch: int = 3
     parents: bool = False
     reranker: Reranker | None = None
@@ -53,7 +53,7 @@ def search(query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Hit]]:
     """The hits of a query, best first; yields calls to engines and models and is sent what came of them."""
     query = plan(query)
     rankings, known = yield from gather(query, pipeline, trace)
-    fused = fuse(rankings, pipeline.fusion, trace)
+    fused = fuse(rankings, pipeline.fusion, query.k, trace)
     hits = yield from admit(fused, rankings, known, query, pipeline)
     hits = yield from resolve_parents(hits, query, pipeline, trace)
     hits = yield from rerank(hits, query, pipeline, trace)
@@ -107,16 +107,19 @@ def score_all(query: Query, found: Mapping[Source, Found]) -> Stage[list[Ranking
     for (source, _), answer in zip(calls, answers, strict=True):
         if not isinstance(answer, Failure):
             own[source].update(answer)
-    return [Ranking(s.name, s.weight, answer.entries, own[s], answer.bound) for s, answer in found.items()]
+    return [
+        Ranking(source.name, source.weight, answer.entries, own[source], answer.bound, answer.background)
+        for source, answer in found.items()
+    ]
 
 
-def fuse(rankings: Sequence[Ranking], fusion: Fusion, trace: Trace) -> list[Fused]:
+def fuse(rankings: Sequence[Ranking], fusion: Fusion, k: int, trace: Trace) -> list[Fused]:
     """One list out of several; a fusion that fails gives way to interleaving, which needs no scores."""
     answering = [ranking.source for ranking in rankings if ranking.entries]
     trace.method = fusion.method if len(answering) > 1 else "".join(answering) or fusion.method
     with trace.stage("fuse"):
         try:
-            fused = fusion(rankings)
+            fused = (fusion.for_k(k) if isinstance(fusion, DependsOnK) else fusion)(rankings)
             if all(math.isfinite(one.score) for one in fused):
                 return fused
         except Exception as error:  # noqa: BLE001 - a fusion may be the caller's own; the ladder goes on below it
