@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.ingest.split import RecursiveSplitter as RecursiveSplitter
     from langchain_hybridgraph.ingest.split import SemanticSplitter as SemanticSplitter
     from langchain_hybridgraph.ingest.split import Splitter as Splitter
-    from langchain_hybridgraph.ingest.tokens import count_tokens as count_tokens
 
 _MODULES = {
     "cutting": ("CutDocument",),
@@ -38,7 +37,6 @@ _MODULES = {
     "pipeline": ("IngestReport", "ingest"),
     "python_docs": ("read_python_docs",),
     "split": ("ParentChildSplitter", "Piece", "RecursiveSplitter", "SemanticSplitter", "Splitter"),
-    "tokens": ("count_tokens",),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -57,7 +55,6 @@ __all__ = [
     "SemanticSplitter",
     "SequenceEdges",
     "Splitter",
-    "count_tokens",
     "ingest",
     "read_files",
     "read_python_docs",

@@ -63,7 +63,8 @@ def read_files(
     file:line), and two different files with the same ``source``.
     """
     note = skipped or _warn
-    seen: dict[str, str] = {}
+    places: dict[str, str] = {}
+    read: set[str] = set()
     for given in [paths] if isinstance(paths, (str, os.PathLike)) else paths:
         path = Path(given)
         if not path.exists():
@@ -72,13 +73,14 @@ def read_files(
         for file in [path] if named else _walk(path, note, set()):
             source = _source(path, file)
             real = os.path.realpath(file)
-            if seen.setdefault(source, real) != real:
+            if places.setdefault(source, real) != real:
                 raise FileError(
-                    f"{file} and {seen[source]} would both be {source!r}: read their common folder, or call from there "
-                    "with relative paths"
+                    f"{file} and {places[source]} would both be {source!r}: read their common folder, "
+                    "or call from there with relative paths"
                 )
-            if seen.setdefault(f"\0{real}", source) != source:
+            if real in read:
                 continue  # reached twice, through a link or through overlapping arguments
+            read.add(real)
             try:
                 yield from _documents(file, source)
             except (FileError, OSError) as error:

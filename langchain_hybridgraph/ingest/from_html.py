@@ -21,6 +21,7 @@ _BLOCKS = _tags(
     "address article aside blockquote body caption center dd details dialog div dl dt fieldset figcaption figure form "
     "header hr html legend li main ol p pre section summary table tbody tfoot thead tr ul h1 h2 h3 h4 h5 h6"
 )
+_ROWS = frozenset(["li", "tr", "dt", "dd"])
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _SPACES = re.compile(r"\s+")
 _BLANK_LINES = re.compile(r"\n\s*\n(?:\s*\n)*")
@@ -105,7 +106,7 @@ class _Reader(HTMLParser):
             self._in_pre -= 1
             self.parts.append("\n```\n\n")
         if tag in _BLOCKS:
-            self.parts.append("\n\n" if tag not in ("li", "tr", "dt") else "\n")
+            self._break(tag)
 
     def handle_data(self, data: str) -> None:
         if self._in_title:
@@ -117,7 +118,8 @@ class _Reader(HTMLParser):
         else:
             text = _SPACES.sub(" ", data)
             # Space at the start of a line is the source's layout, not the text's.
-            self.parts.append(text.lstrip() if not self.parts or self.parts[-1].endswith("\n") else text)
+            text = text.lstrip() if not self.parts or self.parts[-1].endswith("\n") else text
+            self.parts.extend([text] if text else [])
 
     def _drops(self, tag: str, attributes: dict[str, str | None]) -> bool:
         if tag in self._dropped:
@@ -128,8 +130,13 @@ class _Reader(HTMLParser):
         return navigation and not self._navigation
 
     def _break(self, tag: str) -> None:
-        if self._heading is None and not (self._in_pre and tag == "pre"):
-            self.parts.append("\n" if tag in ("li", "tr", "dt", "dd") else "\n\n")
+        after_bullet = bool(self.parts) and self.parts[-1] == "- "
+        if self._heading is not None or after_bullet or (self._in_pre and tag == "pre"):
+            return
+        if tag not in _ROWS:
+            self.parts.append("\n\n")
+        elif not self.parts or not self.parts[-1].endswith("\n"):
+            self.parts.append("\n")
 
     def _open(self, tag: str, attributes: dict[str, str | None]) -> None:
         if tag in _HEADINGS:

@@ -361,7 +361,7 @@ def _built_in(name: str) -> _Module | None:
     if content.__doc__:
         module.items[""] = _Item(name, "", "module", "", inspect.cleandoc(content.__doc__))
     for member, value in sorted(vars(content).items()):
-        if isinstance(value, type):
+        if isinstance(value, type) and value.__name__ == member:  # not an alias, nor sys.last_type
             _add_built_in(module, member, "class", value)
             for inner, method in sorted(vars(value).items()):
                 if not inner.startswith("_") and (callable(method) or hasattr(method, "__get__")):

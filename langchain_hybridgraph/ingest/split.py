@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice, pairwise, takewhile
+from itertools import pairwise, takewhile
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_checkable
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingest import boundaries
 from langchain_hybridgraph.ingest.outline import Outline, Section, outline
-from langchain_hybridgraph.ingest.tokens import count_tokens, token_weight
+from langchain_hybridgraph.ingest.tokens import token_weight
+from langchain_hybridgraph.query.budget import approximate_tokens
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document
@@ -76,9 +78,8 @@ class RecursiveSplitter:
 
     Order of cuts: headings, blank lines, sentences, lines, words. No word is cut, unless it is longer than
     1,000 characters. A piece repeats the last ``overlap`` tokens of the one before (whole sentences where
-    they fit), never across a heading. With ``merge_sections`` short neighbouring sections share a piece.
-    ``counter`` counts tokens and should be additive (that of a concatenation is at most the sum); default
-    :func:`count_tokens`.
+    they fit), never across a heading. ``counter`` counts tokens and should be additive (that of a concatenation is at
+    most the sum); default :func:`approximate_tokens`.
 
     Pieces are slices of the text without the blank lines around them. Texts without words give no piece.
     Linear in the length of the text. Raises ConfigurationError unless 0 ≤ overlap < size.
@@ -93,8 +94,7 @@ class RecursiveSplitter:
 
     size: int = 512
     overlap: int = 50
-    counter: Counter = count_tokens
-    merge_sections: bool = False
+    counter: Counter = approximate_tokens
 
     def __post_init__(self) -> None:
         if not 0 <= self.overlap < self.size:
@@ -107,24 +107,12 @@ class RecursiveSplitter:
         """The pieces of a document's text, in order."""
         text = document.page_content
         found = outline(text, headings=_is_markdown(document.metadata))
-        yield from self.pieces(text, found, 0, len(text))
+        yield from _cut(text, self.spans(text, found), found)
 
-    def pieces(self, text: str, found: Outline, start: int, end: int) -> Iterator[Piece]:
-        """The pieces of one range of a text whose outline is known."""
-        first = bisect_right(found.sections, start, key=lambda section: section.start) - 1
-        last = bisect_left(found.sections, end, key=lambda section: section.start)
-        sections = found.sections[max(first, 0) : last]
-        if self.merge_sections:
-            whole = (
-                atom
-                for section in sections
-                for atom in self.atoms(text, found, max(section.start, start), min(section.end, end))
-            )
-            yield from _cut(text, self.pack(text, whole), found.title, sections)
-            return
-        for section in sections:
-            atoms = self.atoms(text, found, max(section.start, start), min(section.end, end))
-            yield from _cut(text, self.pack(text, atoms), found.title, [section])
+    def spans(self, text: str, found: Outline) -> Iterator[_Span]:
+        """Where the pieces of a text are whose outline is known; none crosses a heading."""
+        for section in found.sections:
+            yield from self.pack(text, self.atoms(text, found, section.start, section.end))
 
     def pack(self, text: str, atoms: Iterable[_Span]) -> Iterator[_Span]:
         """Neighbouring atoms joined while they fit, each join beginning with the overlap."""
@@ -153,7 +141,7 @@ class RecursiveSplitter:
 
     def weigh(self, text: str) -> float:
         """The tokens of a text; those of our own counter are not rounded, so that they can be added."""
-        return token_weight(text) if self.counter is count_tokens else self.counter(text)
+        return token_weight(text) if self.counter is approximate_tokens else self.counter(text)
 
     def _tail(self, text: str, span: _Span, budget: float) -> tuple[int, float]:
         """Where the last ``budget`` tokens of a span start, and how many they are."""
@@ -173,33 +161,45 @@ class RecursiveSplitter:
 
 @dataclass(frozen=True)
 class ParentChildSplitter:
-    """Cuts parents, and each parent into the children that are searched in its stead.
+    """Cuts children, which are searched, and joins neighbouring ones to the parents that stand in for them.
 
-    Both take whatever ``ingest(split=…)`` takes. By default parents have 1024 tokens and may span several
-    short sections, children have 256 and never cross a heading.
+    By default children have at most 256 tokens and never cross a heading, parents have 1024 and may hold several
+    short sections. With another splitter for either (whatever ``ingest`` takes), parents are cut first and children
+    out of them.
     """
 
-    parents: Splitter = field(default_factory=lambda: RecursiveSplitter(1024, 0, merge_sections=True))
-    children: Splitter = field(default_factory=lambda: RecursiveSplitter(256, 0))
+    parents: Any = field(default_factory=lambda: RecursiveSplitter(1024, 0))
+    children: Any = field(default_factory=lambda: RecursiveSplitter(256, 0))
+
+    def __post_init__(self) -> None:
+        _required(self.parents)
+        _required(self.children)
 
     def split(self, document: Document, note: Note) -> Iterator[Piece]:
         """The parents of a document's text, in order, each with its children."""
-        text = document.page_content
-        found: Outline | None = None
-        for parent in self.parents.split(document, note):
-            if isinstance(self.children, RecursiveSplitter) and parent.start is not None:
-                # The outline of the whole text knows the headings above the parent too.
-                found = found or outline(text, headings=_is_markdown(document.metadata))
-                end = parent.start + len(parent.text)
-                children = tuple(self.children.pieces(text, found, parent.start, end))
-            else:
-                children = tuple(self._alone(parent, document, note))
+        if isinstance(self.parents, RecursiveSplitter) and isinstance(self.children, RecursiveSplitter):
+            yield from self._joined(document, self.parents, self.children)
+            return
+        for parent in _required(self.parents).split(document, note):
+            children = tuple(self._cut_out(parent, document, note))
             if children:
                 yield replace(parent, children=children)
 
-    def _alone(self, parent: Piece, document: Document, note: Note) -> Iterator[Piece]:
+    def _joined(self, document: Document, parents: RecursiveSplitter, children: RecursiveSplitter) -> Iterator[Piece]:
+        # Children first: an edit moves the borders of the parents behind it, but the children stay what they are.
+        text = document.page_content
+        found = outline(text, headings=_is_markdown(document.metadata))
+        spans = list(children.spans(text, found))
+        small = deque(_cut(text, spans, found))
+        for parent, end in _cut_with_ends(text, parents.pack(text, spans), found):
+            inside: list[Piece] = []
+            while small and (small[0].start or 0) < end:
+                inside.append(small.popleft())
+            yield replace(parent, children=tuple(inside))
+
+    def _cut_out(self, parent: Piece, document: Document, note: Note) -> Iterator[Piece]:
         part = _document(parent.text, {**document.metadata, **parent.metadata})
-        for child in self.children.split(part, note):
+        for child in _required(self.children).split(part, note):
             start = None if child.start is None or parent.start is None else parent.start + child.start
             yield replace(child, start=start, metadata={**parent.metadata, **child.metadata})
 
@@ -216,7 +216,7 @@ class SemanticSplitter:
     embedding: Embeddings
     percentile: float = 25.0
     size: int = 512
-    counter: Counter = count_tokens
+    counter: Counter = approximate_tokens
 
     def __post_init__(self) -> None:
         if not 0 <= self.percentile <= 100:
@@ -236,12 +236,15 @@ class SemanticSplitter:
                 f"semantic splitting fell back to recursive splitting for {_name(document)}: "
                 f"{type(error).__name__}: {error}"
             )
-            yield from plain.pieces(text, found, 0, len(text))
+            yield from _cut(text, plain.spans(text, found), found)
             return
-        for section, inside in zip(found.sections, sentences, strict=True):
-            groups = boundaries.spans(section.start, [s for s, _ in inside if s in breaks], section.end)
-            spans = (span for group in groups for span in plain.pack(text, plain.atoms(text, found, *group)))
-            yield from _cut(text, spans, found.title, [section])
+        yield from _cut(text, self._groups(text, found, plain, sorted(breaks)), found)
+
+    def _groups(self, text: str, found: Outline, plain: RecursiveSplitter, breaks: Sequence[int]) -> Iterator[_Span]:
+        for section in found.sections:
+            inside = breaks[bisect_left(breaks, section.start) : bisect_left(breaks, section.end)]
+            for start, end in boundaries.spans(section.start, inside, section.end):
+                yield from plain.pack(text, plain.atoms(text, found, start, end))
 
     def _breaks(self, text: str, sections: Sequence[Sequence[tuple[int, int]]]) -> set[int]:
         """The starts of the sentences that begin something new."""
@@ -317,10 +320,23 @@ def as_splitter(split: Any) -> Splitter | None:
     )
 
 
+def _required(split: Any) -> Splitter:
+    splitter = as_splitter(split)
+    if splitter is None:
+        raise ConfigurationError("parents and children need a splitter each, such as RecursiveSplitter(256, 0)")
+    return splitter
+
+
 _LANGCHAIN = ("split_documents", "split_text", "transform_documents")
 
 
-def _cut(text: str, spans: Iterable[_Span], title: str | None, sections: Sequence[Section]) -> Iterator[Piece]:
+def _cut(text: str, spans: Iterable[_Span], found: Outline) -> Iterator[Piece]:
+    """The pieces at these places, with the headings that they are under; blank ones are left out."""
+    return (piece for piece, _ in _cut_with_ends(text, spans, found))
+
+
+def _cut_with_ends(text: str, spans: Iterable[_Span], found: Outline) -> Iterator[tuple[Piece, int]]:
+    sections = found.sections
     covering = 0
     for span in spans:
         start, end = _trimmed(text, span.start, span.end)
@@ -328,12 +344,13 @@ def _cut(text: str, spans: Iterable[_Span], title: str | None, sections: Sequenc
             continue
         while sections[covering].end <= start:
             covering += 1
-        here = sections[covering]
-        metadata = {} if title is None else {"title": title}
+        metadata = {} if found.title is None else {"title": found.title}
         heading = _common_heading(sections, covering, end)
         if heading:
             metadata["section_heading"] = heading
-        yield Piece(text[start:end], start, metadata, here.anchor if _opens(text, here, start) else None)
+        here = sections[covering]
+        anchor = here.anchor if _opens(text, here, start) else None
+        yield Piece(text[start:end], start, metadata, anchor), span.end
 
 
 def _opens(text: str, section: Section, start: int) -> bool:
@@ -345,10 +362,11 @@ def _opens(text: str, section: Section, start: int) -> bool:
 def _common_heading(sections: Sequence[Section], first: int, end: int) -> str:
     """The headings that all sections from ``first`` up to the offset ``end`` have in common."""
     path = sections[first].path
-    for section in islice(sections, first + 1, None):
-        if section.start >= end:
+    for number in range(first + 1, len(sections)):
+        if sections[number].start >= end:
             break
-        path = tuple(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(path, section.path, strict=False)))
+        pairs = zip(path, sections[number].path, strict=False)
+        path = tuple(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     return " > ".join(path)
 
 

@@ -1,4 +1,4 @@
-"""Counts tokens approximately, without a model."""
+"""Weighs texts in tokens, without a model."""
 
 from __future__ import annotations
 
@@ -11,21 +11,15 @@ CJK = "\u1100-\u11ff\u2e80-\u2fdf\u3040-\u30ff\u3130-\u318f\u31c0-\u31ff\u3400-\
 _CJK = re.compile(f"[{CJK}]")
 
 
-def count_tokens(text: str) -> int:
-    """About how many tokens a model makes of the text: words · 1.3, CJK characters · 1.5, rounded down.
-
-    A long run without spaces (base64, minified code) counts at least a token per 16 characters.
-
-    >>> [count_tokens("word " * n) for n in (1, 3, 4, 100)]
-    [1, 3, 5, 130]
-    >>> count_tokens("你好世界")
-    6
-    """
-    return int(token_weight(text))
-
-
 def token_weight(text: str) -> float:
-    """The count before rounding; the weights of the parts of a text add up to at least the weight of the whole."""
+    """What ``approximate_tokens`` counts before it rounds, so that the parts of a text can be added up.
+
+    A word is 1.3, a CJK character 1.5. A long run without spaces (base64, minified code) weighs at least a token
+    per 16 characters. The weights of the parts add up to at least the weight of the whole.
+
+    >>> token_weight("two words"), token_weight("你好"), token_weight("x" * 160)
+    (2.6, 3.0, 10.0)
+    """
     if text.isascii():
         words, characters = len(text.split()), 0
     else:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from langchain_hybridgraph.records import Chunk, Edge
 
 
-class MemoryStore:
-    """Fulfils ``TakesChunks`` and ``ListsDocuments``, and keeps a list of what was called."""
+class PlainStore:
+    """Fulfils ``TakesChunks`` and no more, and keeps a list of what was called."""
 
     def __init__(self) -> None:
         self.chunks: dict[str, Chunk] = {}
@@ -47,9 +47,6 @@ class MemoryStore:
                 found.setdefault(chunk.document, set()).add(chunk.id)
         return found
 
-    def document_ids(self) -> Iterable[str]:
-        return {chunk.document for chunk in self.chunks.values()}
-
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
         self.calls.append(("replace_edges", len(edges)))
         gone = set(sources)
@@ -79,3 +76,10 @@ class MemoryStore:
             if self.fail_after == 0:
                 raise OSError("the disk is full")
             self.fail_after -= 1
+
+
+class MemoryStore(PlainStore):
+    """Also fulfils ``ListsDocuments``."""
+
+    def document_ids(self) -> Iterable[str]:
+        return {chunk.document for chunk in self.chunks.values()}

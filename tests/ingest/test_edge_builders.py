@@ -1,0 +1,276 @@
+import pytest
+from langchain_core.documents import Document
+from memory_store import MemoryStore
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.ingest.cutting import CutDocument
+from langchain_hybridgraph.ingest.edges import (
+    EdgeBuilder,
+    HierarchyEdges,
+    LinkEdges,
+    SequenceEdges,
+    as_builders,
+)
+from langchain_hybridgraph.ingest.pipeline import ingest
+from langchain_hybridgraph.ingest.split import ParentChildSplitter, RecursiveSplitter
+from langchain_hybridgraph.records import Chunk
+
+
+def page(text, source, id=None, **metadata):
+    return Document(page_content=text, metadata={"source": source, "uri": source, **metadata}, id=id)
+
+
+def stored(documents, edges, store=None, **options):
+    store = store or MemoryStore()
+    ingest(documents, store, edges=edges, **options)
+    return store
+
+
+def references(*documents, store=None, **options):
+    return stored(documents, [LinkEdges()], store, **options).links("references")
+
+
+# -- sequence ----------------------------------------------------------------------------------------------------------
+
+
+def test_pin_neighbours_of_the_same_parent():
+    """Chunks 0(p1) 1(p1) 2(p2) 3(p2) give 0→1 and 2→3 only, of weight 1."""
+    chunks = [
+        Chunk(str(n), "text", {"document_id": "d", "chunk_index": n}, parent_id=p)
+        for n, p in enumerate(["p1", "p1", "p2", "p2"])
+    ]
+    (found,) = SequenceEdges().see(CutDocument("d", {}, tuple(chunks)))
+    assert [(e.source, e.target, e.relation, e.weight) for e in found.edges] == [
+        ("0", "1", "sequence", 1.0),
+        ("2", "3", "sequence", 1.0),
+    ]
+    assert stored(chunks, [SequenceEdges()]).links("sequence") == {("0", "1"), ("2", "3")}
+
+
+def test_without_parents_the_document_is_the_frame():
+    """The chunks of one document follow each other, those of two do not."""
+    store = stored([page("a\n\n## B\n\nb", "x"), page("c\n\n## D\n\nd", "y")], [SequenceEdges()])
+    assert store.links("sequence") == {("x#0", "x#b"), ("y#0", "y#d")}
+
+
+def test_the_order_is_that_of_the_index():
+    """Within a document chunk_index decides, not the order of arrival."""
+    chunks = [Chunk(id, "t", {"document_id": "d", "chunk_index": n}) for id, n in (("b", 1), ("a", 0), ("c", 2))]
+    (found,) = SequenceEdges().see(CutDocument("d", {}, tuple(chunks)))
+    assert {(e.source, e.target) for e in found.edges} == {("a", "b"), ("b", "c")}
+
+
+def test_pages_follow_each_other():
+    """Documents of one source are one document: the first chunk of a page follows the last of the page before."""
+    pages = [Document(page_content=f"page {n}", metadata={"source": "a.pdf", "page": n}) for n in range(3)]
+    store = stored(pages, [SequenceEdges()], batch_size=2)
+    order = sorted(store.chunks.values(), key=lambda chunk: chunk.metadata["chunk_index"])
+    assert store.links("sequence") == {(order[0].id, order[1].id), (order[1].id, order[2].id)}
+
+
+def test_an_inserted_chunk_breaks_the_old_edge():
+    """After an insertion a→b is gone, a→new→b is there."""
+    store = stored([page("a\n\n## B\n\nb", "x")], [SequenceEdges()])
+    stored([page("a\n\n## N\n\nn\n\n## B\n\nb", "x")], [SequenceEdges()], store)
+    assert store.links("sequence") == {("x#0", "x#n"), ("x#n", "x#b")}
+
+
+def test_sequence_stays_within_parents_of_the_pipeline():
+    """Parent-child splitting gives no sequence edge between the children of two parents."""
+    splitter = ParentChildSplitter(RecursiveSplitter(40, 0), RecursiveSplitter(15, 0))
+    store = stored(
+        [page("\n\n".join(["one two three four five six seven"] * 9), "x")], [SequenceEdges()], split=splitter
+    )
+    assert len(store.parents) > 1
+    assert store.links("sequence")
+    for source, target in store.links("sequence"):
+        assert store.chunks[source].parent == store.chunks[target].parent
+
+
+# -- links -------------------------------------------------------------------------------------------------------------
+
+
+def test_links_forward_and_backward():
+    """A link is an edge whether its target came before it or comes after it."""
+    assert references(page("[b](b.md)", "a.md"), page("[a](a.md)", "b.md"), batch_size=1) == {
+        ("a.md#0", "b.md#0"),
+        ("b.md#0", "a.md#0"),
+    }
+
+
+def test_a_link_leaves_from_its_chunk_and_arrives_at_the_heading():
+    """The source is the chunk that holds the link; an anchor leads to the chunk below its heading."""
+    one = page("hello\n\n## See\n\n[x](../c/b.md#how-to)", "docs/a/one.md")
+    two = page("hello\n\n## How to\n\ndo", "docs/c/b.md")
+    assert references(one, two) == {("docs/a/one.md#see", "docs/c/b.md#how-to")}
+
+
+def test_an_unknown_anchor_leads_to_the_document():
+    """A link to an anchor that is no heading leads to the first chunk."""
+    assert references(page("[b](b.md#nowhere)", "a.md"), page("text", "b.md")) == {("a.md#0", "b.md#0")}
+
+
+def test_anchors_within_a_document():
+    """A link to a heading of the same document is an edge; a chunk never links to itself."""
+    text = "[down](#below) [here](#0) [me](a.md)\n\n## Below\n\nx [up](a.md)"
+    assert references(page(text, "a.md")) == {("a.md#0", "a.md#below"), ("a.md#below", "a.md#0")}
+
+
+def test_percent_signs_and_published_names():
+    """%20 is a space, .html may be .md, and a folder its README."""
+    pages = [page("x", "my notes.md"), page("x", "sub/README.md"), page("[a](my%20notes.html) [b](sub/)", "a.md")]
+    assert references(*pages) == {("a.md#0", "my notes.md#0"), ("a.md#0", "sub/README.md#0")}
+
+
+def test_wiki_links_go_by_title_and_file_name():
+    """[[Title]] means the one document of that title or file name in any case; with two it means neither."""
+    ada, notes = page("# Ada Lovelace\n\nx", "p/1.md"), page("x", "p/My_Notes.md")
+    assert references(ada, notes, page("[[ada lovelace]] [[My notes|n]]", "a.md")) == {
+        ("a.md#0", "p/1.md#0"),
+        ("a.md#0", "p/My_Notes.md#0"),
+    }
+    twins = [page("# Same\n\nx", "p/1.md"), page("# Same\n\nx", "p/2.md")]
+    assert ("a.md#0", "p/1.md#0") not in references(*twins, page("[[Same]]", "a.md"))
+
+
+def test_links_metadata_names_ids_urls_and_titles():
+    """The links metadata of a document leaves from its first chunk."""
+    pages = [page("x", "s1", id="one"), page("x", "https://x.org/two"), page("# Three\n\nx", "s3")]
+    source = page("a\n\n## B\n\nb", "a.md", links=["one", "https://x.org/two", "Three"])
+    assert references(*pages, source) == {("a.md#0", "one#0"), ("a.md#0", "https://x.org/two#0"), ("a.md#0", "s3#0")}
+
+
+def test_kept_ids_can_be_linked():
+    """With split=None an id in links means the chunk with that id."""
+    links = {"a": ["b"], "b": [], "c": ["a"]}
+    chunks = [Document(page_content="t", id=id, metadata={"links": ids}) for id, ids in links.items()]
+    assert references(*chunks, split=None) == {("a", "b"), ("c", "a")}
+
+
+def test_references_defined_in_another_chunk():
+    """The definition of a reference link may stand in another section."""
+    text = "[the b][b]\n\n## Links\n\nend\n\n[b]: b.md"
+    assert references(page(text, "a.md"), page("x", "b.md")) == {("a.md#0", "b.md#0")}
+
+
+def test_roles_go_by_title():
+    """A reStructuredText role means the document of that title, and nothing when there is none."""
+    pages = [page("x", "q.py", title="asyncio.Queue"), page(":class:`~asyncio.Queue` :func:`gone`", "a.rst")]
+    assert references(*pages) == {("a.rst#0", "q.py#0")}
+
+
+def test_a_link_to_what_is_not_there_yet_waits():
+    """A relative link is kept, and is right as soon as its document comes, even alone."""
+    store = stored([page("[b](b.md)", "a.md")], [LinkEdges()])
+    assert store.links("references") == {("a.md#0", "b.md#0")}
+    stored([page("text", "b.md")], [LinkEdges()], store)
+    assert store.chunks.keys() >= {"b.md#0"}
+    assert store.links("references") == {("a.md#0", "b.md#0")}
+
+
+def test_what_does_not_wait():
+    """The web, images, folders above and, when told so, everything that is not there."""
+    text = "[w](https://x.org/b) [i](b.png) [m](mailto:a@b.c) [u](..) :func:`f`"
+    assert references(page(text, "a.md")) == set()
+    assert stored([page("[b](b.md)", "a.md")], [LinkEdges(pending=False)]).links("references") == set()
+
+
+def test_links_reach_documents_of_earlier_ingests():
+    """A document that is in the store already is found by its id, with its headings."""
+    store = stored([page("a\n\n## Use\n\nb", "b.md")], [LinkEdges()])
+    assert references(page("[u](b.html#use)", "a.md"), store=store) == {("a.md#0", "b.md#use")}
+
+
+def test_only_the_changed_documents_links_are_replaced():
+    """An ingest of one document replaces its links and leaves those of the others."""
+    store = stored([page("[c](c.md)", "a.md"), page("[c](c.md)", "b.md"), page("x", "c.md")], [LinkEdges()])
+    assert references(page("no link", "a.md"), store=store) == {("b.md#0", "c.md#0")}
+
+
+def test_links_survive_an_edit_of_their_target():
+    """Editing a document keeps the edges that lead to its first chunk and to its headings."""
+    store = stored([page("[b](b.md) [u](b.md#use)", "a.md"), page("a\n\n## Use\n\nb", "b.md")], [LinkEdges()])
+    after = references(page("other\n\n## Use\n\nother", "b.md"), store=store)
+    assert after == {("a.md#0", "b.md#0"), ("a.md#0", "b.md#use")}
+
+
+def test_link_edges_say_who_links_to_what():
+    """The description is one sentence with both titles and the link's text."""
+    store = stored([page("# Guide\n\n[the steps](b.md)", "a.md"), page("# Install\n\nx", "b.md")], [LinkEdges()])
+    (edge,) = store.edges.values()
+    assert edge.description == "Guide links to Install as “the steps”."
+
+
+def test_another_relation():
+    """The relation can be named."""
+    store = stored([page("[b](b.md)", "a.md"), page("x", "b.md")], [LinkEdges("cites", 0.5)])
+    assert [(e.relation, e.weight) for e in store.edges.values()] == [("cites", 0.5)]
+
+
+# -- hierarchy ---------------------------------------------------------------------------------------------------
+
+
+def contains(*documents, store=None, **options):
+    return stored(documents, [HierarchyEdges()], store, **options).links("contains")
+
+
+def test_directories_contain_files_and_directories():
+    """Each document is contained in its directory, each directory in the one above; the top is in none."""
+    assert contains(page("x", "docs/guide/a.md"), page("x", "docs/b.md"), page("x", "c.md")) == {
+        ("docs", "docs/guide"),
+        ("docs/guide", "docs/guide/a.md#0"),
+        ("docs", "docs/b.md#0"),
+    }
+
+
+def test_a_document_can_be_a_directory():
+    """The document whose uri is the directory stands for it, also when it comes last."""
+    package = page("package", "f1", uri="python://asyncio")
+    method = page("method", "f2", uri="python://asyncio/Queue/put")
+    assert contains(method, package) == {
+        ("f1#0", "python://asyncio/Queue"),
+        ("python://asyncio/Queue", "f2#0"),
+    }
+
+
+def test_directories_of_earlier_ingests():
+    """A directory that was ingested before is found when its id is its uri."""
+    store = stored([page("package", "p", uri="p")], [HierarchyEdges()])
+    assert contains(page("x", "p/a", uri="p/a"), store=store) == {("p#0", "p/a#0")}
+
+
+def test_documents_without_uri_are_in_no_hierarchy():
+    """Without uri there are no directories."""
+    assert contains(Document(page_content="x", metadata={"source": "a/b"})) == set()
+
+
+# -- together ---------------------------------------------------------------------------------------------------------
+
+
+def test_auto_is_sequence_links_and_hierarchy():
+    """edges="auto" builds these three, None none."""
+    assert [type(builder) for builder in as_builders("auto")] == [SequenceEdges, LinkEdges, HierarchyEdges]
+    assert as_builders(None) == []
+    assert all(isinstance(builder, EdgeBuilder) for builder in as_builders("auto"))
+
+
+@pytest.mark.parametrize("wrong", ["all", [SequenceEdges], [1], 3])
+def test_what_are_no_builders(wrong):
+    """A misspelt name, a class or a number is an error."""
+    with pytest.raises(ConfigurationError, match=r"SequenceEdges\("):
+        as_builders(wrong)
+
+
+def test_two_builders_of_one_relation():
+    """Builders that would replace each other's edges are refused."""
+    with pytest.raises(ConfigurationError, match="both write 'references'"):
+        as_builders([LinkEdges(), LinkEdges()])
+    assert len(as_builders([LinkEdges(), LinkEdges("cites")])) == 2
+
+
+def test_a_builder_can_be_used_again():
+    """What a builder remembers of one ingest does not reach the next."""
+    links, tree, sequence = LinkEdges(), HierarchyEdges(), SequenceEdges()
+    stored([page("# T\n\nx", "d/a.md")], [links, tree, sequence])
+    other = stored([page("[[T]] [a](a.md)", "e/b.md")], [links, tree, sequence])
+    assert not any("d/" in end for key in other.edges for end in key)
