@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Fused, Ranking
@@ -16,8 +16,8 @@ from langchain_hybridgraph.records import Fused, Ranking
 COSINE = (0.0, 0.1)
 # So many standard deviations above the mean count as 1: a cosine of 1 lies about ten above it.
 DEVIATIONS = 12.0
-# A list that falls from its best score to half of it by this rank is as telling as its weight says.
-DROP_RANK = 10
+# The BM25 with which a keyword list's best has the weight that was given to the list.
+EVIDENCE = 40.0
 
 
 class Fusion(Protocol):
@@ -96,25 +96,24 @@ class ConvexCombination:
 
     ``normalize`` says how a score becomes a number in [0, 1]:
 
-    - ``"standard"``: a cosine by how far it lies above the cosines of arbitrary chunks, in standard deviations, 12 of
-      them being 1; ``Ranking.background`` gives their mean and deviation, else ``typical`` does, by source. Scores then
-      compare across queries, and models that find everything similar lose nothing. A source of which neither is
-      known (BM25) is divided by the best score of its list.
+    - ``"standard"``: a cosine by how far it lies above those of arbitrary chunks, in standard deviations, 12 of them
+      being 1. Their mean and deviation are ``Ranking.background``, else those of ``typical`` for the source. So
+      scores compare across queries, and a model that finds everything similar loses nothing. A source of which
+      neither is known (BM25) is divided by the best score of its list.
     - ``"max"``: every source by the best score of its list.
     - ``"bound"``: every source by ``Ranking.bound``, where it is known.
 
-    What is below 0 then counts as 0. No list is shifted by its smallest score, so nothing depends on how many
-    candidates there are.
+    What is below 0 then counts as 0. No list is shifted by its smallest score, so a score depends on no candidate
+    but the best.
 
-    ``adaptive``: what is divided by its own best always has a 1, however little it matters. So the weight of such a
-    source is multiplied by twice the share of its best score that it has lost by rank 10: 0 for a list that stays flat,
-    because the question's words are everywhere, 1 for one that is down to half, 2 for one that ends before. Only with
-    a known ``bound``, since another source's list may have been cut.
+    ``adaptive``: divided by its own best, every list has a 1, however little its best match matches. BM25 is a sum of
+    log-odds and so knows better: a candidate's share of the best score is multiplied by √(its BM25 / 40), as weight
+    · √(best / 40) and share ^ 1.5. It holds for sources that tell their ``bound``; other scores have no known unit.
 
     The combination: Bruch, Gai and Ingber, An Analysis of Fusion Functions for Hybrid Retrieval, TOIS 2023. Standard
-    scores: Montague and Aslam, Relevance Score Normalization for Metasearch, CIKM 2001. That a flat head of a list
-    announces a poor one: Shtok, Kurland, Carmel, Raiber and Markovits, Predicting Query Performance by Query-Drift
-    Estimation, TOIS 2012; the formula here is our own, and measured in benchmarks/README.md.
+    scores: Montague and Aslam, Relevance Score Normalization for Metasearch, CIKM 2001. BM25 as log-odds: Robertson
+    and Zaragoza, The Probabilistic Relevance Framework, 2009. The root is our own, and measured
+    (benchmarks/README.md).
 
     >>> from langchain_hybridgraph.records import Scored
     >>> cosines, bm25 = {"a": 0.6, "b": 0.48}, {"b": 9.0, "a": 4.5}
@@ -141,26 +140,26 @@ class ConvexCombination:
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Fused]:
         """See :class:`Fusion`."""
-        scaled = [(ranking, weight, *self._scale(ranking)) for ranking, weight in _weighed(rankings)]
-        total = math.fsum(weight * trust for _, weight, _, _, trust in scaled)
+        scaled = [(ranking, weight, self._scale(ranking)) for ranking, weight in _weighed(rankings)]
+        total = math.fsum(weight * scale.trust for _, weight, scale in scaled)
         parts: dict[str, dict[str, float]] = {id: {} for id in _candidates(rankings)}
-        for ranking, weight, zero, one, trust in scaled:
-            share = weight * trust / total if total else 1 / len(scaled)
-            _add_scaled(parts, ranking, zero, one, share)
+        for ranking, weight, scale in scaled:
+            _add_scaled(parts, ranking, scale, weight * scale.trust / total if total else 1 / len(scaled))
         return _best_first(parts)
 
-    def _scale(self, ranking: Ranking) -> tuple[float, float, float]:
-        """The scores that become 0 and 1, and what the weight is multiplied by."""
+    def _scale(self, ranking: Ranking) -> _Scale:
         if self.normalize == "bound" and ranking.bound is not None:
-            return 0.0, ranking.bound, 1.0
+            return _Scale(0.0, ranking.bound)
         background = ranking.background
         if background is None:
             background = self.typical.get(ranking.source)
         if self.normalize == "standard" and background is not None:
             mean, deviation = background
-            return mean, mean + DEVIATIONS * deviation, 1.0
+            return _Scale(mean, mean + DEVIATIONS * deviation)
         best = ranking.entries[0].score
-        return 0.0, best, _drop(ranking) * 2 if self.adaptive and ranking.bound is not None else 1.0
+        if self.adaptive and ranking.bound is not None:
+            return _Scale(0.0, best, trust=math.sqrt(max(best, 0.0) / EVIDENCE), power=1.5)
+        return _Scale(0.0, best)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +184,7 @@ class DistributionBased:
             mean = math.fsum(listed) / len(listed)
             deviation = math.sqrt(math.fsum((score - mean) ** 2 for score in listed) / len(listed))
             reach = 3 * deviation or 0.5
-            _add_scaled(parts, ranking, mean - reach, mean + reach, weight / total)
+            _add_scaled(parts, ranking, _Scale(mean - reach, mean + reach), weight / total)
         return _best_first(parts)
 
 
@@ -336,26 +335,29 @@ def _candidates(rankings: Sequence[Ranking]) -> dict[str, None]:
     return dict.fromkeys(entry.id for ranking in rankings for entry in ranking.entries)
 
 
-def _drop(ranking: Ranking) -> float:
-    """The share of the best score that is lost by rank 10, in [0, 1]."""
-    best, entries = ranking.entries[0].score, ranking.entries
-    if best <= 0:
-        return 0.0
-    return 1.0 - entries[DROP_RANK - 1].score / best if len(entries) >= DROP_RANK else 1.0
-
-
 def _clipped(value: float) -> float:
     return min(max(value, 0.0), 1.0)  # in this order NaN stays NaN, which the pipeline looks for
 
 
-def _add_scaled(parts: Mapping[str, dict[str, float]], ranking: Ranking, zero: float, one: float, share: float) -> None:
-    """Give each candidate a part of ``share``: none of it for an own score of ``zero``, all for one of ``one``."""
+class _Scale(NamedTuple):
+    """The scores that become 0 and 1, and what the weight is multiplied by; between them runs a power."""
+
+    zero: float
+    one: float
+    trust: float = 1.0
+    power: float = 1.0
+
+
+def _add_scaled(parts: Mapping[str, dict[str, float]], ranking: Ranking, scale: _Scale, share: float) -> None:
+    """Give each candidate its part of ``share``, by its own score on the scale."""
     source, scores = ranking.source, ranking.scores
+    zero, one, _, power = scale
     width = one - zero if one > zero else math.inf
     for id, part in parts.items():
         if (own := scores.get(id)) is not None:
             value = (own - zero) / width
-            part[source] = part.get(source, 0.0) + share * (value if 0.0 <= value <= 1.0 else _clipped(value))
+            value = value if 0.0 <= value <= 1.0 else _clipped(value)
+            part[source] = part.get(source, 0.0) + share * value**power
 
 
 def _best_first(parts: Mapping[str, Mapping[str, float]]) -> list[Fused]:

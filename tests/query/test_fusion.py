@@ -50,12 +50,6 @@ def ids(fused):
     return "".join(one.id for one in fused)
 
 
-def flat(best, at_ten, n=12):
-    """A list whose tenth score is ``at_ten``; its ids are k0, k1, …"""
-    scores = [best] + [at_ten + (best - at_ten) * (8 - i) / 9 for i in range(8)] + [at_ten] * (n - 9)
-    return {f"k{i}": score for i, score in enumerate(scores)}
-
-
 @st.composite
 def two_sources(draw):
     """The lists of a vector and a keyword source, each with its own score for all candidates."""
@@ -208,43 +202,42 @@ def test_an_unknown_score_counts_as_zero():
 
 
 @pytest.mark.parametrize(
-    ("at_ten", "share"),
-    [(10.0, 0.0), (5.0, 0.3), (0.0, 0.6 / 1.3)],
-    ids=["flat: no weight", "half by rank 10: its own weight", "nothing by rank 10: twice its weight"],
+    ("best", "share"), [(0.0, 0.0), (10.0, 0.15 / 0.85), (40.0, 0.3), (160.0, 0.6 / 1.3)], ids=lambda x: f"{x:.2f}"
 )
-def test_a_keyword_list_counts_as_much_as_it_falls(at_ten, share):
-    """Weights .7 and .3 · 2 · (1 − tenth score / best score), made to sum to 1 again."""
-    fused = ConvexCombination()([scored("vector", 0.7, {"v": 0.6}), keyword(0.3, flat(10.0, at_ten))])
+def test_a_keyword_list_counts_as_much_as_its_best(best, share):
+    """Weights .7 and .3 · √(best / 40), made to sum to 1 again."""
+    fused = ConvexCombination()([scored("vector", 0.7, {"v": 0.6}), keyword(0.3, {"k": best})])
     by_id = {one.id: one.score for one in fused}
-    assert by_id["k0"] == pytest.approx(share)
+    assert by_id["k"] == pytest.approx(share)
     assert by_id["v"] == pytest.approx((1 - share) * 0.5)
 
 
-def test_fewer_than_ten_matches_are_telling():
-    """A list that ends before rank 10 has fallen to nothing."""
-    fused = ConvexCombination()([scored("vector", 0.7, {"v": 0.6}), keyword(0.3, {"k": 4.0})])
-    assert {one.id: one.score for one in fused}["k"] == pytest.approx(0.6 / 1.3)
+def test_weaker_matches_count_less_than_their_share():
+    """A quarter of the best BM25 is an eighth of its part: a share of a quarter times a root of a half."""
+    fused = ConvexCombination()([scored("vector", 0.7, {"v": 0.6}), keyword(0.3, {"k": 40.0, "l": 10.0})])
+    by_id = {one.id: one.score for one in fused}
+    assert by_id["l"] == pytest.approx(by_id["k"] / 8)
 
 
 @pytest.mark.parametrize(
     ("fusion", "bound"),
     [(ConvexCombination(adaptive=False), 100.0), (ConvexCombination(), None)],
-    ids=["adaptive=False", "a list that may have been cut"],
+    ids=["adaptive=False", "a score of no known unit"],
 )
 def test_weights_stay_as_given(fusion, bound):
     """Without being asked to, or for a source of unknown bound, nothing is adapted."""
-    fused = fusion([scored("vector", 0.7, {"v": 0.6}), scored("keyword", 0.3, flat(10.0, 10.0), bound=bound)])
-    assert {one.id: one.score for one in fused}["k0"] == pytest.approx(0.3)
+    words = scored("keyword", 0.3, {"k": 10.0, "l": 5.0}, bound=bound)
+    by_id = {one.id: one.score for one in fusion([scored("vector", 0.7, {"v": 0.6}), words])}
+    assert (by_id["k"], by_id["l"]) == pytest.approx((0.3, 0.15))
 
 
-def test_a_flat_keyword_list_alone_still_answers():
-    """There is nobody to take its weight."""
-    fused = ConvexCombination()([keyword(0.3, flat(10.0, 10.0))])
-    assert {one.score for one in fused} == {1.0}
+def test_words_alone_have_all_the_weight():
+    """However little they matter, there is nobody to leave it to."""
+    assert ConvexCombination()([keyword(0.3, {"k": 0.1})])[0].score == 1.0
 
 
 def test_a_longer_list_changes_no_score():
-    """Candidates after the tenth add themselves and nothing else."""
+    """Further candidates add themselves and nothing else."""
     vector = {f"v{i:02d}": 0.9 - i / 100 for i in range(40)}
     words = {f"v{i:02d}": 30.0 - i for i in range(5, 30)}
     whole = ConvexCombination()([scored("vector", 0.7, vector), keyword(0.3, words)])
@@ -396,8 +389,8 @@ def test_more_weight_brings_a_candidate_no_lower(fusion, lists, more):
 @pytest.mark.parametrize("fusion", SCORED, ids=str)
 @given(lists=two_sources())
 def test_a_score_depends_on_no_other_candidate(fusion, lists):
-    """Without the last of each list (from the eleventh on) the others score what they scored."""
-    shorter = [Ranking(r.source, r.weight, r.entries[: max(len(r.entries) - 1, 11)], r.scores, r.bound) for r in lists]
+    """Without the last of each list the others score what they scored."""
+    shorter = [Ranking(r.source, r.weight, r.entries[: max(len(r.entries) - 1, 1)], r.scores, r.bound) for r in lists]
     before = {one.id: one.score for one in fusion(lists)}
     listed_in_both = [
         id for id in before if all(_place(a, id) == _place(b, id) for a, b in zip(lists, shorter, strict=True))
