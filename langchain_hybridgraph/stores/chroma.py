@@ -90,4 +90,13 @@ def _guarded(verb: str, path: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        if verb == "open":
+            _forget(path)
         raise StoreError(f"Chroma could not {verb} in {path}: {error}") from error
+
+
+def _forget(path: Path) -> None:
+    """chromadb keeps a client that it could not start, and would hand it out for a folder that was made anew."""
+    from chromadb.api.shared_system_client import SharedSystemClient
+
+    SharedSystemClient._identifier_to_system.pop(str(path), None)

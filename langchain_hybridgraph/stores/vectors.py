@@ -134,7 +134,8 @@ def unit(vectors: Sequence[Sequence[float]] | NDArray[Any]) -> NDArray[np.float3
 
     Raises ValueError for vectors that are not finite.
     """
-    matrix = np.asarray(vectors, np.float32)
+    with np.errstate(over="ignore"):  # said below
+        matrix = np.asarray(vectors, np.float32)
     if not np.isfinite(matrix).all():
         raise ValueError("the embedding gave a vector with NaN or infinite numbers; every number must be finite")
     norms = np.linalg.norm(matrix, axis=-1, keepdims=True)

@@ -1,0 +1,50 @@
+"""A gate that lets calls through and closes when the last has come back."""
+
+import threading
+
+import pytest
+
+from langchain_hybridgraph.errors import StoreError
+from langchain_hybridgraph.stores.gate import Gate
+
+
+def test_a_shut_gate_lets_nobody_in():
+    """After shut every call is refused; shutting twice says that it was shut."""
+    gate = Gate()
+    with gate, gate:
+        pass
+    assert gate.shut()
+    assert not gate.shut()
+    with pytest.raises(StoreError, match="closed"), gate:
+        pass
+
+
+def test_shutting_waits_for_those_inside():
+    """shut returns after the last call has come back."""
+    gate, inside, leave, order = Gate(), threading.Event(), threading.Event(), []
+
+    def call():
+        with gate:
+            inside.set()
+            leave.wait()
+            order.append("left")
+
+    def close():
+        gate.shut()
+        order.append("shut")
+
+    threads = [threading.Thread(target=call), threading.Thread(target=close)]
+    threads[0].start()
+    inside.wait()
+    threads[1].start()
+    leave.set()
+    for thread in threads:
+        thread.join()
+    assert order == ["left", "shut"]
+
+
+def test_patience_ends():
+    """A call that never comes back does not hold the gate open for ever."""
+    gate = Gate()
+    with gate:
+        assert gate.shut(patience=0.01)

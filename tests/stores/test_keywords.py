@@ -1,0 +1,152 @@
+"""The keyword side of the embedded store: Tantivy kept in step, rank_bm25 where it cannot be opened."""
+
+import shutil
+import threading
+
+import pytest
+
+from langchain_hybridgraph.errors import StoreError
+from langchain_hybridgraph.records import Chunk
+from langchain_hybridgraph.stores import catalog
+from langchain_hybridgraph.stores.catalog import Catalogue
+from langchain_hybridgraph.stores.encoding import entries
+from langchain_hybridgraph.stores.keywords import Keywords
+
+
+@pytest.fixture
+def catalogue(tmp_path):
+    made = Catalogue(tmp_path / "catalogue.sqlite", create=True)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def writer(tmp_path, catalogue):
+    made = Keywords(tmp_path / "keywords", "english", catalogue)
+    made.take_over()
+    yield made
+    made.close()
+
+
+def put(catalogue, first, *texts):
+    """New chunks with these texts at these rows; returns the catalogue's version."""
+    made = entries([Chunk(f"c{first + n}", text) for n, text in enumerate(texts)], [], "")
+    rows = range(first, first + len(texts))
+    with catalogue.writing() as connection:
+        catalog.put_entries(connection, [e._replace(row=row) for e, row in zip(made, rows, strict=True)])
+        return catalog.log_changes(connection, rows)
+
+
+def found(keywords, text):
+    return [row for row, _ in keywords.index.search(text, 10)]
+
+
+def test_follow_brings_the_index_up_to_date(catalogue, writer):
+    """What the outbox names is added or removed, and the version is remembered."""
+    writer.follow(put(catalogue, 0, "a cat", "a dog"), 0)
+    assert (found(writer, "cat"), found(writer, "dog")) == ([0], [1])
+    with catalogue.writing() as connection:
+        _, dead = catalog.delete_ids(connection, "", ["c0"])
+        version = catalog.log_changes(connection, dead)
+    assert writer.lags(version)
+    writer.follow(version, 0)
+    assert (found(writer, "cat"), found(writer, "dog"), writer.lags(version)) == ([], [1], False)
+
+
+def test_an_outbox_that_is_too_short_means_anew(catalogue, writer):
+    """Who is further behind than the outbox reaches gets all texts."""
+    put(catalogue, 0, "a cat")
+    version = put(catalogue, 1, "a dog")
+    with catalogue.writing() as connection:
+        catalog.trim_changes(connection, 1)
+    writer.follow(version, 1)
+    assert (found(writer, "cat"), found(writer, "dog")) == ([0], [1])
+
+
+def test_an_index_from_the_future_means_anew(catalogue, writer):
+    """An index that is ahead of the catalogue, as after restoring a backup, is made again."""
+    version = put(catalogue, 0, "a cat")
+    writer.index.apply(version + 5, [(7, "a ghost")], [])
+    writer.follow(version, 0)
+    assert (found(writer, "ghost"), found(writer, "cat")) == ([], [0])
+
+
+def test_a_reader_sees_what_the_writer_did(tmp_path, catalogue, writer):
+    """Opened before the first commit, a reader finds things after it reloads."""
+    reader = Keywords(tmp_path / "keywords", "english", catalogue)
+    assert found(reader, "cat") == []
+    for number, word in enumerate(("cat", "dog")):
+        writer.follow(put(catalogue, number, word), 0)
+        reader.reload()
+        assert found(reader, word) == [number]
+    assert reader.reason is None
+
+
+def test_a_broken_index_is_answered_from_the_texts(tmp_path, catalogue, writer, caplog):
+    """The rung below: rank_bm25 over the catalogue's texts, and the reason says so."""
+    version = put(catalogue, 0, "a cat", "a dog")
+    writer.follow(version, 0)
+    writer.close()
+    (tmp_path / "keywords" / "meta.json").write_text("{")
+    reader = Keywords(tmp_path / "keywords", "english", catalogue)
+    assert found(reader, "cat") == [0]
+    assert reader.reason == "keyword-fallback"
+    assert "repair()" in caplog.text
+    assert reader.lags(version)
+
+
+def test_rebuild_mends_a_broken_index(tmp_path, catalogue, writer):
+    """After rebuild it is Tantivy again that answers."""
+    version = put(catalogue, 0, "a cat", "a dog")
+    writer.follow(version, 0)
+    writer.close()
+    shutil.rmtree(tmp_path / "keywords")
+    (tmp_path / "keywords").mkdir()
+    (tmp_path / "keywords" / "meta.json").write_text("{")
+    writer.rebuild(version)
+    assert (found(writer, "cat"), writer.reason, writer.index.rows()) == ([0], None, {0, 1})
+
+
+def test_without_a_folder_it_lags(tmp_path, catalogue):
+    """Nothing was indexed yet: behind as soon as there is anything."""
+    keywords = Keywords(tmp_path / "keywords", "english", catalogue)
+    assert not keywords.lags(0)
+    assert keywords.lags(put(catalogue, 0, "a cat"))
+
+
+def test_a_question_under_which_the_index_changes_is_asked_again(catalogue, writer):
+    """Searches beside a rebuild get an answer."""
+    version = put(catalogue, 0, *(f"cat number{n}" for n in range(200)))
+    writer.follow(version, 0)
+    answers, errors, stop = [], [], threading.Event()
+
+    def search():
+        while not stop.is_set():
+            try:
+                answers.append(len(writer.ask(lambda index: index.search("cat", 500))))
+            except StoreError as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=search) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(5):
+        writer.rebuild(version)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert set(answers) == {200}
+
+
+def test_a_handed_over_index_can_be_taken_by_another(tmp_path, catalogue, writer):
+    """The engine's own lock is free after hand_over, and reading goes on."""
+    version = put(catalogue, 0, "a cat")
+    writer.follow(version, 0)
+    writer.hand_over()
+    other = Keywords(tmp_path / "keywords", "english", catalogue)
+    other.take_over()
+    other.follow(put(catalogue, 1, "a dog"), 0)
+    other.close()
+    writer.reload()
+    assert found(writer, "cat") == [0]

@@ -1,0 +1,188 @@
+"""The vector matrix: one row of float32 per chunk version, searched exactly."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.stores.vectors import GATHER_SHARE, VectorMatrix, checksums, unit
+
+
+@pytest.fixture(params=["disk", "memory"])
+def path(request, tmp_path):
+    return tmp_path / "vectors.f32" if request.param == "disk" else None
+
+
+def random_units(seed, rows, dimension=8):
+    return unit(np.random.default_rng(seed).normal(size=(rows, dimension)))
+
+
+def test_rows_come_back_as_written(path):
+    """Rows may be written in any pieces; those never written are zeros."""
+    matrix, vectors = VectorMatrix(path, 8), random_units(0, 10)
+    matrix.write(3, vectors[3:10])
+    matrix.write(1, vectors[1:2])
+    expected = vectors.copy()
+    expected[[0, 2]] = 0
+    assert matrix.take(range(10)).tolist() == expected.tolist()
+    assert matrix.block(1, 3).tolist() == expected[1:3].tolist()
+
+
+def test_rows_beyond_the_end_are_zeros(path):
+    """A row that was never written is zeros, wherever it is."""
+    matrix = VectorMatrix(path, 2)
+    matrix.write(0, unit([[1.0, 0.0]]))
+    assert matrix.take([10_000, 0]).tolist() == [[0, 0], [1, 0]]
+
+
+def test_no_rows(path):
+    """An empty matrix answers with nothing."""
+    matrix = VectorMatrix(path, 4)
+    assert len(matrix) == 0
+    assert matrix.take([]).shape == (0, 4)
+    rows, scores = matrix.search(np.ones(4, np.float32), 3, np.zeros(0, np.bool_))
+    assert (len(rows), len(scores)) == (0, 0)
+
+
+def test_writing_again_overwrites(path):
+    """What a crash left behind beyond the last accepted row is overwritten."""
+    matrix, one, other = VectorMatrix(path, 8), random_units(1, 5), random_units(2, 5)
+    matrix.write(0, one)
+    matrix.write(2, other[2:])
+    assert matrix.take(range(5)).tolist() == np.concatenate([one[:2], other[2:]]).tolist()
+
+
+def test_what_was_taken_stays(path):
+    """Vectors that were handed out are copies."""
+    matrix = VectorMatrix(path, 8)
+    matrix.write(0, random_units(1, 5))
+    taken = matrix.take([0, 1])
+    before = taken.copy()
+    matrix.write(0, random_units(2, 5))
+    assert taken.tolist() == before.tolist()
+
+
+@given(
+    seed=st.integers(0, 1000),
+    rows=st.integers(1, 60),
+    n=st.integers(0, 70),
+    share=st.sampled_from([0.0, GATHER_SHARE / 2, 0.3, 1.0]),
+)
+def test_search_is_a_sort_of_all_cosines(seed, rows, n, share):
+    """Whatever the mask, the answer is the n allowed rows of largest cosine, ties by row."""
+    generator = np.random.default_rng(seed)
+    vectors = np.round(generator.normal(size=(rows, 2)) * 2)  # few directions: many ties
+    matrix = VectorMatrix(None, 2)
+    matrix.write(0, unit(vectors))
+    allowed = generator.random(rows) < share
+    vector = unit(generator.normal(size=2))
+    found, scores = matrix.search(vector, n, allowed)
+    cosines = matrix.block(0, rows) @ vector
+    expected = sorted(np.flatnonzero(allowed).tolist(), key=lambda row: (-cosines[row], row))[:n]
+    assert sorted(found.tolist()) == sorted(expected) or scores[-1] == pytest.approx(cosines[expected[-1]], abs=1e-6)
+    assert scores.tolist() == pytest.approx(sorted(cosines[allowed].tolist(), reverse=True)[:n], abs=1e-6)
+
+
+def test_ties_are_broken_by_row_before_the_cut():
+    """Among equal rows those with the lowest numbers come back, through the scan as through the gathering."""
+    matrix = VectorMatrix(None, 2)
+    matrix.write(0, unit([[1.0, 0.0]] * 1000))
+    few = np.zeros(1000, np.bool_)
+    few[[900, 40, 70]] = True
+    vector = np.array([1, 0], np.float32)
+    assert matrix.search(vector, 2, few)[0].tolist() == [40, 70]
+    assert matrix.search(vector, 2, np.ones(1000, np.bool_))[0].tolist() == [0, 1]
+
+
+def test_another_object_sees_the_rows_after_remap(tmp_path):
+    """A reader keeps what it knew, and sees what was appended when it maps again."""
+    writer, reader = VectorMatrix(tmp_path / "v.f32", 8), VectorMatrix(tmp_path / "v.f32", 8)
+    vectors = random_units(0, 4)
+    writer.write(0, vectors[:2])
+    assert len(reader) == 0
+    reader.remap()
+    writer.write(2, vectors[2:])
+    assert reader.take([0, 1]).tolist() == vectors[:2].tolist()
+    assert len(reader) == 2
+    reader.remap()
+    assert reader.take([3]).tolist() == vectors[3:].tolist()
+
+
+def test_a_map_survives_the_file(tmp_path):
+    """A file that is removed while it is mapped can be searched on."""
+    matrix = VectorMatrix(tmp_path / "v.f32", 8)
+    matrix.write(0, random_units(0, 3))
+    (tmp_path / "v.f32").unlink()
+    assert len(matrix.search(random_units(1, 1)[0], 3, np.ones(3, np.bool_))[0]) == 3
+
+
+def test_half_a_row_is_no_row(tmp_path):
+    """A row that a full disk cut off does not count."""
+    matrix = VectorMatrix(tmp_path / "v.f32", 8)
+    matrix.write(0, random_units(0, 3))
+    with (tmp_path / "v.f32").open("ab") as file:
+        file.write(b"12345")
+    assert len(VectorMatrix(tmp_path / "v.f32", 8)) == 3
+
+
+def damage(file, offset, change):
+    data = bytearray(file.read_bytes())
+    data[offset] = change(data[offset])
+    file.write_bytes(bytes(data))
+
+
+@pytest.mark.parametrize(
+    ("offset", "change"),
+    [(32, lambda byte: byte ^ 1), (35, lambda byte: byte ^ 0x80), (50, lambda byte: byte ^ 0xFF)],
+    ids=["lowest bit", "sign", "byte"],
+)
+def test_every_flipped_bit_is_noticed(tmp_path, offset, change):
+    """A row that differs in one bit from what was written is not sound, the others are."""
+    matrix = VectorMatrix(tmp_path / "v.f32", 8)
+    matrix.write(0, random_units(0, 3))
+    assert matrix.sound([0, 1, 2]).tolist() == [True, True, True]
+    damage(tmp_path / "v.f32", offset, change)
+    assert VectorMatrix(tmp_path / "v.f32", 8).sound([0, 1, 2]).tolist() == [True, False, True]
+
+
+def test_a_zeroed_row_is_noticed(tmp_path):
+    """Zeros are sound where they were written, and only there."""
+    matrix, vectors = VectorMatrix(tmp_path / "v.f32", 8), random_units(0, 3)
+    vectors[2] = 0
+    matrix.write(0, vectors)
+    data = bytearray((tmp_path / "v.f32").read_bytes())
+    data[:32] = bytes(32)
+    (tmp_path / "v.f32").write_bytes(bytes(data))
+    assert VectorMatrix(tmp_path / "v.f32", 8).sound([0, 1, 2, 3]).tolist() == [False, True, True, False]
+
+
+def test_a_truncated_file_is_noticed_and_does_not_kill(tmp_path):
+    """Rows beyond the end are not sound; an open matrix lets go of the map when it looks again."""
+    matrix = VectorMatrix(tmp_path / "v.f32", 8)
+    matrix.write(0, random_units(0, 5000))
+    with (tmp_path / "v.f32").open("r+b") as file:
+        file.truncate(40)
+    matrix.remap()
+    assert matrix.sound([0, 4999]).tolist() == [True, False]
+
+
+def test_without_checksums_nothing_is_sound(tmp_path):
+    """The file of checksums belongs to the matrix."""
+    matrix = VectorMatrix(tmp_path / "v.f32", 8)
+    matrix.write(0, random_units(0, 2))
+    checksums(tmp_path / "v.f32").unlink()
+    assert matrix.sound([0, 1]).tolist() == [False, False]
+
+
+def test_unit_has_length_one():
+    """Vectors get length 1, zeros stay zeros, lists and single vectors are taken."""
+    assert unit([[3.0, 4.0], [0.0, 0.0]]).tolist() == [[pytest.approx(0.6), pytest.approx(0.8)], [0, 0]]
+    assert unit([0.0, 2.0]).tolist() == [0, 1]
+    assert unit([[1, 2]]).dtype == np.float32
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300])
+def test_unit_refuses_what_is_not_finite(bad):
+    """A NaN in one vector would poison every search."""
+    with pytest.raises(ValueError, match="finite"):
+        unit([[1.0, bad]])
