@@ -18,7 +18,7 @@ from langchain_hybridgraph.query.selection import Selection, select
 from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.records import Chunk, Found, Fused, Hit, Query, Ranking, cleaned
-from langchain_hybridgraph.stores.base import GivesVectors, HasParents, Reads
+from langchain_hybridgraph.stores.base import GivesVectors, HasParents, Reads, can
 
 T = TypeVar("T")
 Stage = Generator[Sequence[Call], Sequence[Any], T]
@@ -119,7 +119,7 @@ def fuse(rankings: Sequence[Ranking], fusion: Fusion, k: int, trace: Trace) -> l
     trace.method = fusion.method if len(answering) > 1 else "".join(answering) or fusion.method
     with trace.stage("fuse"):
         try:
-            fused = (fusion.for_k(k) if isinstance(fusion, DependsOnK) else fusion)(rankings)
+            fused = (fusion.for_k(k) if can(fusion, DependsOnK) else fusion)(rankings)
             if all(math.isfinite(one.score) for one in fused):
                 return fused
         except Exception as error:  # noqa: BLE001 - a fusion may be the caller's own; the ladder goes on below it
@@ -155,7 +155,7 @@ def admit(
 
 def resolve_parents(hits: list[Hit], query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Hit]]:
     """Children give way to their parents, where that is wanted and the store has them."""
-    if not pipeline.parents or not isinstance(store := pipeline.store, HasParents) or not store.has_parents:
+    if not pipeline.parents or not can(store := pipeline.store, HasParents) or not store.has_parents:
         return hits
     ids = parent_stage.wanted(hits)
     if not ids:
@@ -191,7 +191,7 @@ def choose(hits: list[Hit], query: Query, pipeline: Pipeline) -> Stage[list[Hit]
     """The k hits that the selection wants."""
     selection = pipeline.selection
     vectors = None
-    if selection.mmr_lambda is not None and isinstance(store := pipeline.store, GivesVectors) and hits:
+    if selection.mmr_lambda is not None and can(store := pipeline.store, GivesVectors) and hits:
         ids = [(hit.child or hit.chunk).id for hit in hits]
         (vectors,) = yield [Call("vector", lambda: store.vectors(ids), quick=True)]
         vectors = _unfailed(vectors)
@@ -211,7 +211,7 @@ def fit(hits: list[Hit], budget: TokenBudget | None, trace: Trace) -> list[Hit]:
 def _pool(k: int, pipeline: Pipeline) -> int:
     """How many hits the stages after ``admit`` look at: k, unless one of them changes the order."""
     selection, store = pipeline.selection, pipeline.store
-    grouped = pipeline.parents and isinstance(store, HasParents) and store.has_parents
+    grouped = pipeline.parents and can(store, HasParents) and store.has_parents
     if grouped or selection.mmr_lambda is not None or selection.per_document is not None:
         return 1 << 30
     if pipeline.reranker is not None:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from langchain_hybridgraph.query.calls import Call
 from langchain_hybridgraph.records import Found, Query
-from langchain_hybridgraph.stores.base import AwaitsVectors, SearchesKeywords, SearchesVectors
+from langchain_hybridgraph.stores.base import AwaitsVectors, SearchesKeywords, SearchesVectors, can
 
 
 class Source(Protocol):
@@ -46,7 +46,7 @@ class VectorSource:
         if query.vector is None and query.text is None:
             return None
         store = self.store
-        awaited = (lambda: store.avector_search(query, n)) if isinstance(store, AwaitsVectors) else None
+        awaited = (lambda: store.avector_search(query, n)) if can(store, AwaitsVectors) else None
         return Call(self.name, lambda: store.vector_search(query, n), awaited, lane=(id(store), self.name))
 
     def score(self, query: Query, found: Found, ids: Sequence[str]) -> Call | None:

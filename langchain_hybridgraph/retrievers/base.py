@@ -31,7 +31,7 @@ from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.records import ALL_TIME, Hit, Query, RetrievalResult, Scope
 from langchain_hybridgraph.retrievers.compressors import as_reranker
 from langchain_hybridgraph.retrievers.documents import annotate
-from langchain_hybridgraph.stores.base import AwaitsVectors, Reads
+from langchain_hybridgraph.stores.base import AwaitsVectors, Reads, can
 from langchain_hybridgraph.times import parse_time
 
 FilterLike = Filter | Mapping[str, Any]
@@ -253,7 +253,7 @@ class _Prepared:
     def awaits(self) -> bool:
         """Whether anything in the search is a network call that an event loop can wait for."""
         return any(
-            isinstance(s, VectorSource) and isinstance(s.store, AwaitsVectors) for s in self.pipeline.sources
+            isinstance(s, VectorSource) and can(s.store, AwaitsVectors) for s in self.pipeline.sources
         ) or (hasattr(self.pipeline.reranker, "arerank"))
 
     def described(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from langchain_hybridgraph.retrievers.base import CallOptions, PipelineRetriever
 from langchain_hybridgraph.retrievers.plain import Engine, PlainStore, Texts, ids_by_content, read_all
 from langchain_hybridgraph.retrievers.retriever_source import RetrieverSource
 from langchain_hybridgraph.retrievers.store import HybridGraphStore
-from langchain_hybridgraph.stores.base import Reads, SearchesKeywords, SearchesVectors
+from langchain_hybridgraph.stores.base import Reads, SearchesKeywords, SearchesVectors, can
 
 # Weights of (vector, keyword) when none are given: benchmarks/README.md says how they were chosen.
 WEIGHTS = (0.7, 0.3)
@@ -131,11 +131,11 @@ class HybridRetriever(PipelineRetriever):
         vector, keyword = self._weights(options)
         store = self._store
         sources: list[Source] = []
-        if isinstance(store, SearchesVectors) and vector > 0:
+        if can(store, SearchesVectors) and vector > 0:
             sources.append(VectorSource(store, vector))
         if self.keyword_retriever is not None and keyword > 0:
             sources.append(RetrieverSource(self.keyword_retriever, keyword, self.id_key, self._stored_ids))
-        elif isinstance(store, SearchesKeywords) and keyword > 0:
+        elif can(store, SearchesKeywords) and keyword > 0:
             sources.append(KeywordSource(store, keyword))
         return tuple(sources)
 

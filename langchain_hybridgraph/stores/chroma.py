@@ -65,7 +65,7 @@ class ChromaRows:
     def search(self, vector: Vector, n: int) -> NDArray[np.int64]:
         """About the n rows of largest inner product, best first; approximate, and fewer when there are fewer."""
         with _guarded("query", self._path):
-            answer = self._collection.query(query_embeddings=[vector], n_results=n, include=[])
+            answer = self._collection.query(query_embeddings=vector, n_results=n, include=[])
         return np.array(answer["ids"][0], dtype=np.int64)
 
     def rows(self) -> set[int]:

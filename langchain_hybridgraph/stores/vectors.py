@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Mask, Vector
 
 # Below this share of allowed rows it is faster to gather them than to scan all and mask
-# (63,666 × 384: gathering 10 % takes 1.3 ms, 50 % 13 ms, the masked scan 3.3 ms whatever the share).
-GATHER_SHARE = 0.08
+# (63,666 × 384: gathering 10 % takes 0.7 ms, the masked scan 3 ms whatever the share).
+GATHER_SHARE = 0.15
 
 
 class VectorMatrix:
@@ -89,7 +89,7 @@ class VectorMatrix:
 
     def scores(self, vector: Vector, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
         """The cosine of a unit vector with each of these rows."""
-        return self.take(rows) @ vector
+        return cosines(self.take(rows), vector)
 
     def search(self, vector: Vector, n: int, allowed: Mask) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """The n allowed rows of largest cosine and their cosines, best first, ties by row.
@@ -102,7 +102,7 @@ class VectorMatrix:
         if count <= GATHER_SHARE * len(allowed):
             rows = np.flatnonzero(allowed)
             return _best(rows, self.scores(vector, rows), n)
-        scores = self._matrix[: len(allowed)] @ vector
+        scores = cosines(self._matrix[: len(allowed)], vector)
         if count < len(allowed):
             scores[~allowed] = -np.inf
         return _best(None, scores, min(n, count))
@@ -127,6 +127,16 @@ class VectorMatrix:
             grown[: len(self._matrix)] = self._matrix
             self._matrix = grown
         self._matrix[start:stop] = vectors
+
+
+def cosines(matrix: NDArray[np.float32], vector: Vector) -> NDArray[np.float32]:
+    """The inner products of a matrix's rows with a vector, on this thread alone.
+
+    numpy's ``@`` hands even small products to the threads of its BLAS, which spin for each other: on a busy machine
+    63,666 × 384 took 19 ms (p50) where this takes 7, on a quiet one 2 ms where this takes 3.
+    """
+    products: NDArray[np.float32] = np.vecdot(matrix, vector)
+    return products
 
 
 def unit(vectors: Sequence[Sequence[float]] | NDArray[Any]) -> NDArray[np.float32]:
