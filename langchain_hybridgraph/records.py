@@ -168,7 +168,7 @@ class Ranking:
     sources where it is known, so it may hold more ids than ``entries``; it never holds fewer. ``bound`` is the
     largest score that the source could give to this query (1 for a cosine), None when it is not known.
     ``background`` is the mean and the standard deviation of the source's score for this query over arbitrary chunks
-    of the whole store, None when they are not known.
+    of its scope, None when they are not known.
     """
 
     source: str

@@ -12,8 +12,9 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Fused, Ranking
 
 # The cosine of a question and an arbitrary chunk, mean and standard deviation, where a source does not tell its
-# own: all-MiniLM-L6-v2 has .02 to .22 and .09 to .13 over thirteen sets (benchmarks/README.md).
-COSINE = (0.0, 0.1)
+# own. all-MiniLM-L6-v2 has .02 to .25 and .09 to .13 (benchmarks/README.md); a mean of 0 leaves small cosines their
+# order, and this deviation puts large ones where .1 and .095 would.
+COSINE = (0.0, 0.115)
 # So many standard deviations above the mean count as 1: a cosine of 1 lies about ten above it.
 DEVIATIONS = 12.0
 # The BM25 with which a keyword list's best has the weight that was given to the list.
@@ -116,9 +117,9 @@ class ConvexCombination:
     (benchmarks/README.md).
 
     >>> from langchain_hybridgraph.records import Scored
-    >>> cosines, bm25 = {"a": 0.6, "b": 0.48}, {"b": 9.0, "a": 4.5}
+    >>> cosines, bm25 = {"a": 0.69, "b": 0.552}, {"b": 9.0, "a": 4.5}
     >>> lists = [
-    ...     Ranking("vector", 0.7, [Scored("a", 0.6), Scored("b", 0.48)], cosines),
+    ...     Ranking("vector", 0.7, [Scored("a", 0.69), Scored("b", 0.552)], cosines),
     ...     Ranking("keyword", 0.3, [Scored("b", 9.0), Scored("a", 4.5)], bm25),
     ... ]
     >>> [(one.id, round(one.score, 6)) for one in ConvexCombination()(lists)]

@@ -147,8 +147,8 @@ def test_a_cosine_counts_in_standard_deviations():
 
 
 def test_a_cosine_of_unknown_background():
-    """Mean 0 and deviation .1 are taken: .6 / 1.2 = .5."""
-    (one,) = ConvexCombination()([scored("vector", 1, {"a": 0.6})])
+    """Mean 0 and deviation .115 are taken: .69 / (12 · .115) = .5."""
+    (one,) = ConvexCombination()([scored("vector", 1, {"a": 0.69})])
     assert one.score == pytest.approx(0.5)
 
 
@@ -206,7 +206,7 @@ def test_an_unknown_score_counts_as_zero():
 )
 def test_a_keyword_list_counts_as_much_as_its_best(best, share):
     """Weights .7 and .3 · √(best / 40), made to sum to 1 again."""
-    fused = ConvexCombination()([scored("vector", 0.7, {"v": 0.6}), keyword(0.3, {"k": best})])
+    fused = ConvexCombination()([scored("vector", 0.7, {"v": 0.69}), keyword(0.3, {"k": best})])
     by_id = {one.id: one.score for one in fused}
     assert by_id["k"] == pytest.approx(share)
     assert by_id["v"] == pytest.approx((1 - share) * 0.5)
@@ -214,7 +214,7 @@ def test_a_keyword_list_counts_as_much_as_its_best(best, share):
 
 def test_weaker_matches_count_less_than_their_share():
     """A quarter of the best BM25 is an eighth of its part: a share of a quarter times a root of a half."""
-    fused = ConvexCombination()([scored("vector", 0.7, {"v": 0.6}), keyword(0.3, {"k": 40.0, "l": 10.0})])
+    fused = ConvexCombination()([scored("vector", 0.7, {"v": 0.69}), keyword(0.3, {"k": 40.0, "l": 10.0})])
     by_id = {one.id: one.score for one in fused}
     assert by_id["l"] == pytest.approx(by_id["k"] / 8)
 
@@ -227,7 +227,7 @@ def test_weaker_matches_count_less_than_their_share():
 def test_weights_stay_as_given(fusion, bound):
     """Without being asked to, or for a source of unknown bound, nothing is adapted."""
     words = scored("keyword", 0.3, {"k": 10.0, "l": 5.0}, bound=bound)
-    by_id = {one.id: one.score for one in fusion([scored("vector", 0.7, {"v": 0.6}), words])}
+    by_id = {one.id: one.score for one in fusion([scored("vector", 0.7, {"v": 0.69}), words])}
     assert (by_id["k"], by_id["l"]) == pytest.approx((0.3, 0.15))
 
 

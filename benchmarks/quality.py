@@ -1,0 +1,262 @@
+"""How good are the answers? nDCG@10 of both engines alone, of LangChain's EnsembleRetriever and of every fusion.
+
+    python benchmarks/quality.py [--embedding minilm|squeezed|lsa] [--weights | --leave-one-out] [--data FOLDER]
+
+The engines are asked directly: all cosines, BM25 by the keyword index over title and text, 100 candidates each, both
+scores for every candidate. Questions that name a filter are asked inside it; a conversation's last turn stands alone.
+
+``--embedding``: the sets' ready-made all-MiniLM-L6-v2 vectors; the same with all cosines narrowed to .75 + .2 · cosine,
+as some models have them; or LSA, fitted on each corpus. ``--weights`` shows every weight of the vector side,
+``--leave-one-out`` chooses the weight on the sets of other sources only. ``--sets`` names some of the sets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from corpus import require_sets
+
+from langchain_hybridgraph.embeddings import LSAEmbeddings
+from langchain_hybridgraph.query.fusion import (
+    ConvexCombination,
+    DistributionBased,
+    Fusion,
+    MaxWeighted,
+    ReciprocalRankFusion,
+)
+from langchain_hybridgraph.records import Ranking, Scored
+from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
+
+SETS = (
+    "hotpotqa_val500",
+    "hotpotqa_train100",
+    "wiki2_dev200",
+    "musique_train200",
+    "musique_train100",
+    "mtrag_clapnq",
+    "mtrag_govt",
+    "locomo",
+    "cacm",
+    "cranfield",
+    "scifact",
+    "chunk_eval",
+    "anthropic_docs",
+)
+CANDIDATES = 100
+DEPTH = 10
+WEIGHTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8)
+DISCOUNTS = 1 / np.log2(np.arange(2, DEPTH + 2))
+
+Answers = Callable[["Question"], Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What both engines gave, best first, and what would have been right."""
+
+    id: str
+    vector: Ranking
+    keyword: Ranking
+    grades: Mapping[str, float]
+
+    def weighed(self, weight: float) -> list[Ranking]:
+        """The two lists with this weight of the vector side."""
+        return [replace(self.vector, weight=weight), replace(self.keyword, weight=1 - weight)]
+
+
+def ndcg(ids: Sequence[str], grades: Mapping[str, float]) -> float:
+    """nDCG@10 with linear gains, as trec_eval has it."""
+    gained = np.array([grades.get(id, 0.0) for id in ids[:DEPTH]])
+    ideal = np.sort(np.array([grade for grade in grades.values() if grade > 0]))[::-1][:DEPTH]
+    return float(gained @ DISCOUNTS[: len(gained)] / (ideal @ DISCOUNTS[: len(ideal)])) if len(ideal) else 0.0
+
+
+# -- asking the engines -------------------------------------------------------------------------------------------
+
+
+def questions(name: str, sets: Any, embedding: str) -> Iterator[Question]:
+    """One set's questions with the candidates of both engines."""
+    loaded = sets.load(name)
+    ids = np.array([row["id"] for row in loaded.corpus])
+    texts = [sets.document_text(row) for row in loaded.corpus]
+    index = TantivyIndex(None)
+    index.apply(1, list(enumerate(texts)), [])
+    cosines_of = _cosines(texts, sets.PrecomputedEmbeddings(name), embedding)
+    for query in loaded.queries:
+        text = query["text"]
+        cosines = cosines_of(text)
+        allowed = np.array([_passes(row, query.get("filter")) for row in loaded.corpus])
+        near = np.lexsort((ids, np.where(allowed, -cosines, np.inf)))[: min(CANDIDATES, allowed.sum())]
+        nearest = near.tolist() if cosines.any() else []  # LSA may know no word of the question
+        matched = index.search(text, CANDIDATES, allowed)
+        rows = list({**dict.fromkeys(nearest), **dict(matched)})
+        words = dict(matched) | index.scores(text, rows)
+        inside = cosines[allowed]
+        background = (float(inside.mean()), float(inside.std())) if inside.any() else None
+        yield Question(
+            query["id"],
+            _ranking("vector", ids, nearest, {row: float(cosines[row]) for row in rows}, background=background),
+            _ranking("keyword", ids, [row for row, _ in matched], words, bound=index.bound(text)),
+            loaded.qrels[query["id"]],
+        )
+
+
+def _cosines(texts: Sequence[str], ready: Any, embedding: str) -> Callable[[str], Any]:
+    """What gives the cosines of a question with all texts."""
+    if embedding == "lsa":
+        lsa = LSAEmbeddings().fit(texts)
+        matrix = lsa.vectors(texts)
+        return lambda text: matrix @ lsa.vectors([text])[0]
+    matrix = np.array([ready.vectors[text] for text in texts])
+    shift, scale = (0.75, 0.2) if embedding == "squeezed" else (0.0, 1.0)
+    return lambda text: shift + scale * (matrix @ ready.vectors[text])
+
+
+def _ranking(source: str, ids: Any, found: Sequence[int], scores: Mapping[int, float], **known: Any) -> Ranking:
+    entries = sorted((Scored(ids[row], scores[row]) for row in found), key=lambda e: (-e.score, e.id))
+    return Ranking(source, 0.5, entries, {ids[row]: score for row, score in scores.items()}, **known)
+
+
+def _passes(row: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
+    return all(row.get(key) == value for key, value in (wanted or {}).items())
+
+
+# -- answering ----------------------------------------------------------------------------------------------------
+
+
+def fused(fusion: Fusion, weight: float = 0.7) -> Answers:
+    return lambda question: [one.id for one in fusion(question.weighed(weight))[:DEPTH]]
+
+
+def without_background(question: Question) -> Sequence[str]:
+    """The default fusion over a store that does not know how similar arbitrary chunks are."""
+    vector, keyword = question.weighed(0.7)
+    return [one.id for one in ConvexCombination()([replace(vector, background=None), keyword])[:DEPTH]]
+
+
+def ensemble(n: int) -> Answers:
+    """LangChain's EnsembleRetriever over the first n of either list, weights .7 and .3."""
+    from langchain_classic.retrievers.ensemble import EnsembleRetriever
+    from langchain_core.documents import Document
+
+    retriever = EnsembleRetriever.model_construct(weights=[0.7, 0.3])  # its retrievers are not asked
+
+    def answer(question: Question) -> Sequence[str]:
+        lists = [[Document(page_content=e.id) for e in r.entries[:n]] for r in (question.vector, question.keyword)]
+        return [document.page_content for document in retriever.weighted_reciprocal_rank(lists)[:DEPTH]]
+
+    return answer
+
+
+def systems() -> dict[str, Answers]:
+    found: dict[str, Answers] = {
+        "vector alone": lambda q: [entry.id for entry in q.vector.entries[:DEPTH]],
+        "BM25 alone": lambda q: [entry.id for entry in q.keyword.entries[:DEPTH]],
+    }
+    if importlib.util.find_spec("langchain_classic") is not None:
+        found |= {f"EnsembleRetriever .7/.3 over {n}": ensemble(n) for n in (DEPTH, CANDIDATES)}
+    return found | {
+        "rrf .7": fused(ReciprocalRankFusion()),
+        "rrf .5": fused(ReciprocalRankFusion(), 0.5),
+        "distribution .5": fused(DistributionBased(), 0.5),
+        "max .5": fused(MaxWeighted(), 0.5),
+        "convex max .7": fused(ConvexCombination(normalize="max", adaptive=False)),
+        "convex max .55": fused(ConvexCombination(normalize="max", adaptive=False), 0.55),
+        "convex bound .7": fused(ConvexCombination(normalize="bound")),
+        "convex bound .4": fused(ConvexCombination(normalize="bound"), 0.4),
+        "convex, not adaptive .7": fused(ConvexCombination(adaptive=False)),
+        "convex, unknown background .7": without_background,
+        "**convex .7**": fused(ConvexCombination()),
+    }
+
+
+# -- reporting ----------------------------------------------------------------------------------------------------
+
+
+def mean_ndcg(answers: Answers, asked: Sequence[Question]) -> float:
+    return float(np.mean([ndcg(answers(question), question.grades) for question in asked]))
+
+
+def table(asked: Mapping[str, Sequence[Question]]) -> None:
+    """Every system on every set, the mean, and the worst distance to the better engine."""
+    rows = {label: [mean_ndcg(answers, each) for each in asked.values()] for label, answers in systems().items()}
+    legs = np.maximum(rows["vector alone"], rows["BM25 alone"])
+    print(f"| nDCG@10 | {' | '.join(asked)} | mean | worst to better engine |\n|---{'|---' * (len(asked) + 2)}|")
+    for label, row in rows.items():
+        figures = " | ".join(f"{value:.3f}" for value in row)
+        print(f"| {label} | {figures} | {np.mean(row):.4f} | {(np.array(row) - legs).min():+.4f} |")
+    _check(asked)
+
+
+def weights(asked: Mapping[str, Sequence[Question]]) -> None:
+    """The default fusion with other weights."""
+    legs = _better_engine(asked)
+    print("| weight of the vector side | mean nDCG@10 | worst to better engine | on |\n|---|---|---|---|")
+    for weight in WEIGHTS:
+        far = np.array([mean_ndcg(fused(ConvexCombination(), weight), each) for each in asked.values()]) - legs
+        print(f"| {weight} | {(far + legs).mean():.4f} | {far.min():+.4f} | {list(asked)[far.argmin()]} |")
+
+
+def leave_one_out(asked: Mapping[str, Sequence[Question]]) -> None:
+    """The weight that is best on average on the sets of other sources, and what it gives on this one."""
+    legs = _better_engine(asked)
+    tried = np.array([[mean_ndcg(fused(ConvexCombination(), w), each) for each in asked.values()] for w in WEIGHTS])
+    print("| left out | chosen weight | nDCG@10 | to better engine |\n|---|---|---|---|")
+    left_out = []
+    for place, name in enumerate(asked):
+        others = [n for n, other in enumerate(asked) if other.split("_")[0] != name.split("_")[0]]
+        chosen = int(tried[:, others].mean(1).argmax())
+        left_out.append(tried[chosen, place])
+        print(f"| {name} | {WEIGHTS[chosen]} | {left_out[-1]:.3f} | {left_out[-1] - legs[place]:+.4f} |")
+    print(f"| mean |  | {np.mean(left_out):.4f} | {(np.array(left_out) - legs).min():+.4f} |")
+
+
+def _better_engine(asked: Mapping[str, Sequence[Question]]) -> Any:
+    alone = systems()
+    return np.array(
+        [max(mean_ndcg(alone[one], each) for one in ("vector alone", "BM25 alone")) for each in asked.values()]
+    )
+
+
+def _check(asked: Mapping[str, Sequence[Question]]) -> None:
+    """Compare our nDCG with that of ir-measures, where it is installed."""
+    if importlib.util.find_spec("ir_measures") is None:
+        return
+    import ir_measures
+
+    answers = fused(ConvexCombination())
+    for name, each in asked.items():
+        run = {q.id: {id: float(DEPTH - place) for place, id in enumerate(answers(q))} for q in each}
+        grades = {q.id: {id: int(grade) for id, grade in q.grades.items()} for q in each}
+        theirs = ir_measures.calc_aggregate([ir_measures.nDCG @ DEPTH], grades, run)[ir_measures.nDCG @ DEPTH]
+        if abs(theirs - mean_ndcg(answers, each)) > 1e-6:
+            raise SystemExit(f"ir-measures has {theirs:.6f} on {name}, this file {mean_ndcg(answers, each):.6f}")
+    print("\nnDCG@10 is that of ir-measures.")
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--data", type=Path, help="folder of the sets; else HYBRIDGRAPH_SETS, else ../shared/data")
+    options.add_argument("--sets", nargs="+", choices=SETS, default=SETS, metavar="NAME")
+    options.add_argument("--embedding", choices=("minilm", "squeezed", "lsa"), default="minilm")
+    what = options.add_mutually_exclusive_group()
+    what.add_argument("--weights", action="store_true")
+    what.add_argument("--leave-one-out", action="store_true")
+    given = options.parse_args()
+    if given.data is not None:
+        os.environ["HYBRIDGRAPH_SETS"] = str(given.data)
+    sets = require_sets()
+    asked = {name: list(questions(name, sets, given.embedding)) for name in given.sets}
+    report = weights if given.weights else leave_one_out if given.leave_one_out else table
+    report(asked)
+
+
+if __name__ == "__main__":
+    main()
