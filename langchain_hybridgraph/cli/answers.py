@@ -1,0 +1,88 @@
+"""What ``--json`` prints: the stable schema."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from langchain_core.documents import Document
+
+    from langchain_hybridgraph.ingest import IngestReport
+    from langchain_hybridgraph.records import Hit, RetrievalResult
+    from langchain_hybridgraph.stores.embedded import CheckReport
+
+
+def search_answer(result: RetrievalResult[Document]) -> dict[str, Any]:
+    """``search --json``: the question, how it was answered, and the hits, best first.
+
+    ``query``, ``k``, ``filter`` (null without one); ``method`` (hybrid, vector, keyword, interleave); ``degraded``, a
+    list of reasons, empty when all went as asked; ``took_ms``; ``hits``, as in :func:`hit_answer`.
+    """
+    plan = result.plan
+    return {
+        "query": plan["query"],
+        "k": plan["k"],
+        "filter": plan["filter"],
+        "method": plan["method"],
+        "degraded": list(result.degraded),
+        "took_ms": round(result.took_ms, 3),
+        "hits": [hit_answer(rank, hit) for rank, hit in enumerate(result.hits, start=1)],
+    }
+
+
+def hit_answer(rank: int, hit: Hit) -> dict[str, Any]:
+    """One hit: ``rank`` from 1, ``score`` in [0, 1] and ``parts`` that sum to it, and the chunk as it is stored.
+
+    ``source`` says who found it (vector, keyword, fused); ``vector_score``, ``bm25_score`` and ``rerank_score`` are
+    null where there is none. A parent that stands for its child has the child's id in ``child_id``.
+    """
+    return {
+        "rank": rank,
+        "id": hit.id,
+        "document_id": hit.chunk.document,
+        "parent_id": hit.chunk.parent,
+        "child_id": None if hit.child is None else hit.child.id,
+        "score": hit.score,
+        "parts": dict(hit.parts),
+        "source": hit.source,
+        "vector_score": hit.vector_score,
+        "bm25_score": hit.bm25_score,
+        "rerank_score": hit.rerank_score,
+        "hops": hit.hops,
+        "path": list(hit.path),
+        "text": hit.chunk.text,
+        "metadata": dict(hit.chunk.metadata),
+    }
+
+
+def ingest_answer(report: IngestReport, embedding: str) -> dict[str, Any]:
+    """``ingest --json``: what was done, in counts; ``seconds``; ``embedding``; ``warnings``."""
+    return {**asdict(report), "embedding": embedding, "warnings": list(report.warnings)}
+
+
+def check_answer(report: CheckReport) -> dict[str, Any]:
+    """``check --json`` and ``repair --json``: ``ok``, ``problems`` (texts) and ``counts``."""
+    return {"ok": report.ok, "problems": list(report.problems), "counts": dict(report.counts)}
+
+
+def print_json(answer: Mapping[str, Any]) -> None:
+    """One JSON object on stdout, indented; what JSON has no word for (NaN, infinity) is null.
+
+    Letters beyond ASCII stay readable where stdout can carry them.
+    """
+    carries_all = (sys.stdout.encoding or "").lower().startswith("utf")
+    json.dump(_sayable(answer), sys.stdout, indent=2, ensure_ascii=not carries_all, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def _sayable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _sayable(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_sayable(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

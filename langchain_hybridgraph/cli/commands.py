@@ -1,0 +1,241 @@
+"""The verbs of ``hybridgraph`` and their options."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from langchain_hybridgraph.cli.errors import PROBLEM, OneLineErrors, say
+from langchain_hybridgraph.cli.opening import existing, existing_or_new
+from langchain_hybridgraph.errors import ConfigurationError, FilterError
+from langchain_hybridgraph.records import cleaned
+
+# LangChain, the engines and rich are imported by the verb that needs them: help answers at once.
+
+app = typer.Typer(
+    cls=OneLineErrors,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Search texts by meaning and by words at once, in one folder.",
+)
+
+Index = Annotated[
+    Path,
+    typer.Option(
+        "--index",
+        "-i",
+        metavar="DIR",
+        help="Folder of the index, or set HYBRIDGRAPH_STORE_PATH.",
+        envvar="HYBRIDGRAPH_STORE_PATH",
+        show_envvar=False,
+    ),
+]
+Paths = Annotated[
+    list[Path],
+    typer.Argument(metavar="PATHS", exists=True, help="Text, Markdown, HTML, .rst, JSONL files; folders of them."),
+]
+NewModel = Annotated[
+    str,
+    typer.Option(metavar="MODEL", help="auto, lsa, minilm or package.module:factory; an old index keeps its own."),
+]
+Tenant = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Whose texts, in an index that is kept for several tenants.")
+]
+Model = Annotated[
+    str | None, typer.Option("--embedding", metavar="MODEL", help="Only where it was package.module:factory.")
+]
+Where = Annotated[str | None, typer.Option("--filter", metavar="JSON", help='Such as \'{"year": {"$gte": 2020}}\'.')]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+DEMO = Path("python-docs.hybridgraph")
+
+
+class Split(StrEnum):
+    """How documents are cut."""
+
+    FLAT = "flat"
+    PARENT_CHILD = "parent-child"
+    NONE = "none"
+
+
+@app.command()
+def ingest(
+    paths: Paths,
+    *,
+    index: Index,
+    embedding: NewModel = "auto",
+    split: Annotated[Split, typer.Option(help="Pieces; small pieces with larger parents; whole.")] = Split.FLAT,
+    language: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of a new index's texts; english if not given.")
+    ] = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Take files into an index; again, take in what has changed."""
+    from langchain_hybridgraph.cli.answers import ingest_answer, print_json
+    from langchain_hybridgraph.ingest import SUPPORTED_SUFFIXES, FileError, read_files
+    from langchain_hybridgraph.ingest.pipeline import ingest as take_in
+
+    documents = read_files(paths, skipped=say)
+    first = next(documents, None)
+    if first is None:
+        raise FileError(f"nothing to read in {_listed(paths)}; folders are searched for {_listed(SUPPORTED_SUFFIXES)}")
+    pieces = None if split is Split.NONE else split.value.replace("-", "_")
+    with existing_or_new(index, embedding, language=language, tenant=tenant) as store:
+        report = take_in(chain([first], documents), store, split=pieces, progress=True)
+    for warning in report.warnings:
+        say(warning)
+    if as_json:
+        print_json(ingest_answer(report, store.name))
+    else:
+        typer.echo(str(report))
+
+
+@app.command()
+def search(
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="A question, or words.")],
+    *,
+    index: Index,
+    k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="How many hits.")] = 5,
+    where: Where = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Say why each hit stands where it stands.")] = False,
+    as_json: Json = False,
+    tenant: Tenant = None,
+    embedding: Model = None,
+) -> None:
+    """Ask an index; the best hits come first.
+
+    Works beside a process that is writing to the index, and in a folder that may not be written to.
+    """
+    from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
+
+    wanted = _parsed(where)
+    with existing(index, embedding=embedding, tenant=tenant, read_only=True) as store:
+        result = HybridRetriever(store, k=k).retrieve(cleaned(query), filter=wanted)
+    if as_json:
+        from langchain_hybridgraph.cli.answers import print_json, search_answer
+
+        print_json(search_answer(result))
+    else:
+        from langchain_hybridgraph.cli.screen import show_result, terminal
+
+        show_result(terminal(), result, language=store.language, explain=explain)
+
+
+@app.command()
+def delete(
+    *,
+    index: Index,
+    id: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="A chunk's id; may be given several times.")
+    ] = None,
+    document: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="A document's id, with all of its chunks.")
+    ] = None,
+    where: Where = None,
+    tenant: Tenant = None,
+    embedding: Model = None,
+    as_json: Json = False,
+) -> None:
+    """Delete by id, by document and by filter.
+
+    What satisfies any of them goes, with its edges and with parents that lose their last child.
+    """
+    if not id and not document and where is None:
+        raise ConfigurationError("nothing says what to delete: give --id, --document or --filter")
+    wanted = _parsed(where)
+    with existing(index, embedding=embedding, tenant=tenant) as store:
+        before = len(store)
+        store.delete(id or [], document=document or [], filter=wanted)
+        left = len(store)
+    if as_json:
+        from langchain_hybridgraph.cli.answers import print_json
+
+        print_json({"deleted": before - left, "chunks": left})
+    else:
+        typer.echo(f"deleted {before - left} of {before} chunks")
+
+
+@app.command()
+def stats(*, index: Index, tenant: Tenant = None, embedding: Model = None, as_json: Json = False) -> None:
+    """Say what an index holds."""
+    with existing(index, embedding=embedding, tenant=tenant, read_only=True) as store:
+        facts = store.stats()
+    if as_json:
+        from langchain_hybridgraph.cli.answers import print_json
+
+        print_json(facts)
+    else:
+        from langchain_hybridgraph.cli.screen import show_facts, terminal
+
+        show_facts(terminal(), facts)
+
+
+@app.command()
+def check(*, index: Index, tenant: Tenant = None, embedding: Model = None, as_json: Json = False) -> None:
+    """Find out whether an index is sound.
+
+    Catalogue, vectors and search engines are compared; the exit code is 1 when they do not agree.
+    """
+    with existing(index, embedding=embedding, tenant=tenant) as store:
+        _judge(store.check(), as_json)
+
+
+@app.command()
+def repair(*, index: Index, tenant: Tenant = None, embedding: Model = None, as_json: Json = False) -> None:
+    """Mend an index, then check it.
+
+    The search engines are made anew from what was accepted; nothing that was accepted is lost.
+    """
+    with existing(index, embedding=embedding, tenant=tenant) as store:
+        _judge(store.repair(), as_json)
+
+
+@app.command()
+def demo(
+    *,
+    index: Annotated[Path, typer.Option("--index", "-i", metavar="DIR", help="Folder of the index.")] = DEMO,
+    embedding: NewModel = "lsa",
+) -> None:
+    """Index Python's own documentation and ask it questions.
+
+    It is read from the running interpreter's standard library; nothing is downloaded.
+    """
+    from langchain_hybridgraph.cli.demo import run
+
+    run(index, embedding)
+
+
+def _judge(report: Any, as_json: bool) -> None:
+    if as_json:
+        from langchain_hybridgraph.cli.answers import check_answer, print_json
+
+        print_json(check_answer(report))
+    else:
+        typer.echo("\n".join(report.problems) or f"no problems in {report.counts['chunks']:,} chunks")
+    if not report.ok:
+        raise typer.Exit(PROBLEM)
+
+
+def _parsed(where: str | None) -> dict[str, Any] | None:
+    """The filter that a JSON text says, checked before the index is opened."""
+    if where is None:
+        return None
+    from langchain_hybridgraph.filters import parse_filter
+
+    try:
+        filter = json.loads(where)
+    except ValueError as error:
+        raise FilterError(f"--filter is not JSON ({error}); wanted something like '{{\"year\": 2020}}'") from error
+    parse_filter(filter)
+    return dict(filter)
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(map(str, names))

@@ -1,0 +1,61 @@
+"""The main job on real input: the documentation of this Python's standard library."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from langchain_hybridgraph.cli.opening import existing_or_new
+from langchain_hybridgraph.cli.screen import show_result, terminal
+from langchain_hybridgraph.ingest import read_python_docs
+from langchain_hybridgraph.ingest.pipeline import ingest
+from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
+
+
+class Question(NamedTuple):
+    """A question of the demo, and what to look at in its answer."""
+
+    text: str
+    remark: str = ""
+    filter: Mapping[str, Any] | None = None
+    explain: bool = False
+    k: int = 3
+
+
+QUESTIONS = (
+    Question("How do I run a command with a timeout?"),
+    Question("What is the difference between a deep and a shallow copy?"),
+    Question("How do I cache the results of a function?"),
+    Question("a temporary file that is deleted when it is closed"),
+    Question("What does yield from do?"),
+    Question(
+        "a lock that the same thread may acquire again",
+        "Each score is the sum of a part from the vectors and a part from the words.",
+        explain=True,
+    ),
+    Question("log messages to a rotating file"),
+    Question(
+        "log messages to a rotating file",
+        'The same among classes: --filter \'{"labels": {"$contains": "class"}}\'',
+        filter={"labels": {"$contains": "class"}},
+    ),
+    Question("floccinaucinihilipilification", "A word that stands nowhere: the answer is empty, and says why."),
+)
+
+
+def run(index: Path, embedding: str) -> None:
+    """Bring the documentation into the index, and show the answers to some questions."""
+    screen = terminal()
+    screen.print(f"The documentation of Python {platform.python_version()}'s standard library", style="bold")
+    with existing_or_new(index, embedding) as store:
+        screen.print(str(ingest(list(read_python_docs()), store, progress=True)))
+        retriever = HybridRetriever(store)
+        for question in QUESTIONS:
+            screen.print(f"\n> {question.text}", style="bold cyan")
+            if question.remark:
+                screen.print(question.remark, style="dim")
+            result = retriever.retrieve(question.text, k=question.k, filter=question.filter)
+            show_result(screen, result, language=store.language, explain=question.explain)
+    screen.print(f'\nAsk your own: hybridgraph search "…" --index {index}', soft_wrap=True)

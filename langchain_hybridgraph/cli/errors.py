@@ -1,0 +1,85 @@
+"""Says errors in one line and ends with the right exit code."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from langchain_hybridgraph.errors import (
+    ConfigurationError,
+    EmbeddingMismatchError,
+    FilterError,
+    HybridGraphError,
+    NotAnIndexError,
+    TenantError,
+)
+
+PROBLEM, USAGE, INTERRUPTED = 1, 2, 130
+# What the user asked wrongly; every other error of ours is a problem met on the way.
+WRONGLY_ASKED = (ConfigurationError, EmbeddingMismatchError, FilterError, NotAnIndexError, TenantError)
+
+
+class OneLineErrors(TyperGroup):
+    """Commands whose errors are one line on stderr; a closed pipe and Ctrl-C say nothing.
+
+    An error that is nobody's purpose keeps its traceback.
+    """
+
+    def main(self, args: Sequence[str] | None = None, *others: Any, **settings: Any) -> Any:
+        """Run the command that the arguments name; without any, give help."""
+        given = list(sys.argv[1:] if args is None else args) or ["--help"]
+        try:
+            code = super().main(given, *others, **{**settings, "standalone_mode": False})
+        except Exception as error:
+            # typer's exceptions have no public base class that all its versions share
+            if not hasattr(error, "format_message"):
+                raise
+            say(f"{error.format_message()} ({_help(error)})")
+            code = USAGE
+        sys.exit(code)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the chosen command; its errors become an exit code, what is logged meanwhile becomes lines."""
+        log = _Lines(logging.WARNING)
+        logging.getLogger().addHandler(log)
+        try:
+            super().invoke(ctx)
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            _leave_stdout()
+            raise typer.Exit(PROBLEM) from None
+        except (HybridGraphError, OSError) as error:
+            say(str(error))
+            raise typer.Exit(USAGE if isinstance(error, WRONGLY_ASKED) else PROBLEM) from None
+        finally:
+            logging.getLogger().removeHandler(log)
+
+
+class _Lines(logging.Handler):
+    """Log records as one line each, without their tracebacks."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage())
+
+
+def say(message: str) -> None:
+    """Write one line to stderr, whatever the message holds."""
+    typer.echo(f"hybridgraph: {' '.join(message.split())}", err=True)
+
+
+def _help(error: Any) -> str:
+    context = getattr(error, "ctx", None)
+    return f"see {context.command_path if context else 'hybridgraph'} --help"
+
+
+def _leave_stdout() -> None:
+    """Nobody reads any more: what is still buffered must not raise again when the interpreter exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
