@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
-import tempfile
+import uuid
 import zipfile
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
@@ -353,18 +352,17 @@ def _as_text(content: NDArray[np.uint8]) -> str:
 
 
 def _write_whole(path: Path, content: Mapping[str, Any]) -> None:
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, suffix=".tmp", delete=False) as file:
-        try:
+    part = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        with part.open("xb") as file:
             np.savez(file, allow_pickle=False, **content)
             file.flush()
             os.fsync(file.fileno())
-            os.replace(file.name, path)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):  # it may have been renamed already
-                os.unlink(file.name)
-            raise
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(folder)  # the new name, too, is on disk
     finally:
         os.close(folder)

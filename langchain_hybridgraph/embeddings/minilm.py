@@ -156,7 +156,7 @@ def _ask(url: str, timeout: float, answered: threading.Event) -> None:
 
 def _why(cached: bool, error: Exception) -> str:
     folder = OnnxMiniLMEmbeddings.folder()
-    cause = f"{type(error).__name__}: {error}"
+    cause = " ".join(f"{type(error).__name__}: {error}".split())  # onnxruntime's messages have several lines
     if cached:
         return (
             f"the files of all-MiniLM-L6-v2 in {folder} cannot be used ({cause}): delete that folder and run once "

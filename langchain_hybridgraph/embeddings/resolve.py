@@ -114,10 +114,10 @@ def _imported(spec: str) -> Any:
         found: Any = import_module(module)
         for name in path.split("."):
             found = getattr(found, name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # the module is the user's, and importing it runs it
         raise ConfigurationError(
-            f"embedding {spec!r} cannot be imported ({error}); wanted package.module:factory, where "
-            f"{module!r} is a module that Python finds (PYTHONPATH=. for one in this folder)"
+            f"embedding {spec!r} cannot be imported ({type(error).__name__}: {error}); wanted "
+            f"package.module:factory, where {module!r} is a module that Python finds (in this folder: PYTHONPATH=.)"
         ) from error
     return found
 

@@ -1,0 +1,272 @@
+"""all-MiniLM-L6-v2 as Chroma carries it: the real onnxruntime and tokenizers, with a model of a few kilobytes."""
+
+import asyncio
+import hashlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+from chromadb.utils.embedding_functions import ONNXMiniLM_L6_V2
+from langchain_tests.integration_tests import EmbeddingsIntegrationTests
+from langchain_tests.unit_tests import EmbeddingsUnitTests
+from tiny_minilm import archive, expected, put_into
+
+from langchain_hybridgraph.embeddings import ModelUnavailableError, OnnxMiniLMEmbeddings, choose_embedding
+from langchain_hybridgraph.errors import HybridGraphError
+
+TEXTS = ["foo", "the cat purrs", "", "dog " * 50, "bar baz foo dog cat"]
+CLOSED = "http://127.0.0.1:9/onnx.tar.gz"
+
+
+@pytest.fixture
+def nothing_cached(tmp_path, monkeypatch):
+    """An empty cache, and nobody to download from."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(ONNXMiniLM_L6_V2, "DOWNLOAD_PATH", tmp_path / "all-MiniLM-L6-v2")
+    monkeypatch.setattr(ONNXMiniLM_L6_V2, "MODEL_DOWNLOAD_URL", CLOSED)
+    return tmp_path / "all-MiniLM-L6-v2" / "onnx"
+
+
+@pytest.fixture
+def cached(nothing_cached):
+    put_into(nothing_cached)
+    return nothing_cached
+
+
+@pytest.fixture
+def serve(nothing_cached, monkeypatch):
+    """A web server that Chroma would download from: ``serve(status, content)``; None as content breaks the line off."""
+    servers = []
+
+    def start(status=200, content=None, hang=None):
+        class Answer(BaseHTTPRequestHandler):
+            def do_HEAD(self):
+                if hang is not None:
+                    hang.wait()
+                self.send_response(status)
+                self.end_headers()
+
+            def do_GET(self):
+                if content is not None:
+                    self.send_response(status)
+                    self.send_header("content-length", str(len(content)))
+                    self.end_headers()
+                    self.wfile.write(content)
+
+            def log_message(self, *args):
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        monkeypatch.setattr(
+            ONNXMiniLM_L6_V2, "MODEL_DOWNLOAD_URL", f"http://127.0.0.1:{server.server_port}/onnx.tar.gz"
+        )
+        monkeypatch.setattr(ONNXMiniLM_L6_V2, "_MODEL_SHA256", hashlib.sha256(content or b"").hexdigest())
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.usefixtures("cached")
+class TestStandard(EmbeddingsIntegrationTests):
+    @property
+    def embeddings_class(self):
+        return OnnxMiniLMEmbeddings
+
+
+class TestStandardUnit(EmbeddingsUnitTests):
+    @property
+    def embeddings_class(self):
+        return OnnxMiniLMEmbeddings
+
+
+@pytest.mark.usefixtures("cached")
+def test_a_vector_is_the_mean_of_its_tokens():
+    """The vector is the normalised mean of what the model says of the tokens; padding does not count."""
+    found = OnnxMiniLMEmbeddings(batch_size=5).vectors(TEXTS)
+    assert np.allclose(found, [expected(text) for text in TEXTS], atol=1e-6)
+
+
+@pytest.mark.usefixtures("cached")
+def test_vectors_are_chromas():
+    """Chroma's default embedding function gives the same vectors."""
+    assert np.allclose(OnnxMiniLMEmbeddings().vectors(TEXTS), ONNXMiniLM_L6_V2()(TEXTS), atol=1e-6)
+
+
+@pytest.mark.usefixtures("cached")
+def test_the_first_256_tokens_count():
+    """Of a long text the beginning counts, two places of the 256 are [CLS] and [SEP]."""
+    whole, beginning = OnnxMiniLMEmbeddings().vectors(["cat " * 254 + "dog " * 500, "cat " * 254])
+    assert np.allclose(whole, beginning, atol=1e-6)
+
+
+@pytest.mark.usefixtures("cached")
+@pytest.mark.parametrize("batch_size", [1, 2, 100])
+def test_batches_do_not_matter(batch_size):
+    """The vectors are in the order of the texts, whatever was embedded together."""
+    assert np.allclose(
+        OnnxMiniLMEmbeddings(batch_size=batch_size).embed_documents(TEXTS),
+        [expected(text) for text in TEXTS],
+        atol=1e-6,
+    )
+
+
+@pytest.mark.usefixtures("cached")
+def test_a_vector_is_single_precision_and_of_length_1():
+    """384 numbers in float32, of length 1, also for an empty text."""
+    found = OnnxMiniLMEmbeddings().vectors(TEXTS)
+    assert (found.dtype, found.shape) == (np.float32, (5, 384))
+    assert np.allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
+
+
+@pytest.mark.usefixtures("cached")
+def test_a_question_is_embedded_like_a_text():
+    """Question, text, and the asynchronous ways: one vector."""
+    minilm = OnnxMiniLMEmbeddings()
+    vector = minilm.embed_query("foo bar")
+    assert vector == minilm.embed_documents(["foo bar"])[0]
+    assert vector == asyncio.run(minilm.aembed_query("foo bar"))
+
+
+@pytest.mark.usefixtures("cached")
+def test_half_a_surrogate_pair_is_no_reason_to_fail():
+    """A character that is no Unicode text counts as an unknown word."""
+    assert np.isfinite(OnnxMiniLMEmbeddings().embed_query("cat \ud800")).all()
+
+
+@pytest.mark.usefixtures("cached")
+def test_threads_share_one_model():
+    """Many threads at a fresh object load once and get the right vectors."""
+    minilm = OnnxMiniLMEmbeddings()
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(minilm.embed_query, ["cat", "dog"] * 8))
+    assert np.allclose(found, [expected("cat"), expected("dog")] * 8, atol=1e-6)
+
+
+def test_nothing_is_needed_for_no_texts(nothing_cached):
+    """No texts, no vectors, no model."""
+    assert OnnxMiniLMEmbeddings().embed_documents([]) == []
+
+
+def test_making_one_loads_nothing(nothing_cached):
+    """An object can be made where the model cannot be had; nothing is written."""
+    OnnxMiniLMEmbeddings()
+    assert not nothing_cached.parent.exists()
+
+
+def test_is_cached_wants_every_file(cached):
+    """A cache that lacks one file is none: Chroma would download."""
+    assert OnnxMiniLMEmbeddings.is_cached()
+    (cached / "tokenizer.json").unlink()
+    assert not OnnxMiniLMEmbeddings.is_cached()
+
+
+def test_a_model_that_cannot_be_had_says_what_to_do(nothing_cached):
+    """The error names folder and address that were tried, the cause, and the way out."""
+    with pytest.raises(ModelUnavailableError) as caught:
+        OnnxMiniLMEmbeddings().embed_query("foo")
+    for part in (str(nothing_cached), CLOSED, "ConnectError", "--embedding lsa", "with a network"):
+        assert part in str(caught.value)
+    assert isinstance(caught.value, HybridGraphError)
+
+
+def test_damaged_files_say_what_to_do(cached):
+    """A model that onnxruntime cannot read names its folder, on one line, and what to do with it."""
+    (cached / "model.onnx").write_bytes(b"half a model")
+    with pytest.raises(ModelUnavailableError, match="delete that folder") as caught:
+        OnnxMiniLMEmbeddings().embed_query("foo")
+    assert str(cached) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_failed_load_can_be_repeated(nothing_cached):
+    """Once the model is there, the same object works."""
+    minilm = OnnxMiniLMEmbeddings()
+    with pytest.raises(ModelUnavailableError):
+        minilm.load()
+    nothing_cached.parent.rmdir()
+    put_into(nothing_cached)
+    assert np.allclose(minilm.embed_query("cat"), expected("cat"), atol=1e-6)
+
+
+def test_the_model_is_downloaded_at_first_use(serve):
+    """Chroma's own download: archive, checksum, extraction; then no server is needed."""
+    serve(content=archive())
+    assert np.allclose(OnnxMiniLMEmbeddings().embed_query("cat"), expected("cat"), atol=1e-6)
+    assert OnnxMiniLMEmbeddings.is_cached()
+
+
+def test_asking_whether_it_can_be_had_downloads_nothing(serve, nothing_cached):
+    """The server answers, so the model can be had, and is still not there."""
+    serve(content=archive())
+    assert OnnxMiniLMEmbeddings.can_be_had()
+    assert not nothing_cached.parent.exists()
+
+
+@pytest.mark.usefixtures("cached")
+def test_what_is_cached_can_be_had():
+    """No server is asked when the model is on the machine."""
+    assert OnnxMiniLMEmbeddings.can_be_had(timeout=0)
+
+
+def test_what_is_gone_cannot_be_had(serve):
+    """A server that says 404 does not have it."""
+    serve(status=404)
+    assert not OnnxMiniLMEmbeddings.can_be_had()
+
+
+@pytest.mark.usefixtures("nothing_cached")
+def test_without_a_server_it_cannot_be_had():
+    """Nobody listens: it cannot be had."""
+    assert not OnnxMiniLMEmbeddings.can_be_had()
+
+
+def test_a_server_that_never_answers_cannot_be_waited_for(serve):
+    """After the timeout the answer is no."""
+    released = threading.Event()
+    serve(hang=released)
+    assert not OnnxMiniLMEmbeddings.can_be_had(timeout=0.1)
+    released.set()
+
+
+@pytest.mark.parametrize("batch_size", [0, -1])
+def test_a_batch_has_a_text(batch_size):
+    """A batch size below 1 is refused where it is given."""
+    with pytest.raises(ValueError, match="batch_size"):
+        OnnxMiniLMEmbeddings(batch_size=batch_size)
+
+
+@pytest.mark.usefixtures("cached")
+def test_auto_takes_a_cached_model():
+    """auto is minilm where the model is on the machine, and says so."""
+    assert choose_embedding() == ("minilm", "minilm: all-MiniLM-L6-v2 is on this machine")
+
+
+def test_auto_downloads_what_can_be_had(serve):
+    """auto is minilm where it can be downloaded, and downloads it."""
+    serve(content=archive())
+    name, why = choose_embedding("auto")
+    assert (name, "downloaded" in why) == ("minilm", True)
+    assert OnnxMiniLMEmbeddings.is_cached()
+
+
+@pytest.mark.usefixtures("nothing_cached")
+def test_auto_is_lsa_without_a_network():
+    """auto is lsa where the model cannot be had, and says so."""
+    name, why = choose_embedding("auto")
+    assert name == "lsa"
+    assert why.startswith("lsa: made from the texts themselves; all-MiniLM-L6-v2 is not here and cannot be downloaded")
+
+
+def test_auto_is_lsa_when_the_download_breaks_off(serve):
+    """A download that begins and fails leaves lsa, with the cause, on one line."""
+    serve(content=None)
+    name, why = choose_embedding("auto")
+    assert name == "lsa"
+    assert "RemoteProtocolError" in why
+    assert "\n" not in why

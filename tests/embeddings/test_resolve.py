@@ -1,0 +1,150 @@
+"""Names become embeddings and embeddings names; wrong ones say what was wanted."""
+
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
+
+from langchain_hybridgraph.embeddings import (
+    LSAEmbeddings,
+    OnnxMiniLMEmbeddings,
+    choose_embedding,
+    embedding_name,
+    resolve_embedding,
+)
+from langchain_hybridgraph.errors import ConfigurationError
+
+
+class Named(Embeddings):
+    """An embedding as an integration has it: any attributes."""
+
+    def __init__(self, **attributes):
+        self.__dict__.update(attributes)
+
+    def embed_documents(self, texts):
+        return [[1.0] for _ in texts]
+
+    def embed_query(self, text):
+        return [1.0]
+
+
+def broken():
+    raise RuntimeError("no key")
+
+
+@pytest.fixture(autouse=True)
+def mine(monkeypatch):
+    """A module of the user's."""
+    module = ModuleType("mine")
+    module.make, module.Named, module.broken, module.nothing = Named, Named, broken, lambda: None
+    module.model, module.inner = Named(), SimpleNamespace(make=Named)
+    monkeypatch.setitem(sys.modules, "mine", module)
+
+
+def test_an_object_is_taken_as_it_is():
+    """An Embeddings object comes back itself."""
+    given = DeterministicFakeEmbedding(size=4)
+    assert resolve_embedding(given) is given
+
+
+def test_lsa_gets_the_language():
+    """ "lsa" is unfitted and in the language of the index."""
+    made = resolve_embedding("lsa", language="french")
+    assert isinstance(made, LSAEmbeddings)
+    assert (made.language, made.fitted) == ("french", False)
+
+
+def test_minilm_is_made_without_loading():
+    """ "minilm" costs nothing until it is used."""
+    assert isinstance(resolve_embedding("minilm"), OnnxMiniLMEmbeddings)
+
+
+@pytest.mark.parametrize("spec", ["mine:make", "mine:Named", "mine:inner.make"])
+def test_a_factory_is_imported_and_called(spec):
+    """A function or a class, directly in the module or inside something there."""
+    assert isinstance(resolve_embedding(spec), Named)
+
+
+def test_options_go_to_the_factory():
+    """Keyword options are the factory's, our own two included."""
+    assert resolve_embedding("mine:make", model="m").model == "m"
+    assert resolve_embedding("minilm", batch_size=4).batch_size == 4
+    assert resolve_embedding("lsa", max_words=7).max_words == 7
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("word2vec", "wanted"),
+        ("", "wanted"),
+        ("LSA", "wanted"),
+        ("mine:", "wanted"),
+        (":make", "wanted"),
+        (None, "NoneType"),
+        (7, "int"),
+        (Named, "wanted"),
+        ("no_such_module:make", "no_such_module"),
+        ("mine:no_such_name", "no_such_name"),
+        ("mine:inner.no_such_name", "no_such_name"),
+        ("mine..x:make", "mine"),
+        (".mine:make", "mine"),
+        ("mine:model", "Named"),
+        ("mine:broken", "RuntimeError: no key"),
+        ("mine:nothing", "NoneType"),
+        ("builtins:dict", "dict"),
+    ],
+)
+def test_a_wrong_spec_is_named_with_what_was_wanted(spec, said):
+    """The error holds the spec and the cause."""
+    with pytest.raises(ConfigurationError) as caught:
+        resolve_embedding(spec)
+    assert repr(spec) in str(caught.value)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("spec", ["lsa", "minilm", "mine:broken"])
+def test_options_that_nobody_takes_are_named(spec):
+    """A misspelt option is told with its value."""
+    with pytest.raises(ConfigurationError, match="colour='red'"):
+        resolve_embedding(spec, colour="red")
+
+
+def test_options_for_an_object_are_refused():
+    """An object is made already, so options would be lost."""
+    with pytest.raises(ConfigurationError, match="batch_size"):
+        resolve_embedding(Named(), batch_size=4)
+
+
+@pytest.mark.parametrize("spec", ["lsa", "minilm", "mine:make"])
+def test_a_name_that_was_asked_for_stays(spec):
+    """The sentence begins with the name, and asks nobody."""
+    name, why = choose_embedding(spec)
+    assert name == spec
+    assert why.startswith(f"{spec}: ")
+    assert why.endswith("as asked")
+
+
+def test_a_wrong_name_is_refused_before_anything_is_made():
+    """What cannot be a name is told when choosing."""
+    with pytest.raises(ConfigurationError, match="word2vec"):
+        choose_embedding("word2vec")
+
+
+@pytest.mark.parametrize(
+    ("embedding", "name"),
+    [
+        (LSAEmbeddings(), "lsa"),
+        (OnnxMiniLMEmbeddings(), "minilm"),
+        (Named(), f"{__name__}.Named"),
+        (Named(model="text-embedding-3-small"), f"{__name__}.Named/text-embedding-3-small"),
+        (Named(model=object(), model_name="all-mpnet"), f"{__name__}.Named/all-mpnet"),
+        (Named(deployment="prod"), f"{__name__}.Named/prod"),
+        (Named(underlying_embeddings=Named(model="m")), f"{__name__}.Named/m"),
+        (DeterministicFakeEmbedding(size=4), "langchain_core.embeddings.fake.DeterministicFakeEmbedding"),
+    ],
+    ids=["lsa", "minilm", "bare", "model", "model_name", "deployment", "cached", "fake"],
+)
+def test_a_name_says_which_model(embedding, name):
+    """Class and model, whichever attribute holds it; a cache has the name of what is behind it."""
+    assert embedding_name(embedding) == name
