@@ -17,10 +17,10 @@ GROUND = {"records", "filters", "errors", "times"}
 PLUMBING = {"query.calls", "query.trace"}  # what stages wait and report with
 RIM = ("retrievers", "ingest", "embeddings", "cli", "llama_index", "testing", "evaluation", "display")
 ENGINES = {
-    "chromadb": {"stores.chroma", "embeddings"},
+    "chromadb": {"stores.chroma", "embeddings.minilm"},
     "tantivy": {"stores.tantivy_index", "stores.analysis"},
     "rank_bm25": {"stores.rank_bm25_index"},
-    "scipy": {"embeddings"},
+    "scipy": {"embeddings.lsa"},
     "sentence_transformers": {"query.rerank"},
     "yaml": {"config"},
 }
