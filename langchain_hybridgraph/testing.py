@@ -13,7 +13,8 @@ What the store does not declare (a protocol of ``stores.base`` that it lacks) is
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any, Protocol, cast
 
@@ -85,7 +86,8 @@ class StoreSuite:
     """What every store promises; subclass it and give the fixture ``store``, a store that is empty.
 
     ``embedding`` has to be the store's embedding. A store that is not filled by ``put`` overrides :meth:`fill`, one
-    with tenants overrides the fixture ``two_tenants`` with two open stores over the same place.
+    with tenants overrides the fixture ``open_tenant`` with a function that opens one place for the tenant it is
+    given, as a context manager.
     """
 
     embedding = HashedWords()
@@ -96,8 +98,8 @@ class StoreSuite:
         raise NotImplementedError("give the suite a fixture named store")
 
     @pytest.fixture
-    def two_tenants(self) -> Any:
-        """Two open stores, each for its own tenant of the same place."""
+    def open_tenant(self) -> Callable[[str], AbstractContextManager[Any]]:
+        """Opens the same place for a tenant; one store is open at a time."""
         pytest.skip("no tenants")
 
     @pytest.fixture
@@ -400,28 +402,34 @@ class StoreSuite:
 
     # -- tenants ----------------------------------------------------------------------------------------------
 
-    def test_tenants_do_not_see_each_other(self, two_tenants: Any) -> None:
+    def test_tenants_do_not_see_each_other(self, open_tenant: Callable[[str], AbstractContextManager[Any]]) -> None:
         """The same ids in two tenants are different chunks, on every path."""
-        one, other = two_tenants
-        self.fill(
-            one, [Chunk("a", "apple pie", {}, "doc", "p"), Chunk("b", "banana")], [Chunk("p", "one's", {}, "doc")]
-        )
-        self.fill(other, [Chunk("a", "avocado pie", {}, "doc")])
-        assert self._read(one, ["a"])["a"].text == "apple pie"
-        assert {id: chunk.text for id, chunk in self._read(other, ["a", "b"]).items()} == {"a": "avocado pie"}
-        if isinstance(other, SearchesVectors):
-            assert [e.id for e in other.vector_search(Query("apple pie banana", 9), 9).entries] == ["a"]
-        if isinstance(other, SearchesKeywords):
-            assert not other.keyword_search(Query("apple banana", 9), 9).entries
-        if isinstance(other, HasParents):
-            assert not other.has_parents
-            assert other.read_parents(["p"], Scope()) == {}
-        if isinstance(other, GivesVectors):
-            assert not other.vectors(["b"]).any()
-        if isinstance(other, TakesChunks):
-            assert other.document_chunks(["doc"]) == {"doc": {"a"}}
-            assert other.remove(["a", "b", "p"]) == 1
-        assert self._read(one, ["a", "b"]).keys() == {"a", "b"}
+        chunks = [Chunk("a", "apple pie", {}, "doc", "p"), Chunk("b", "banana")]
+        with open_tenant("one") as store:
+            self.fill(store, chunks, [Chunk("p", "the whole", {}, "doc")])
+        with open_tenant("two") as store:
+            self.fill(store, [Chunk("a", "avocado pie", {}, "doc")])
+            self._check_second_tenant(store)
+        with open_tenant("one") as store:
+            assert {id: chunk.text for id, chunk in self._read(store, ["a", "b"]).items()} == {
+                "a": "apple pie",
+                "b": "banana",
+            }
+
+    def _check_second_tenant(self, store: Any) -> None:
+        assert {id: chunk.text for id, chunk in self._read(store, ["a", "b"]).items()} == {"a": "avocado pie"}
+        if isinstance(store, SearchesVectors):
+            assert [e.id for e in store.vector_search(Query("apple pie banana", 9), 9).entries] == ["a"]
+        if isinstance(store, SearchesKeywords):
+            assert not store.keyword_search(Query("apple banana", 9), 9).entries
+        if isinstance(store, HasParents):
+            assert not store.has_parents
+            assert store.read_parents(["p"], Scope()) == {}
+        if isinstance(store, GivesVectors):
+            assert not store.vectors(["b"]).any()
+        if isinstance(store, TakesChunks):
+            assert store.document_chunks(["doc"]) == {"doc": {"a"}}
+            assert store.remove(["a", "b", "p"]) == 1
 
     # -- helpers ----------------------------------------------------------------------------------------------
 
