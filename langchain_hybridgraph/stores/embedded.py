@@ -58,7 +58,7 @@ STEP_ROWS = 8_192
 # So many versions of the outbox are kept for readers in other processes; who is further behind reads all anew.
 KEPT_VERSIONS = 64
 # A model made from the corpus is fitted to at most so many texts, taken evenly from the whole index.
-FIT_TEXTS = 20_000
+FIT_TEXTS = 100_000
 # Seconds to wait for another process that is just making the index in the same folder.
 CREATION_PATIENCE = 10.0
 # So many texts are given to the embedding at once when vectors are mended.
