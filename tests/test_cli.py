@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -213,6 +214,12 @@ def test_a_filter_holds(read_index):
     assert [hit["document_id"] for hit in hits] == ["p2"]
 
 
+@pytest.mark.parametrize("empty", ["null", "{}"])
+def test_an_empty_filter_is_none(read_index, empty):
+    """null and {} ask for nothing and leave out nothing."""
+    assert found("part", "--index", read_index, "--filter", empty) == found("part", "--index", read_index)
+
+
 def test_nothing_found_is_fine(read_index):
     """A filter that nothing passes is an answer: no hits, exit code 0."""
     done = hybridgraph("search", "part", "--index", read_index, "--filter", '{"price": 999}')
@@ -308,11 +315,14 @@ def test_json_is_all_there_is_on_stdout(index, docs):
     assert "broken.txt" in done.stderr
 
 
-def test_json_has_no_nan(tmp_path):
-    """What JSON has no word for is null, so that any parser reads the answer."""
-    (tmp_path / "a.jsonl").write_text('{"text": "a lonely number", "value": NaN}\n', encoding="utf-8")
+def test_json_that_any_parser_reads(tmp_path):
+    """What JSON has no word for is null, half a character is U+FFFD, on the screen too."""
+    line = '{"text": "a lonely number", "value": [NaN, -Infinity], "title": "half \\ud800"}\n'
+    (tmp_path / "a.jsonl").write_text(line, encoding="utf-8")
     assert hybridgraph("ingest", tmp_path / "a.jsonl", "--index", tmp_path / "ix", "--embedding", "lsa").exit_code == 0
-    assert answer("search", "lonely number", "--index", tmp_path / "ix")["hits"][0]["metadata"]["value"] is None
+    metadata = answer("search", "lonely number", "--index", tmp_path / "ix")["hits"][0]["metadata"]
+    assert (metadata["value"], metadata["title"]) == ([None, None], "half \ufffd")
+    assert "half \ufffd" in hybridgraph("search", "lonely number", "--index", tmp_path / "ix").stdout
 
 
 def test_the_answer_for_people(read_index):
@@ -437,6 +447,7 @@ def test_a_warning_is_one_line(index):
         (["check", "--index", "NOWHERE"], 2, "hybridgraph ingest PATHS --index"),
         (["repair", "--index", "NOWHERE"], 2, "hybridgraph ingest PATHS --index"),
         (["delete", "--index", "INDEX"], 2, "--document"),
+        (["delete", "--index", "INDEX", "--filter", "{}"], 2, "--document"),
         (["ingest", "NOWHERE", "--index", "INDEX"], 2, "does not exist"),
         (["ingest", "FILES", "--index", "FILES"], 2, "is not empty"),
         (["ingest", "FILES/guide.md", "--index", "INDEX", "--split", "semantic"], 2, "--split"),
@@ -528,6 +539,19 @@ def test_a_closed_pipe_is_silent(read_index):
     assert running.wait(timeout=120) != 0
 
 
+def opened_once_read(pipe, running):
+    """The pipe, open for writing as soon as the process reads from it."""
+    while running.poll() is None:
+        try:
+            descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            time.sleep(0.05)
+        else:
+            os.set_blocking(descriptor, True)
+            return os.fdopen(descriptor, "w")
+    raise AssertionError(running.stderr.read())
+
+
 def test_ctrl_c_is_silent(tmp_path):
     """An interrupt in the middle of an ingest ends with 130 and no traceback, and the index is sound."""
     pipe = tmp_path / "slow.jsonl"
@@ -539,7 +563,7 @@ def test_ctrl_c_is_silent(tmp_path):
         text=True,
         env=ENVIRONMENT,
     )
-    with pipe.open("w") as writing:  # opens when the ingest reads
+    with opened_once_read(pipe, running) as writing:
         for n in range(2_000):
             writing.write(json.dumps({"id": str(n), "text": f"text number {n}"}) + "\n")
         writing.flush()

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from langchain_hybridgraph.records import cleaned
+
 if TYPE_CHECKING:
     from langchain_core.documents import Document
 
@@ -73,7 +75,7 @@ def check_answer(report: CheckReport) -> dict[str, Any]:
 def print_json(answer: Mapping[str, Any]) -> None:
     """One JSON object on stdout, indented; what JSON has no word for (NaN, infinity) is null.
 
-    Letters beyond ASCII stay readable where stdout can carry them.
+    Half a surrogate pair is U+FFFD. Letters beyond ASCII stay readable where stdout can carry them.
     """
     carries_all = (sys.stdout.encoding or "").lower().startswith("utf")
     json.dump(_sayable(answer), sys.stdout, indent=2, ensure_ascii=not carries_all, allow_nan=False)
@@ -81,8 +83,10 @@ def print_json(answer: Mapping[str, Any]) -> None:
 
 
 def _sayable(value: Any) -> Any:
+    if isinstance(value, str):
+        return cleaned(value)
     if isinstance(value, Mapping):
-        return {key: _sayable(each) for key, each in value.items()}
+        return {cleaned(key): _sayable(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_sayable(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from enum import StrEnum
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +15,9 @@ from langchain_hybridgraph.cli.errors import PROBLEM, OneLineErrors, say
 from langchain_hybridgraph.cli.opening import existing, existing_or_new
 from langchain_hybridgraph.errors import ConfigurationError, FilterError
 from langchain_hybridgraph.records import cleaned
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.filters import Filter
 
 # LangChain, the engines and rich are imported by the verb that needs them: help answers at once.
 
@@ -53,7 +57,7 @@ Model = Annotated[
 Where = Annotated[str | None, typer.Option("--filter", metavar="JSON", help='Such as \'{"year": {"$gte": 2020}}\'.')]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
-DEMO = Path("python-docs.hybridgraph")
+DEMO = Path(f"python-{sys.version_info.major}.{sys.version_info.minor}.hybridgraph")
 
 
 class Split(StrEnum):
@@ -147,9 +151,9 @@ def delete(
 
     What satisfies any of them goes, with its edges and with parents that lose their last child.
     """
-    if not id and not document and where is None:
-        raise ConfigurationError("nothing says what to delete: give --id, --document or --filter")
     wanted = _parsed(where)
+    if not id and not document and wanted is None:
+        raise ConfigurationError("nothing says what to delete: give --id, --document or a --filter that is not empty")
     with existing(index, embedding=embedding, tenant=tenant) as store:
         before = len(store)
         store.delete(id or [], document=document or [], filter=wanted)
@@ -223,18 +227,16 @@ def _judge(report: Any, as_json: bool) -> None:
         raise typer.Exit(PROBLEM)
 
 
-def _parsed(where: str | None) -> dict[str, Any] | None:
-    """The filter that a JSON text says, checked before the index is opened."""
+def _parsed(where: str | None) -> Filter | None:
+    """The filter that a JSON text says, checked before the index is opened; None for one that asks for nothing."""
     if where is None:
         return None
     from langchain_hybridgraph.filters import parse_filter
 
     try:
-        filter = json.loads(where)
-    except ValueError as error:
+        return parse_filter(json.loads(where))
+    except json.JSONDecodeError as error:
         raise FilterError(f"--filter is not JSON ({error}); wanted something like '{{\"year\": 2020}}'") from error
-    parse_filter(filter)
-    return dict(filter)
 
 
 def _listed(names: Any) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,4 +61,12 @@ def run(index: Path, embedding: str) -> None:
                 screen.print(question.remark, style="dim")
             result = retriever.retrieve(question.text, k=question.k, filter=question.filter)
             show_result(screen, result, language=store.language, explain=question.explain)
-    screen.print(f'\nAsk your own: hybridgraph search "…" --index {index}', soft_wrap=True)
+    screen.print(f'\nAsk your own: {_command()} search "…" --index {index}', soft_wrap=True)
+
+
+def _command() -> str:
+    """How this command line is called from here: after ``make demo`` it is not on the path."""
+    if shutil.which("hybridgraph"):
+        return "hybridgraph"
+    installed = Path(sys.executable).with_name("hybridgraph")
+    return os.path.relpath(installed) if installed.exists() else "python -m langchain_hybridgraph.cli"

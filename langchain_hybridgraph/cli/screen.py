@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.console import Console
 from rich.text import Text
 
+from langchain_hybridgraph.records import cleaned
 from langchain_hybridgraph.stores.analysis import Analyzer
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def printable(text: str) -> str:
     >>> printable("a\\x1b[31mb")
     'a\ufffd[31mb'
     """
-    return _CONTROLS.sub("\ufffd", text)
+    return _CONTROLS.sub("\ufffd", cleaned(text))
 
 
 def _said(places: Iterable[Place], start: int, end: int) -> set[str]:
