@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.ingest import IngestReport
     from langchain_hybridgraph.records import Hit, RetrievalResult
-    from langchain_hybridgraph.stores.embedded import CheckReport
+    from langchain_hybridgraph.stores.care import CheckReport
 
 
 def search_answer(result: RetrievalResult[Document]) -> dict[str, Any]:

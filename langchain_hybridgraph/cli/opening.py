@@ -54,7 +54,7 @@ def existing_or_new(
 
 
 def _facts(index: Path) -> dict[str, Any]:
-    from langchain_hybridgraph.stores.embedded import recorded
+    from langchain_hybridgraph.stores.opening import recorded
 
     return recorded(index)
 

@@ -18,8 +18,9 @@ from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.query.selection import Selection, select
 from langchain_hybridgraph.records import Chunk, Hit, Query, Scope
 from langchain_hybridgraph.retrievers.documents import to_document
-from langchain_hybridgraph.stores.embedded import EmbeddedStore, recorded
+from langchain_hybridgraph.stores.embedded import EmbeddedStore
 from langchain_hybridgraph.stores.encoding import content_id
+from langchain_hybridgraph.stores.opening import recorded
 from langchain_hybridgraph.times import parse_time
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from langchain_hybridgraph.errors import (
 )
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import Chunk, Edge, Query, Scope
-from langchain_hybridgraph.stores import embedded
+from langchain_hybridgraph.stores import following, opening, writing
 from langchain_hybridgraph.stores.embedded import EmbeddedStore
 from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 from langchain_hybridgraph.testing import HashedWords, StoreSuite
@@ -79,7 +79,7 @@ def store(request, opened, folder):
 @pytest.fixture
 def large(monkeypatch):
     """Every index counts as one that Chroma searches faster than the scan."""
-    monkeypatch.setattr(embedded, "SCAN_BYTES", 0)
+    monkeypatch.setattr(opening, "SCAN_BYTES", 0)
 
 
 def fill(store, *chunks, **options):
@@ -345,7 +345,7 @@ def test_any_history_leaves_what_a_dictionary_would(history):
 def test_a_filter_of_any_selectivity_fills_k(opened, folder, monkeypatch, place, share):
     """As many as match, up to k, come back, on both sides, all matching; by scan, gathering and Chroma."""
     if place == "chroma":
-        monkeypatch.setattr(embedded, "SCAN_BYTES", 0)
+        monkeypatch.setattr(opening, "SCAN_BYTES", 0)
     store = opened(None if place == "memory" else folder)
     fill(store, *(chunk(f"c{n:03}", f"text number{n}", part=n / 300) for n in range(300)))
     for search in (by_vector, by_word):
@@ -723,7 +723,7 @@ def test_a_reader_that_is_far_behind_reads_all_anew(opened):
     writer, reader = opened(), opened(read_only=True)
     fill(writer, chunk("first"))
     assert len(reader) == 1
-    for n in range(2 * embedded.KEPT_VERSIONS + 2):
+    for n in range(2 * following.KEPT_VERSIONS + 2):
         writer.put([chunk("again", f"text {n}"), chunk(f"c{n % 5}", f"text {n}")])
     writer.settle()
     assert int(writer._catalogue.about()["floor"]) > 1
@@ -774,7 +774,7 @@ def test_chroma_is_asked_when_it_is_in_step(opened, large, monkeypatch):
     monkeypatch.setattr(store._generation.matrix, "search", lambda *a: calls.append(1) or scan(*a))
     found = store.vector_search(Query("red cat", 10), 10).entries
     assert calls == []
-    monkeypatch.setattr(embedded, "SCAN_BYTES", 1 << 60)
+    monkeypatch.setattr(opening, "SCAN_BYTES", 1 << 60)
     exact = store.vector_search(Query("red cat", 10), 10).entries
     assert calls == [1]
     assert [entry.score for entry in found] == pytest.approx([entry.score for entry in exact], abs=1e-5)
@@ -795,7 +795,7 @@ def test_the_matrix_answers_when_chroma_fails(opened, large, monkeypatch, caplog
 
 def test_a_large_step_happens_in_the_middle(opened, monkeypatch):
     """When many rows wait the engines are brought up to date without settle."""
-    monkeypatch.setattr(embedded, "STEP_ROWS", 10)
+    monkeypatch.setattr(writing, "STEP_ROWS", 10)
     store = opened()
     for n in range(12):
         store.put([chunk(f"c{n}")])
@@ -992,7 +992,7 @@ def test_a_crash_in_a_refit_leaves_a_usable_store(opened, folder, monkeypatch, m
 
     with monkeypatch.context() as patch:
         store.put([chunk("c", "green"), chunk("d", "pink")])
-        owner = embedded.catalog if moment == "log_changes" else embedded.Generation
+        owner = writing.catalog if moment == "log_changes" else writing.Generation
         patch.setattr(owner, moment, die)
         with pytest.raises(Death):
             store.settle()
@@ -1033,7 +1033,7 @@ def damaged_words(store, folder, remove=(), add=()):
 
 def damaged_chroma(store, folder, remove=(), add=()):
     store.close()
-    with closing(embedded.Generation(folder, 0, None, None).open_collection()) as collection:
+    with closing(writing.Generation(folder, 0, None, None).open_collection()) as collection:
         collection.delete(remove)
         if add:
             collection.upsert(add, np.ones((len(add), 64), np.float32))

@@ -1,0 +1,166 @@
+"""Checking an index and mending it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from langchain_hybridgraph.errors import (
+    ReadOnlyError,
+    StoreError,
+    StoreLockedError,
+)
+from langchain_hybridgraph.stores import catalog
+from langchain_hybridgraph.stores.writing import WrittenIndex
+
+# So many texts are given to the embedding at once when vectors are mended.
+EMBEDDED_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What ``check`` found; without ``problems`` catalogue, matrix and engines agree.
+
+    ``unchecked`` says what could not be looked at, because another process is writing or the folder is read-only.
+    """
+
+    problems: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+
+class CaredIndex(WrittenIndex):
+    """An index that can tell whether its parts agree, and make them agree."""
+
+    def check(self) -> CheckReport:
+        """Compare catalogue, matrix and engines; nothing is changed, but what lags behind is brought up to date.
+
+        Only the writer may open Chroma, so the writer's lock is taken where it is free.
+        """
+        with self._gate, self._writing:
+            problems = self._try_step()
+            self._refresh()
+            with self._catalogue.snapshot():
+                version, rows = self._catalogue.version(), self._catalogue.rows()
+                problems += self._catalogue.faults()
+            problems += self._vector_faults(rows)
+            unchecked = []
+            for engine, checked in (("keyword index", self._keyword_faults), ("Chroma", self._chroma_faults)):
+                faults = checked(version, set(rows))
+                problems += faults or []
+                if faults is None:
+                    unchecked.append(f"{engine}: not looked into, another process may be writing")
+        return CheckReport(tuple(problems), tuple(unchecked), {"chunks": len(rows)})
+
+    def _try_step(self) -> list[str]:
+        try:
+            with self._writer():
+                self._step()
+        except (StoreLockedError, ReadOnlyError):
+            return []
+        except StoreError as error:
+            return [str(error)]
+        return []
+
+    def _keyword_faults(self, version: int, rows: set[int]) -> list[str] | None:
+        if not self.writable:
+            self._keywords.reload()
+        index = self._keywords.index
+        if self._keywords.reason is not None:
+            return ["keyword index: it cannot be opened; repair() makes it anew"]
+        if not self.writable and index.applied != version:
+            return None
+        return _difference("keyword index", rows, index.rows)
+
+    def _chroma_faults(self, version: int, rows: set[int]) -> list[str] | None:
+        if self.path is None or self._generation.matrix is None:
+            return []
+        if not self.writable:
+            return None
+        wanted = self._generation.collected_rows(sorted(rows))
+        return _difference("Chroma", wanted, lambda: self._generation.open_collection().rows())
+
+    def repair(self) -> CheckReport:
+        """Mend what ``check`` finds: make both engines anew, embed again what has no usable vector; then check."""
+        with self._writer():
+            with self._catalogue.writing() as connection:
+                catalog.delete_lost_edges(connection)
+            self._embed_again(self._without_vector(self._catalogue.rows()))
+            self._keywords.rebuild(self._rows.version)
+            self._rebuild_collection()
+            self.settle()
+        return self.check()
+
+    def stats(self) -> dict[str, Any]:
+        """Counts and facts: chunks, parents, edges, dimension, embedding, language, tenant, version, bytes on disk."""
+        with self._gate:
+            self._refresh()
+            facts = self._catalogue.about()
+            counts = self._catalogue.count(self._rows.tenant)
+        return {
+            **counts,
+            "dimension": facts.get("dimension"),
+            "embedding": facts.get("embedding", self.name),
+            "language": self.language,
+            "tenant": self.tenant,
+            "version": facts["version"],
+            "generation": facts["generation"],
+            "bytes": 0 if self.path is None else _bytes_in(self.path),
+        }
+
+    def _vector_faults(self, rows: Sequence[int]) -> list[str]:
+        generation = self._generation
+        if generation.matrix is not None:
+            generation.matrix.remap()
+        faults = ["model: it cannot be read; repair() makes a new one"] if "model" in generation.lost else []
+        if lost := self._without_vector(rows):
+            faults.append(f"vector matrix: {len(lost)} chunks have no usable vector; repair() embeds them again")
+        return faults
+
+    def _without_vector(self, rows: Sequence[int]) -> list[int]:
+        matrix = self._generation.matrix
+        if matrix is None or self._is_unfitted(self._generation) or not rows:
+            return []
+        return [row for row, is_sound in zip(rows, matrix.sound(rows).tolist(), strict=True) if not is_sound]
+
+    def _embed_again(self, rows: Sequence[int]) -> None:
+        for start in range(0, len(rows), EMBEDDED_AT_ONCE):
+            stored = self._catalogue.read_rows(rows[start : start + EMBEDDED_AT_ONCE])
+            vectors = self._embed([entry.text for entry in stored])
+            self._check_width(vectors.shape[1])
+            matrix = self._generation.matrix
+            assert matrix is not None, "rows without a usable vector are rows of a matrix"
+            for entry, vector in zip(stored, vectors, strict=True):
+                matrix.write(entry.row or 0, vector[np.newaxis], sync=False)
+            matrix.sync()
+
+
+def _bytes_in(folder: Path) -> int:
+    total = 0
+    for file in folder.rglob("*"):
+        with suppress(FileNotFoundError):  # a writer beside us removes files
+            total += file.stat().st_size if file.is_file() else 0
+    return total
+
+
+def _difference(engine: str, wanted: set[int], rows: Callable[[], set[int]]) -> list[str]:
+    try:
+        there = rows()
+    except StoreError as error:
+        return [f"{engine}: {error}; repair() makes it anew"]
+    faults = []
+    if missing := len(wanted - there):
+        faults.append(f"{engine}: {missing} chunks are missing; repair() brings them back")
+    if left := len(there - wanted):
+        faults.append(f"{engine}: {left} deleted chunks are still in it; repair() removes them")
+    return faults

@@ -1,0 +1,233 @@
+"""Reading and searching an open index."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from langchain_hybridgraph.errors import (
+    StoreError,
+)
+from langchain_hybridgraph.records import Found
+from langchain_hybridgraph.stores.catalog import Stored
+from langchain_hybridgraph.stores.encoding import reference
+from langchain_hybridgraph.stores.generation import Generation
+from langchain_hybridgraph.stores.opening import OpenIndex, Seen, filterable, is_large
+from langchain_hybridgraph.stores.rows import Rows
+from langchain_hybridgraph.stores.vectors import cosines, unit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.records import Chunk, Edge, Mask, Query, Scope, Vector
+    from langchain_hybridgraph.stores.base import KeywordIndex
+
+logger = logging.getLogger(__name__)
+
+# From this share of allowed rows on Chroma is asked for a few more and masked; below, the matrix is scanned.
+OVERFETCH_SHARE = 0.9
+
+
+class SearchedIndex(OpenIndex):
+    """What stages ask of a store; a search works on one state of the index from beginning to end."""
+
+    # -- reading --------------------------------------------------------------------------------------------
+
+    def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
+        """The chunks among ``ids`` that exist, pass the filter and are valid (see ``stores.base.Reads``)."""
+        self._check_scope(scope)
+        with self._gate:
+            stored = self._stored(ids)
+        return {
+            entry.id: entry.chunk()
+            for entry in stored
+            if entry.valid(scope.as_of) and (scope.filter is None or scope.filter.matches(filterable(entry)))
+        }
+
+    def _stored(self, ids: Sequence[str]) -> list[Stored]:
+        rows = self._rows.rows(ids)
+        stored = self._catalogue.read_rows(rows)
+        while len(stored) < len(rows):
+            # Somebody has just written: a chunk that got a new row stands there, one that was deleted nowhere.
+            version = self._rows.version
+            rows = self._refresh().rows.rows(ids)
+            stored = self._catalogue.read_rows(rows)
+            if self._rows.version == version:
+                break
+        return stored
+
+    def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
+        """The parents among ``ids`` that exist and are valid (see ``stores.base.HasParents``)."""
+        self._check_scope(scope)
+        with self._gate:
+            stored = self._catalogue.read_ids(self._rows.tenant, ids)
+        return {entry.id: entry.chunk() for entry in stored if entry.valid(scope.as_of)}
+
+    @property
+    def has_parents(self) -> bool:
+        """Whether there is any parent now."""
+        return self._rows.has_parents
+
+    def get(self, ids: Sequence[str]) -> list[Chunk]:
+        """The chunks and parents with these ids, in the order of ``ids``, valid or not; missing ones are left out."""
+        with self._gate:
+            found = {entry.id: entry.chunk() for entry in self._catalogue.read_ids(self._rows.tenant, ids)}
+        return [found[id] for id in dict.fromkeys(ids) if id in found]
+
+    def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
+        """The ids of the chunks and parents that each document has now."""
+        asked = {reference(id): id for id in document_ids}
+        chunks: dict[str, set[str]] = {id: set() for id in document_ids}
+        with self._gate:
+            for document, id in self._catalogue.documents(self._rows.tenant, asked):
+                chunks[asked[document]].add(id)
+        return chunks
+
+    def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
+        """The edges that leave these chunks (``backwards``: arrive there), by source, relation and target."""
+        with self._gate:
+            return self._catalogue.edges(self._rows.tenant, ids, backwards=backwards)
+
+    def find(self, scope: Scope) -> list[str]:
+        """The ids of all chunks in this scope, by age."""
+        self._check_scope(scope)
+        with self._gate:
+            rows = self._refresh().rows
+            return rows.ids(np.flatnonzero(self._allowed(rows, scope)).tolist())
+
+    def __len__(self) -> int:
+        """How many chunks there are; parents are not counted."""
+        with self._gate:
+            return self._refresh().rows.living
+
+    # -- searching ------------------------------------------------------------------------------------------
+
+    def vector_search(self, query: Query, n: int) -> Found:
+        """The n chunks of largest cosine (see ``stores.base.SearchesVectors``).
+
+        Exact up to ``SCAN_BYTES`` of vectors, under a selective filter, and in every process that does not hold the
+        writer's lock; approximate, by Chroma, in a larger index.
+        """
+        self._check_scope(query.scope)
+        with self._gate:
+            seen = self._refresh()
+            if not seen.rows.living:
+                return Found([])
+            if self._is_unfitted(seen.generation):
+                return Found([], reason="no-lsa-index")
+            vector = self._query_vector(query, seen.generation)
+            if not vector.any():
+                return Found([], reason="query-out-of-vocabulary" if query.vector is None else None)
+            rows, scores = self._nearest(seen, vector, n, query.scope)
+            found = seen.rows.scored(rows.tolist(), scores.tolist())
+            return Found(found, vector, background=self._background(seen, vector))
+
+    def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
+        """The cosine of each of these chunks."""
+        with self._gate:
+            known, matrix = self._rows, self._generation.matrix
+            if matrix is None:
+                return {}
+            rows = known.rows(ids)
+            return dict(zip(known.ids(rows), matrix.scores(vector, rows).tolist(), strict=True))
+
+    def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
+        """The unit vectors of these chunks, len(ids) × dimension; zeros for an id without one."""
+        with self._gate:
+            known, matrix = self._rows, self._generation.matrix
+            vectors = np.zeros((len(ids), 1 if matrix is None else matrix.dimension), np.float32)
+            rows = {place: row for place, id in enumerate(ids) for row in known.rows([id])}
+            if matrix is not None and rows:
+                vectors[list(rows)] = matrix.take(list(rows.values()))
+            return vectors
+
+    def keyword_search(self, query: Query, n: int) -> Found:
+        """The n chunks of largest BM25 (see ``stores.base.SearchesKeywords``).
+
+        BM25's statistics are those of the whole folder, also in one with several tenants.
+        """
+        self._check_scope(query.scope)
+        if query.text is None:
+            return Found([], reason="no-query-text")
+        text, scope = query.text, query.scope
+        with self._gate:
+            rows = self._refresh().rows
+            if not self.writable and self._keywords.index.applied < rows.version:
+                self._keywords.reload()
+                rows = self._refresh().rows  # the index may have been reloaded to a later version
+
+            def ask(index: KeywordIndex) -> Found:
+                is_all = scope.filter is None and rows.full and index.applied == rows.version
+                found = index.search(text, n, None if is_all else self._allowed(rows, scope))
+                entries = rows.scored([row for row, _ in found], [score for _, score in found])
+                is_empty = rows.living > 0 and not index.applied
+                reason = self._keywords.reason or ("no-keyword-index" if is_empty else None)
+                return Found(entries, bound=index.bound(text), reason=reason)
+
+            return self._keywords.ask(ask)
+
+    def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
+        """The BM25 of each of these chunks; those that share no word with the text are left out."""
+        with self._gate:
+            known = self._rows
+            scores = self._keywords.ask(lambda index: index.scores(text, known.rows(ids)))
+            return dict(zip(known.ids(scores), scores.values(), strict=True))
+
+    def _nearest(
+        self, seen: Seen, vector: Vector, n: int, scope: Scope
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        matrix = seen.generation.matrix
+        assert matrix is not None, "chunks with vectors have a matrix"
+        allowed = self._allowed(seen.rows, scope)
+        found = self._nearest_by_chroma(seen, vector, n, allowed)
+        if found is None:
+            return matrix.search(vector, n, allowed[: len(matrix)])
+        scores = matrix.scores(vector, found)
+        order = np.lexsort((found, -scores))[:n]
+        return found[order], scores[order]
+
+    def _nearest_by_chroma(self, seen: Seen, vector: Vector, n: int, allowed: Mask) -> NDArray[np.int64] | None:
+        """At least n allowed rows near the vector; None where the scan has to be asked."""
+        generation = seen.generation
+        collection, collected = generation.collection, generation.collected
+        if collection is None or collected is None or collected[0] != seen.rows.version or not is_large(seen):
+            return None
+        share = np.count_nonzero(allowed) / max(collected[1], 1)
+        if share < OVERFETCH_SHARE:
+            return None
+        try:
+            found = collection.search(vector, int(1.1 * n / share) + 8 if share < 1 else n)
+        except StoreError:
+            logger.warning("Chroma did not answer; the matrix does", exc_info=True)
+            return None
+        if generation.collected != collected:
+            return None  # written to meanwhile
+        found = found[found < len(allowed)]
+        found = found[allowed[found]]
+        return found if len(found) >= n else None
+
+    def _background(self, seen: Seen, vector: Vector) -> tuple[float, float] | None:
+        """Mean and standard deviation of the vector's cosines with arbitrary chunks; None for too few of them."""
+        sample = seen.generation.sample(seen.rows.version, seen.rows.allowed(None))
+        if sample is None:
+            return None
+        found = cosines(sample, vector)
+        deviation = float(found.std())
+        return (float(found.mean()), deviation) if deviation > 0 else None
+
+    def _allowed(self, rows: Rows, scope: Scope) -> Mask:
+        mask = rows.allowed(scope.as_of)
+        if scope.filter is not None:
+            mask &= self._columns.mask(scope.filter, len(mask))
+        return mask
+
+    def _query_vector(self, query: Query, generation: Generation) -> Vector:
+        if query.vector is None and query.text is None:
+            raise ValueError("a query needs a text or a vector; both are None")
+        given = generation.embedding.embed_query(query.text or "") if query.vector is None else query.vector
+        vector: Vector = unit(np.asarray(given, np.float32))
+        self._check_width(vector.shape[-1])
+        return vector

@@ -1,0 +1,229 @@
+"""Writing to an open index."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from langchain_hybridgraph.stores import catalog
+from langchain_hybridgraph.stores.catalog import CHUNK, Entry, Known
+from langchain_hybridgraph.stores.encoding import entries, storable
+from langchain_hybridgraph.stores.following import FollowedIndex
+from langchain_hybridgraph.stores.generation import Generation
+from langchain_hybridgraph.stores.opening import Fitted, Seen
+from langchain_hybridgraph.stores.vectors import unit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.records import Chunk, Edge, Vector
+
+# So many rows wait at most until the engines are brought up to date in the middle of an ingest.
+STEP_ROWS = 8_192
+# A model made from the corpus is fitted to at most so many texts, taken evenly from the whole index.
+FIT_TEXTS = 100_000
+
+
+class WrittenIndex(FollowedIndex):
+    """An index that takes chunks: vectors first, then the commit that accepts them, then the engines."""
+
+    def put(
+        self,
+        chunks: Sequence[Chunk],
+        *,
+        parents: Sequence[Chunk] = (),
+        edges: Sequence[Edge] = (),
+        vectors: NDArray[Any] | Sequence[Sequence[float]] | None = None,
+    ) -> dict[str, int]:
+        """Write one batch in one transaction (see ``stores.base.TakesChunks``).
+
+        ``vectors``, len(chunks) × dimension, are taken instead of embedding the texts. Raises StoreLockedError
+        while another store is writing, ValueError or TypeError for what cannot be stored, StoreError for a full
+        disk; then nothing of the batch is written.
+        """
+        batch = entries(chunks, parents, self._rows.tenant)
+        edges = storable(edges)
+        given = None if vectors is None else self._given_vectors(chunks, vectors)
+        with self._writer():
+            known = self._catalogue.known(self._rows.tenant, (entry.id for entry in batch))
+            changed = [entry for entry in batch if _changes(entry, known.get(entry.id))]
+            new = [entry for entry in changed if entry.kind == CHUNK]
+            rows, embedded = self._write_vectors(new, known, given)
+            self._accept(changed, rows, known, edges)
+            self._pending += len(new)
+            if self._pending >= STEP_ROWS:
+                self._step()
+        updated = sum(entry.id in known and known[entry.id].kind != "graph" for entry in changed)
+        return {
+            "added": len(changed) - updated,
+            "updated": updated,
+            "unchanged": len(batch) - len(changed),
+            "embedded": embedded,
+        }
+
+    def settle(self) -> None:
+        """Bring the engines up to date, and fit (or fit again) an embedding that is made from the corpus."""
+        with self._writer():
+            if isinstance(self.embedding, Fitted) and self._fit_is_due(self.embedding):
+                self._refit(self.embedding)
+            self._step()
+
+    def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
+        """Make ``edges`` the only edges of these relations that leave these sources."""
+        edges = storable(edges)
+        with self._writer(), self._catalogue.writing() as connection:
+            catalog.delete_edges(connection, self._rows.tenant, sources, relations)
+            catalog.put_edges(connection, self._rows.tenant, edges)
+        return len({(edge.source, edge.target, edge.relation) for edge in edges})
+
+    def remove(self, ids: Sequence[str]) -> int:
+        """Delete chunks and parents with their edges; a parent goes with its last child. Returns their number."""
+        with self._writer():
+            with self._catalogue.writing() as connection:
+                count, dead = catalog.delete_ids(connection, self._rows.tenant, ids)
+                if count:
+                    catalog.log_changes(connection, dead)
+            self._refresh()
+            self._step()
+        return count
+
+    def _given_vectors(self, chunks: Sequence[Chunk], vectors: Any) -> dict[str, Vector]:
+        if isinstance(self.embedding, Fitted):
+            raise ValueError(
+                f"the embedding {self.name!r} is made from the texts, so vectors cannot be given: leave vectors= out, "
+                "or open the store with the embedding that they were made with"
+            )
+        if len(vectors) != len(chunks):
+            raise ValueError(f"{len(vectors)} vectors were given for {len(chunks)} chunks; one per chunk is wanted")
+        return dict(zip((chunk.id for chunk in chunks), unit(vectors), strict=True))
+
+    def _write_vectors(
+        self, new: Sequence[Entry], known: Mapping[str, Known], given: Mapping[str, Vector] | None
+    ) -> tuple[list[int], int]:
+        """Write these chunks' vectors to the matrix; returns their rows and how many texts were embedded."""
+        start = int(self._catalogue.about()["next_row"])
+        rows = list(range(start, start + len(new)))
+        if not new or self._is_unfitted(self._generation):
+            return rows, 0
+        kept = {place: row for place, e in enumerate(new) if (row := _row_of_same_text(e, known.get(e.id))) is not None}
+        texts: list[str] = []
+        if given is not None:
+            vectors = np.stack([given[entry.id] for entry in new])
+        else:
+            texts = list(dict.fromkeys(entry.text for place, entry in enumerate(new) if place not in kept))
+            vectors = self._assemble([entry.text for entry in new], kept, texts)
+        self._check_width(vectors.shape[1])
+        matrix = self._generation.matrix
+        if matrix is None:
+            matrix = self._generation.found(vectors.shape[1])
+        matrix.write(start, vectors)
+        return rows, len(texts)
+
+    def _assemble(self, wanted: Sequence[str], kept: Mapping[int, int], fresh: list[str]) -> NDArray[np.float32]:
+        """One vector per wanted text: kept ones from their old rows, the others by embedding each text once."""
+        embedded = self._embed(fresh) if fresh else None
+        place_of = {text: place for place, text in enumerate(fresh)}
+        matrix = self._generation.matrix
+        if matrix is None or not kept:
+            assert embedded is not None, "a chunk that keeps no vector has a text to embed"
+            return embedded[[place_of[text] for text in wanted]]
+        vectors = np.empty((len(wanted), matrix.dimension), np.float32)
+        vectors[list(kept)] = matrix.take(list(kept.values()))
+        if embedded is not None:
+            self._check_width(embedded.shape[1])
+            others = [place for place in range(len(wanted)) if place not in kept]
+            vectors[others] = embedded[[place_of[wanted[place]] for place in others]]
+        return vectors
+
+    def _accept(
+        self, changed: Sequence[Entry], rows: Sequence[int], known: Mapping[str, Known], edges: Sequence[Edge]
+    ) -> None:
+        """The commit that makes the batch ours: before it nothing is, after it everything."""
+        if not changed and not edges:
+            return
+        row_of = dict(zip((entry.id for entry in changed if entry.kind == CHUNK), rows, strict=True))
+        dead = [row for entry in changed if entry.id in known and (row := known[entry.id].row) is not None]
+        facts = {"next_row": rows[-1] + 1, **self._founding_facts(changed, row_of)} if rows else {}
+        with self._catalogue.writing() as connection:
+            catalog.put_entries(connection, [entry._replace(row=row_of.get(entry.id)) for entry in changed])
+            catalog.put_edges(connection, self._rows.tenant, edges)
+            catalog.set_about(connection, **facts)
+            if changed:
+                catalog.log_changes(connection, [*rows, *dead])
+        self._is_known_embedding = self._is_known_embedding or "embedding" in facts
+        self._refresh()
+
+    def _founding_facts(self, changed: Sequence[Entry], row_of: Mapping[str, int]) -> dict[str, Any]:
+        """What the first vectors say about the embedding; {} where it is known or not yet made."""
+        if self._generation.matrix is None or "dimension" in self._catalogue.about():
+            return {}
+        first = next(entry for entry in changed if entry.id in row_of)
+        return self._probe(self._generation, row_of[first.id], first.text)
+
+    def _probe(self, generation: Generation, row: int, text: str) -> dict[str, Any]:
+        """The facts by which another model is recognised when the index is opened with it."""
+        matrix = generation.matrix
+        assert matrix is not None, "who has rows with vectors has a matrix"
+        return {
+            "embedding": self.name,
+            "dimension": matrix.dimension,
+            "probe_text": text,
+            "probe_vector": matrix.take([row])[0].tobytes(),
+        }
+
+    # -- a model made from the corpus -----------------------------------------------------------------------
+
+    def _fit_is_due(self, model: Fitted) -> bool:
+        if not self._rows.living:
+            return False
+        if self._is_unfitted(self._generation):
+            return True
+        facts = self._catalogue.about()
+        fitted, end = int(facts["fitted_row"]), int(facts["next_row"])
+        if fitted == end:
+            return False
+        newest = [text for _, text in self._catalogue.texts(max(fitted, end - 500))]
+        return self._rows.living >= 2 * int(facts["fitted_texts"]) or model.needs_refit(newest)
+
+    def _refit(self, model: Fitted) -> None:
+        """Make generation n + 1 of model, matrix and collection, and switch to it with one commit."""
+        every = -(-len(self._catalogue.rows()) // FIT_TEXTS)
+        fitted = copy.copy(model).fit(
+            [text for place, (_, text) in enumerate(self._catalogue.texts()) if place % every == 0]
+        )
+        fresh = Generation(self.path, self._generation.number + 1, None, fitted)
+        fresh.remove()
+        if fresh.model_file is not None:
+            fitted.save(fresh.model_file)
+        fresh.fill(
+            ([entry.row or 0 for entry in page], unit(fitted.embed_documents([entry.text for entry in page])))
+            for page in self._catalogue.pages()
+        )
+        row, text = next(self._catalogue.texts())
+        facts = self._catalogue.about()
+        with self._catalogue.writing() as connection:
+            catalog.set_about(
+                connection,
+                generation=fresh.number,
+                chroma_applied=0,
+                fitted_row=int(facts["next_row"]),
+                fitted_texts=self._rows.living,
+                **self._probe(fresh, row, text),
+            )
+            catalog.log_changes(connection, [])
+        old, self._seen = self._generation, Seen(self._rows, fresh)
+        self._refresh()
+        self._rebuild_collection()
+        old.remove()
+
+
+def _changes(entry: Entry, known: Known | None) -> bool:
+    return known is None or known.kind != entry.kind or known.content_hash != entry.content_hash
+
+
+def _row_of_same_text(entry: Entry, known: Known | None) -> int | None:
+    """The row whose vector may be kept: same chunk, same text."""
+    return known.row if known is not None and known.text_hash == entry.text_hash else None
