@@ -102,7 +102,9 @@ def questions(name: str, sets: Any, embedding: str) -> Iterator[Question]:
         background = (float(inside.mean()), float(inside.std())) if inside.any() else None
         yield Question(
             query["id"],
-            _ranking("vector", ids, nearest, {row: float(cosines[row]) for row in rows}, background=background),
+            _ranking(
+                "vector", ids, nearest, {row: float(cosines[row]) for row in rows}, bound=1.0, background=background
+            ),
             _ranking("keyword", ids, [row for row, _ in matched], words, bound=index.bound(text)),
             loaded.qrels[query["id"]],
         )

@@ -102,7 +102,7 @@ class ConvexCombination:
       scores compare across queries, and a model that finds everything similar loses nothing. A source of which
       neither is known (BM25) is divided by the best score of its list.
     - ``"max"``: every source by the best score of its list.
-    - ``"bound"``: every source by ``Ranking.bound``, where it is known.
+    - ``"bound"``: every source by ``Ranking.bound``, where it is known; those of ``typical`` are cosines, bound 1.
 
     What is below 0 then counts as 0. No list is shifted by its smallest score, so a score depends on no candidate
     but the best.
@@ -149,8 +149,9 @@ class ConvexCombination:
         return _best_first(parts)
 
     def _scale(self, ranking: Ranking) -> _Scale:
-        if self.normalize == "bound" and ranking.bound is not None:
-            return _Scale(0.0, ranking.bound)
+        bound = 1.0 if ranking.bound is None and ranking.source in self.typical else ranking.bound
+        if self.normalize == "bound" and bound is not None:
+            return _Scale(0.0, bound)
         background = ranking.background
         if background is None:
             background = self.typical.get(ranking.source)
