@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 BATCH = 8_192
 # So many vectors tell what a cosine with an arbitrary chunk is: the mean within a few hundredths.
 SAMPLE = 256
+FEWEST_SAMPLED = 50
 
 
 class Embeds(Protocol):
@@ -82,16 +83,21 @@ class Generation:
         if collection is not None:
             collection.close()
 
-    def sample(self, version: int, living: Mask) -> NDArray[np.float32] | None:
-        """Vectors of chunks taken evenly from all that live at this version; None for less than a whole sample."""
-        if self._sample is None or self._sample[0] != version:
-            rows = np.flatnonzero(living)
-            taken = None
-            if self.matrix is not None and len(rows) >= SAMPLE:
-                places = np.linspace(0, len(rows) - 1, SAMPLE).astype(np.int64)
-                taken = self.matrix.take(rows[places])
-            self._sample = (version, taken)
-        return self._sample[1]
+    def sample(self, allowed: Mask, version: int | None) -> NDArray[np.float32] | None:
+        """Vectors of up to 256 chunks, taken evenly from the allowed rows; None for too few of them.
+
+        A sample that was taken for the same ``version`` is taken again; None takes a fresh one.
+        """
+        if version is not None and self._sample is not None and self._sample[0] == version:
+            return self._sample[1]
+        rows = np.flatnonzero(allowed)
+        taken = None
+        if self.matrix is not None and len(rows) >= FEWEST_SAMPLED:
+            places = np.linspace(0, len(rows) - 1, min(SAMPLE, len(rows))).astype(np.int64)
+            taken = self.matrix.take(rows[places])
+        if version is not None:
+            self._sample = version, taken
+        return taken
 
     def found(self, dimension: int) -> VectorMatrix:
         """Make the matrix, now that the number of dimensions is known."""

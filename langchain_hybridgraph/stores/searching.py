@@ -121,9 +121,12 @@ class SearchedIndex(OpenIndex):
             vector = self._query_vector(query, seen.generation)
             if not vector.any():
                 return Found([], reason="query-out-of-vocabulary" if query.vector is None else None)
-            rows, scores = self._nearest(seen, vector, n, query.scope)
+            allowed = self._allowed(seen.rows, query.scope)
+            rows, scores = self._nearest(seen, vector, n, allowed)
             found = seen.rows.scored(rows.tolist(), scores.tolist())
-            return Found(found, vector, background=self._background(seen, vector))
+            whole = seen.rows.version if query.scope.filter is None else None
+            sample = seen.generation.sample(allowed, whole)
+            return Found(found, vector, background=None if sample is None else _background(sample, vector))
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         """The cosine of each of these chunks."""
@@ -177,11 +180,10 @@ class SearchedIndex(OpenIndex):
             return dict(zip(known.ids(scores), scores.values(), strict=True))
 
     def _nearest(
-        self, seen: Seen, vector: Vector, n: int, scope: Scope
+        self, seen: Seen, vector: Vector, n: int, allowed: Mask
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         matrix = seen.generation.matrix
         assert matrix is not None, "chunks with vectors have a matrix"
-        allowed = self._allowed(seen.rows, scope)
         found = self._nearest_by_chroma(seen, vector, n, allowed)
         if found is None:
             return matrix.search(vector, n, allowed[: len(matrix)])
@@ -209,15 +211,6 @@ class SearchedIndex(OpenIndex):
         found = found[allowed[found]]
         return found if len(found) >= n else None
 
-    def _background(self, seen: Seen, vector: Vector) -> tuple[float, float] | None:
-        """Mean and standard deviation of the vector's cosines with arbitrary chunks; None for too few of them."""
-        sample = seen.generation.sample(seen.rows.version, seen.rows.allowed(None))
-        if sample is None:
-            return None
-        found = cosines(sample, vector)
-        deviation = float(found.std())
-        return (float(found.mean()), deviation) if deviation > 0 else None
-
     def _allowed(self, rows: Rows, scope: Scope) -> Mask:
         mask = rows.allowed(scope.as_of)
         if scope.filter is not None:
@@ -231,3 +224,10 @@ class SearchedIndex(OpenIndex):
         vector: Vector = unit(np.asarray(given, np.float32))
         self._check_width(vector.shape[-1])
         return vector
+
+
+def _background(sample: NDArray[np.float32], vector: Vector) -> tuple[float, float] | None:
+    """Mean and standard deviation of the vector's cosines with arbitrary chunks of the scope."""
+    found = cosines(sample, vector)
+    deviation = float(found.std())
+    return (float(found.mean()), deviation) if deviation > 0 else None
