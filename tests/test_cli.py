@@ -261,8 +261,8 @@ SCHEMAS = {
         "took_ms": float,
         "hits": list,
     },
-    "check": {"ok": bool, "problems": list, "counts": dict},
-    "repair": {"ok": bool, "problems": list, "counts": dict},
+    "check": {"ok": bool, "problems": list, "unchecked": list, "counts": dict},
+    "repair": {"ok": bool, "problems": list, "unchecked": list, "counts": dict},
     "delete": {"deleted": int, "chunks": int},
     "stats": {
         "chunks": int,
@@ -412,6 +412,7 @@ def test_check_and_repair(index):
     vectors.write_bytes(b"\xff" * vectors.stat().st_size)
     bad = hybridgraph("check", "--index", index)
     assert (bad.exit_code, bad.stdout.splitlines()[0].split(":")[0]) == (1, "vector matrix")
+    assert f"hybridgraph repair --index {index}" in bad.stderr
     assert hybridgraph("repair", "--index", index).exit_code == 0
     assert hybridgraph("check", "--index", index).exit_code == 0
 

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from langchain_hybridgraph.cli.commands import app
 from langchain_hybridgraph.cli.screen import MEANINGS
+from langchain_hybridgraph.stores.opening import SCAN_BYTES
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -80,6 +81,12 @@ def test_settings_are_all_there():
 def test_every_degradation_is_explained(reason):
     """What the command line explains, the README explains."""
     assert f"| `{reason}` |" in README
+
+
+def test_the_size_of_exact_search():
+    """Up to which size the vectors are scanned is what the code says."""
+    assert f"exactly up to {SCAN_BYTES >> 20} MB of vectors" in README
+    assert f"about {round(SCAN_BYTES / 384 / 4, -3):,.0f} of 384 dimensions" in README
 
 
 def test_links_lead_somewhere():

@@ -68,8 +68,13 @@ def ingest_answer(report: IngestReport, embedding: str) -> dict[str, Any]:
 
 
 def check_answer(report: CheckReport) -> dict[str, Any]:
-    """``check --json`` and ``repair --json``: ``ok``, ``problems`` (texts) and ``counts``."""
-    return {"ok": report.ok, "problems": list(report.problems), "counts": dict(report.counts)}
+    """``check --json`` and ``repair --json``: ``ok``, ``problems`` and ``unchecked`` (texts), ``counts``."""
+    return {
+        "ok": report.ok,
+        "problems": list(report.problems),
+        "unchecked": list(report.unchecked),
+        "counts": dict(report.counts),
+    }
 
 
 def print_json(answer: Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ from langchain_hybridgraph.records import cleaned
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.filters import Filter
+    from langchain_hybridgraph.stores.care import CheckReport
 
 # LangChain, the engines and rich are imported by the verb that needs them: help answers at once.
 
@@ -188,7 +189,10 @@ def check(*, index: Index, tenant: Tenant = None, embedding: Model = None, as_js
     Catalogue, vectors and search engines are compared; the exit code is 1 when they do not agree.
     """
     with existing(index, embedding=embedding, tenant=tenant) as store:
-        _judge(store.check(), as_json)
+        report = store.check()
+    if not report.ok:
+        say(f"to mend this: hybridgraph repair --index {index}")
+    _judge(report, as_json)
 
 
 @app.command()
@@ -198,7 +202,8 @@ def repair(*, index: Index, tenant: Tenant = None, embedding: Model = None, as_j
     The search engines are made anew from what was accepted; nothing that was accepted is lost.
     """
     with existing(index, embedding=embedding, tenant=tenant) as store:
-        _judge(store.repair(), as_json)
+        report = store.repair()
+    _judge(report, as_json)
 
 
 @app.command()
@@ -216,7 +221,9 @@ def demo(
     run(index, embedding)
 
 
-def _judge(report: Any, as_json: bool) -> None:
+def _judge(report: CheckReport, as_json: bool) -> None:
+    for part in report.unchecked:
+        say(f"not checked: {part}")
     if as_json:
         from langchain_hybridgraph.cli.answers import check_answer, print_json
 
