@@ -4,7 +4,7 @@ Text goes in through ``ingest/``, lives in ``stores/``, comes out through ``quer
 
     records.py     Chunk, Edge, Hit, Query, RetrievalResult: what passes between the parts
     filters.py     the one filter language
-    times.py       times in any usual form
+    times.py       times in any usual form; tokens.py: weights of texts
     errors.py      what a caller may catch
     config.py      settings from arguments, environment and a YAML file
     ingest/        reading files, splitting, edges, the ingest itself

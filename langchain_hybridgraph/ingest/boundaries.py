@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 
-from langchain_hybridgraph.ingest.tokens import CJK
+from langchain_hybridgraph.tokens import CJK
 
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n\s*")
 _OPENING = "\"'“‘«([*_`"

@@ -29,7 +29,7 @@ _BOMS = (
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(?P<head>(?:[^\n]*\n){0,200}?)(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
-_FIELD = re.compile(r"(?P<key>[A-Za-z_][\w-]*):(?:[ \t]+(?P<value>.*?))?[ \t]*$")
+_FIELD = re.compile(r"(?P<key>[A-Za-z_][\w-]*):(?:[ \t](?P<value>.*))?$")
 _TEXT_KEYS = ("text", "page_content", "content")
 
 
@@ -188,7 +188,7 @@ def _fields(head: str) -> dict[str, Any]:
     for line in head.splitlines():
         field = _FIELD.match(line)
         if field:
-            key, value = field["key"], field["value"] or ""
+            key, value = field["key"], (field["value"] or "").strip()
             if value.startswith("[") and value.endswith("]"):
                 fields[key] = [_unquoted(item) for item in value[1:-1].split(",") if item.strip()]
             elif value and value[0] not in "{|>&*!#":

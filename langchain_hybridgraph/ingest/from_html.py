@@ -24,7 +24,7 @@ _BLOCKS = _tags(
 _ROWS = frozenset(["li", "tr", "dt", "dd"])
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _SPACES = re.compile(r"\s+")
-_BLANK_LINES = re.compile(r"\n\s*\n(?:\s*\n)*")
+_BLANK_LINES = re.compile(r"\n\s*\n")
 
 
 class Page(NamedTuple):

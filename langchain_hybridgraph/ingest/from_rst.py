@@ -10,12 +10,12 @@ _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*\s*$")
 _DIRECTIVE = re.compile(r"(?P<indent>\s*)\.\. +(?:\|[^|]+\| +)?(?P<name>[\w:.+-]+)::(?:\s+(?P<argument>.*))?$")
 _EXPLICIT = re.compile(r"\s*\.\.(?:\s|$)")
 _OPTION = re.compile(r"\s+:[\w-]+:(?:\s|$)")
-_TITLED_ROLE = re.compile(r":doc:`([^`<>]*?)\s*<([^`<>]+)>`")
+_TITLED_ROLE = re.compile(r":doc:`([^`<>]{0,500}?)\s*<([^`<>]+)>`")
 _PLAIN_DOC = re.compile(r":doc:`~?([^`<>]+)`")
-_ROLE = re.compile(r":(?:[a-z]+:)?[a-z]+:`[~!]?([^`<>]*?)(?:\s*<[^`<>]+>)?`")
-_LINK = re.compile(r"`([^`<>]*?)\s*<([^`<>\s]+)>`__?")
+_ROLE = re.compile(r":(?:[a-z]+:)?[a-z]+:`[~!]?([^`<>]{0,500}?)(?:\s*<[^`<>]+>)?`")
+_LINK = re.compile(r"`([^`<>]{0,500}?)\s*<([^`<>\s]+)>`__?")
 _LITERAL = re.compile(r"``([^`\n]+)``")
-_ENTRY = re.compile(r"(?:(?P<label>.*?)\s*<(?P<titled>[^<>]+)>|(?P<plain>\S+))\s*$")
+_ENTRY = re.compile(r"(?:(?P<label>.{0,500}?)\s*<(?P<titled>[^<>]+)>|(?P<plain>\S+))\s*$")
 
 
 def _directives(names: str) -> frozenset[str]:

@@ -16,8 +16,9 @@ _MARKS = re.compile(
 )
 _NOT_A_TITLE = re.compile(r"\s*(?:[>|#*+-]|\d+[.)]\s|```|~~~|={3,}|$)")
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*\)")
-_CLOSING = re.compile(r"[ \t]+#+[ \t\r]*$")
-_ATTRIBUTES = re.compile(r"\s*\{[#.:][^{}]*\}\s*$")
+_CLOSING = re.compile(r"[ \t]+#+\s*$")
+_ATTRIBUTES = re.compile(r"\{(?=[#.:])(?:#(?P<id>[\w.:-]+))?[.:\w\s=\"'-]*\}$")
+_LONGEST_HEADING = 1_000
 _NOT_IN_SLUG = re.compile(r"[^\w\- ]")
 
 
@@ -47,6 +48,7 @@ class _Heading(NamedTuple):
     body: int
     level: int
     text: str
+    anchor: str
 
 
 def outline(text: str, *, headings: bool = True) -> Outline:
@@ -87,10 +89,10 @@ def _scan(text: str) -> tuple[list[_Heading], tuple[tuple[int, int], ...]]:
         elif mark["fence"]:
             opened = mark
         elif mark["hashes"]:
-            headings.append(_Heading(mark.start(), mark.end(), len(mark["hashes"]), _plain(mark["heading"] or "")))
+            headings.append(_heading(mark.start(), mark.end(), len(mark["hashes"]), mark["heading"] or ""))
         elif (title := _underlined(text, mark.start())) is not None:
             level = 1 if mark["under"][0] == "=" else 2
-            headings.append(_Heading(title, mark.end(), level, _plain(text[title : mark.start()])))
+            headings.append(_heading(title, mark.end(), level, text[title : mark.start()]))
     if opened is not None:
         fences.append((opened.start(), len(text)))
     return headings, tuple(fences)
@@ -109,13 +111,17 @@ def _underlined(text: str, underline: int) -> int | None:
     return start
 
 
-def _plain(heading: str) -> str:
-    heading = _CLOSING.sub("", _ATTRIBUTES.sub("", heading))
-    return _LINK.sub(r"\1", heading).replace("`", "").replace("**", "").strip()
+def _heading(start: int, body: int, level: int, written: str) -> _Heading:
+    """The heading without its markup; its anchor is the one that it names (``## Use {#use}``), else its slug."""
+    written = written.strip()[:_LONGEST_HEADING]
+    attributes = _ATTRIBUTES.search(written)
+    text = _CLOSING.sub("", written[: attributes.start()] if attributes else written)
+    text = _LINK.sub(r"\1", text).replace("`", "").replace("**", "").strip()
+    return _Heading(start, body, level, text, attributes["id"] if attributes and attributes["id"] else slug(text))
 
 
 def _sections(text: str, headings: list[_Heading], title: str | None) -> Iterator[Section]:
-    times = Counter(slug(heading.text) for heading in headings)
+    times = Counter(heading.anchor for heading in headings)
     start, path = 0, list[_Heading]()
     if text[: headings[0].start].strip():
         yield Section(0, headings[0].start)
@@ -126,6 +132,6 @@ def _sections(text: str, headings: list[_Heading], title: str | None) -> Iterato
         if end < len(text) and not text[heading.body : end].strip():
             continue
         named = path[1:] if path[0].text == title else path
-        anchor = slug(heading.text)
-        yield Section(start, end, tuple(h.text for h in named if h.text), anchor if times[anchor] == 1 else None)
+        anchor = heading.anchor if times[heading.anchor] == 1 else None
+        yield Section(start, end, tuple(above.text for above in named if above.text), anchor)
         start = end

@@ -66,7 +66,7 @@ def ingest(
     split: Any = "flat",
     edges: Any = "auto",
     progress: bool | Progress | None = None,
-    batch_size: int = 500,
+    batch_size: int = 1_000,
     prune_documents: bool | Callable[[str], bool] = False,
 ) -> IngestReport:
     """Cut documents into chunks, write those that are new or changed, and connect them; returns what was done.

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_check
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingest import boundaries
 from langchain_hybridgraph.ingest.outline import Outline, Section, outline
-from langchain_hybridgraph.ingest.tokens import token_weight
-from langchain_hybridgraph.query.budget import approximate_tokens
+from langchain_hybridgraph.tokens import approximate_tokens, token_weight
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document

@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.tokens import approximate_tokens
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Hit
-
-# Kana, Han, Hangul and the half-width forms: written without spaces, about one and a half tokens each.
-_CJK = re.compile(
-    "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]"
-)
-
-
-def approximate_tokens(text: str) -> int:
-    """About how many tokens a model makes of the text: words · 1.3 + CJK characters · 1.5, rounded down.
-
-    >>> [approximate_tokens("word " * n) for n in (1, 3, 4, 100)], approximate_tokens("你好世界")
-    ([1, 3, 5, 130], 6)
-    """
-    rest, characters = (text, 0) if text.isascii() else _CJK.subn(" ", text)
-    return (13 * len(rest.split()) + 15 * characters) // 10
 
 
 @dataclass(frozen=True, slots=True)

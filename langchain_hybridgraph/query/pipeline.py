@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, TypeVar
 
@@ -63,8 +63,8 @@ def search(query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Hit]]:
 
 def plan(query: Query) -> Query:
     """The query as the engines get it: without half characters; a text of nothing but blanks is none."""
-    text = cleaned(query.text).strip() if query.text is not None else ""
-    return Query(text or None, query.k, query.scope, query.vector, query.weight)
+    text = cleaned(query.text or "")
+    return replace(query, text=text if text.strip() else None)
 
 
 def gather(query: Query, pipeline: Pipeline, trace: Trace) -> Stage[tuple[list[Ranking], Mapping[str, Chunk]]]:

@@ -1,0 +1,1 @@
+"""The LangChain side: retrievers, the VectorStore, compressors, indexing."""

@@ -22,7 +22,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import Filter, parse_filter
 from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.calls import adrive, drive, offload
-from langchain_hybridgraph.query.fusion import Fusion, fusion_from
+from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion, fusion_from
 from langchain_hybridgraph.query.pipeline import Pipeline, search
 from langchain_hybridgraph.query.rerank import Reranker
 from langchain_hybridgraph.query.selection import Selection
@@ -185,7 +185,7 @@ class PipelineRetriever(BaseRetriever):
         return Pipeline(
             store=self._store,
             sources=self._sources(options),
-            fusion=self._fusion(),
+            fusion=self.fusion if self.fusion is not None else self._default_fusion(),
             overfetch=self.overfetch,
             parents=self.parents,
             reranker=self.reranker,
@@ -198,8 +198,8 @@ class PipelineRetriever(BaseRetriever):
             on_error=self.on_error,
         )
 
-    def _fusion(self) -> Fusion:
-        return cast(Fusion, self.fusion) if self.fusion is not None else fusion_from("convex")
+    def _default_fusion(self) -> Fusion:
+        return ConvexCombination()
 
     def _k(self, options: CallOptions) -> int:
         k = _first(options.get("k"), self.k)
@@ -252,9 +252,9 @@ class _Prepared:
     @property
     def awaits(self) -> bool:
         """Whether anything in the search is a network call that an event loop can wait for."""
-        return any(
-            isinstance(s, VectorSource) and can(s.store, AwaitsVectors) for s in self.pipeline.sources
-        ) or (hasattr(self.pipeline.reranker, "arerank"))
+        return any(isinstance(s, VectorSource) and can(s.store, AwaitsVectors) for s in self.pipeline.sources) or (
+            hasattr(self.pipeline.reranker, "arerank")
+        )
 
     def described(self) -> dict[str, Any]:
         return {

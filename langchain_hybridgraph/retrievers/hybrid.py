@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
@@ -15,7 +15,7 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.fusion import check_weights
+from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion, check_weights
 from langchain_hybridgraph.query.sources import KeywordSource, Source, VectorSource
 from langchain_hybridgraph.retrievers.base import CallOptions, PipelineRetriever
 from langchain_hybridgraph.retrievers.plain import Engine, PlainStore, Texts, ids_by_content, read_all
@@ -49,6 +49,9 @@ class HybridRetriever(PipelineRetriever):
     keyword_retriever: BaseRetriever | None = Field(None, description="The keyword side, instead of an own index.")
     semantic_weight: float | None = Field(None, description="Weight of the vector side.")
     keyword_weight: float | None = Field(None, description="Weight of the keyword side.")
+    weights: Literal["adaptive", "fixed"] = Field(
+        "adaptive", description="Whether the default fusion weighs the words by what they say about this question."
+    )
     keyword_engine: Engine = Field("tantivy", description="Engine of an index built over documents.")
     language: str = Field("english", description="Language of an index built over documents.")
     id_key: str | None = Field(None, description="Metadata key that holds the id of a Document.")
@@ -70,7 +73,6 @@ class HybridRetriever(PipelineRetriever):
 
     @model_validator(mode="after")
     def _check_weights(self) -> Self:
-        check_weights([weight for weight in (self.semantic_weight, self.keyword_weight) if weight is not None])
         self._weights({})
         return self
 
@@ -122,6 +124,9 @@ class HybridRetriever(PipelineRetriever):
         )
 
     # -- settings of the pipeline ---------------------------------------------------------------------------
+
+    def _default_fusion(self) -> Fusion:
+        return ConvexCombination(adaptive=self.weights == "adaptive")
 
     @property
     def _store(self) -> Reads:

@@ -14,10 +14,12 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Chunk, Found, Query, Scope, Scored, cleaned
 from langchain_hybridgraph.retrievers.documents import chunk_id, content_key
 from langchain_hybridgraph.stores.columns import MetadataColumns
-from langchain_hybridgraph.stores.vectors import unit
+from langchain_hybridgraph.stores.vectors import cosines, unit
 from langchain_hybridgraph.times import parse_time
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from langchain_hybridgraph.records import Mask, Vector
     from langchain_hybridgraph.stores.base import KeywordIndex
 
@@ -25,6 +27,9 @@ Engine = Literal["tantivy", "rank_bm25"]
 PAGE = 1_000
 # A filter that the vector store does not understand is answered by asking for more, up to so many times k.
 MOST_FETCHED = 20_000
+# What a cosine with an arbitrary entry of a Chroma collection is, is learned from so many pages of so many entries.
+PAGES_SAMPLED, PAGE_SAMPLED = 8, 32
+FEWEST_SAMPLED = 50
 
 
 class Texts:
@@ -108,7 +113,8 @@ class PlainStore:
             entries = [entry for entry in self._entries(documents) if in_scope(entry.chunk, query.scope)]  # type: ignore[arg-type]  # entries made here carry their chunk
             if len(entries) >= n or len(documents) < fetched or fetched >= MOST_FETCHED:
                 short = None if _is_free(query.scope) or where is not None else "filter-post-applied"
-                return Found(sorted(entries, key=_best_first)[:n], vector, reason=short)
+                background = None if vector is None else self._similar.background(vector)
+                return Found(sorted(entries, key=_best_first)[:n], vector, background=background, reason=short)
             fetched *= 4
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
@@ -181,6 +187,7 @@ class _Chroma:
         configuration = store._collection.configuration
         space = (configuration.get("hnsw") or configuration.get("spann") or {}).get("space", "l2")
         self._is_cosine = space == "cosine"
+        self._sample: NDArray[np.float32] | None = None
 
     def vector(self, query: Query) -> Vector | None:
         if query.vector is not None:
@@ -203,6 +210,25 @@ class _Chroma:
             return [(document, 1.0 - distance) for document, distance in found]
         cosines = self.scores(vector, [document.id for document, _ in found])
         return [(document, cosines[document.id]) for document, _ in found]
+
+    def background(self, vector: Vector) -> tuple[float, float] | None:
+        """Mean and standard deviation of the cosines with arbitrary entries; None for too few of them."""
+        if self._sample is None:
+            self._sample = self._take_sample()
+        if len(self._sample) < FEWEST_SAMPLED:
+            return None
+        found = cosines(self._sample, unit(vector))
+        return (float(found.mean()), float(found.std())) if found.std() > 0 else None
+
+    def _take_sample(self) -> NDArray[np.float32]:
+        """A few pages of vectors from everywhere in the collection, taken once."""
+        apart = max(1, self._store._collection.count() // PAGES_SAMPLED)
+        pages = [
+            self._store.get(limit=PAGE_SAMPLED, offset=page * apart, include=["embeddings"])["embeddings"]
+            for page in range(PAGES_SAMPLED)
+        ]
+        filled = [np.asarray(page, np.float32) for page in pages if len(page)]
+        return unit(np.vstack(filled)) if filled else np.zeros((0, 1), np.float32)
 
     def scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         stored = self._store.get(ids=list(ids), include=["embeddings"])
@@ -245,6 +271,9 @@ class _Other:
 
     def scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         return {}
+
+    def background(self, vector: Vector) -> tuple[float, float] | None:
+        return None
 
     def _cosines(self, found: list[tuple[Document, float]]) -> list[tuple[Document, float]]:
         """Scores that mean something: what the store calls relevance, or cosines; else the rank, from 1 downwards."""

@@ -1,0 +1,1 @@
+"""The embedded store and the engines beside it."""

@@ -10,12 +10,12 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingest.split import (
     LangChainSplitter,
     ParentChildSplitter,
+    Piece,
     RecursiveSplitter,
     SemanticSplitter,
     as_splitter,
 )
-from langchain_hybridgraph.ingest.tokens import token_weight
-from langchain_hybridgraph.query.budget import approximate_tokens
+from langchain_hybridgraph.tokens import approximate_tokens, token_weight
 
 
 def fail(note):
@@ -134,6 +134,12 @@ def test_a_long_word_is_not_cut_and_a_blob_is():
     assert max(map(len, texts(RecursiveSplitter(100, 0), "x" * 50_000))) <= 1_600
 
 
+def test_the_size_may_be_filled():
+    """A part of exactly the size is not cut, and two that fill it exactly share a piece."""
+    assert texts(RecursiveSplitter(9, 0, counter=len), "Ab. Cd. X") == ["Ab. Cd. X"]
+    assert texts(RecursiveSplitter(6, 0, counter=len), "a b.\n\nc d e f.") == ["a b.", "c d e", "f."]
+
+
 def test_any_counter():
     """With a counter of characters the size is in characters."""
     assert texts(RecursiveSplitter(12, 0, counter=len), "aaaa. Bbbb. Cccc.") == ["aaaa. Bbbb.", "Cccc."]
@@ -198,6 +204,14 @@ def test_a_parent_of_several_sections_has_what_they_share():
     assert inner.metadata["section_heading"] == "A"
 
 
+def test_every_parent_is_under_its_own_headings():
+    """A parent that starts some sections later is not said to be under the first one's heading."""
+    text = "".join(f"## {top}\n\n" + "".join(f"### {top}{n}\n\n{sentence(n)}\n\n" for n in range(3)) for top in "AB")
+    parents = split(ParentChildSplitter(RecursiveSplitter(48, 0), RecursiveSplitter(20, 0)), text)
+    assert [parent.metadata["section_heading"] for parent in parents] == ["A", "B"]
+    assert [child.metadata["section_heading"] for child in parents[1].children] == ["B > B0", "B > B1", "B > B2"]
+
+
 def test_an_edit_above_leaves_the_children_alone():
     """Children do not depend on where the parents' borders are."""
     text = "\n\n".join(" ".join(sentence(10 * p + n) for n in range(5)) for p in range(40))
@@ -219,6 +233,17 @@ def test_parents_and_children_by_any_splitters():
         ("cc dd", 6, [("cc", 6), ("dd", 9)]),
         ("ee", 12, [("ee", 12)]),
     ]
+
+
+def test_children_know_what_their_parents_know():
+    """What a foreign splitter says of a parent holds for its children, unless they know better."""
+
+    class Chapters:
+        def split(self, document, note):
+            yield Piece("# A\n\none", 0, {"title": "Book", "section_heading": "Part 1"})
+
+    (parent,) = split(ParentChildSplitter(Chapters(), RecursiveSplitter(9, 0)), "# A\n\none")
+    assert [child.metadata for child in parent.children] == [{"title": "A", "section_heading": "Part 1"}]
 
 
 def test_parents_need_a_splitter():
@@ -257,7 +282,9 @@ def test_semantic_breaks_where_the_topic_changes():
 def test_semantic_pieces_have_a_largest_size():
     """What stays together but is too large is cut as usual."""
     text = " ".join(f"The cat {n} sat on the mat." for n in range(20))
-    assert max(map(token_weight, texts(SemanticSplitter(Topics(), size=30), text))) <= 30
+    weights = [token_weight(piece) for piece in texts(SemanticSplitter(Topics(), size=30), text)]
+    assert max(weights) <= 30
+    assert min(weights[:-1]) > 20
 
 
 def test_a_failing_embedding_falls_back_and_says_so():

@@ -3,8 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.budget import TokenBudget, approximate_tokens
+from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.records import Chunk, Hit
+from langchain_hybridgraph.tokens import approximate_tokens
 
 
 def hit(id, text):

@@ -479,3 +479,29 @@ def test_a_question_of_unknown_words_is_answered_by_nothing(store):
     result = HybridRetriever(store).retrieve("zzzzqqq xxyy")
     assert list(result) == []
     assert result.degraded == ("query-out-of-vocabulary",)
+
+
+def test_all_weight_on_the_words_is_one_weight(store):
+    """semantic_weight=0 alone gives the words all the weight."""
+    assert HybridRetriever(store, semantic_weight=0).retrieve("pump").plan["weights"] == {"keyword": 1.0}
+
+
+def test_the_text_is_embedded_as_it_was_asked():
+    """Blanks around a question reach the embedding: who looks vectors up by text needs them."""
+    asked = []
+
+    class Listening(LSAEmbeddings):
+        def embed_query(self, text):
+            asked.append(text)
+            return super().embed_query(text)
+
+    store = InMemoryVectorStore.from_documents(documents(), Listening().fit(list(TEXTS.values())))
+    HybridRetriever(store, documents()).invoke("  water pump ")
+    assert asked == ["  water pump "]
+
+
+def test_fixed_weights_do_not_look_at_the_question(store):
+    """The two kinds of weights differ in the parts of a vague question."""
+    adaptive = HybridRetriever(store, k=1).retrieve("sleep day").hits[0].parts
+    fixed = HybridRetriever(store, k=1, weights="fixed").retrieve("sleep day").hits[0].parts
+    assert adaptive != fixed
