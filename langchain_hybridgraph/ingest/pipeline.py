@@ -173,7 +173,7 @@ class _Run:
 
     def finish(self) -> IngestReport:
         """Bring the indexes up to date, write the edges that waited, and report."""
-        self.store.settle()
+        self._counts["embedded"] += self.store.settle()
         for builder in self._builders:
             for found in builder.finish():
                 self._write_edges(builder, [found])

@@ -171,8 +171,11 @@ class TakesChunks(Protocol):
         """
         ...
 
-    def settle(self) -> None:
-        """Bring every index up to date with what was put, and do what waits for the whole of an ingest."""
+    def settle(self) -> int:
+        """Bring every index up to date with what was put, and do what waits for the whole of an ingest.
+
+        Returns how many texts were embedded only now.
+        """
         ...
 
     def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:

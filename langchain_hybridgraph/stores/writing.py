@@ -64,12 +64,18 @@ class WrittenIndex(FollowedIndex):
             "embedded": embedded,
         }
 
-    def settle(self) -> None:
-        """Bring the engines up to date, and fit (or fit again) an embedding that is made from the corpus."""
+    def settle(self) -> int:
+        """Bring the engines up to date, and fit (or fit again) an embedding that is made from the corpus.
+
+        Returns how many texts were embedded by that.
+        """
+        embedded = 0
         with self._writer():
             if isinstance(self.embedding, Fitted) and self._fit_is_due(self.embedding):
                 self._refit(self.embedding)
+                embedded = len(self._catalogue.rows())
             self._step()
+        return embedded
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
         """Make ``edges`` the only edges of these relations that leave these sources."""

@@ -16,6 +16,7 @@ class PlainStore:
         self.edges: dict[tuple[str, str, str], Edge] = {}
         self.calls: list[tuple[str, int]] = []
         self.embedded: list[str] = []
+        self.parents_written: list[str] = []
         self.fail_after: int | None = None
 
     def put(
@@ -23,6 +24,7 @@ class PlainStore:
     ) -> Mapping[str, int]:
         self._may_fail()
         self.calls.append(("put", len(chunks)))
+        self.parents_written += [parent.id for parent in parents]
         counts = {"added": 0, "updated": 0, "unchanged": 0, "embedded": 0}
         for kind, given in (("chunks", chunks), ("parents", parents)):
             held = self.chunks if kind == "chunks" else self.parents
@@ -36,8 +38,9 @@ class PlainStore:
         self._add(edges)
         return counts
 
-    def settle(self) -> None:
+    def settle(self) -> int:
         self.calls.append(("settle", 0))
+        return 0
 
     def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
         wanted = set(document_ids)
