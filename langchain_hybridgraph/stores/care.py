@@ -88,7 +88,13 @@ class CaredIndex(WrittenIndex):
         if not self.writable:
             return None
         wanted = self._generation.collected_rows(sorted(rows))
-        return _difference("Chroma", wanted, lambda: self._generation.open_collection().rows())
+        return _difference("Chroma", wanted, self._rows_in_chroma)
+
+    def _rows_in_chroma(self) -> set[int]:
+        collection, matrix = self._generation.open_collection(), self._generation.matrix
+        assert matrix is not None, "a collection is filled from a matrix"
+        collection.search(np.ones(matrix.dimension, np.float32), 1)  # the list of rows says nothing of the graph
+        return collection.rows()
 
     def repair(self) -> CheckReport:
         """Mend what ``check`` finds: make both engines anew, embed again what has no usable vector; then check."""

@@ -54,15 +54,17 @@ class FollowedIndex(OpenIndex):
     def _follow_collection(self, applied: int, version: int, floor: int) -> None:
         if applied == version:
             return
-        if applied < floor:
-            self._rebuild_collection()
-            return
-        try:
-            collection = self._generation.open_collection()
-        except StoreError:
-            logger.warning("Chroma's part of %s cannot be opened and is made anew", self.path, exc_info=True)
-            self._rebuild_collection()
-            return
+        if applied >= floor:
+            try:
+                self._update_collection(applied, version)
+                return
+            except StoreError:
+                # A kill or a full disk in the middle of Chroma's writing leaves files that it cannot read any more.
+                logger.warning("Chroma's part of %s cannot be used and is made anew", self.path, exc_info=True)
+        self._rebuild_collection()
+
+    def _update_collection(self, applied: int, version: int) -> None:
+        collection = self._generation.open_collection()
         touched = self._catalogue.changed_rows(applied)
         alive = sorted(entry.row for entry in self._catalogue.read_rows(touched) if entry.row is not None)
         with self._changing_collection(version):

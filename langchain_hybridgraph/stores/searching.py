@@ -203,7 +203,8 @@ class SearchedIndex(OpenIndex):
         try:
             found = collection.search(vector, int(1.1 * n / share) + 8 if share < 1 else n)
         except StoreError:
-            logger.warning("Chroma did not answer; the matrix does", exc_info=True)
+            logger.warning("Chroma did not answer; until the next write the matrix does", exc_info=True)
+            generation.collected = None
             return None
         if generation.collected != collected:
             return None  # written to meanwhile

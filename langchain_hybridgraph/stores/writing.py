@@ -52,7 +52,8 @@ class WrittenIndex(FollowedIndex):
             changed = [entry for entry in batch if _changes(entry, known.get(entry.id))]
             new = [entry for entry in changed if entry.kind == CHUNK]
             rows, embedded = self._write_vectors(new, known, given)
-            self._accept(changed, rows, known, edges)
+            facts = self._founding_facts(new, rows, are_given=given is not None)
+            self._accept(changed, rows, known, edges, facts)
             self._pending += len(new)
             if self._pending >= STEP_ROWS:
                 self._step()
@@ -110,7 +111,8 @@ class WrittenIndex(FollowedIndex):
         self, new: Sequence[Entry], known: Mapping[str, Known], given: Mapping[str, Vector] | None
     ) -> tuple[list[int], int]:
         """Write these chunks' vectors to the matrix; returns their rows and how many texts were embedded."""
-        start = int(self._catalogue.about()["next_row"])
+        facts = self._catalogue.about()
+        start = int(facts["next_row"])
         rows = list(range(start, start + len(new)))
         if not new or self._is_unfitted(self._generation):
             return rows, 0
@@ -121,10 +123,11 @@ class WrittenIndex(FollowedIndex):
         else:
             texts = list(dict.fromkeys(entry.text for place, entry in enumerate(new) if place not in kept))
             vectors = self._assemble([entry.text for entry in new], kept, texts)
-        self._check_width(vectors.shape[1])
+        # Until the first vectors are accepted any number of dimensions may come, whatever has failed before.
         matrix = self._generation.matrix
-        if matrix is None:
+        if matrix is None or "dimension" not in facts:
             matrix = self._generation.found(vectors.shape[1])
+        self._check_width(vectors.shape[1])
         matrix.write(start, vectors)
         return rows, len(texts)
 
@@ -145,29 +148,46 @@ class WrittenIndex(FollowedIndex):
         return vectors
 
     def _accept(
-        self, changed: Sequence[Entry], rows: Sequence[int], known: Mapping[str, Known], edges: Sequence[Edge]
+        self,
+        changed: Sequence[Entry],
+        rows: Sequence[int],
+        known: Mapping[str, Known],
+        edges: Sequence[Edge],
+        facts: Mapping[str, Any],
     ) -> None:
         """The commit that makes the batch ours: before it nothing is, after it everything."""
         if not changed and not edges:
             return
         row_of = dict(zip((entry.id for entry in changed if entry.kind == CHUNK), rows, strict=True))
         dead = [row for entry in changed if entry.id in known and (row := known[entry.id].row) is not None]
-        facts = {"next_row": rows[-1] + 1, **self._founding_facts(changed, row_of)} if rows else {}
         with self._catalogue.writing() as connection:
             catalog.put_entries(connection, [entry._replace(row=row_of.get(entry.id)) for entry in changed])
             catalog.put_edges(connection, self._rows.tenant, edges)
-            catalog.set_about(connection, **facts)
+            if rows:
+                catalog.set_about(connection, next_row=rows[-1] + 1, **facts)
             if changed:
                 catalog.log_changes(connection, [*rows, *dead])
-        self._is_known_embedding = self._is_known_embedding or "embedding" in facts
+        self._is_known_embedding = self._is_known_embedding or bool(facts)
         self._refresh()
 
-    def _founding_facts(self, changed: Sequence[Entry], row_of: Mapping[str, int]) -> dict[str, Any]:
-        """What the first vectors say about the embedding; {} where it is known or not yet made."""
-        if self._generation.matrix is None or "dimension" in self._catalogue.about():
+    def _founding_facts(self, new: Sequence[Entry], rows: Sequence[int], *, are_given: bool) -> dict[str, Any]:
+        """What the first vectors say about the embedding; {} where it is known or there are none yet."""
+        if not new or self._generation.matrix is None or "dimension" in self._catalogue.about():
             return {}
-        first = next(entry for entry in changed if entry.id in row_of)
-        return self._probe(self._generation, row_of[first.id], first.text)
+        facts = self._probe(self._generation, rows[0], new[0].text)
+        own = self._own_vector(new[0].text) if are_given else None
+        if own is not None:
+            self._check_width(len(own))
+            facts["probe_vector"] = own.tobytes()
+        return facts
+
+    def _own_vector(self, text: str) -> Vector | None:
+        """What the embedding makes of a text, None when it cannot; given vectors need not be of its making."""
+        try:
+            own: Vector = self._embed([text])[0]
+        except Exception:  # noqa: BLE001 - an embedding that cannot be asked is recognised by its name
+            return None
+        return own
 
     def _probe(self, generation: Generation, row: int, text: str) -> dict[str, Any]:
         """The facts by which another model is recognised when the index is opened with it."""

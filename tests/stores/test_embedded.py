@@ -88,6 +88,23 @@ def fill(store, *chunks, **options):
     return counts
 
 
+class Renamed(HashedWords):
+    """The same class name, other vectors: every word counts at another place."""
+
+    def embed_query(self, text):
+        return super().embed_query(text)[::-1]
+
+
+class Wider(HashedWords):
+    def embed_query(self, text):
+        return super().embed_query(text) + [0.0] * 8
+
+
+class Raising(HashedWords):
+    def embed_query(self, text):
+        raise ConnectionError("no network")
+
+
 def chunk(id, text=None, **metadata):
     return Chunk(id, text or f"text of {id}", metadata)
 
@@ -150,6 +167,8 @@ def test_equal_new_texts_are_embedded_once(store):
 
 def test_given_vectors_are_taken(store):
     """With vectors= nothing is embedded; they count with length 1."""
+    fill(store, chunk("first"))
+    store.embedding.texts.clear()
     vectors = np.zeros((2, 64), np.float32)
     vectors[0, 3], vectors[1, 5] = 2.0, 0.5
     counts = fill(store, chunk("a"), chunk("b"), vectors=vectors)
@@ -161,6 +180,34 @@ def test_one_vector_per_chunk_is_wanted(store):
     """Another number of vectors says both numbers."""
     with pytest.raises(ValueError, match="1 vectors were given for 2 chunks"):
         store.put([chunk("a"), chunk("b")], vectors=[[1.0] * 64])
+
+
+def test_given_vectors_may_come_from_elsewhere(opened):
+    """A folder that was founded on them opens again with the embedding it was opened with then."""
+    first = opened()
+    fill(first, chunk("a"), vectors=[[1.0] + [0.0] * 63])
+    first.close()
+    assert by_vector(opened(), "text") == ["a"]
+    with pytest.raises(EmbeddingMismatchError):
+        opened(embedding=Renamed())
+
+
+def test_given_vectors_have_the_embeddings_width(store):
+    """With others no question could ever be asked; nothing is written, and the right ones are taken then."""
+    with pytest.raises(EmbeddingMismatchError, match="64 dimensions was given, the index was made with 3"):
+        store.put([chunk("a")], vectors=[[1.0, 2.0, 3.0]])
+    assert len(store) == 0
+    fill(store, chunk("a"))
+    assert everywhere(store) == ({"a"},) * 3
+
+
+def test_given_vectors_where_the_embedding_cannot_be_reached(opened):
+    """They are taken, and the embedding is recognised by its name."""
+    first = opened(embedding=Raising())
+    fill(first, chunk("a"), vectors=[[1.0] * 3])
+    first.close()
+    found = opened(embedding=Raising()).vector_search(Query(None, 1, vector=np.ones(3, np.float32)), 1)
+    assert [entry.id for entry in found.entries] == ["a"]
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -484,23 +531,6 @@ def test_the_language_is_that_of_the_folder(opened):
     first.close()
     store = opened(language="english")
     assert (store.language, by_word(store, "haus")) == ("german", ["a"])
-
-
-class Renamed(HashedWords):
-    """The same class name, other vectors: every word counts at another place."""
-
-    def embed_query(self, text):
-        return super().embed_query(text)[::-1]
-
-
-class Wider(HashedWords):
-    def embed_query(self, text):
-        return super().embed_query(text) + [0.0] * 8
-
-
-class Raising(HashedWords):
-    def embed_query(self, text):
-        raise ConnectionError("no network")
 
 
 @pytest.mark.parametrize(
@@ -1116,6 +1146,22 @@ def test_check_finds_damage_and_repair_mends_it(opened, folder, damage):
     assert everywhere(again) == (expected,) * 3
     again.close()
     assert opened().check().problems == ()
+
+
+def test_a_graph_of_chromas_that_was_cut_off(opened, folder, large):
+    """As a full disk leaves it: check finds it, the matrix answers, and the next write makes Chroma's part anew."""
+    store = opened()
+    many = [chunk(f"c{n}") for n in range(1_100)]  # Chroma writes its graph after 1,000 changes
+    fill(store, *many, vectors=np.random.default_rng(0).normal(size=(1_100, 64)))
+    store.close()
+    (cut,) = folder.glob("chroma-0/*/index_metadata.pickle")
+    os.truncate(cut, 0)
+    again = opened()
+    assert len(by_vector(again, "text", 2_000)) == 1_100
+    assert any("Chroma" in problem for problem in again.check().problems)
+    fill(again, chunk("new"))
+    assert again.check().problems == ()
+    assert again._generation.collected is not None
 
 
 def test_a_sound_store_has_no_problems(store):

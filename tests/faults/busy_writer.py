@@ -1,0 +1,71 @@
+"""A process that writes to an index until it is killed, and says what it does.
+
+Each step is a line of JSON: first what is about to be done, then the same with ``"done": true`` when the store has
+acknowledged it.
+
+    python busy_writer.py FOLDER SEED words|fitted
+"""
+
+import json
+import random
+import sys
+from pathlib import Path
+
+from langchain_hybridgraph.records import Chunk
+from langchain_hybridgraph.stores import following, opening, writing
+from langchain_hybridgraph.stores.embedded import EmbeddedStore
+from langchain_hybridgraph.testing import HashedWords
+
+sys.path.append(str(Path(__file__).parent.parent / "stores"))
+from fitted_words import FittedWords
+
+IDS = [f"chunk/{number}" for number in range(400)]
+COLOURS = ["amber", "blue", "coral", "green", "red"]
+
+# Small numbers, so that everything happens often: steps in the middle, a trimmed outbox, Chroma asked.
+writing.STEP_ROWS = 150
+following.KEPT_VERSIONS = 6
+opening.SCAN_BYTES = 4_000
+
+
+def open_store(folder, kind, **options):
+    """The store that the writer uses and that its judge opens after its death."""
+    if kind == "fitted":
+        return EmbeddedStore(folder, embedding=FittedWords(), name="fitted", load=FittedWords.load, **options)
+    return EmbeddedStore(folder, embedding=HashedWords(), name="words", **options)
+
+
+def step(dice):
+    """What to do next."""
+    verb = dice.choices(["put", "remove", "settle"], [6, 2, 2])[0]
+    if verb == "put":
+        chosen = dice.sample(IDS, dice.choice([1, 3, 40, 200]))
+        return {"put": {id: f"{dice.choice(COLOURS)} token{dice.getrandbits(40)}" for id in chosen}}
+    return {"remove": dice.sample(IDS, dice.choice([1, 20]))} if verb == "remove" else {"settle": True}
+
+
+def say(line):
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+def main(folder, seed, kind):
+    dice = random.Random(seed)
+    store = open_store(Path(folder), kind)
+    say({"opened": True})
+    while True:
+        task = step(dice)
+        say(task)
+        if "put" in task:
+            store.put([Chunk(id, text) for id, text in task["put"].items()])
+        elif "remove" in task:
+            store.remove(task["remove"])
+        else:
+            if kind == "fitted":
+                store.embedding.is_due = True
+            store.settle()
+        say({**task, "done": True})
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,90 @@
+"""A process that writes until the disk is full, reads, gets space, and writes on; says in JSON how it went.
+
+    python disk_filler.py FOLDER BALLAST MEGABYTES
+
+With MEGABYTES the size of each file is limited (no rights needed), else the file system has to be small. BALLAST is a
+file that is removed to make room.
+"""
+
+import json
+import resource
+import sys
+from pathlib import Path
+
+from langchain_hybridgraph.errors import StoreError
+from langchain_hybridgraph.records import Chunk, Query
+from langchain_hybridgraph.stores.embedded import EmbeddedStore
+from langchain_hybridgraph.testing import HashedWords
+
+BATCH = 100
+
+
+def batch(number):
+    """Chunks of about 2 kB, each with a word of its own."""
+    filler = " ".join(f"word{number}x{n}" for n in range(150))
+    return [Chunk(f"c{number}/{n}", f"own{number}x{n} common {filler}") for n in range(BATCH)]
+
+
+def open_store(folder):
+    return EmbeddedStore(folder, embedding=HashedWords(), name="words")
+
+
+def attempt(action, *arguments):
+    """None, or the kind and the message of the StoreError; anything else is a failure of the test."""
+    try:
+        action(*arguments)
+    except StoreError as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def searchable(store, batches, words):
+    """How many of a sample of the batches are read, found by vector, and (``words``) found by their own word."""
+    good = 0
+    for number in batches:
+        chunk = batch(number)[7]
+        read = store.get([chunk.id])
+        near = store.vector_search(Query(chunk.text, BATCH), BATCH).entries
+        own = store.keyword_search(Query(f"own{number}x7", 1), 1).entries
+        is_found = chunk.id in {entry.id for entry in near}
+        good += bool(read) and is_found and (not words or [entry.id for entry in own] == [chunk.id])
+    return good
+
+
+def main(folder, ballast, megabytes):
+    folder, ballast = Path(folder), Path(ballast)
+    store, said = open_store(folder), {}
+    store.put(batch(0))
+    store.settle()
+    accepted, settled, hard = [0], [0], resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    if megabytes:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(float(megabytes) * 2**20), hard))
+    for number in range(1, 1000):
+        said["put"] = attempt(store.put, batch(number))
+        if said["put"]:
+            break
+        accepted.append(number)
+        said["settle"] = attempt(store.settle)
+        if said["settle"]:
+            break
+        settled.append(number)
+    said["accepted"] = len(accepted)
+    said["full"] = [len(store), searchable(store, accepted, False), searchable(store, settled, True)]
+    said["again"] = [attempt(store.put, batch(5000)), attempt(store.settle)]
+    accepted += [5000] if said["again"][0] is None else []
+    attempt(store.close)
+    store = open_store(folder)
+    said["reopened"] = [len(store), searchable(store, accepted, False)]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    ballast.unlink(missing_ok=True)
+    said["after"] = [attempt(store.put, batch(6000)), attempt(store.settle)]
+    accepted.append(6000)
+    said["wanted"] = [len(accepted) * BATCH, len(accepted), len(accepted)]
+    said["freed"] = [len(store), searchable(store, accepted, False), searchable(store, accepted, True)]
+    said["problems"] = store.check().problems
+    store.close()
+    print(json.dumps(said))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,78 @@
+"""A full disk while writing: a clear error, nothing lost, and on it goes when there is room."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FILLER = Path(__file__).parent / "disk_filler.py"
+
+
+def told(folder, ballast, megabytes=""):
+    done = subprocess.run(
+        [sys.executable, str(FILLER), str(folder), str(ballast), megabytes], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def judge(said):
+    errors = [said["put"], said.get("settle"), *said["again"]]
+    assert any(errors)
+    for error in filter(None, errors):
+        assert "nothing of this batch was written" in error or "safe in the catalogue" in error
+    accepted = said["accepted"]
+    assert said["full"][:2] == [accepted * 100, accepted]
+    more = said["again"][0] is None
+    assert said["reopened"] == [(accepted + more) * 100, accepted + more]
+    assert said["after"] == [None, None]
+    assert said["freed"] == said["wanted"]
+    assert said["problems"] == []
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of a few megabytes."""
+    place = tmp_path / "small"
+    place.mkdir()
+
+    def mount(megabytes):
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={megabytes * 1024}k", "tmpfs", str(place)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
+        return place
+
+    yield mount
+    subprocess.run(["umount", str(place)], capture_output=True, check=False)
+
+
+@pytest.mark.parametrize("megabytes", ["1.5"])
+def test_files_that_must_not_grow(tmp_path, megabytes):
+    """The limit of a file's size is met: what was accepted stays, and writing goes on when the limit is gone."""
+    judge(told(tmp_path / "index", tmp_path / "ballast", megabytes))
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("megabytes", ["0.5", "0.7", "1", "1.2", "2", "3", "4"])
+def test_files_that_must_not_grow_further(tmp_path, megabytes):
+    """The same where other files meet the limit first."""
+    judge(told(tmp_path / "index", tmp_path / "ballast", megabytes))
+
+
+@pytest.mark.faults
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+@pytest.mark.parametrize("megabytes", [3, 4, 6, 8, 9, 10, 12])
+@pytest.mark.parametrize("ballast_kb", [300, 800])
+def test_a_full_file_system(small_disk, megabytes, ballast_kb):
+    """No space left on device, wherever it comes; removing another file makes room."""
+    place = small_disk(megabytes + 12)
+    (place / "ballast").write_bytes(bytes(12 * 2**20 + ballast_kb * 1024))
+    judge(told(place / "index", place / "ballast"))

@@ -1,0 +1,106 @@
+"""SIGKILL at any instant: what was acknowledged is there, what was not is there whole or not at all."""
+
+import json
+import random
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from busy_writer import IDS, open_store
+
+from langchain_hybridgraph.records import Query, Scope
+from langchain_hybridgraph.stores.vectors import unit
+
+WRITER = Path(__file__).parent / "busy_writer.py"
+
+
+class Model:
+    """What the store must hold, by what the writer said."""
+
+    def __init__(self):
+        self.sure = {}
+        self.doubtful = None
+
+    def hear(self, line):
+        if "done" in line:
+            self.sure, self.doubtful = self._after(line), None
+        elif line.keys() & {"put", "remove"}:
+            self.doubtful = line
+
+    def settle_doubt(self, found):
+        """The step under way when the writer died has happened wholly or not at all."""
+        if self.doubtful is not None and found == self._after(self.doubtful):
+            self.sure = found
+        self.doubtful = None
+
+    def _after(self, line):
+        if "put" in line:
+            return self.sure | line["put"]
+        gone = set(line.get("remove", ()))
+        return {id: text for id, text in self.sure.items() if id not in gone}
+
+
+def write_until_killed(folder, kind, seed, *, verb, dice, model):
+    """Run a writer, kill it a moment after some task of this verb has begun; returns what it said before."""
+    writer = subprocess.Popen(
+        [sys.executable, str(WRITER), str(folder), str(seed), kind], stdout=subprocess.PIPE, text=True
+    )
+    wanted = dice.randint(1, 6)
+    for text in writer.stdout:
+        line = json.loads(text)
+        model.hear(line)
+        wanted -= verb in line and "done" not in line
+        if not wanted:
+            break
+    time.sleep(dice.choice([0, 0.002, 0.01, 0.03, 0.1]) * dice.random())
+    writer.kill()
+    rest, _ = writer.communicate()
+    for text in rest.splitlines(keepends=True):
+        if text.endswith("\n"):
+            model.hear(json.loads(text))
+    assert writer.returncode == -9, "the writer failed by itself"
+
+
+def judge(folder, kind, model):
+    """Hold catalogue, matrix, Tantivy and Chroma against the model."""
+    with closing(open_store(folder, kind)) as store:
+        found = {chunk.id: chunk.text for chunk in store.get(IDS)}
+        model.settle_doubt(found)
+        assert found == model.sure
+        assert store.check().problems == ()
+        assert set(store.find(Scope())) == model.sure.keys()
+        ids = sorted(model.sure)
+        if kind == "fitted":
+            store.settle()
+        if ids:
+            vectors = unit(store.embedding.embed_documents([model.sure[id] for id in ids]))
+            assert abs(store.vectors(ids) - vectors).max() < 1e-5
+        for id in ids[:: max(1, len(ids) // 20)]:
+            query = Query(model.sure[id].split()[1], 3)
+            assert [entry.id for entry in store.keyword_search(query, 3).entries] == [id]
+            assert len(store.vector_search(Query(model.sure[id], 500), 500).entries) == len(ids)
+
+
+def rounds(folder, kind, count, seed):
+    dice, model = random.Random(seed), Model()
+    for number in range(count):
+        verb = dice.choice(["put", "remove", "settle", "settle"])
+        write_until_killed(folder, kind, seed * 1000 + number, verb=verb, dice=dice, model=model)
+        judge(folder, kind, model)
+
+
+@pytest.mark.parametrize("kind", ["words", "fitted"])
+def test_killed_a_few_times(tmp_path, kind):
+    """Some rounds of writing, dying and opening on one folder, also in the middle of settles and refits."""
+    rounds(tmp_path / "index", kind, 3, seed=1)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("kind", ["words", "fitted"])
+def test_killed_many_times(tmp_path, kind, seed):
+    """Many rounds with other dice each time."""
+    rounds(tmp_path / "index", kind, 20, seed=random.randrange(10**6) if seed else 2)
