@@ -329,6 +329,14 @@ class Catalogue:
                 (tenant, _listed(documents)),
             ).fetchall()
 
+    def document_ids(self, tenant: str) -> list[str]:
+        """The ids of all documents of a tenant, sorted."""
+        with self.reading() as connection:
+            found = connection.execute(
+                "SELECT DISTINCT document FROM nodes WHERE tenant = ? AND document NOT NULL ORDER BY document", (tenant,)
+            )
+            return [document for (document,) in found]
+
     def changed_rows(self, version: int) -> list[int]:
         """The rows that commits after ``version`` touched."""
         with self.reading() as connection:

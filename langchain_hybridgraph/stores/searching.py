@@ -86,6 +86,11 @@ class SearchedIndex(OpenIndex):
                 chunks[asked[document]].add(id)
         return chunks
 
+    def document_ids(self) -> list[str]:
+        """The ids of all documents, sorted."""
+        with self._gate:
+            return self._catalogue.document_ids(self._rows.tenant)
+
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
         """The edges that leave these chunks (``backwards``: arrive there), by source, relation and target."""
         with self._gate:
