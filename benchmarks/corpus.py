@@ -84,7 +84,7 @@ class Corpus:
 
 
 def grown(size: int, questions: int = 300) -> Corpus:
-    """All sets together, grown to ``size`` texts: each further text is two halves of others, its vector between theirs.
+    """All sets together, grown to ``size`` texts: a further text is two halves of others, its vector between theirs.
 
     Metadata ``percent`` (0–99, evenly) makes filters of any selectivity; ``source`` names the set.
     """
@@ -99,9 +99,9 @@ def grown(size: int, questions: int = 300) -> Corpus:
         with np.load(place / name / "minilm.npz") as stored:
             vectors.append(stored["docs"].astype(np.float32))
             each = questions // len(SETS)
-            rows = [r for r in range(len(loaded.queries))][:each]
-            asked += [loaded.queries[r]["text"] for r in rows]
-            asked_vectors.append(stored["queries"][: len(rows)].astype(np.float32))
+            first = loaded.queries[:each]
+            asked += [query["text"] for query in first]
+            asked_vectors.append(stored["queries"][: len(first)].astype(np.float32))
         texts += [sets.document_text(row) for row in loaded.corpus]
         sources += [name] * len(loaded.corpus)
     texts, sources, matrix = _grow(texts, sources, np.vstack(vectors), size)
@@ -116,7 +116,9 @@ def _grow(
     generator = np.random.default_rng(7)
     more = max(0, size - len(texts))
     left, right = generator.integers(0, len(texts), more), generator.integers(0, len(texts), more)
-    halves = [f"{texts[a][: len(texts[a]) // 2]} {texts[b][len(texts[b]) // 2 :]}" for a, b in zip(left, right, strict=True)]
+    halves = [
+        f"{texts[a][: len(texts[a]) // 2]} {texts[b][len(texts[b]) // 2 :]}" for a, b in zip(left, right, strict=True)
+    ]
     between = vectors[left] + vectors[right]
     between /= np.linalg.norm(between, axis=1, keepdims=True)
     return (

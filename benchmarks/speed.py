@@ -1,4 +1,4 @@
-"""How fast is it? Hybrid queries, filters, adding, opening and ingest, against the engines asked raw and LangChain's own.
+"""How fast is it? Queries, filters, adding, opening and ingest, beside the engines asked raw and LangChain's own.
 
     python benchmarks/speed.py [--size 63666] [--queries 200] [--without-ensemble]
 

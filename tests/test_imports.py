@@ -12,7 +12,7 @@ import pytest
 PACKAGE = "langchain_hybridgraph"
 ROOT = Path(__file__).parent.parent / PACKAGE
 
-# records, filters, errors, times, tokens ← stores.base ← stores.<engine>; query.<stage> ← query.pipeline ← retrievers, cli
+# records, filters … ← stores.base ← stores.<engine>; query.<stage> ← query.pipeline ← retrievers, cli
 GROUND = {"records", "filters", "errors", "times", "tokens"}
 PLUMBING = {"query.calls", "query.trace"}  # what stages wait and report with
 RIM = ("retrievers", "ingest", "embeddings", "cli", "llama_index", "testing", "evaluation", "display")

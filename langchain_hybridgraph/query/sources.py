@@ -8,7 +8,7 @@ from typing import Protocol
 
 from langchain_hybridgraph.query.calls import Call
 from langchain_hybridgraph.records import Found, Query
-from langchain_hybridgraph.stores.base import AwaitsVectors, SearchesKeywords, SearchesVectors, can
+from langchain_hybridgraph.stores.base import AwaitsVectors, HasQuickWords, SearchesKeywords, SearchesVectors, can
 
 
 class Source(Protocol):
@@ -69,7 +69,9 @@ class KeywordSource:
         """Search by the words of the query's text."""
         if query.text is None:
             return None
-        return Call(self.name, lambda: self.store.keyword_search(query, n), lane=(id(self.store), self.name))
+        store = self.store
+        quick = can(store, HasQuickWords) and store.quick_words
+        return Call(self.name, lambda: store.keyword_search(query, n), quick=quick, lane=(id(store), self.name))
 
     def score(self, query: Query, found: Found, ids: Sequence[str]) -> Call | None:
         """BM25 of candidates that the words did not bring among the first n."""

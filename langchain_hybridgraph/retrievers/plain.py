@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Engine = Literal["tantivy", "rank_bm25"]
 PAGE = 1_000
+# Up to so many texts Tantivy answers in about the time that a thread takes to begin.
+QUICK_ROWS = 200_000
 # A filter that the vector store does not understand is answered by asking for more, up to so many times k.
 MOST_FETCHED = 20_000
 # What a cosine with an arbitrary entry of a Chroma collection is, is learned from so many pages of so many entries.
@@ -48,6 +50,7 @@ class Texts:
         id_key: str | None = None,
         ids: Mapping[tuple[str, str], str] | None = None,
     ) -> None:
+        self.engine = engine
         known = ids or {}
         self.chunks: dict[str, Chunk] = {}
         self.id_of: dict[tuple[str, str], str] = {}
@@ -91,6 +94,11 @@ class PlainStore:
     """
 
     has_parents = False
+
+    @property
+    def quick_words(self) -> bool:
+        """Whether the keyword side answers before a thread for it has begun; rank_bm25 looks at every text."""
+        return self.texts is not None and self.texts.engine == "tantivy" and len(self.texts.ids) <= QUICK_ROWS
 
     def __init__(self, vector_store: VectorStore, texts: Texts | None) -> None:
         self.vector_store = vector_store

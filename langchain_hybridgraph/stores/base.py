@@ -134,6 +134,16 @@ class SearchesKeywords(Protocol):
 
 
 @runtime_checkable
+class HasQuickWords(Protocol):
+    """A store that can say whether its keyword search is over before a thread for it has begun."""
+
+    @property
+    def quick_words(self) -> bool:
+        """Whether a keyword search takes well under a millisecond now."""
+        ...
+
+
+@runtime_checkable
 class HasParents(Protocol):
     """A store that keeps the larger texts that chunks point to."""
 

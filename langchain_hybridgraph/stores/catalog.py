@@ -333,7 +333,8 @@ class Catalogue:
         """The ids of all documents of a tenant, sorted."""
         with self.reading() as connection:
             found = connection.execute(
-                "SELECT DISTINCT document FROM nodes WHERE tenant = ? AND document NOT NULL ORDER BY document", (tenant,)
+                "SELECT DISTINCT document FROM nodes WHERE tenant = ? AND document NOT NULL ORDER BY document",
+                (tenant,),
             )
             return [document for (document,) in found]
 

@@ -188,7 +188,6 @@ def test_a_query_without_text_asks_only_for_its_vector(text):
     class Asked(Listed):
         def search(self, query, n):
             asked.append(query.text)
-            return None
 
     hits, trace = run(Query(text, 5), store=Shelf("a"), sources=(Asked("vector", 1, "a"),))
     assert (hits, trace.reasons, asked) == ([], ("no-query-text",), [None])
