@@ -24,7 +24,11 @@ _BLOCKS = _tags(
 _ROWS = frozenset(["li", "tr", "dt", "dd"])
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _SPACES = re.compile(r"\s+")
-_BLANK_LINES = re.compile(r"\n\s*\n")
+# html.parser takes quadratic time over what is never closed, and raises on some of it.
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_DECLARATION = re.compile(r"<[!?][^<>]*>")
+_OPEN = re.compile(r"<(?=[^<>]*(?:<|\Z)|[!?])")
+_BLANK_LINES = re.compile(r" ?\n\s*\n")
 
 
 class Page(NamedTuple):
@@ -43,6 +47,7 @@ def from_html(html: str) -> Page:
     >>> from_html("<title>T</title><h2>A</h2><p>See <a href='b.html'>B</a> &amp; C.<script>x</script>")
     Page(text='## A\\n\\nSee [B](b.html) & C.', title='T')
     """
+    html = _OPEN.sub("&lt;", _DECLARATION.sub("", _COMMENT.sub("", html)))
     parser = _Reader(_DROPPED, navigation=False)
     parser.feed(html)
     parser.close()

@@ -23,7 +23,7 @@ _ROLE = re.compile(r":(?P<role>(?:[a-z]{1,20}:)?[a-z]{1,20}):`(?P<inside>[^`]{1,
 _ROLE_TARGET = re.compile(r"(?P<label>.*)<(?P<target>[^<>]+)>\Z", re.DOTALL)
 _URL = re.compile(r"https?://[^\s<>\"'`\[\]{}|\\^]{1,2000}")
 _CODE = re.compile(
-    r"^ {0,3}(?P<fence>`{3,}|~{3,})[^\n]*\n(?:.*?\n)??[ ]{0,3}(?P=fence)[`~]*[ \t]*$"
+    r"^ {0,3}(?P<fence>`{3,}+|~{3,}+)[^\n]*\n(?:.*?\n)??[ ]{0,3}(?P=fence)[`~]*[ \t]*$"
     r"|``[^\n]{1,2000}?``|`[^`\n]{1,2000}`",
     re.MULTILINE | re.DOTALL,
 )

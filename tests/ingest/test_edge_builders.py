@@ -68,6 +68,14 @@ def test_pages_follow_each_other():
     assert store.links("sequence") == {(order[0].id, order[1].id), (order[1].id, order[2].id)}
 
 
+def test_only_pages_that_come_together_follow_each_other():
+    """No edge leads from one document to another, nor from an old version of a document to the new one."""
+    pages = [Document(page_content=f"page {n}", metadata={"source": s}) for n, s in enumerate("abab")]
+    assert stored(pages, [SequenceEdges()]).links("sequence") == set()
+    versions = [page(f"a {n}\n\n## B\n\nb", "a.md", id="x") for n in range(2)]
+    assert stored(versions, [SequenceEdges()]).links("sequence") == {("x#0", "x#b")}
+
+
 def test_an_inserted_chunk_breaks_the_old_edge():
     """After an insertion a→b is gone, a→new→b is there."""
     store = stored([page("a\n\n## B\n\nb", "x")], [SequenceEdges()])
@@ -140,6 +148,13 @@ def test_links_metadata_names_ids_urls_and_titles():
     assert references(*pages, source) == {("a.md#0", "one#0"), ("a.md#0", "https://x.org/two#0"), ("a.md#0", "s3#0")}
 
 
+def test_a_document_is_known_by_its_file_and_by_its_uri():
+    """Where the id is another, source and uri are names of the document too."""
+    two = page("x", "s.md", id="one", uri="docs/u.md")
+    assert references(two, page("[s](s.md)", "a.md")) == {("a.md#0", "one#0")}
+    assert references(two, page("[u](docs/u.md)", "b.md")) == {("b.md#0", "one#0")}
+
+
 def test_kept_ids_can_be_linked():
     """With split=None an id in links means the chunk with that id."""
     links = {"a": ["b"], "b": [], "c": ["a"]}
@@ -155,8 +170,8 @@ def test_references_defined_in_another_chunk():
 
 def test_roles_go_by_title():
     """A reStructuredText role means the document of that title, and nothing when there is none."""
-    pages = [page("x", "q.py", title="asyncio.Queue"), page(":class:`~asyncio.Queue` :func:`gone`", "a.rst")]
-    assert references(*pages) == {("a.rst#0", "q.py#0")}
+    pages = [page("x", "q.py", title="asyncio.Queue"), page(":class:`~asyncio.Queue` :func:`gone`", "docs/a.rst")]
+    assert references(*pages) == {("docs/a.rst#0", "q.py#0")}
 
 
 def test_a_link_to_what_is_not_there_yet_waits():
@@ -179,6 +194,15 @@ def test_links_reach_documents_of_earlier_ingests():
     """A document that is in the store already is found by its id, with its headings."""
     store = stored([page("a\n\n## Use\n\nb", "b.md")], [LinkEdges()])
     assert references(page("[u](b.html#use)", "a.md"), store=store) == {("a.md#0", "b.md#use")}
+
+
+def test_documents_of_kept_chunks_are_found_later():
+    """A document whose chunks have ids of their own is represented by the first of these."""
+    chunks = [Chunk(id, "text", {"document_id": "paper"}) for id in ("p2", "p1")]
+    store = stored(chunks, [LinkEdges()])
+    assert references(page("x", "a.md", links=["paper"]), store=store) == {("a.md#0", "p1")}
+    same_run = [*chunks, Document(page_content="x", metadata={"source": "a.md", "links": ["paper"]})]
+    assert references(*same_run) == {("a.md#0", "p2")}
 
 
 def test_only_the_changed_documents_links_are_replaced():
@@ -237,6 +261,11 @@ def test_directories_of_earlier_ingests():
     """A directory that was ingested before is found when its id is its uri."""
     store = stored([page("package", "p", uri="p")], [HierarchyEdges()])
     assert contains(page("x", "p/a", uri="p/a"), store=store) == {("p#0", "p/a#0")}
+
+
+def test_the_first_page_stands_for_the_file():
+    """Of several Documents of one uri the first one's first chunk is in the directory."""
+    assert contains(page("one", "d/a.pdf"), page("two", "d/a.pdf")) == {("d", "d/a.pdf#0")}
 
 
 def test_documents_without_uri_are_in_no_hierarchy():

@@ -1,6 +1,7 @@
 import json
 import os
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -79,12 +80,16 @@ def test_two_files_of_one_source(folder):
     assert sources("x", "x/docs/a.md", "x") == ["x/docs/a.md"]
 
 
-def test_links_do_not_loop(folder):
+def test_links_do_not_loop(folder, monkeypatch):
     """A link to a folder above ends the walk there; a link to a file is not read twice."""
+    looked_at = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: looked_at.append(path) or scandir(path))
     root = folder(docs__sub__a_DOT_md="a")
     (root / "docs" / "sub" / "up").symlink_to(root / "docs")
     (root / "docs" / "z.md").symlink_to(root / "docs" / "sub" / "a.md")
     assert sources("docs") == ["docs/sub/a.md"]
+    assert len(looked_at) <= 3
 
 
 def test_files_have_title_and_uri(folder):
@@ -214,6 +219,22 @@ def test_what_is_not_there(folder):
     told = []
     assert sources("docs", skipped=told.append) == ["docs/a.md"]
     assert "cannot be read" in told[0]
+
+
+def test_what_may_not_be_read(folder, monkeypatch):
+    """A file that the system refuses is an error when it is named, and told and passed over in a folder."""
+    folder(docs__a_DOT_md="a", docs__b_DOT_jsonl="{}")
+
+    def refuse(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(FileError, match=r"docs/a\.md: it cannot be read: Permission denied"):
+        sources("docs/a.md")
+    told = []
+    assert sources("docs", skipped=told.append) == []
+    assert len(told) == 2
 
 
 def test_a_named_file_of_any_suffix_is_text(folder):

@@ -66,3 +66,19 @@ def test_headings_of_pages_are_headings_of_sections():
 def test_any_text_is_read(html):
     """Broken HTML never raises."""
     from_html(html)
+
+
+@pytest.mark.parametrize(
+    ("html", "expected"),
+    [
+        ("a<!-- b", "a"),
+        ("<![<![a", "<![<![a"),
+        ("<?php x", "<?php x"),
+        ("<!doctype html>a<![CDATA[b]]>", "a"),
+        ("1 < 2 <b>c</b>", "1 < 2 c"),
+        ("a <p <p>b</p>", "a <p\n\nb"),
+    ],
+)
+def test_what_is_never_closed(html, expected):
+    """Tags, comments and declarations without an end cost no error, and no text before them."""
+    assert text(html) == expected

@@ -124,6 +124,7 @@ def test_batches_are_transactions():
     ingest([page("one two three four. " * 60, "a"), page("x", "b")], store, split=splitter, batch_size=7)
     sizes = [size for name, size in store.calls if name == "put" and size]
     assert max(sizes) == 7
+    assert len(store.parents_written) == len(store.parents) > 1
     assert {chunk.parent for chunk in store.chunks.values()} == set(store.parents)
 
 
@@ -171,6 +172,14 @@ def test_progress_is_told():
     assert heard == [(2, 5), (4, 5), (5, 5)]
     ingest(iter(documents), MemoryStore(), progress=lambda done, total: heard.append((done, total)))
     assert heard[-1] == (5, None)
+
+
+def test_documents_without_text_do_not_pile_up():
+    """A batch is written when it has as many documents as it may have chunks."""
+    heard = []
+    documents = (page("", f"{n}.md") for n in range(4))
+    ingest(documents, MemoryStore(), batch_size=2, progress=lambda done, total: heard.append(done))
+    assert heard == [2, 4, 4]
 
 
 def test_chunks_can_be_handed_in():

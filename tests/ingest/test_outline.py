@@ -56,6 +56,13 @@ def test_markup_of_headings_is_left_out():
     """Backticks, bold, links, closing # and attributes are no part of a heading."""
     assert outline("# The `x` of [y](z.md) **w** ##  \na").title == "The x of y w"
     assert outline("# Install {#setup}\na").title == "Install"
+    assert outline("# The {x} set\na").title == "The {x} set"
+
+
+def test_a_heading_can_name_its_anchor():
+    """An id in braces is the anchor; other attributes are not."""
+    sections = outline("x\n\n## Use it {#use .wide}\na\n\n## More {.wide}\nb").sections
+    assert [(section.path, section.anchor) for section in sections[1:]] == [(("Use it",), "use"), (("More",), "more")]
 
 
 def test_no_headings_on_demand():

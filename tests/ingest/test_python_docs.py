@@ -100,18 +100,19 @@ def test_links_are_real_references(docs):
     )
 
 
-def test_the_same_every_time(docs):
-    """A second reading gives the same documents in the same order."""
+def test_the_same_every_time_and_nothing_runs(docs):
+    """A second reading gives the same documents in the same order, and imports none but built-in modules."""
+    before = set(sys.modules)
     again = {document.id: document for document in read_python_docs()}
+    assert set(sys.modules) - before <= set(sys.builtin_module_names)
     assert list(again) == list(docs)
     assert again == docs
 
 
-def test_only_built_in_modules_are_imported(docs):
-    """Reading runs no module of the library that was not there before."""
-    before = set(sys.modules)
-    list(read_python_docs())
-    assert set(sys.modules) - before <= set(sys.builtin_module_names)
+def test_what_ran_before_does_not_show(monkeypatch):
+    """A class that the interpreter remembers in sys is no part of sys."""
+    monkeypatch.setattr(sys, "last_type", ValueError, raising=False)
+    assert "last_type" not in python_docs._built_in("sys").items
 
 
 def test_a_library_without_sources(monkeypatch, tmp_path):
@@ -134,16 +135,29 @@ def test_a_small_library(monkeypatch, tmp_path):
         '    def _hide(self):\n        """No."""\n    def undocumented(self): pass\n'
         'def helper():\n    """Not published."""\n'
     )
+    (tmp_path / "kiosk.py").write_text(
+        'from _till import close\ndef close():\n    """Close the kiosk."""\nfrom _till import lock as bolt, lock\n'
+    )
+    (tmp_path / "open.py").write_text(
+        '__all__ = ["first"]\n__all__ += other()\ndef first():\n    """One."""\ndef second():\n    """Two."""\n'
+    )
     (package / "till.py").write_text(
         "try:\n    from _till import *\nexcept ImportError:\n    pass\n"
         'if True:\n    async def pay(sum: int, *, tip=0) -> bool:\n        """Pay."""\n'
         'else:\n    def pay(sum):\n        """Other."""\n'
     )
-    (tmp_path / "_till.py").write_text('def close():\n    """Close the till."""\ndef _no():\n    """No."""\n')
+    (tmp_path / "_till.py").write_text(
+        'def close():\n    """Close the till."""\ndef _no():\n    """No."""\ndef lock():\n    """Lock."""\n'
+        'def other():\n    """Other."""\n__all__ = ["close", "_no"]\n'
+    )
     (tmp_path / "broken.py").write_text("def (:\n")
     monkeypatch.setattr(python_docs.sysconfig, "get_paths", lambda: {"stdlib": str(tmp_path)})
     monkeypatch.setattr(python_docs.sys, "builtin_module_names", ())
     found = {d.id.removeprefix("python://"): d for d in read_python_docs()}
+    assert [id for id in found if id.startswith("kiosk")] == ["kiosk/close", "kiosk/lock"]
+    assert found["kiosk/close"].page_content == "kiosk.close()\n\nClose the kiosk."
+    assert [id for id in found if id.startswith("open")] == ["open/first", "open/second"]
+    found = {id: document for id, document in found.items() if id.startswith("shop")}
     assert list(found) == [
         "shop",
         "shop/carts",
