@@ -183,6 +183,8 @@ def remove_leftovers(current: Generation) -> None:
         return
     names = [path.name for stem in ("vectors", "model", "chroma") for path in folder.glob(f"{stem}-*")]
     numbers = {name.partition("-")[2].partition(".")[0] for name in names}
+    for half in folder.glob("model-*.tmp"):
+        half.unlink()
     for number in filter(str.isdecimal, numbers - {str(current.number)}):
         Generation(folder, int(number), None, current.embedding).remove()
 

@@ -240,6 +240,7 @@ class TantivyIndex:
             writer.delete_documents_by_term("mark", True)
             writer.add_document(_mark_document(version, self._analyzer.name))
             writer.commit()
+        self._share()
 
     def _drop_writer(self) -> None:
         """Let go of the writer with all that it has not committed."""
@@ -247,6 +248,15 @@ class TantivyIndex:
         if writer is not None:
             with _Engine(f"cannot close the writer of the keyword index {self._path}"):
                 writer.wait_merging_threads()  # frees the lock, also when it fails
+            self._share()
+
+    def _share(self) -> None:
+        """Let all who may read the folder read its lists of files: Tantivy makes them their owner's alone."""
+        if self._path is not None:
+            with contextlib.suppress(OSError):
+                may_read = self._path.stat().st_mode & 0o444
+                for name in ("meta.json", ".managed.json"):
+                    (self._path / name).chmod(0o600 | may_read)
 
     def _read_mark(self, searcher: tantivy.Searcher) -> int:
         import tantivy

@@ -95,7 +95,7 @@ def rounds(folder, kind, count, seed):
 @pytest.mark.parametrize("kind", ["words", "fitted"])
 def test_killed_a_few_times(tmp_path, kind):
     """Some rounds of writing, dying and opening on one folder, also in the middle of settles and refits."""
-    rounds(tmp_path / "index", kind, 3, seed=1)
+    rounds(tmp_path / "index", kind, 2, seed=1)
 
 
 @pytest.mark.faults

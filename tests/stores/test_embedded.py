@@ -694,6 +694,19 @@ def test_read_only_reads_and_changes_nothing(opened, folder):
     }
 
 
+def test_who_may_read_the_folder_may_read_all_of_it(opened, folder):
+    """No file is its owner's alone where the user's umask lets others read."""
+    before = os.umask(0o022)
+    try:
+        store = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load)
+        for n in range(3):
+            fill(store, chunk(f"c{n}"))
+        store.close()
+    finally:
+        os.umask(before)
+    assert [path.name for path in folder.rglob("*") if path.stat().st_mode & 0o044 != 0o044] == []
+
+
 def test_a_closed_store_says_so(store):
     """Every call raises StoreError, closing again does nothing."""
     fill(store, chunk("a"))

@@ -71,6 +71,7 @@ def test_leftovers_of_other_generations_go(generation, tmp_path):
         each.fill(iter([([0], vectors(1))]))
         MODEL.save(each.model_file)
     (tmp_path / "vectors-of-mine").touch()
+    (tmp_path / "model-3.npz.1234.tmp").touch()
     remove_leftovers(generation)
     assert files(tmp_path) == ["model-3.npz", "vectors-3.crc", "vectors-3.f32", "vectors-of-mine"]
 

@@ -1,0 +1,143 @@
+"""A folder that may only be read: searching works, changes say why they do not."""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from busy_writer import open_store
+
+from langchain_hybridgraph.errors import ReadOnlyError
+from langchain_hybridgraph.records import Chunk, Query, Scope
+
+KINDS = ["words", "fitted"]
+ADD_AND_DIE = """
+import os, sys
+from pathlib import Path
+from busy_writer import open_store
+from langchain_hybridgraph.records import Chunk
+store = open_store(Path(sys.argv[1]), sys.argv[2])
+store.put([Chunk("late", "late red zebra")])
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def locked(tmp_path, folder):
+    """Gives the same folder at another place, where nothing can be written."""
+    place = tmp_path / "locked"
+    place.mkdir()
+    mounted = []
+
+    def lock():
+        if os.geteuid() != 0:
+            pytest.skip("a read-only view of a folder needs root")
+        for command in (["mount", "--bind", folder, place], ["mount", "-o", "remount,ro,bind", place]):
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
+            mounted.append(place)
+        return place
+
+    yield lock
+    if mounted:
+        subprocess.run(["umount", place], capture_output=True, check=False)
+
+
+@pytest.fixture
+def forbidden(folder):
+    """Takes away the rights to write in the folder; root has them all the same."""
+
+    def forbid():
+        if os.geteuid() == 0:
+            pytest.skip("root may write everywhere")
+        for path in [*folder.rglob("*"), folder]:
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        return folder
+
+    yield forbid
+    for path in [folder, *folder.rglob("*")]:
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def fill(folder, kind):
+    with closing(open_store(folder, kind)) as store:
+        store.put([Chunk("a", "red cat"), Chunk("b", "blue dog")])
+        store.settle()
+
+
+def found(store, text):
+    by_word = [entry.id for entry in store.keyword_search(Query(text, 9), 9).entries]
+    return by_word, [entry.id for entry in store.vector_search(Query(text, 9), 9).entries][:1]
+
+
+def judge(place, kind, read_only):
+    with closing(open_store(place, kind, read_only=read_only)) as store:
+        assert found(store, "dog") == (["b"], ["b"])
+        assert found(store, "cat") == (["a"], ["a"])
+        assert store.read(["a", "b", "c"], Scope(), {}).keys() == {"a", "b"}
+        assert store.stats()["chunks"] == 2
+        report = store.check()
+        assert report.problems == ()
+        assert any("Chroma" in line for line in report.unchecked)
+        for change in (lambda: store.put([Chunk("c", "x")]), lambda: store.remove(["a"]), store.repair):
+            with pytest.raises(ReadOnlyError):
+                change()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_read_only_file_system(folder, locked, kind, read_only):
+    """Opened with read_only or without, it answers as ever."""
+    fill(folder, kind)
+    judge(locked(), kind, read_only)
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_folder_without_the_right_to_write(folder, forbidden, read_only):
+    """The same with permissions instead of a mount."""
+    fill(folder, "words")
+    judge(forbidden(), "words", read_only)
+
+
+def test_what_a_killed_writer_left_is_read(folder, locked):
+    """Its last commits stand in SQLite's log, which nobody can bring into the database there."""
+    fill(folder, "words")
+    done = subprocess.run([sys.executable, "-c", ADD_AND_DIE, folder, "words"], cwd=Path(__file__).parent, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert (folder / "catalogue.sqlite-wal").stat().st_size > 0
+    with closing(open_store(locked(), "words")) as store:
+        assert store.get(["late"])[0].text == "late red zebra"
+        assert [entry.id for entry in store.vector_search(Query("zebra late", 1), 1).entries] == ["late"]
+        assert found(store, "dog") == (["b"], ["b"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_reader_without_rights_follows_a_writer(folder, locked, kind):
+    """Somebody else writes: before, during and after the life of SQLite's log the reader sees the last commit."""
+    fill(folder, kind)
+    with closing(open_store(locked(), kind)) as reader:
+        assert found(reader, "dog") == (["b"], ["b"])
+        for number in range(3):
+            with closing(open_store(folder, kind)) as writer:
+                writer.put([Chunk("b", f"green dog of round{number}")])
+                assert reader.get(["b"])[0].text.endswith(f"round{number}")
+                writer.settle()
+                assert found(reader, f"round{number}")[0] == ["b"]
+            assert reader.get(["b"])[0].text.endswith(f"round{number}")
+            assert found(reader, "cat") == (["a"], ["a"])
+
+
+def test_an_index_without_a_chunk(folder, locked):
+    """Nothing was ever written: nothing is found."""
+    open_store(folder, "words").close()
+    with closing(open_store(locked(), "words")) as store:
+        assert (len(store), found(store, "cat")) == (0, ([], []))

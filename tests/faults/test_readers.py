@@ -1,0 +1,104 @@
+"""Readers beside a writer, in other processes and on other threads: never a wrong answer, and the last one is right."""
+
+import json
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from busy_writer import open_store
+from watcher import Watcher, chunks, write
+
+WATCHER = Path(__file__).parent / "watcher.py"
+KINDS = ["words", "fitted"]
+
+
+def start(verb, folder, kind, *more):
+    return subprocess.Popen(
+        [sys.executable, str(WATCHER), verb, str(folder), kind, *map(str, more)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def processes(folder, kind, readers, rounds):
+    write(folder, kind, 1)
+    with closing(open_store(folder, kind)) as store:
+        store.remove(["end"])
+    watchers = [start("watch", folder, kind) for _ in range(readers)]
+    writer = start("write", folder, kind, rounds)
+    outcomes = [process.communicate() for process in (writer, *watchers)]
+    assert [process.returncode for process in (writer, *watchers)] == [0] * (readers + 1), outcomes
+    for said, _ in outcomes[1:]:
+        told = json.loads(said)
+        assert (told["wrong"], told["over"], told["last"]) == ({}, True, rounds - 1)
+        assert told["looks"] > 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_processes_beside_a_writer(tmp_path, kind):
+    """Two processes look on every path while a third rewrites everything, refits and rebuilds."""
+    processes(tmp_path / "index", kind, 2, 6)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("kind", KINDS)
+def test_processes_beside_a_writer_for_long(tmp_path, kind):
+    """Five processes, many rounds."""
+    processes(tmp_path / "index", kind, 5, 150)
+
+
+def threads(folder, kind, rounds):
+    with closing(open_store(folder, kind)) as store:
+        store.put(chunks(0))
+        store.settle()
+        stop, watchers, errors = threading.Event(), [Watcher(store) for _ in range(8)], []
+
+        def look(watcher):
+            try:
+                while not stop.is_set():
+                    watcher.look()
+            except Exception as error:  # noqa: BLE001 - whatever a thread meets is the test's to tell
+                errors.append(error)
+
+        running = [threading.Thread(target=look, args=(watcher,)) for watcher in watchers]
+        for thread in running:
+            thread.start()
+        for version in range(1, rounds):
+            store.put(chunks(version))
+            if kind == "fitted" and version % 4 == 3:
+                store.embedding.is_due = True
+            store.settle()
+            if version % 10 == 9:
+                store.rebuild("keywords" if version % 20 == 9 else "vectors")
+        stop.set()
+        for thread in running:
+            thread.join()
+        assert errors == []
+        assert [watcher.wrong for watcher in watchers] == [{}] * 8
+        assert all(watcher.looks > 1 for watcher in watchers)
+        watchers[0].look()
+        assert (max(watchers[0].seen), watchers[0].wrong) == (rounds - 1, {})
+        assert store.check().problems == ()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_threads_beside_a_writer(tmp_path, kind):
+    """Eight threads look on every path of one store while another rewrites everything."""
+    threads(tmp_path / "index", kind, 11)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_threads_beside_a_writer_in_memory(kind):
+    """The same without a folder."""
+    threads(None, kind, 11)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("kind", KINDS)
+def test_threads_beside_a_writer_for_long(tmp_path, kind):
+    """Many rounds."""
+    threads(tmp_path / "index", kind, 200)

@@ -1,0 +1,116 @@
+"""Processes beside each other: one writes the same chunks again and again, others watch that nothing is ever wrong.
+
+    python watcher.py write FOLDER words|fitted ROUNDS
+    python watcher.py watch FOLDER words|fitted
+
+A watcher stops when the chunk "end" is there, and says in JSON what it saw.
+"""
+
+import json
+import re
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from busy_writer import open_store
+
+from langchain_hybridgraph.records import Chunk, Edge, Query, Scope
+
+IDS = [f"c{number:02}" for number in range(50)]
+PATIENCE = 60.0
+
+
+def versions(texts):
+    return {int(re.search(r"version(\d+)", text)[1]) for text in texts}
+
+
+def chunks(version):
+    return [Chunk(id, f"all version{version} word{id} {'very ' * (version % 5)}red", {"v": version}) for id in IDS]
+
+
+def write(folder, kind, rounds):
+    """Each round is one commit that changes all chunks; sometimes the model is fitted anew, an engine rebuilt."""
+    store = open_store(folder, kind)
+    for version in range(rounds):
+        store.put(chunks(version), edges=[Edge("c00", "c01", "r")])
+        store.put([Chunk(f"extra{version}", "extra")])
+        if kind == "fitted" and version % 4 == 3:
+            store.embedding.is_due = True
+        store.settle()
+        store.remove([f"extra{version - 1}"])
+        if version % 5 == 4:
+            store.rebuild("keywords" if version % 10 == 4 else "vectors")
+    store.put([Chunk("end", "end")])
+    store.settle()
+    store.close()
+
+
+class Watcher:
+    """Looks at one store again and again, and notes what must not be."""
+
+    def __init__(self, store):
+        self.store = store
+        self.wrong = Counter()
+        self.seen = set()
+        self.looks = 0
+
+    def look(self):
+        """One look on every path."""
+        self.looks += 1
+        self._look_by_id()
+        self._look_by_vector()
+        self._look_by_word()
+
+    def _look_by_id(self):
+        read = self.store.read(IDS, Scope(), {})
+        self.note(len(read) == len(IDS), f"read {len(read)} of {len(IDS)}")
+        now = versions(chunk.text for chunk in read.values())
+        self.note(len(now) == 1, f"{len(now)} commits in one read")
+        self.note(not self.seen or min(now) >= max(self.seen), "went back in time")
+        self.seen |= now
+
+    def _look_by_vector(self):
+        found = self.store.vector_search(Query("all red word", 60), 60)
+        ids = [entry.id for entry in found.entries if entry.id in IDS]
+        self.note(len(set(ids)) == len(ids), "by vector: an id twice")
+        self.note(found.reason is None, f"by vector: {found.reason}")
+        self.note(len(ids) == len(IDS), f"by vector: {len(IDS) - len(ids)} missing")
+
+    def _look_by_word(self):
+        found = self.store.keyword_search(Query("all red", 60), 60)
+        ids = [entry.id for entry in found.entries]
+        self.note(len(set(ids)) == len(ids), "by word: an id twice")
+        self.note(found.reason in (None, "keyword-fallback", "no-keyword-index"), f"by word: {found.reason}")
+
+    def note(self, is_right, what):
+        """Count what is wrong."""
+        if not is_right:
+            self.wrong[what] += 1
+
+    def is_over(self):
+        """Whether the writer's last chunk is there on every path."""
+        by_word = self.store.keyword_search(Query("end", 1), 1).entries
+        by_vector = {entry.id for entry in self.store.vector_search(Query("all red end", 100), 100).entries}
+        all_by_word = {entry.id for entry in self.store.keyword_search(Query("all", 100), 100).entries}
+        return bool(by_word) and "end" in by_vector and all_by_word == set(IDS)
+
+
+def watch(folder, kind):
+    """Look until the end is there, without a pause."""
+    until = time.monotonic() + PATIENCE
+    store = open_store(folder, kind, read_only=True)
+    watcher = Watcher(store)
+    while not (is_over := watcher.is_over()) and time.monotonic() < until:
+        watcher.look()
+        time.sleep(0.005)
+    watcher.look()
+    print(json.dumps({"over": is_over, "wrong": watcher.wrong, "looks": watcher.looks, "last": max(watcher.seen)}))
+
+
+if __name__ == "__main__":
+    verb, place, kind, *rest = sys.argv[1:]
+    if verb == "write":
+        write(Path(place), kind, int(rest[0]))
+    else:
+        watch(Path(place), kind)
