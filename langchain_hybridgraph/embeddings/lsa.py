@@ -7,6 +7,7 @@ import os
 import uuid
 import zipfile
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -153,7 +154,12 @@ class LSAEmbeddings(Embeddings):
 
     def embed_query(self, text: str) -> list[float]:
         """The vector of a question; zeros when it has no known word. Raises NotFittedError."""
-        return self.embed_documents([text])[0]
+        model = self._model
+        # One text needs no sparse matrix: importing scipy for it takes longer than all the rest of a first question.
+        counts = Counter(map(model.words.__getitem__, self._analyzer.words(text)))
+        weights = 1 + np.log(np.fromiter(counts.values(), np.float32, len(counts)))
+        vector: list[float] = _unit((weights @ model.vectors[list(counts)])[np.newaxis])[0].tolist()
+        return vector if counts else [0.0] * DIMENSIONS
 
     def knows(self, text: str) -> bool:
         """Whether any word of the text is known, so that its vector says something. Raises NotFittedError."""
