@@ -15,7 +15,8 @@ demo: $(VENV)/.runs ## index the documentation of Python's standard library and 
 	@$(RUN)/hybridgraph demo
 
 test: $(VENV)/.develops ## run the tests and the examples in the docstrings (ARGS= go to pytest)
-	$(RUN)/python -m pytest -m "not faults and not shared" --doctest-modules langchain_hybridgraph tests $(ARGS)
+	$(RUN)/python -m pytest -n 2 --dist loadfile -m "not faults and not shared" \
+		--doctest-modules langchain_hybridgraph tests $(ARGS)
 
 lint: $(VENV)/.develops ## check style and types
 	$(RUN)/ruff check .
