@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from corpus import require_sets
+from _corpus import require_sets
 
 from langchain_hybridgraph.embeddings import LSAEmbeddings
 from langchain_hybridgraph.query.fusion import (
@@ -245,7 +245,7 @@ def _check(asked: Mapping[str, Sequence[Question]]) -> None:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--data", type=Path, help="folder of the sets; else HYBRIDGRAPH_SETS, else ../shared/data")
+    options.add_argument("--data", type=Path, help="folder of the sets, instead of HYBRIDGRAPH_SETS")
     options.add_argument("--sets", nargs="+", choices=SETS, default=SETS, metavar="NAME")
     options.add_argument("--embedding", choices=("minilm", "squeezed", "lsa"), default="minilm")
     what = options.add_mutually_exclusive_group()

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from corpus import Corpus, grown
+from _corpus import Corpus, grown
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.stores.chroma import ChromaRows

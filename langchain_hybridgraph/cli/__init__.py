@@ -3,6 +3,7 @@
     commands.py    the verbs and their options
     answers.py     what --json prints: the stable schema
     screen.py      the same for people
+    opening.py     which index, with which settings
     demo.py        the main job on the documentation of Python's standard library
     errors.py      errors in one line, exit codes
 

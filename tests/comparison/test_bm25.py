@@ -1,6 +1,7 @@
 """Our BM25 against the libraries that others use: rank_bm25 and bm25s."""
 
 import json
+import os
 from pathlib import Path
 
 import bm25s
@@ -12,7 +13,7 @@ from langchain_hybridgraph.stores.analysis import Analyzer
 from langchain_hybridgraph.stores.rank_bm25_index import RankBM25Index
 from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 
-SETS = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+SETS = os.environ.get("HYBRIDGRAPH_SETS")
 
 
 @pytest.fixture(scope="module")
@@ -90,17 +91,22 @@ def test_our_engines_rank_alike(corpus):
 # -- measurements over the evaluation sets -----------------------------------------------------------------------
 
 
+@pytest.fixture
+def sets():
+    if not SETS:
+        pytest.skip("HYBRIDGRAPH_SETS is not set; it names the folder of the evaluation sets")
+    return Path(SETS)
+
+
 def rows(path):
-    if not path.exists():
-        pytest.skip("the evaluation sets are not here")
     return [json.loads(line) for line in path.open(encoding="utf8")]
 
 
-@pytest.mark.shared
-def test_cranfield_against_rank_bm25_and_bm25s():
+@pytest.mark.sets
+def test_cranfield_against_rank_bm25_and_bm25s(sets):
     """The ten best over real texts, with the same words: rank_bm25's Okapi at k1 1.5, bm25s' Lucene at ours."""
-    texts = [f"{row['title']}\n{row['text']}" for row in rows(SETS / "cranfield" / "corpus.jsonl")]
-    questions = [row["text"] for row in rows(SETS / "cranfield" / "queries.jsonl")]
+    texts = [f"{row['title']}\n{row['text']}" for row in rows(sets / "cranfield" / "corpus.jsonl")]
+    questions = [row["text"] for row in rows(sets / "cranfield" / "queries.jsonl")]
     analyzer = Analyzer("english")
     held, asked = [analyzer.all_words(text) for text in texts], [analyzer.words(text) for text in questions]
     ours = rankings(filled(TantivyIndex(None), texts), questions)
@@ -109,13 +115,13 @@ def test_cranfield_against_rank_bm25_and_bm25s():
     assert overlap(ours, bm25s_rankings(held, asked)) > 0.97
 
 
-@pytest.mark.shared
+@pytest.mark.sets
 @pytest.mark.parametrize("language", ["zh", "th"])
-def test_texts_without_spaces_are_found_in_an_english_index(language):
+def test_texts_without_spaces_are_found_in_an_english_index(sets, language):
     """As well as English ones: the text with the answer is among the five best of 240 for 98 of 100 questions."""
-    corpus = rows(SETS / "xquad" / f"corpus.{language}.jsonl")
-    questions = rows(SETS / "xquad" / f"queries.{language}.jsonl")
-    judged = [line.split("\t") for line in (SETS / "xquad" / "qrels.tsv").read_text().splitlines()]
+    corpus = rows(sets / "xquad" / f"corpus.{language}.jsonl")
+    questions = rows(sets / "xquad" / f"queries.{language}.jsonl")
+    judged = [line.split("\t") for line in (sets / "xquad" / "qrels.tsv").read_text().splitlines()]
     wanted = {query: document for query, document, _ in judged}
     ids = [row["id"] for row in corpus]
     index = filled(TantivyIndex(None), [f"{row.get('title') or ''}\n{row['text']}" for row in corpus])

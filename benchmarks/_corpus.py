@@ -31,17 +31,23 @@ SETS = (
 
 
 def folder() -> Path | None:
-    """Where the evaluation sets are: ``HYBRIDGRAPH_SETS``, else ``../shared/data`` beside the checkout."""
+    """Where the evaluation sets are, as ``HYBRIDGRAPH_SETS`` says; None when it is not set.
+
+    Raises SystemExit when it names a folder that does not hold them.
+    """
     named = os.environ.get("HYBRIDGRAPH_SETS")
-    place = Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data"
-    return place if (place / "sets.py").exists() else None
+    if not named:
+        return None
+    if not (Path(named) / "sets.py").exists():
+        raise SystemExit(f"HYBRIDGRAPH_SETS={named} does not hold the evaluation sets: there is no sets.py in it")
+    return Path(named)
 
 
 def require_sets() -> ModuleType:
-    """The module that loads the sets; leaves the program with a word when they are not here."""
+    """The module that loads the sets; leaves the program with a word when nobody says where they are."""
     place = folder()
     if place is None:
-        print("skipped: the evaluation sets are not here; set HYBRIDGRAPH_SETS to their folder")
+        print("skipped: HYBRIDGRAPH_SETS is not set; it names the folder of the evaluation sets")
         sys.exit(0)
     spec = importlib.util.spec_from_file_location("sets", place / "sets.py")
     assert spec is not None
