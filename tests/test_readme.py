@@ -14,7 +14,7 @@ pytest.importorskip("rich")
 from typer.testing import CliRunner
 
 from langchain_hybridgraph.cli.commands import app
-from langchain_hybridgraph.cli.screen import MEANINGS
+from langchain_hybridgraph.cli.screen import MEANINGS, meaning
 from langchain_hybridgraph.stores.opening import SCAN_BYTES
 
 ROOT = Path(__file__).parent.parent
@@ -81,6 +81,24 @@ def test_settings_are_all_there():
 def test_every_degradation_is_explained(reason):
     """What the command line explains, the README explains."""
     assert f"| `{reason}` |" in README
+
+
+def test_every_degradation_that_the_code_says_has_a_meaning():
+    """No reason is written in the package without an explanation."""
+    said = re.compile(r"""(?:degrade\(|reason\s*=|return \[hits\[0\]\], \[|short = .* else )\s*"([a-z-]+)\"""")
+    code = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "langchain_hybridgraph").rglob("*.py"))
+    found = set(said.findall(code))
+    assert {"interleaved", "keyword-fallback", "filter-post-applied", "single-chunk-exceeds-budget"} <= found
+    assert found - set(MEANINGS) == set()
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [("deadline-exceeded:keyword", "deadline-exceeded:SOURCE"), ("wiki-failed", "SOURCE-failed")],
+)
+def test_a_degradation_that_names_its_source_has_a_meaning(reason, kind):
+    """Whatever the source is called."""
+    assert meaning(reason) == MEANINGS[kind]
 
 
 def test_the_size_of_exact_search():

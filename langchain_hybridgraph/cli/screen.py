@@ -21,7 +21,8 @@ WIDEST = 100
 INDENT = 11  # below the title
 PASSAGE = 200  # characters: three lines of an 80 column terminal
 MEANINGS = {
-    "no-query-text": "the question has no text, so there was nothing to look for",
+    "no-query-text": "the question has no text: nothing was looked for by its words, and by its vector only if one was "
+    "given",
     "no-keyword-index": "there is no keyword index; the vectors answered alone",
     "keyword-fallback": "the keyword index cannot be opened, so BM25 was computed over the stored texts; "
     "hybridgraph repair makes it anew",
@@ -32,6 +33,11 @@ MEANINGS = {
     "fusion-failed": "the two lists could not be fused",
     "interleaved": "the two lists were dealt out in turn",
     "parents-failed": "some larger texts could not be read; the pieces that were found stand in their place",
+    "rerank-failed": "the reranker failed; the earlier order stays",
+    "filter-post-applied": "the vector store does not know this filter; it was applied to what the store gave",
+    "single-chunk-exceeds-budget": "the best chunk alone is larger than the budget of tokens; it is given whole",
+    "deadline-exceeded:SOURCE": "this source did not answer within deadline_ms and was left out",
+    "SOURCE-failed": "this source failed; the others answered",
 }
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _WORD = re.compile(r"\w+")
@@ -60,7 +66,7 @@ def show_result(
     if not result.hits:
         console.print("nothing found")
     for reason in result.degraded:
-        _show(console, Text(f"{reason}: {MEANINGS.get(reason, 'see degraded in the README')}", "yellow"), hanging=True)
+        _show(console, Text(f"{reason}: {meaning(reason)}", "yellow"), hanging=True)
     if explain:
         _show(console, Text(_how(result), "dim"), hanging=True)
 
@@ -71,6 +77,18 @@ def show_facts(console: Console, facts: Mapping[str, Any]) -> None:
     for name, value in facts.items():
         said = "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
         console.print(Text.assemble((f"{name:<{width}}  ", "dim"), printable(said)), soft_wrap=True)
+
+
+def meaning(reason: str) -> str:
+    """What a reason in ``degraded`` means; one that names its source is explained for any source.
+
+    >>> meaning("deadline-exceeded:vector")
+    'this source did not answer within deadline_ms and was left out'
+    """
+    if reason not in MEANINGS:
+        kind, late, _ = reason.partition(":")
+        reason = f"{kind}:SOURCE" if late else "SOURCE-failed" if reason.endswith("-failed") else reason
+    return MEANINGS.get(reason, "see the documentation of what says so")
 
 
 class Place(NamedTuple):
