@@ -664,6 +664,11 @@ def by_meta(**equals: Any) -> Filter:
     """
     if not equals:
         raise FilterError('by_meta() asks for nothing; write by_meta(lang="en")')
+    for key, value in equals.items():
+        if isinstance(value, Mapping) and any(str(inner).startswith("$") for inner in value):
+            raise FilterError(
+                f"by_meta({key}={value!r}) asks for equality; an operator is written {{{key!r}: {value!r}}}"
+            )
     return _join(And, [compare(key, "$eq", value) for key, value in equals.items()])
 
 

@@ -6,6 +6,7 @@ Nothing here knows LangChain, an engine or a file.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -191,7 +192,8 @@ class Fused(NamedTuple):
 class Hit:
     """A chunk with its score and the reasons for it; the one record that goes through all stages.
 
-    ``parts`` sum to ``score``. ``path`` lists chunk ids from the seed to this chunk, length 1 for a seed.
+    ``parts`` sum to ``score``; ``found_by`` names the sources that brought the chunk. ``path`` lists chunk ids from
+    the seed to this chunk, length 1 for a seed.
     ``child`` is the chunk that was found when a parent stands in its place.
     """
 
@@ -206,6 +208,7 @@ class Hit:
     path: tuple[str, ...] = ()
     graph_context: tuple[Mapping[str, Any], ...] = ()
     child: Chunk | None = None
+    found_by: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -215,11 +218,12 @@ class Hit:
     def explain(self) -> str:
         """Say in one line why this hit ranks where it ranks.
 
-        >>> Hit(Chunk("a", "t"), 0.9, "fused", {"vector": 0.6, "keyword": 0.3}, vector_score=0.8).explain()
+        >>> parts, both = {"vector": 0.6, "keyword": 0.3}, ("vector", "keyword")
+        >>> Hit(Chunk("a", "t"), 0.9, "fused", parts, vector_score=0.8, found_by=both).explain()
         'score 0.900 = vector 0.600 + keyword 0.300 · found by vector and keyword · cosine 0.800'
         """
         parts = " + ".join(f"{name} {value:.3f}" for name, value in self.parts.items())
-        found = " and ".join(self.parts) if self.source == "fused" else self.source
+        found = " and ".join(self.found_by) or self.source
         said = [f"score {self.score:.3f} = {parts}" if parts else f"score {self.score:.3f}", f"found by {found}"]
         if self.vector_score is not None:
             said.append(f"cosine {self.vector_score:.3f}")
@@ -284,6 +288,12 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
     def __repr__(self) -> str:
         degraded = f", degraded={list(self.degraded)}" if self.degraded else ""
         return f"RetrievalResult({len(self)} documents in {self.took_ms:.1f} ms{degraded})"
+
+
+def content_id(text: str, source: str) -> str:
+    """The id of a text that has none: the same text from the same source gets the same one in every run."""
+    content = f"{source}\x00{text}".encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 def cleaned(text: str) -> str:

@@ -130,10 +130,10 @@ def _wait(call: Call, future: Future[Any], deadline: float | None) -> Any:
     try:
         return future.result(None if deadline is None else max(0.0, deadline - time.monotonic()))
     except Exception as error:  # noqa: BLE001 - as above
-        late = isinstance(error, TimeoutError) and not future.done()
-        if late:
+        if isinstance(error, TimeoutError) and not future.done():
             _workers.abandon(call, future)
-        return Failure(call.source, error, late or isinstance(error, _Overloaded))
+            return Failure(call.source, TimeoutError("no answer before the deadline"), late=True)
+        return Failure(call.source, error, isinstance(error, _Overloaded))
 
 
 class _Overloaded(TimeoutError):

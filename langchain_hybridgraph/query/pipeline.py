@@ -6,9 +6,9 @@ import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
-from langchain_hybridgraph.errors import HybridGraphError, RetrievalError
+from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, RetrievalError
 from langchain_hybridgraph.query import parents as parent_stage
 from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.calls import Call, Failure
@@ -17,7 +17,7 @@ from langchain_hybridgraph.query.rerank import AsyncReranker, Reranker, apply_sc
 from langchain_hybridgraph.query.selection import Selection, select
 from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.query.trace import Trace
-from langchain_hybridgraph.records import Chunk, Found, Fused, Hit, Query, Ranking, cleaned
+from langchain_hybridgraph.records import Chunk, Found, Fused, Hit, Query, Ranking, Scored, cleaned, content_id
 from langchain_hybridgraph.stores.base import GivesVectors, HasParents, Reads, can
 
 T = TypeVar("T")
@@ -25,17 +25,16 @@ Stage = Generator[Sequence[Call], Sequence[Any], T]
 
 # Every source is asked for at least so many candidates: the scores of fewer say too little about each other.
 POOL = 100
-# A reranker reads at least so many hits.
-RERANKED = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
     """The settings of one search: which engines are asked, and what each stage does.
 
-    ``sources`` are asked with k × ``overfetch`` candidates (at least 100). ``on_error`` decides about a failing
-    source: ``"degrade"`` goes on with the others and raises RetrievalError when none is left, ``"empty"`` returns
-    nothing then, ``"raise"`` raises at the first.
+    ``sources`` are asked with k × ``overfetch`` candidates (at least 100); the reranker reads the best
+    ``rerank_depth``, whatever k is, so that the answer for k is the head of that for a larger k. ``on_error``
+    decides about a failing source: ``"degrade"`` goes on with the others and raises RetrievalError when none is left,
+    ``"empty"`` returns nothing then, ``"raise"`` raises at the first.
     """
 
     store: Reads
@@ -44,6 +43,7 @@ class Pipeline:
     overfetch: int = 3
     parents: bool = False
     reranker: Reranker | None = None
+    rerank_depth: int = 50
     selection: Selection = field(default_factory=Selection)
     budget: TokenBudget | None = None
     on_error: Literal["degrade", "empty", "raise"] = "degrade"
@@ -52,25 +52,34 @@ class Pipeline:
 def search(query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Hit]]:
     """The hits of a query, best first; yields calls to engines and models and is sent what came of them."""
     query = plan(query)
-    rankings, known = yield from gather(query, pipeline, trace)
-    fused = fuse(rankings, pipeline.fusion, query.k, trace)
-    hits = yield from admit(fused, rankings, known, query, pipeline)
+    gathered = yield from gather(query, pipeline, trace)
+    fused = fuse(gathered.rankings, pipeline.fusion, query.k, trace)
+    hits = yield from admit(fused, gathered, query, pipeline, trace)
     hits = yield from resolve_parents(hits, query, pipeline, trace)
     hits = yield from rerank(hits, query, pipeline, trace)
-    hits = yield from choose(hits, query, pipeline)
+    hits = yield from choose(hits, query, pipeline, trace)
     return fit(hits, pipeline.budget, trace)
 
 
 def plan(query: Query) -> Query:
     """The query as the engines get it: without half characters; a text of nothing but blanks is none."""
+    if not isinstance(query.text, str | None):
+        raise ConfigurationError(f"the query is {query.text!r}; it is a text, or None beside vector=")
     text = cleaned(query.text or "")
     return replace(query, text=text if text.strip() else None)
 
 
-def gather(query: Query, pipeline: Pipeline, trace: Trace) -> Stage[tuple[list[Ranking], Mapping[str, Chunk]]]:
+class Gathered(NamedTuple):
+    """What the sources answered, and the chunks that they brought along."""
+
+    rankings: list[Ranking]
+    known: dict[str, Chunk]
+
+
+def gather(query: Query, pipeline: Pipeline, trace: Trace) -> Stage[Gathered]:
     """Ask all sources at once; then each for its own score of what the others found.
 
-    Also gives the chunks that the sources brought along. Raises RetrievalError when every source failed.
+    Raises RetrievalError when every source failed.
     """
     if query.text is None:
         trace.degrade("no-query-text")
@@ -88,13 +97,37 @@ def gather(query: Query, pipeline: Pipeline, trace: Trace) -> Stage[tuple[list[R
         else:
             found[source] = answer
     _judge(failures, bool(found), pipeline)
+    found = name_alike(found)
     with trace.stage("score"):
-        rankings = yield from score_all(query, found)
+        rankings = yield from score_all(query, found, pipeline, trace)
     known = {e.id: e.chunk for answer in found.values() for e in answer.entries if e.chunk is not None}
-    return rankings, known
+    return Gathered(rankings, known)
 
 
-def score_all(query: Query, found: Mapping[Source, Found]) -> Stage[list[Ranking]]:
+def name_alike(found: Mapping[Source, Found]) -> dict[Source, Found]:
+    """The same with one id per chunk: an entry without an id of its own takes that of one with equal text and source.
+
+    Only entries that carry their chunk are looked at; what a store of ours finds has its id.
+    """
+    brought = [e.chunk for answer in found.values() for e in answer.entries if e.chunk is not None]
+    contents = {chunk.id: (chunk.text, str(chunk.metadata.get("source", ""))) for chunk in brought}
+    unnamed = {id for id, content in contents.items() if id == content_id(*content)}
+    named = {content: id for id, content in contents.items() if id not in unnamed}
+    renamed = {id: named[contents[id]] for id in unnamed if contents[id] in named}
+    if not renamed:
+        return dict(found)
+    return {
+        source: answer._replace(
+            entries=[
+                Scored(renamed[e.id], e.score, replace(e.chunk, id=renamed[e.id])) if e.id in renamed and e.chunk else e
+                for e in answer.entries
+            ]
+        )
+        for source, answer in found.items()
+    }
+
+
+def score_all(query: Query, found: Mapping[Source, Found], pipeline: Pipeline, trace: Trace) -> Stage[list[Ranking]]:
     """Every candidate's own score from every source, also from those that did not find it."""
     own = {source: {e.id: e.score for e in answer.entries} for source, answer in found.items()}
     candidates = dict.fromkeys(id for scores in own.values() for id in scores)
@@ -105,7 +138,11 @@ def score_all(query: Query, found: Mapping[Source, Found]) -> Stage[list[Ranking
             calls.append((source, call))
     answers = (yield [call for _, call in calls]) if calls else []
     for (source, _), answer in zip(calls, answers, strict=True):
-        if not isinstance(answer, Failure):
+        if isinstance(answer, Failure):
+            trace.note(answer.source, answer.error)
+            trace.degrade(answer.reason)
+            _judge([answer], True, pipeline)
+        else:
             own[source].update(answer)
     return [
         Ranking(source.name, source.weight, answer.entries, own[source], answer.bound, answer.background)
@@ -116,7 +153,8 @@ def score_all(query: Query, found: Mapping[Source, Found]) -> Stage[list[Ranking
 def fuse(rankings: Sequence[Ranking], fusion: Fusion, k: int, trace: Trace) -> list[Fused]:
     """One list out of several; a fusion that fails gives way to interleaving, which needs no scores."""
     answering = [ranking.source for ranking in rankings if ranking.entries]
-    trace.method = fusion.method if len(answering) > 1 else "".join(answering) or fusion.method
+    method = getattr(fusion, "method", "hybrid")
+    trace.method = method if len(answering) > 1 else "".join(answering) or method
     with trace.stage("fuse"):
         try:
             fused = (fusion.for_k(k) if can(fusion, DependsOnK) else fusion)(rankings)
@@ -131,14 +169,15 @@ def fuse(rankings: Sequence[Ranking], fusion: Fusion, k: int, trace: Trace) -> l
 
 
 def admit(
-    fused: Sequence[Fused], rankings: Sequence[Ranking], known: Mapping[str, Chunk], query: Query, pipeline: Pipeline
+    fused: Sequence[Fused], gathered: Gathered, query: Query, pipeline: Pipeline, trace: Trace
 ) -> Stage[list[Hit]]:
     """The candidates that exist, belong to the tenant, pass the filter and are valid: only these become hits.
 
     Reads no further than later stages look.
     """
     wanted = _pool(query.k, pipeline)
-    found_by = {source.source: {entry.id for entry in source.entries} for source in rankings}
+    rankings, known = gathered
+    found_by = {ranking.source: {entry.id for entry in ranking.entries} for ranking in rankings}
     scores = {ranking.source: ranking.scores for ranking in rankings}
     hits: list[Hit] = []
     start = 0
@@ -146,9 +185,12 @@ def admit(
         part = fused[start : start + 2 * wanted]
         start += len(part)
         ids = [one.id for one in part]
-        chunks = _unfailed(
-            (yield [Call("catalogue", partial(pipeline.store.read, ids, query.scope, known), quick=True)])[0]
-        )
+        (chunks,) = yield [Call("catalogue", partial(pipeline.store.read, ids, query.scope, known), quick=True)]
+        if isinstance(chunks, Failure):
+            trace.note("catalogue", chunks.error)
+            trace.degrade(chunks.reason)
+            _judge([chunks], False, pipeline)
+            return []
         hits += [_hit(one, chunks[one.id], found_by, scores) for one in part if one.id in chunks]
     return hits[:wanted]
 
@@ -173,13 +215,13 @@ def rerank(hits: list[Hit], query: Query, pipeline: Pipeline, trace: Trace) -> S
     if reranker is None or query.text is None or not hits:
         return hits
     text = query.text
-    best = hits[: max(query.k * pipeline.overfetch, RERANKED)]
+    best = hits[: pipeline.rerank_depth]
     awaited = partial(reranker.arerank, text, best) if isinstance(reranker, AsyncReranker) else None
     with trace.stage("rerank"):
         (scores,) = yield [Call("rerank", partial(reranker.rerank, text, best), awaited, lane=id(reranker))]
         if not isinstance(scores, Failure):
             try:
-                return apply_scores(best, scores, reranker)
+                return apply_scores(hits, [*scores, *[None] * (len(hits) - len(best))], reranker)
             except Exception as error:  # noqa: BLE001 - a reranker may be the caller's own; the earlier order stays
                 scores = Failure("rerank", error)
     trace.note("rerank", scores.error)
@@ -187,14 +229,22 @@ def rerank(hits: list[Hit], query: Query, pipeline: Pipeline, trace: Trace) -> S
     return hits
 
 
-def choose(hits: list[Hit], query: Query, pipeline: Pipeline) -> Stage[list[Hit]]:
+def choose(hits: list[Hit], query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Hit]]:
     """The k hits that the selection wants."""
-    selection = pipeline.selection
-    vectors = None
-    if selection.mmr_lambda is not None and can(store := pipeline.store, GivesVectors) and hits:
-        ids = [(hit.child or hit.chunk).id for hit in hits]
-        (vectors,) = yield [Call("vector", lambda: store.vectors(ids), quick=True)]
-        vectors = _unfailed(vectors)
+    selection, store = pipeline.selection, pipeline.store
+    if selection.mmr_lambda is None or not hits:
+        return select(hits, selection, query.k)
+    if not can(store, GivesVectors):
+        raise ConfigurationError(
+            f"mmr_lambda={selection.mmr_lambda} needs the vectors of the hits, which this store does not give: "
+            "use a HybridGraphStore or Chroma, or leave mmr_lambda out"
+        )
+    ids = [(hit.child or hit.chunk).id for hit in hits]
+    (vectors,) = yield [Call("vector", lambda: store.vectors(ids))]
+    if isinstance(vectors, Failure):
+        trace.note("vector", vectors.error)
+        trace.degrade(vectors.reason)
+        return select(hits, replace(selection, mmr_lambda=None), query.k)
     return select(hits, selection, query.k, vectors)
 
 
@@ -215,7 +265,7 @@ def _pool(k: int, pipeline: Pipeline) -> int:
     if grouped or selection.mmr_lambda is not None or selection.per_document is not None:
         return 1 << 30
     if pipeline.reranker is not None:
-        return max(k * pipeline.overfetch, RERANKED)
+        return max(k, pipeline.rerank_depth)
     return k
 
 
@@ -228,6 +278,7 @@ def _hit(
         chunk=chunk,
         score=fused.score,
         source=finders[0] if len(finders) == 1 else "fused",
+        found_by=tuple(finders),
         parts=fused.parts,
         vector_score=None if cosine is None else min(1.0, max(0.0, cosine)),
         bm25_score=scores.get("keyword", {}).get(fused.id),
@@ -248,9 +299,3 @@ def _judge(failures: Sequence[Failure], some_answered: bool, pipeline: Pipeline)
         if not some_answered
         else f"a source failed and on_error='raise' ({said})"
     ) from failures[0].error
-
-
-def _unfailed(answer: Any) -> Any:
-    if isinstance(answer, Failure):
-        raise RetrievalError(f"{answer.source} failed: {answer.error}") from answer.error
-    return answer

@@ -8,7 +8,14 @@ from typing import Protocol
 
 from langchain_hybridgraph.query.calls import Call
 from langchain_hybridgraph.records import Found, Query
-from langchain_hybridgraph.stores.base import AwaitsVectors, HasQuickWords, SearchesKeywords, SearchesVectors, can
+from langchain_hybridgraph.stores.base import (
+    AwaitsVectors,
+    HasQuickWords,
+    Local,
+    SearchesKeywords,
+    SearchesVectors,
+    can,
+)
 
 
 class Source(Protocol):
@@ -51,10 +58,11 @@ class VectorSource:
 
     def score(self, query: Query, found: Found, ids: Sequence[str]) -> Call | None:
         """Cosines with the vector that was searched for."""
-        vector = found.vector
+        vector, store = found.vector, self.store
         if vector is None:
             return None
-        return Call(self.name, lambda: self.store.vector_scores(vector, ids), quick=True)
+        quick = can(store, Local) and store.is_local
+        return Call(self.name, lambda: store.vector_scores(vector, ids), quick=quick)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

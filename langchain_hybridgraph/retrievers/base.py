@@ -7,6 +7,8 @@ import time
 from abc import abstractmethod
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Literal, TypedDict, Unpack, cast
@@ -18,7 +20,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableConfig
 from pydantic import ConfigDict, Field, PrivateAttr, field_validator
 
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.errors import ConfigurationError, TenantError
 from langchain_hybridgraph.filters import Filter, parse_filter
 from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.calls import adrive, drive, offload
@@ -30,7 +32,7 @@ from langchain_hybridgraph.query.sources import Source, VectorSource
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.records import ALL_TIME, Hit, Query, RetrievalResult, Scope
 from langchain_hybridgraph.retrievers.compressors import as_reranker
-from langchain_hybridgraph.retrievers.documents import annotate
+from langchain_hybridgraph.retrievers.documents import annotate, moment
 from langchain_hybridgraph.stores.base import AwaitsVectors, Reads, can
 from langchain_hybridgraph.times import parse_time
 
@@ -74,6 +76,7 @@ class PipelineRetriever(BaseRetriever):
     min_score: float = Field(0.0, ge=0, le=1, description="Hits with a lower score are left out.")
     fusion: Any = Field(None, description="How the sources' lists become one: a name, a dict or a Fusion.")
     overfetch: int = Field(3, ge=1, description="Candidates per source: k times this, at least 100.")
+    rerank_depth: int = Field(50, ge=1, description="How many of the best hits the reranker reads.")
     parents: bool = Field(True, description="Whether a child gives way to its parent, where there is one.")
     reranker: Any = Field(None, description="A reranker, or any LangChain BaseDocumentCompressor.")
     mmr_lambda: float | None = Field(None, ge=0, le=1, description="Diversity (MMR); 1 looks at the score only.")
@@ -113,8 +116,8 @@ class PipelineRetriever(BaseRetriever):
         """What ``admit`` asks."""
 
     @abstractmethod
-    def _sources(self, options: CallOptions) -> tuple[Source, ...]:
-        """Where candidates come from, with their weights."""
+    def _sources(self, options: CallOptions, callbacks: Any = None) -> tuple[Source, ...]:
+        """Where candidates come from, with their weights; ``callbacks`` are for retrievers among them."""
 
     # -- retrieving -----------------------------------------------------------------------------------------
 
@@ -126,75 +129,66 @@ class PipelineRetriever(BaseRetriever):
         ``options`` are those of :class:`CallSettings`, the same as for ``invoke``. With ``vector=`` the query may be
         None. Raises RetrievalError when no source could answer, FilterError, TenantError, ValueError.
         """
-        prepared = self._prepare(query, _with_k(options, k))
-        hits = self._timed(prepared, partial(drive, prepared.search, prepared.deadline))
-        return self._result(hits, prepared)
+        return self._run(self._prepare(query, _with_k(options, k)))
 
     async def aretrieve(
         self, query: str | None, k: int | None = None, **options: Unpack[CallSettings]
     ) -> RetrievalResult[Document]:
         """What :meth:`retrieve` gives, without holding up the event loop."""
-        prepared = self._prepare(query, _with_k(options, k))
-        if prepared.awaits:
-            try:
-                hits = await adrive(prepared.search, prepared.deadline)
-            except Exception as error:
-                self._statistics.failed(error)
-                raise
-        else:
-            # An embedded engine has nothing to await: one thread for the whole search costs least.
-            hits = await offload(partial(self._timed, prepared, partial(drive, prepared.search, prepared.deadline)))
-        return self._result(hits, prepared)
+        return await self._arun(self._prepare(query, _with_k(options, k)))
 
     def get_retrieval_stats(self) -> dict[str, Any]:
         """Since construction: calls, errors, Documents per call, p50 and p95 in ms, how often each degradation."""
         return self._statistics.report()
 
     def stream(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[list[Document]]:
-        """One list of one Document after the other, best first: a chain's ``stream`` adds up to its ``invoke``."""
-        documents = self.invoke(input, config, **kwargs)
-        yield from [[document] for document in documents] or [[]]
+        """One list of one Document after the other, best first: a chain's ``stream`` adds up to its ``invoke``.
+
+        The first place is certain only when all stages are done, so the parts come at once, after the search.
+        """
+        yield from _one_by_one(self.invoke(input, config, **kwargs))
 
     async def astream(
         self, input: str, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[list[Document]]:
         """What :meth:`stream` gives."""
-        for document in await self.ainvoke(input, config, **kwargs):
-            yield [document]
+        for part in _one_by_one(await self.ainvoke(input, config, **kwargs)):
+            yield part
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
     ) -> list[Document]:
-        return list(self.retrieve(query, **options))
+        return list(self._run(self._prepare(query, options, run_manager.get_child())))
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
     ) -> list[Document]:
-        return list(await self.aretrieve(query, **options))
+        return list(await self._arun(self._prepare(query, options, run_manager.get_child())))
 
-    def _prepare(self, query: str | None, options: CallOptions) -> _Prepared:
+    def _prepare(self, query: str | None, options: CallOptions, callbacks: Any = None) -> _Prepared:
         _check_options(options)
         trace = Trace()
-        pipeline = self._pipeline(options)
+        pipeline = self._pipeline(options, callbacks)
         asked = Query(query, self._k(options), self._scope(options), _vector(options))
         deadline_ms = _first(options.get("deadline_ms"), self.deadline_ms)
         return _Prepared(asked, pipeline, trace, None if deadline_ms is None else time.monotonic() + deadline_ms / 1e3)
 
-    def _pipeline(self, options: CallOptions) -> Pipeline:
+    def _pipeline(self, options: CallOptions, callbacks: Any) -> Pipeline:
         max_tokens = options.get("max_tokens")
         return Pipeline(
             store=self._store,
-            sources=self._sources(options),
+            sources=self._sources(options, callbacks),
             fusion=self.fusion if self.fusion is not None else self._default_fusion(),
             overfetch=self.overfetch,
             parents=self.parents,
             reranker=self.reranker,
+            rerank_depth=self.rerank_depth,
             selection=Selection(
                 min_score=_first(options.get("min_score"), self.min_score),
                 mmr_lambda=_first(options.get("mmr_lambda"), self.mmr_lambda),
                 per_document=self.per_document,
             ),
-            budget=self.budget if max_tokens is None else TokenBudget(max_tokens),
+            budget=self.budget if max_tokens is None else replace(self.budget or TokenBudget(), max_tokens=max_tokens),
             on_error=self.on_error,
         )
 
@@ -212,20 +206,26 @@ class PipelineRetriever(BaseRetriever):
         both = [part for part in (self.filter, narrower) if part is not None]
         tenant = options.get("tenant")
         if tenant is not None and self.tenant is not None and tenant != self.tenant:
-            raise ConfigurationError(f"the retriever is for tenant {self.tenant!r}, the call asks for {tenant!r}")
+            raise TenantError(f"the retriever is for tenant {self.tenant!r}, the call asks for {tenant!r}")
         as_of = _first(options.get("as_of"), self.as_of)
         return Scope(
             filter=both[0] & both[1] if len(both) == 2 else (both or [None])[0],
             tenant=_first(tenant, self.tenant),
-            as_of=None if as_of is ALL_TIME else time.time() if as_of is None else parse_time(as_of),
+            as_of=moment(as_of),
         )
 
-    def _timed(self, prepared: _Prepared, run: Any) -> list[Hit]:
-        try:
-            return cast(list[Hit], run())
-        except Exception as error:
-            self._statistics.failed(error)
-            raise
+    def _run(self, prepared: _Prepared) -> RetrievalResult[Document]:
+        with self._statistics.counting_errors():
+            hits: list[Hit] = drive(prepared.search, prepared.deadline)
+        return self._result(hits, prepared)
+
+    async def _arun(self, prepared: _Prepared) -> RetrievalResult[Document]:
+        if not prepared.awaits:
+            # An embedded engine has nothing to await: one thread for the whole search costs least.
+            return await offload(partial(self._run, prepared))
+        with self._statistics.counting_errors():
+            hits: list[Hit] = await adrive(prepared.search, prepared.deadline)
+        return self._result(hits, prepared)
 
     def _result(self, hits: list[Hit], prepared: _Prepared) -> RetrievalResult[Document]:
         trace = prepared.trace
@@ -274,7 +274,7 @@ class _Statistics:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._calls = self._documents = 0
+        self._calls = self._answered = self._documents = 0
         self._errors: Counter[str] = Counter()
         self._degraded: Counter[str] = Counter()
         self._took_ms: deque[float] = deque(maxlen=1_000)
@@ -282,14 +282,20 @@ class _Statistics:
     def answered(self, trace: Trace, documents: int) -> None:
         with self._lock:
             self._calls += 1
+            self._answered += 1
             self._documents += documents
             self._degraded.update(trace.reasons)
             self._took_ms.append(trace.took_ms)
 
-    def failed(self, error: Exception) -> None:
-        with self._lock:
-            self._calls += 1
-            self._errors[type(error).__name__] += 1
+    @contextmanager
+    def counting_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            with self._lock:
+                self._calls += 1
+                self._errors[type(error).__name__] += 1
+            raise
 
     def report(self) -> dict[str, Any]:
         with self._lock:
@@ -298,11 +304,15 @@ class _Statistics:
             return {
                 "calls": self._calls,
                 "errors": dict(self._errors),
-                "mean_documents": self._documents / len(took) if took else None,
+                "mean_documents": self._documents / self._answered if self._answered else None,
                 "p50_ms": p50,
                 "p95_ms": p95,
                 "degraded": dict(self._degraded),
             }
+
+
+def _one_by_one(documents: list[Document]) -> list[list[Document]]:
+    return [[document] for document in documents] or [[]]
 
 
 def _nothing() -> Any:

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import copy
-import hashlib
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.documents import Document
 
-from langchain_hybridgraph.records import Chunk, Hit
+from langchain_hybridgraph.records import ALL_TIME, Chunk, Hit, content_id
+from langchain_hybridgraph.times import parse_time
 
 
 def to_document(chunk: Chunk) -> Document:
     """The Document exactly as it was given to the store."""
     return Document(id=chunk.id, page_content=chunk.text, metadata=dict(chunk.metadata))
-
-
-def to_chunk(document: Document, *, id_key: str | None = None) -> Chunk:
-    """A chunk with the Document's id (or its metadata's ``id_key``), else with one made from its content.
-
-    Raises ValueError when ``id_key`` is given and missing.
-    """
-    return Chunk(chunk_id(document, id_key), document.page_content, document.metadata)
 
 
 def chunk_id(document: Document, id_key: str | None = None) -> str:
@@ -33,18 +26,12 @@ def chunk_id(document: Document, id_key: str | None = None) -> str:
                 f"a document has no metadata {id_key!r}, which id_key= names: {document.page_content[:60]!r}"
             )
         return str(document.metadata[id_key])
-    return document.id or content_id(document)
+    return document.id or content_id(*content_key(document))
 
 
 def content_key(document: Document) -> tuple[str, str]:
     """Text and source, by which a Document without an id is recognised."""
     return document.page_content, str(document.metadata.get("source", ""))
-
-
-def content_id(document: Document) -> str:
-    """A hash of text and source."""
-    content = "\x00".join(content_key(document))
-    return hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def annotate(hits: Sequence[Hit], method: str, degraded: Sequence[str] = (), prefix: str = "") -> list[Document]:
@@ -78,8 +65,9 @@ def _annotations(hit: Hit, rank: int, method: str, degraded: Sequence[str]) -> d
         "graph_context": [dict(edge) for edge in hit.graph_context],
         "chunk_id": found.id,
         "parent_id": found.parent,
-        "label": labels[0] if isinstance(labels, list) and labels else None,
     }
+    if isinstance(labels, list) and labels:
+        notes["label"] = labels[0]
     if degraded:
         notes["degraded"] = list(degraded)
     return notes
@@ -88,3 +76,10 @@ def _annotations(hit: Hit, rank: int, method: str, degraded: Sequence[str]) -> d
 def _own_copy(metadata: Any) -> dict[str, Any]:
     # Stored metadata is parsed anew for each query; a caller's own dict must not be shared.
     return copy.deepcopy(metadata) if isinstance(metadata, dict) else dict(metadata)
+
+
+def moment(as_of: Any) -> float | None:
+    """The time at which chunks have to be valid, unix seconds: None is now, ``ALL_TIME`` is no time in particular."""
+    if as_of is ALL_TIME:
+        return None
+    return time.time() if as_of is None else parse_time(as_of)

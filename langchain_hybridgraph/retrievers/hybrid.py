@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -14,14 +13,15 @@ from langchain_core.vectorstores import VectorStore
 from pydantic import Field, PrivateAttr, model_validator
 
 from langchain_hybridgraph.config import HybridGraphSettings
+from langchain_hybridgraph.embeddings import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion, check_weights
 from langchain_hybridgraph.query.sources import KeywordSource, Source, VectorSource
 from langchain_hybridgraph.retrievers.base import CallOptions, PipelineRetriever
-from langchain_hybridgraph.retrievers.plain import Engine, PlainStore, Texts, ids_by_content, read_all
+from langchain_hybridgraph.retrievers.plain import Engine, PlainStore, Texts, ids_by_content, plain_store, read_all
 from langchain_hybridgraph.retrievers.retriever_source import RetrieverSource
 from langchain_hybridgraph.retrievers.store import HybridGraphStore
-from langchain_hybridgraph.stores.base import Reads, SearchesKeywords, SearchesVectors, can
+from langchain_hybridgraph.stores.base import KnowsContents, Reads, SearchesKeywords, SearchesVectors, can
 
 # Weights of (vector, keyword) when none are given: benchmarks/README.md says how they were chosen.
 WEIGHTS = (0.7, 0.3)
@@ -66,10 +66,17 @@ class HybridRetriever(PipelineRetriever):
                     f"{type(vector_store).__name__} has a keyword index of its own: add the documents to it "
                     "with add_documents() or ingest(), and leave documents= out"
                 )
+            if (self.keyword_engine, self.language, self.id_key) != ("tantivy", "english", None):
+                raise ConfigurationError(
+                    "keyword_engine, language and id_key are for an index over documents=; this store has its own, "
+                    "whose language is chosen when the store is made: leave them out"
+                )
             return
+        if documents is not None and self.keyword_retriever is not None:
+            raise ConfigurationError("documents= and keyword_retriever= are two keyword sides: give one of them")
         if self.texts is None and self.keyword_retriever is None:
             self.texts = self._index(documents)
-        self._plain = PlainStore(vector_store, self.texts)
+        self._plain = plain_store(vector_store, self.texts, id_key=self.id_key)
 
     @model_validator(mode="after")
     def _check_weights(self) -> Self:
@@ -106,9 +113,8 @@ class HybridRetriever(PipelineRetriever):
         file, key and what is allowed.
         """
         configured = HybridGraphSettings.from_file(path)
-        return cls(
-            store or HybridGraphStore.from_settings(configured), **(configured.arguments("retriever") | settings)
-        )
+        named = HybridGraphStore.from_settings(configured) if store is None else store
+        return cls(named, **(configured.arguments("retriever") | settings))
 
     def _index(self, documents: Iterable[Document] | None) -> Texts | None:
         stored = read_all(self.vector_store)
@@ -132,22 +138,18 @@ class HybridRetriever(PipelineRetriever):
     def _store(self) -> Reads:
         return self._plain if self._plain is not None else self.vector_store  # type: ignore[return-value]  # checked at construction
 
-    def _sources(self, options: CallOptions) -> tuple[Source, ...]:
+    def _sources(self, options: CallOptions, callbacks: Any = None) -> tuple[Source, ...]:
         vector, keyword = self._weights(options)
         store = self._store
         sources: list[Source] = []
         if can(store, SearchesVectors) and vector > 0:
             sources.append(VectorSource(store, vector))
         if self.keyword_retriever is not None and keyword > 0:
-            sources.append(RetrieverSource(self.keyword_retriever, keyword, self.id_key, self._stored_ids))
+            knows = store if can(store, KnowsContents) else None
+            sources.append(RetrieverSource(self.keyword_retriever, keyword, self.id_key, knows, callbacks))
         elif can(store, SearchesKeywords) and keyword > 0:
             sources.append(KeywordSource(store, keyword))
         return tuple(sources)
-
-    @cached_property
-    def _stored_ids(self) -> dict[tuple[str, str], str]:
-        """The ids under which the store holds the texts that another retriever may bring without an id."""
-        return ids_by_content(read_all(self.vector_store) or ())
 
     def _weights(self, options: CallOptions) -> tuple[float, float]:
         """(vector, keyword), the call's before the constructor's; one alone gives the other 1 − it."""
@@ -155,6 +157,9 @@ class HybridRetriever(PipelineRetriever):
         vector, keyword = called if called != (None, None) else (self.semantic_weight, self.keyword_weight)
         if vector is None and keyword is None:
             return LSA_WEIGHTS if _is_lsa(self.vector_store) else WEIGHTS
+        alone = next((weight for weight, other in ((vector, keyword), (keyword, vector)) if other is None), None)
+        if alone is not None and not 0 <= alone <= 1:
+            raise ConfigurationError(f"one weight alone is {alone:g}; wanted a number from 0 to 1, or both weights")
         vector = 1.0 - (keyword or 0.0) if vector is None else vector
         keyword = 1.0 - vector if keyword is None else keyword
         check_weights([vector, keyword])
@@ -162,4 +167,4 @@ class HybridRetriever(PipelineRetriever):
 
 
 def _is_lsa(store: VectorStore) -> bool:
-    return type(store.embeddings).__name__ == "LSAEmbeddings"
+    return isinstance(store.embeddings, LSAEmbeddings)

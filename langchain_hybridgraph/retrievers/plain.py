@@ -20,6 +20,7 @@ from langchain_hybridgraph.times import parse_time
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from langchain_hybridgraph.filters import Filter
     from langchain_hybridgraph.records import Mask, Vector
     from langchain_hybridgraph.stores.base import KeywordIndex
 
@@ -58,10 +59,12 @@ class Texts:
             named = id_key is not None or document.id is not None
             id = chunk_id(document, id_key) if named else known.get(content_key(document)) or chunk_id(document)
             self.chunks[id] = Chunk(id, cleaned(document.page_content), document.metadata)
-            self.id_of[content_key(document)] = id
+            if not named:
+                self.id_of[content_key(document)] = id
         self.ids = list(self.chunks)
         self.row_of = {id: row for row, id in enumerate(self.ids)}
         self.columns = MetadataColumns(self._metadata)
+        self._timed = any("valid_from" in c.metadata or "valid_until" in c.metadata for c in self.chunks.values())
         self.index = _engine(engine, language)
         self.index.apply(1, ((row, self.chunks[id].text) for row, id in enumerate(self.ids)), [])
 
@@ -69,16 +72,13 @@ class Texts:
         """Which rows are in the scope; None for all."""
         if scope.filter is None and scope.tenant is None and not self._timed:
             return None
-        mask = np.fromiter(
-            (in_scope(self.chunks[id], scope, filtered=False) for id in self.ids), np.bool_, len(self.ids)
-        )
+        mask = np.ones(len(self.ids), np.bool_)
+        if scope.tenant is not None or self._timed:
+            unfiltered = (in_scope(self.chunks[id], scope, filtered=False) for id in self.ids)
+            mask = np.fromiter(unfiltered, np.bool_, len(self.ids))
         if scope.filter is not None:
             mask &= self.columns.mask(scope.filter, len(mask))
         return mask
-
-    @property
-    def _timed(self) -> bool:
-        return any("valid_from" in c.metadata or "valid_until" in c.metadata for c in self.chunks.values())
 
     def _metadata(self, start: int, stop: int) -> Iterator[tuple[int, Mapping[str, Any]]]:
         for row, id in islice(enumerate(self.ids), start, stop):
@@ -89,20 +89,19 @@ class PlainStore:
     """A LangChain VectorStore and Texts, as the store of a pipeline.
 
     Filters are translated for stores that are known (Chroma, PGVector, Qdrant); other stores are asked for more until
-    enough of the answers pass. Every hit is checked against its own metadata in the end; ``tenant_key`` names the
-    metadata that holds the tenant.
+    enough of the answers pass. Every hit is checked against its own metadata in the end: a tenant is what stands under
+    ``tenant`` there.
     """
-
-    has_parents = False
 
     @property
     def quick_words(self) -> bool:
         """Whether the keyword side answers before a thread for it has begun; rank_bm25 looks at every text."""
         return self.texts is not None and self.texts.engine == "tantivy" and len(self.texts.ids) <= QUICK_ROWS
 
-    def __init__(self, vector_store: VectorStore, texts: Texts | None) -> None:
+    def __init__(self, vector_store: VectorStore, texts: Texts | None, *, id_key: str | None = None) -> None:
         self.vector_store = vector_store
         self.texts = texts
+        self.id_key = id_key
         self._similar = _similarity(vector_store)
 
     def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
@@ -114,7 +113,7 @@ class PlainStore:
     def vector_search(self, query: Query, n: int) -> Found:
         """The n nearest Documents in the query's scope, best first, ties by id; a cosine where the store tells one."""
         vector = self._similar.vector(query)
-        where = None if query.scope.filter is None else self._similar.translate(query.scope.filter)
+        where = self._translated(query.scope.filter)
         fetched = n if where is not None or _is_free(query.scope) else 2 * n
         while True:
             documents = self._similar.search(query.text, vector, fetched, where)
@@ -144,11 +143,41 @@ class PlainStore:
         rows = [self.texts.row_of[id] for id in ids if id in self.texts.row_of]
         return {self.texts.ids[row]: score for row, score in self.texts.index.scores(text, rows).items()}
 
+    def _translated(self, filter: Filter | None) -> Any:
+        """The filter in the store's own language; None where it has to be answered by asking for more.
+
+        A store knows only the metadata that it was given, not the document's id that is derived from it.
+        """
+        if filter is None or ("document_id",) in filter.keys():  # noqa: SIM118 - a Filter is no dict
+            return None
+        return self._similar.translate(filter)
+
     def _entries(self, documents: Iterable[tuple[Document, float]]) -> Iterator[Scored]:
+        chunks = self.texts.chunks if self.texts else {}
         alias = self.texts.id_of if self.texts else {}
         for document, score in documents:
-            id = alias.get(content_key(document)) or chunk_id(document)
+            id = chunk_id(document, self.id_key)
+            if id not in chunks:
+                # A text that was handed in without an id and is stored with one.
+                id = alias.get(content_key(document), id)
             yield Scored(id, score, Chunk(id, document.page_content, document.metadata))
+
+
+class ChromaStore(PlainStore):
+    """A langchain-chroma collection, which also gives its vectors."""
+
+    def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
+        """The unit vectors of these chunks, len(ids) × dimension; zeros for an id without one."""
+        assert isinstance(self._similar, _Chroma)
+        known = self._similar.vectors(ids)
+        width = len(next(iter(known.values()), ()))
+        return np.stack([known.get(id, np.zeros(width, np.float32)) for id in ids])
+
+
+def plain_store(vector_store: VectorStore, texts: Texts | None, *, id_key: str | None = None) -> PlainStore:
+    """The store of a pipeline for this VectorStore."""
+    kind = ChromaStore if _is_chroma(vector_store) else PlainStore
+    return kind(vector_store, texts, id_key=id_key)
 
 
 def in_scope(chunk: Chunk, scope: Scope, *, filtered: bool = True) -> bool:
@@ -167,9 +196,9 @@ def filterable(chunk: Chunk) -> dict[str, Any]:
 
 def read_all(vector_store: VectorStore) -> list[Document] | None:
     """Every Document of a Chroma store, read page by page; None for stores that cannot be read so."""
-    get = getattr(vector_store, "get", None)
-    if type(vector_store).__name__ != "Chroma" or get is None:
+    if not _is_chroma(vector_store):
         return None
+    get: Any = vector_store.get  # type: ignore[attr-defined]  # langchain-chroma's own
     documents: list[Document] = []
     while True:
         page = get(limit=PAGE, offset=len(documents), include=["documents", "metadatas"])
@@ -239,9 +268,17 @@ class _Chroma:
         return unit(np.vstack(filled)) if filled else np.zeros((0, 1), np.float32)
 
     def scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
+        vectors = self.vectors(ids)
+        products = cosines(np.stack(list(vectors.values())), unit(vector)) if vectors else np.zeros(0)
+        return dict(zip(vectors, products.tolist(), strict=True))
+
+    def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
+        """The unit vectors of those that are there."""
+        if not ids:
+            return {}  # Chroma refuses an empty list
         stored = self._store.get(ids=list(ids), include=["embeddings"])
-        cosines = unit(np.asarray(stored["embeddings"]).reshape(len(stored["ids"]), -1)) @ unit(vector)
-        return dict(zip(stored["ids"], cosines.tolist(), strict=True))
+        matrix = unit(np.asarray(stored["embeddings"], np.float32).reshape(len(stored["ids"]), -1))
+        return dict(zip(stored["ids"], matrix, strict=True))
 
 
 class _Other:
@@ -285,6 +322,8 @@ class _Other:
 
     def _cosines(self, found: list[tuple[Document, float]]) -> list[tuple[Document, float]]:
         """Scores that mean something: what the store calls relevance, or cosines; else the rank, from 1 downwards."""
+        if type(self._store).__name__ == "QdrantVectorStore":
+            return found  # its scores are cosines, its relevance is (cosine + 1) / 2
         try:
             relevance = self._store._select_relevance_score_fn()
             return [(document, float(relevance(score))) for document, score in found]
@@ -296,7 +335,12 @@ class _Other:
 
 
 def _similarity(store: VectorStore) -> _Chroma | _Other:
-    return _Chroma(store) if type(store).__name__ == "Chroma" and hasattr(store, "_collection") else _Other(store)
+    return _Chroma(store) if _is_chroma(store) else _Other(store)
+
+
+def _is_chroma(store: VectorStore) -> bool:
+    """Whether this is langchain-chroma's store (or a subclass), told without importing it."""
+    return any(kind.__name__ == "Chroma" and hasattr(kind, "_collection") for kind in type(store).__mro__)
 
 
 def _engine(name: str, language: str) -> KeywordIndex:

@@ -16,12 +16,11 @@ from langchain_hybridgraph.embeddings import LSAEmbeddings, embedding_name, reso
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, FilterError
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.query.selection import Selection, select
-from langchain_hybridgraph.records import Chunk, Hit, Query, Scope
-from langchain_hybridgraph.retrievers.documents import to_document
+from langchain_hybridgraph.records import Chunk, Hit, Query, Scope, Times
+from langchain_hybridgraph.retrievers.documents import moment, to_document
 from langchain_hybridgraph.stores.embedded import EmbeddedStore
 from langchain_hybridgraph.stores.encoding import content_id
 from langchain_hybridgraph.stores.opening import recorded
-from langchain_hybridgraph.times import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -228,9 +227,9 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         k: int,
         *,
         filter: Filter | Mapping[str, Any] | None = None,
-        as_of: float | str | datetime | None = None,
+        as_of: float | str | datetime | Times | None = None,
     ) -> Query:
-        scope = Scope(parse_filter(filter), self.tenant, None if as_of is None else parse_time(as_of))
+        scope = Scope(parse_filter(filter), self.tenant, moment(as_of))
         return Query(text, k, scope, None if vector is None else np.asarray(vector, np.float32))
 
     def _nearest_documents(self, query: Query, k: int) -> list[tuple[Document, float]]:

@@ -134,6 +134,25 @@ class SearchesKeywords(Protocol):
 
 
 @runtime_checkable
+class Local(Protocol):
+    """A store whose look-ups by id are local and take well under a millisecond."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether that holds; look-ups are not worth a thread then."""
+        ...
+
+
+@runtime_checkable
+class KnowsContents(Protocol):
+    """A store that can say under which ids it holds given texts."""
+
+    def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """The ids of the chunks with these texts and sources ("" for none), as far as there are any."""
+        ...
+
+
+@runtime_checkable
 class HasQuickWords(Protocol):
     """A store that can say whether its keyword search is over before a thread for it has begun."""
 

@@ -14,11 +14,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from langchain_hybridgraph.errors import NotAnIndexError, ReadOnlyError, StoreError
-from langchain_hybridgraph.records import Chunk, Edge
+from langchain_hybridgraph.records import CONTAINS, MENTIONS, Chunk, Edge
 from langchain_hybridgraph.stores.catalog_schema import check_format, format_version, migrate
 
-CHUNK, PARENT = "chunk", "parent"
+# Kinds of nodes; a graph node is only named by edges: an entity, a directory, or a chunk that is not there (yet).
+CHUNK, PARENT, GRAPH = "chunk", "parent", "graph"
 _LOST = "source NOT IN (SELECT node FROM nodes) OR target NOT IN (SELECT node FROM nodes)"
+# What edges may join in a tenant: chunks and parents, entities that a chunk mentions, directories with a chunk below.
+_JOINED = f"""
+WITH RECURSIVE joined (node) AS (
+    SELECT node FROM nodes WHERE tenant = ?1 AND kind <> '{GRAPH}'
+    UNION SELECT target FROM edges JOIN nodes ON node = source
+        WHERE tenant = ?1 AND kind <> '{GRAPH}' AND relation = '{MENTIONS}'
+    UNION SELECT source FROM joined JOIN edges ON target = node AND relation = '{CONTAINS}'
+)
+"""
 _COLUMNS = "row, tenant, id, kind, document, parent, text, metadata, valid_from, valid_until"
 
 
@@ -267,7 +277,14 @@ class Catalogue:
     def read_ids(self, tenant: str, ids: Iterable[str]) -> list[Stored]:
         """The chunks and parents with these ids."""
         return self._select(
-            "tenant = ? AND id IN (SELECT value FROM json_each(?)) AND kind <> 'graph'", tenant, _listed(ids)
+            f"tenant = ? AND id IN (SELECT value FROM json_each(?)) AND kind <> '{GRAPH}'", tenant, _listed(ids)
+        )
+
+    def read_texts(self, tenant: str, hashes: Iterable[bytes]) -> list[Stored]:
+        """The chunks whose texts have these hashes."""
+        wanted = json.dumps([digest.hex().upper() for digest in hashes])
+        return self._select(
+            "tenant = ? AND row NOT NULL AND hex(text_hash) IN (SELECT value FROM json_each(?))", tenant, wanted
         )
 
     def pages(self, start: int = 0, stop: int = 1 << 62, *, step: int = 2_000) -> Iterator[list[Stored]]:
@@ -289,6 +306,11 @@ class Catalogue:
         with self.reading() as connection:
             return [row for (row,) in connection.execute("SELECT row FROM nodes WHERE row NOT NULL ORDER BY row")]
 
+    def count_rows(self) -> int:
+        """How many chunks there are, of all tenants."""
+        with self.reading() as connection:
+            return int(connection.execute("SELECT count(*) FROM nodes WHERE row NOT NULL").fetchone()[0])
+
     def _select(self, where: str, *values: Any) -> list[Stored]:
         with self.reading() as connection:
             found = connection.execute(f"SELECT {_COLUMNS} FROM nodes WHERE {where}", values).fetchall()
@@ -308,7 +330,8 @@ class Catalogue:
     def has_parents(self, tenant: str) -> bool:
         """Whether this tenant has any parent."""
         with self.reading() as connection:
-            found = connection.execute("SELECT 1 FROM nodes WHERE kind = 'parent' AND tenant = ? LIMIT 1", (tenant,))
+            # A literal, not a parameter: only so SQLite may use the partial index.
+            found = connection.execute(f"SELECT 1 FROM nodes WHERE kind = '{PARENT}' AND tenant = ? LIMIT 1", (tenant,))
             return found.fetchone() is not None
 
     def known(self, tenant: str, ids: Iterable[str]) -> dict[str, Known]:
@@ -389,7 +412,7 @@ def put_edges(connection: sqlite3.Connection, tenant: str, edges: Collection[Edg
     """Insert edges, making missing ends; of two with one source, target and relation the heavier stays."""
     ends = {end for edge in edges for end in (edge.source, edge.target)}
     connection.executemany(
-        "INSERT OR IGNORE INTO nodes (tenant, id, kind) VALUES (?, ?, 'graph')", ((tenant, end) for end in ends)
+        "INSERT OR IGNORE INTO nodes (tenant, id, kind) VALUES (?, ?, ?)", ((tenant, end, GRAPH) for end in ends)
     )
     nodes = dict(
         connection.execute(
@@ -409,13 +432,31 @@ def put_edges(connection: sqlite3.Connection, tenant: str, edges: Collection[Edg
     )
 
 
-def delete_edges(connection: sqlite3.Connection, tenant: str, sources: Iterable[str], relations: Iterable[str]) -> None:
-    """Delete the edges of these relations that leave these ids."""
-    connection.execute(
-        "DELETE FROM edges WHERE relation IN (SELECT value FROM json_each(?)) AND source IN "
-        "(SELECT node FROM nodes WHERE tenant = ? AND id IN (SELECT value FROM json_each(?)))",
-        (_listed(relations), tenant, _listed(sources)),
+def delete_edges(connection: sqlite3.Connection, tenant: str, edges: Iterable[Edge]) -> None:
+    """Delete the edges with the source, relation and target of these."""
+    connection.executemany(
+        "DELETE FROM edges WHERE source = (SELECT node FROM nodes WHERE tenant = ?1 AND id = ?2) AND relation = ?3 "
+        "AND target = (SELECT node FROM nodes WHERE tenant = ?1 AND id = ?4)",
+        ((tenant, edge.source, edge.relation, edge.target) for edge in edges),
     )
+
+
+def delete_orphan_edges(connection: sqlite3.Connection, tenant: str) -> int:
+    """Delete a tenant's edges that lead from or to nothing, then its graph nodes without an edge; counts the edges."""
+    connection.execute(
+        f"{_JOINED} DELETE FROM edges WHERE source IN (SELECT node FROM nodes WHERE tenant = ?1) "
+        "AND (source NOT IN joined OR target NOT IN joined)",
+        (tenant,),
+    )
+    # A cursor's rowcount knows nothing of a statement that begins with WITH.
+    deleted = int(connection.execute("SELECT changes()").fetchone()[0])
+    connection.execute(
+        f"DELETE FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' "
+        "AND NOT EXISTS (SELECT 1 FROM edges WHERE source = node) "
+        "AND NOT EXISTS (SELECT 1 FROM edges WHERE target = node)",
+        (tenant,),
+    )
+    return deleted
 
 
 def delete_ids(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) -> tuple[int, list[int]]:
@@ -424,13 +465,13 @@ def delete_ids(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) 
     Returns how many of ``ids`` there were, and the rows that died.
     """
     found = connection.execute(
-        "SELECT node, row, parent FROM nodes WHERE tenant = ? AND kind <> 'graph' "
+        f"SELECT node, row, parent FROM nodes WHERE tenant = ? AND kind <> '{GRAPH}' "
         "AND id IN (SELECT value FROM json_each(?))",
         (tenant, _listed(ids)),
     ).fetchall()
     _delete_nodes(connection, [node for node, _, _ in found])
     childless = connection.execute(
-        "SELECT node FROM nodes p WHERE kind = 'parent' AND tenant = ?1 "
+        f"SELECT node FROM nodes p WHERE kind = '{PARENT}' AND tenant = ?1 "
         "AND id IN (SELECT value FROM json_each(?2)) "
         "AND NOT EXISTS (SELECT 1 FROM nodes c WHERE c.tenant = ?1 AND c.parent = p.id)",
         (tenant, _listed({parent for _, _, parent in found if parent is not None})),

@@ -32,6 +32,7 @@ CREATE TABLE nodes (
 );
 CREATE INDEX nodes_by_document ON nodes (tenant, document) WHERE document IS NOT NULL;
 CREATE INDEX children ON nodes (tenant, parent) WHERE parent IS NOT NULL;
+CREATE INDEX chunks_by_text ON nodes (tenant, hex(text_hash)) WHERE row NOT NULL;
 CREATE INDEX parents ON nodes (tenant) WHERE kind = 'parent';
 
 CREATE TABLE edges (

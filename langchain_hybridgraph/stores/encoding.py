@@ -54,6 +54,11 @@ def content_id(text: str, metadata: Mapping[str, Any]) -> str:
     return _hash(cleaned(text), json.dumps(metadata, default=str, sort_keys=True)).hex()
 
 
+def text_hash(text: str) -> bytes:
+    """By what the catalogue recognises a text."""
+    return _hash(cleaned(text))
+
+
 def _entry(chunk: Chunk, kind: str, tenant: str) -> Entry:
     _check_id(chunk.id, "a chunk's id")
     if not isinstance(chunk.text, str):
@@ -71,7 +76,7 @@ def _entry(chunk: Chunk, kind: str, tenant: str) -> Entry:
         parent=parent,
         text=text,
         metadata=metadata,
-        text_hash=_hash(text),
+        text_hash=text_hash(text),
         content_hash=_hash(kind, document, parent or "", metadata, text),
         valid_from=_time(chunk.metadata, "valid_from"),
         valid_until=_time(chunk.metadata, "valid_until"),

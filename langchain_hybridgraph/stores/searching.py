@@ -13,7 +13,7 @@ from langchain_hybridgraph.errors import (
 )
 from langchain_hybridgraph.records import Found
 from langchain_hybridgraph.stores.catalog import Stored
-from langchain_hybridgraph.stores.encoding import reference
+from langchain_hybridgraph.stores.encoding import reference, text_hash
 from langchain_hybridgraph.stores.generation import Generation
 from langchain_hybridgraph.stores.opening import OpenIndex, Seen, filterable, is_large
 from langchain_hybridgraph.stores.rows import Rows
@@ -87,6 +87,15 @@ class SearchedIndex(OpenIndex):
             for document, id in self._catalogue.documents(self._rows.tenant, asked):
                 chunks[asked[document]].add(id)
         return chunks
+
+    is_local = True
+
+    def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """The ids of the chunks with these texts and sources (see ``stores.base.KnowsContents``)."""
+        with self._gate:
+            held = self._catalogue.read_texts(self._rows.tenant, [text_hash(text) for text, _ in contents])
+        known = {(entry.text, str(entry.chunk().metadata.get("source", ""))): entry.id for entry in held}
+        return {content: known[content] for content in contents if content in known}
 
     def document_ids(self) -> list[str]:
         """The ids of all documents, sorted."""

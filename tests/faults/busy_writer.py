@@ -22,11 +22,6 @@ from fitted_words import FittedWords
 IDS = [f"chunk/{number}" for number in range(400)]
 COLOURS = ["amber", "blue", "coral", "green", "red"]
 
-# Small numbers, so that everything happens often: steps in the middle, a trimmed outbox, Chroma asked.
-writing.STEP_ROWS = 150
-following.KEPT_VERSIONS = 6
-opening.SCAN_BYTES = 4_000
-
 
 def open_store(folder, kind, **options):
     """The store that the writer uses and that its judge opens after its death."""
@@ -50,6 +45,8 @@ def say(line):
 
 
 def main(folder, seed, kind):
+    # Small numbers, so that everything happens often: steps in the middle, a trimmed outbox, Chroma asked.
+    writing.STEP_ROWS, following.KEPT_VERSIONS, opening.SCAN_BYTES = 150, 6, 4_000
     dice = random.Random(seed)
     store = open_store(Path(folder), kind)
     say({"opened": True})

@@ -514,3 +514,187 @@ def test_fixed_weights_do_not_look_at_the_question(store):
     adaptive = HybridRetriever(store, k=1).retrieve("sleep day").hits[0].parts
     fixed = HybridRetriever(store, k=1, weights="fixed").retrieve("sleep day").hits[0].parts
     assert adaptive != fixed
+
+
+# -- identity ----------------------------------------------------------------------------------------------------
+
+
+def bm25_over(texts: list[Document]) -> BaseRetriever:
+    return pytest.importorskip("langchain_community.retrievers").BM25Retriever.from_documents(texts, k=6)
+
+
+def bare() -> list[Document]:
+    return [Document(page_content=text) for text in TEXTS.values()]
+
+
+def test_another_retrievers_documents_without_ids_merge_with_a_plain_store():
+    """The same text from both sides is one hit, under the store's id."""
+    store = InMemoryVectorStore.from_documents(documents(), embedding())
+    found = HybridRetriever(store, keyword_retriever=bm25_over(bare()), k=12).invoke("water for the pump")
+    assert sorted(ids(found)) == sorted(TEXTS)
+    assert found[0].metadata["retrieval_source"] == "fused"
+
+
+def test_another_retrievers_documents_without_ids_merge_with_our_store(store):
+    """They are found in the catalogue by text and source."""
+    found = HybridRetriever(store, keyword_retriever=bm25_over(bare()), k=12).invoke("water for the pump")
+    assert ids(found)[0] == "pump"
+    assert sorted(ids(found)) == sorted(TEXTS)
+    assert found[0].metadata["retrieval_source"] == "fused"
+
+
+def test_equal_texts_with_ids_of_their_own_stay_two(tmp_path):
+    """Identity is the id: a filter on one of them brings that one alone."""
+    from langchain_chroma import Chroma
+
+    twins = [
+        Document(id=id, page_content="the same text", metadata={"year": year}) for id, year in (("a", 1), ("b", 2))
+    ]
+    store = Chroma.from_documents(twins, embedding(), persist_directory=str(tmp_path))
+    retriever = HybridRetriever(store)
+    assert sorted(ids(retriever.invoke("same text"))) == ["a", "b"]
+    assert ids(retriever.invoke("same text", filter={"year": 1})) == ["a"]
+
+
+def test_a_filter_that_matches_nothing_is_an_empty_answer(tmp_path):
+    """Also in Chroma's default space, where vectors are asked for by id."""
+    from langchain_chroma import Chroma
+
+    store = Chroma.from_documents(documents(), embedding(), persist_directory=str(tmp_path))
+    result = HybridRetriever(store).retrieve("pump", filter={"n": 99})
+    assert (list(result), result.degraded) == ([], ())
+
+
+def test_a_filter_on_the_derived_document_over_chroma(tmp_path):
+    """The collection knows the source only; the document's id is derived from it."""
+    from langchain_chroma import Chroma
+
+    from langchain_hybridgraph import by_document
+
+    store = Chroma.from_documents(documents(source="a.md"), embedding(), persist_directory=str(tmp_path))
+    found = HybridRetriever(store, semantic_weight=1.0).invoke("sleeping animals", filter=by_document("a.md"))
+    assert len(found) == len(TEXTS)
+
+
+# -- reranking and k -----------------------------------------------------------------------------------------------
+
+
+class ByNumber:
+    """A reranker that likes small numbers, and reads whatever it is given."""
+
+    filters = False
+
+    def rerank(self, query, hits):
+        return [1 / (1 + int(hit.id)) for hit in hits]
+
+
+@pytest.fixture(scope="module")
+def numbered():
+    with HybridGraphStore() as store:
+        store.add_texts([f"water number {n}" for n in range(120)], ids=[str(n) for n in range(120)])
+        yield store
+
+
+def test_reranked_answers_are_heads_of_larger_ones(numbered):
+    """How much a reranker reads does not depend on k."""
+    retriever = HybridRetriever(numbered, reranker=ByNumber())
+    whole = ids(retriever.invoke("water", k=60))
+    assert len(whole) == 60
+    for k in (1, 10, 20):
+        assert ids(retriever.invoke("water", k=k)) == whole[:k]
+
+
+def test_what_a_reranker_did_not_read_ranks_below(numbered):
+    """No hit is lost because the reranker read only the best."""
+    found = HybridRetriever(numbered, reranker=ByNumber(), rerank_depth=5).invoke("water", k=20)
+    assert len(found) == 20
+    assert [document.metadata["rerank_score"] is None for document in found] == [False] * 5 + [True] * 15
+
+
+def test_diversity_over_chroma(chroma):
+    """MMR is measured with the collection's own vectors."""
+    plain = ids(HybridRetriever(chroma, k=3, mmr_lambda=1.0).invoke("water for the pump"))
+    spread = ids(HybridRetriever(chroma, k=3, mmr_lambda=0.0).invoke("water for the pump"))
+    assert plain[0] == spread[0]
+    assert plain != spread
+
+
+def test_diversity_over_a_store_without_vectors_is_refused():
+    """It is not silently left out."""
+    store = InMemoryVectorStore.from_documents(documents(), embedding())
+    with pytest.raises(ConfigurationError, match="mmr_lambda"):
+        HybridRetriever(store, documents(), mmr_lambda=0.5).invoke("pump")
+
+
+# -- what is passed on ---------------------------------------------------------------------------------------------
+
+
+def test_a_plain_function_is_a_fusion(store):
+    """Any callable of the shape will do."""
+    result = HybridRetriever(store, fusion=lambda rankings: []).retrieve("pump")
+    assert (list(result), result.degraded) == ([], ())
+
+
+def test_failing_own_scores_are_named(store):
+    """A side that answered but could not score what the other found says so."""
+
+    class Forgetful(HybridGraphStore):
+        def keyword_scores(self, text, ids):
+            raise OSError("disk")
+
+    forgetful = Forgetful()
+    forgetful.add_documents(documents())
+    result = HybridRetriever(forgetful).retrieve("E4711 sleeps")
+    assert "keyword-failed" in result.degraded
+    with pytest.raises(RetrievalError):
+        HybridRetriever(forgetful, on_error="raise").invoke("E4711 sleeps")
+
+
+async def test_an_empty_answer_streams_alike(store):
+    """One empty list, in both ways."""
+    retriever = HybridRetriever(store, filter={"n": 99})
+    assert list(retriever.stream("pump")) == [[]]
+    assert [part async for part in retriever.astream("pump")] == [[]]
+
+
+def test_a_users_own_label_stays():
+    """``label`` is written only where there are labels."""
+    store = HybridGraphStore.from_texts(["alpha", "beta"], "lsa", [{"label": "mine"}, {"labels": ["x", "y"]}])
+    retriever = HybridRetriever(store, k=1)
+    assert retriever.invoke("alpha")[0].metadata["label"] == "mine"
+    assert retriever.invoke("beta")[0].metadata["label"] == "x"
+
+
+def test_a_budget_keeps_its_counter():
+    """max_tokens of a call changes the number, not how it is counted."""
+    from langchain_hybridgraph import TokenBudget
+
+    store = HybridGraphStore.from_texts(["alpha one", "alpha two", "alpha three"], "lsa")
+    retriever = HybridRetriever(store, budget=TokenBudget(100, counter=lambda text: 10))
+    assert len(retriever.invoke("alpha")) == 3
+    assert len(retriever.invoke("alpha", max_tokens=20)) == 2
+
+
+def test_an_empty_store_is_a_store(tmp_path):
+    """from_config takes the store that it is given, also an empty one."""
+    config = tmp_path / "hybridgraph.yaml"
+    config.write_text("retriever_k: 4\n", encoding="utf-8")
+    retriever = HybridRetriever.from_config(config, store=HybridGraphStore())
+    assert (retriever.k, retriever.invoke("anything")) == (4, [])
+
+
+def test_sub_retrievers_run_as_children(store):
+    """LangChain's callbacks see one run with the keyword retriever below it."""
+    from langchain_core.callbacks import BaseCallbackHandler
+
+    parents = []
+
+    class Watching(BaseCallbackHandler):
+        def on_retriever_start(self, serialized, query, *, parent_run_id=None, **kwargs):
+            parents.append(parent_run_id)
+
+    retriever = HybridRetriever(store, keyword_retriever=bm25_over(documents()))
+    retriever.invoke("pump", config={"callbacks": [Watching()]})
+    assert len(parents) == 2
+    assert parents[0] is None
+    assert parents[1] is not None
