@@ -134,7 +134,9 @@ class Keywords:
             return TantivyIndex(self._path, self._language, writable=self._writable)
         except StoreError:
             # The rung below: the texts are at hand, so BM25 is computed from them; slower, and made anew each time.
-            logger.warning("the keyword index %s cannot be opened; repair() rebuilds it", self._path, exc_info=True)
+            logger.warning(
+                "the keyword index %s cannot be opened; whoever writes next makes it anew", self._path, exc_info=True
+            )
             self.reason = "keyword-fallback"
             return self._fallback()
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from langchain_hybridgraph.stores import catalog
-from langchain_hybridgraph.stores.catalog import CHUNK, Entry, Known
+from langchain_hybridgraph.stores.catalog import CHUNK, GRAPH, Entry, Known
 from langchain_hybridgraph.stores.encoding import entries, storable
 from langchain_hybridgraph.stores.following import FollowedIndex
 from langchain_hybridgraph.stores.generation import Generation
@@ -57,7 +57,7 @@ class WrittenIndex(FollowedIndex):
             self._pending += len(new)
             if self._pending >= STEP_ROWS:
                 self._step()
-        updated = sum(entry.id in known and known[entry.id].kind != "graph" for entry in changed)
+        updated = sum(entry.id in known and known[entry.id].kind != GRAPH for entry in changed)
         return {
             "added": len(changed) - updated,
             "updated": updated,
@@ -74,17 +74,39 @@ class WrittenIndex(FollowedIndex):
         with self._writer():
             if isinstance(self.embedding, Fitted) and self._fit_is_due(self.embedding):
                 self._refit(self.embedding)
-                embedded = len(self._catalogue.rows())
+                embedded = self._catalogue.count_rows()
             self._step()
         return embedded
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Make ``edges`` the only edges of these relations that leave these sources."""
-        edges = storable(edges)
+        """Make ``edges`` the only edges of these relations that leave these sources.
+
+        Only the difference is written, nothing when there is none.
+        """
+        wanted = _heaviest(storable(edges))
+        leaving, kinds = set(sources), set(relations)
+        with self._writer():
+            asked = leaving.union(edge.source for edge in wanted.values())
+            there = {_key(edge): edge for edge in self._catalogue.edges(self._rows.tenant, asked)}
+            replaced = {key for key, edge in there.items() if edge.source in leaving and edge.relation in kinds}
+            stale = [there[key] for key in replaced if there[key] != wanted.get(key)]
+            fresh = [edge for key, edge in wanted.items() if there.get(key) != edge]
+            if stale or fresh:
+                with self._catalogue.writing() as connection:
+                    catalog.delete_edges(connection, self._rows.tenant, stale)
+                    catalog.put_edges(connection, self._rows.tenant, fresh)
+        return len(wanted)
+
+    def prune_orphan_edges(self) -> int:
+        """Delete the edges that lead from or to nothing, and what only they named; returns how many edges there were.
+
+        An end is something when it is a chunk or a parent, an entity that a chunk mentions (relation ``mentions``,
+        from the chunk), or a directory that contains a chunk, directly or by directories below it (``contains``, to
+        the chunk). Anything else is nothing, also a document that is linked but not there yet: ingesting the linking
+        document again brings that edge back.
+        """
         with self._writer(), self._catalogue.writing() as connection:
-            catalog.delete_edges(connection, self._rows.tenant, sources, relations)
-            catalog.put_edges(connection, self._rows.tenant, edges)
-        return len({(edge.source, edge.target, edge.relation) for edge in edges})
+            return catalog.delete_orphan_edges(connection, self._rows.tenant)
 
     def remove(self, ids: Sequence[str]) -> int:
         """Delete chunks and parents with their edges; a parent goes with its last child. Returns their number."""
@@ -203,7 +225,8 @@ class WrittenIndex(FollowedIndex):
     # -- a model made from the corpus -----------------------------------------------------------------------
 
     def _fit_is_due(self, model: Fitted) -> bool:
-        if not self._rows.living:
+        chunks = self._catalogue.count_rows()
+        if not chunks:
             return False
         if self._is_unfitted(self._generation):
             return True
@@ -212,11 +235,12 @@ class WrittenIndex(FollowedIndex):
         if fitted == end:
             return False
         newest = [text for _, text in self._catalogue.texts(max(fitted, end - 500))]
-        return self._rows.living >= 2 * int(facts["fitted_texts"]) or model.needs_refit(newest)
+        return chunks >= 2 * int(facts["fitted_texts"]) or model.needs_refit(newest)
 
     def _refit(self, model: Fitted) -> None:
         """Make generation n + 1 of model, matrix and collection, and switch to it with one commit."""
-        every = -(-len(self._catalogue.rows()) // FIT_TEXTS)
+        chunks = self._catalogue.count_rows()
+        every = -(-chunks // FIT_TEXTS)
         fitted = copy.copy(model).fit(
             [text for place, (_, text) in enumerate(self._catalogue.texts()) if place % every == 0]
         )
@@ -236,7 +260,7 @@ class WrittenIndex(FollowedIndex):
                 generation=fresh.number,
                 chroma_applied=0,
                 fitted_row=int(facts["next_row"]),
-                fitted_texts=self._rows.living,
+                fitted_texts=chunks,
                 **self._probe(fresh, row, text),
             )
             catalog.log_changes(connection, [])
@@ -248,6 +272,19 @@ class WrittenIndex(FollowedIndex):
 
 def _changes(entry: Entry, known: Known | None) -> bool:
     return known is None or known.kind != entry.kind or known.content_hash != entry.content_hash
+
+
+def _key(edge: Edge) -> tuple[str, str, str]:
+    return edge.source, edge.target, edge.relation
+
+
+def _heaviest(edges: Iterable[Edge]) -> dict[tuple[str, str, str], Edge]:
+    """One edge per source, target and relation: the heaviest, of equal ones the first."""
+    kept: dict[tuple[str, str, str], Edge] = {}
+    for edge in edges:
+        if edge.weight > kept.setdefault(_key(edge), edge).weight:
+            kept[_key(edge)] = edge
+    return kept
 
 
 def _row_of_same_text(entry: Entry, known: Known | None) -> int | None:

@@ -547,9 +547,8 @@ def test_equal_texts_with_ids_of_their_own_stay_two(tmp_path):
     """Identity is the id: a filter on one of them brings that one alone."""
     from langchain_chroma import Chroma
 
-    twins = [
-        Document(id=id, page_content="the same text", metadata={"year": year}) for id, year in (("a", 1), ("b", 2))
-    ]
+    years = {"a": 1, "b": 2}
+    twins = [Document(id=id, page_content="the same text", metadata={"year": year}) for id, year in years.items()]
     store = Chroma.from_documents(twins, embedding(), persist_directory=str(tmp_path))
     retriever = HybridRetriever(store)
     assert sorted(ids(retriever.invoke("same text"))) == ["a", "b"]

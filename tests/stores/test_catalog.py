@@ -261,11 +261,11 @@ def test_edges_go_with_their_ends(catalogue):
     assert catalogue.edges("", ["a", "b", "c"]) == [Edge("b", "c", "r")]
 
 
-def test_edges_of_some_relations_are_deleted(catalogue):
-    """Only those that leave the given sources by the given relations."""
+def test_edges_are_deleted_by_their_ends_and_relation(catalogue):
+    """Whatever their weight; those back and of other relations stay."""
     put(catalogue, edges=[Edge("a", "b", "r"), Edge("a", "b", "s"), Edge("b", "a", "r")])
     with catalogue.writing() as connection:
-        catalog.delete_edges(connection, "", ["a"], ["r"])
+        catalog.delete_edges(connection, "", [Edge("a", "b", "r", 0.5)])
     assert catalogue.edges("", ["a", "b"]) == [Edge("a", "b", "s"), Edge("b", "a", "r")]
 
 
