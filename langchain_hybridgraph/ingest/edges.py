@@ -114,20 +114,26 @@ class SequenceEdges:
         self._last = None
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """The edges between neighbours, and the one from the Document before if it continues that."""
+        """The edges between neighbours, and the one from the Document before if it continues that.
+
+        What the last chunk leads to is certain only with the next Document.
+        """
         if not document.chunks:
             return
         chunks = sorted(document.chunks, key=_chunk_index)
         name = _label(document)
         edges = [_next(one, two, name) for one, two in pairwise(chunks) if one.parent == two.parent]
-        yield EdgeSet(edges, [chunk.id for chunk in chunks])
         last, self._last = self._last, chunks[-1]
-        if document.continues and last is not None and _neighbours(last, chunks[0]):
-            yield EdgeSet([_next(last, chunks[0], name)])
+        if last is not None and last.id not in {chunk.id for chunk in chunks[:-1]}:
+            continues = document.continues and _neighbours(last, chunks[0])
+            yield EdgeSet([_next(last, chunks[0], name)] if continues else [], [last.id])
+        yield EdgeSet(edges, [chunk.id for chunk in chunks[:-1]])
 
-    def finish(self) -> tuple[EdgeSet, ...]:
-        """Nothing waits."""
-        return ()
+    def finish(self) -> Iterator[EdgeSet]:
+        """Nothing comes after the last chunk of all."""
+        if self._last is not None:
+            yield EdgeSet((), [self._last.id])
+        self._last = None
 
 
 def _neighbours(one: Chunk, two: Chunk) -> bool:

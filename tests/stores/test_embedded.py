@@ -976,6 +976,16 @@ def test_the_model_is_fitted_again_when_it_asks_for_it(fitted):
     assert (fitted.stats()["generation"], by_vector(fitted, "zebra")[0]) == (2, "new")
 
 
+def test_all_tenants_chunks_count_for_the_model(opened):
+    """The folder's model is fitted again when the folder has doubled, though no tenant alone has."""
+    for tenant, words in (("x", ["red", "blue"]), ("y", ["green"]), ("z", ["pink"])):
+        store = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load, tenant=tenant)
+        fill(store, *(chunk(word, word) for word in words))
+        store.close()
+    store = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load, tenant="x")
+    assert (store.stats()["generation"], store.embedding.words) == (2, ["blue", "green", "pink", "red"])
+
+
 def generations(folder):
     """The numbers of the generations that have files in the folder."""
     return {path.stem.partition("-")[2] for stem in ("vectors", "model", "chroma") for path in folder.glob(f"{stem}-*")}
