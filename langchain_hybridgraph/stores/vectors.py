@@ -83,10 +83,6 @@ class VectorMatrix:
         there[there] = _sums(self.take(wanted[there])) == written[wanted[there]]
         return there
 
-    def block(self, start: int, stop: int) -> NDArray[np.float32]:
-        """The vectors of the rows in [start, stop), without copying."""
-        return self._matrix[start:stop]
-
     def scores(self, vector: Vector, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
         """The cosine of a unit vector with each of these rows."""
         return cosines(self.take(rows), vector)
