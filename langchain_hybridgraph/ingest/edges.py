@@ -159,6 +159,14 @@ class LinkEdges:
     ingests by their id. A relative link to what is not there yet is kept as an edge to the id that its first
     chunk will have (``pending=False``: it is dropped). Links to the web that lead to no document are no
     edges.
+
+    >>> from langchain_hybridgraph import HybridGraphStore, ingest
+    >>> store = HybridGraphStore(None)
+    >>> texts = {"cats.md": "Unlike [dogs](dogs.md), cats purr.", "dogs.md": "They bark."}
+    >>> chunks = [Chunk(f"{name}#0", text, {"source": name}, name) for name, text in texts.items()]
+    >>> _ = ingest(chunks, store, split=None, edges=[LinkEdges()])
+    >>> [(edge.source, edge.relation, edge.target) for edge in store.edges(["cats.md#0"])]
+    [('cats.md#0', 'references', 'dogs.md#0')]
     """
 
     def __init__(self, relation: str = REFERENCES, weight: float = 1.0, *, pending: bool = True) -> None:
@@ -377,6 +385,13 @@ class HierarchyEdges:
     uri, of an earlier one; directories without a document are nodes of the graph only, with their uri as id.
     A document is represented by its first chunk. Any scheme will do; what stands before the first ``/`` below
     ``scheme://`` is contained in nothing.
+
+    >>> from langchain_hybridgraph import HybridGraphStore, ingest
+    >>> store = HybridGraphStore(None)
+    >>> chunks = [Chunk("use", "How to use it.", {"uri": "docs/use.md"}, "use")]
+    >>> _ = ingest(chunks, store, split=None, edges=[HierarchyEdges()])
+    >>> [(edge.source, edge.relation, edge.target) for edge in store.edges(["docs"])]
+    [('docs', 'contains', 'use')]
     """
 
     relations = (CONTAINS,)

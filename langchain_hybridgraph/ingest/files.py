@@ -61,6 +61,12 @@ def read_files(
 
     Raises FileError for a path that is not there, a named file that is no text, a bad line of JSON (named as
     file:line), and two different files with the same ``source``.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "cats.md").write_text("# Cats\\n\\nThey purr.")
+    ...     [(document.metadata["title"], document.page_content) for document in read_files(folder)]
+    [('Cats', '# Cats\\n\\nThey purr.')]
     """
     note = skipped or _warn
     places: dict[str, str] = {}

@@ -87,6 +87,13 @@ def ingest(
 
     Raises ConfigurationError for arguments that cannot be used, and whatever the store raises; the batches
     before that stay.
+
+    >>> from langchain_core.documents import Document
+    >>> from langchain_hybridgraph import HybridGraphStore
+    >>> store = HybridGraphStore(None)
+    >>> report = ingest([Document("# Cats\\n\\nThey purr.", id="cats"), Document("Dogs bark.", id="dogs")], store)
+    >>> report.documents, report.added, [document.page_content for document in store.similarity_search("a bark", k=1)]
+    (2, 2, ['Dogs bark.'])
     """
     if batch_size < 1:
         raise ConfigurationError(f"batch_size={batch_size}: give at least 1, the number of chunks per transaction")
@@ -241,9 +248,8 @@ def _slices(values: Sequence[Any], size: int) -> Iterator[list[Any]]:
 
 
 def _taker(store: Any) -> TakesChunks:
-    for found in (getattr(store, "store", None), store):
-        if isinstance(found, TakesChunks):
-            return found
+    if isinstance(store, TakesChunks):
+        return store
     raise ConfigurationError(
         f"{type(store).__name__} cannot take chunks; ingest writes to a HybridGraphStore(path, embedding=…)"
     )

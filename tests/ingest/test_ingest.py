@@ -191,18 +191,6 @@ def test_chunks_can_be_handed_in():
     assert store.links("sequence") == {("c0", "c1"), ("c1", "c2")}
 
 
-def test_an_inner_store_is_found():
-    """A face that keeps its store in .store will do."""
-
-    class Face:
-        def __init__(self):
-            self.store = MemoryStore()
-
-    face = Face()
-    ingest([page("a", "a.md")], face)
-    assert set(face.store.chunks) == {"a.md#0"}
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
