@@ -33,6 +33,7 @@ MEANINGS = {
     "fusion-failed": "the two lists could not be fused",
     "interleaved": "the two lists were dealt out in turn",
     "parents-failed": "some larger texts could not be read; the pieces that were found stand in their place",
+    "catalogue-failed": "the catalogue could not be read, so nothing that was found could be given",
     "rerank-failed": "the reranker failed; the earlier order stays",
     "filter-post-applied": "the vector store does not know this filter; it was applied to what the store gave",
     "single-chunk-exceeds-budget": "the best chunk alone is larger than the budget of tokens; it is given whole",
