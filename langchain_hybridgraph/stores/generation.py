@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BATCH = 8_192
-# So many vectors tell what a cosine with an arbitrary chunk is: the mean within a few hundredths.
-SAMPLE = 256
+# So many vectors tell what a cosine with an arbitrary chunk is: the mean within a hundredth. More of them would push
+# Chroma's graph out of the processor's cache with each query.
+SAMPLE = 128
 FEWEST_SAMPLED = 50
 
 
@@ -84,7 +85,7 @@ class Generation:
             collection.close()
 
     def sample(self, allowed: Mask, version: int | None) -> NDArray[np.float32] | None:
-        """Vectors of up to 256 chunks, taken evenly from the allowed rows; None for too few of them.
+        """Vectors of up to 128 chunks, taken evenly from the allowed rows; None for too few of them.
 
         A sample that was taken for the same ``version`` is taken again; None takes a fresh one.
         """

@@ -69,6 +69,7 @@ class TantivyIndex:
         self._writer: tantivy.IndexWriter | None = None
         self._writing = threading.Lock()
         self._searcher: tantivy.Searcher | None = None
+        self._last_terms: tuple[tantivy.Searcher, str, list[tuple[str, int]]] | None = None
         self._applied = 0
         with _Engine(f"cannot open the keyword index {path}"):
             self._schema = _schema()
@@ -170,7 +171,7 @@ class TantivyIndex:
     def close(self) -> None:
         """Release files and locks, after running merges have ended; the index cannot be used any more."""
         with self._writing:
-            self._searcher = None
+            self._searcher = self._last_terms = None
             if self._mirror is not None:
                 self._mirror.remove()
             self._drop_writer()
@@ -196,8 +197,14 @@ class TantivyIndex:
         return self._searcher
 
     def _terms(self, searcher: tantivy.Searcher, text: str) -> list[tuple[str, int]]:
+        """The question's terms; those of the last one are kept, since one query asks for them three times."""
+        last = self._last_terms
+        if last is not None and last[0] is searcher and last[1] == text:
+            return last[2]
         words = self._analyzer.words(text)
-        return telling_terms(words, lambda word: searcher.doc_freq("text", word), searcher.num_docs)
+        terms = telling_terms(words, lambda word: searcher.doc_freq("text", word), searcher.num_docs)
+        self._last_terms = searcher, text, terms
+        return terms
 
     def _query(self, searcher: tantivy.Searcher, text: str) -> tantivy.Query | None:
         """The question as query objects: no text of the user ever meets Tantivy's parser. None without known words."""
