@@ -182,7 +182,7 @@ def admit(
     hits: list[Hit] = []
     start = 0
     while start < len(fused) and len(hits) < wanted:
-        part = fused[start : start + 2 * wanted]
+        part = fused[start : start + wanted]
         start += len(part)
         ids = [one.id for one in part]
         (chunks,) = yield [Call("catalogue", partial(pipeline.store.read, ids, query.scope, known), quick=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import ge
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -88,8 +89,10 @@ class Rows:
     def scored(self, rows: Iterable[int], scores: Iterable[float]) -> list[Scored]:
         """Rows and scores as ids and scores, best first, ties by id."""
         known = self._ids
-        found = [Scored(known[row], score) for row, score in zip(rows, scores, strict=True)]
-        found.sort(key=_best_first)
+        listed = list(scores)
+        found = list(map(Scored, [known[row] for row in rows], listed))
+        if any(map(ge, listed[1:], listed)):  # not yet in order, or with ties
+            found.sort(key=_best_first)
         return found
 
     def _take(self, entry: Stored, row: int) -> None:

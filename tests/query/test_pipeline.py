@@ -91,10 +91,10 @@ def test_what_does_not_exist_uses_up_no_place():
 
 
 def test_only_so_many_rows_are_read_as_are_looked_at():
-    """k = 2 without reordering stages reads no more than four chunks when all exist."""
+    """k = 2 without reordering stages reads no more than two chunks when all exist."""
     shelf = Shelf(*"abcdefgh")
     run(Query("q", 2), store=shelf, sources=(Listed("vector", 1, "abcdefgh"),))
-    assert shelf.read_ids == list("abcd")
+    assert shelf.read_ids == list("ab")
 
 
 def test_the_filter_is_checked_whatever_the_engines_say():
