@@ -135,7 +135,9 @@ class Keywords:
         except StoreError:
             # The rung below: the texts are at hand, so BM25 is computed from them; slower, and made anew each time.
             logger.warning(
-                "the keyword index %s cannot be opened; whoever writes next makes it anew", self._path, exc_info=True
+                "the keyword index %s cannot be opened; the next write or repair() makes it anew",
+                self._path,
+                exc_info=True,
             )
             self.reason = "keyword-fallback"
             return self._fallback()
