@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, overload
 
 if TYPE_CHECKING:
     import numpy as np
@@ -96,6 +96,31 @@ class Edge:
             )
         if self.source == self.target:
             raise ValueError(f"edge {self.source!r} → {self.target!r} ({self.relation}) points to itself")
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """Which edges a walk may take.
+
+    ``direction`` is seen from the edge: ``"out"`` walks from source to target, ``"in"`` back, ``"both"`` either way.
+    ``relations`` None allows all. Edges lighter than ``min_weight`` do not exist. A node with more than ``hub_degree``
+    edges passes on less, in proportion: its edges count weight · hub_degree / degree; None lets it pass on all.
+
+    Raises ValueError for an unknown direction, a weight outside [0, 1] or a degree below 1.
+    """
+
+    direction: Literal["out", "in", "both"] = "out"
+    relations: frozenset[str] | None = None
+    min_weight: float = 0.0
+    hub_degree: int | None = 64
+
+    def __post_init__(self) -> None:
+        if self.direction not in ("out", "in", "both"):
+            raise ValueError(f"direction is {self.direction!r}; wanted 'out', 'in' or 'both'")
+        if not 0.0 <= self.min_weight <= 1.0:
+            raise ValueError(f"min_weight is {self.min_weight!r}; wanted a number from 0 to 1")
+        if self.hub_degree is not None and self.hub_degree < 1:
+            raise ValueError(f"hub_degree is {self.hub_degree!r}; wanted a whole number from 1, or None")
 
 
 class Times(Enum):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from typing_extensions import TypeIs
 
@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Chunk, Edge, Found, Mask, Query, Scope, Vector
+    from langchain_hybridgraph.records import Chunk, Edge, Found, Mask, Query, Scope, Vector, Ways
+
+    Nodes = NDArray[np.int64]
+    Weights = NDArray[np.float64]
 
 
 Ability = TypeVar("Ability")
@@ -78,6 +81,80 @@ def can(thing: object, ability: type[Ability]) -> TypeIs[Ability]:
     if known is None:
         known = _can[key] = isinstance(thing, ability)
     return known
+
+
+# -- graphs: they know nodes (integers), which are chunks or entities ------------------------------------------
+
+
+class Hops(NamedTuple):
+    """Edges that leave some nodes, as arrays of one length, an entry per edge.
+
+    ``origin`` is a place in the nodes that were asked about, ``node`` what the edge leads to, ``weight`` lies in
+    (0, 1]. ``via`` is the entity between two chunks that mention it, -1 for an edge without one. An edge of several
+    relations between the same two nodes stands there once, with its largest weight.
+    """
+
+    origin: Nodes
+    node: Nodes
+    weight: Weights
+    via: Nodes
+
+
+class Graph(Protocol):
+    """One state of a graph, as one call may see it and walk it.
+
+    Only chunks in the call's scope are nodes of it, beside entities, which have no text; edges outside the scope's
+    time or the call's ``Ways`` do not exist. What is deleted or hidden is neither led to nor led through.
+    """
+
+    def nodes(self, ids: Sequence[str]) -> Nodes:
+        """The node of each id, -1 for one that is not in the graph or not in scope."""
+        ...
+
+    def ids(self, nodes: Nodes) -> list[str]:
+        """The id of each node; an entity's id too."""
+        ...
+
+    def neighbours(self, nodes: Nodes) -> Hops:
+        """The chunks one hop away: by an edge, or by an entity that both mention (weight: the product of both)."""
+        ...
+
+    def links(self, nodes: Nodes) -> Hops:
+        """The edges as they are, to chunks and to entities, and from entities to the chunks that mention them."""
+        ...
+
+    def degrees(self, nodes: Nodes) -> Nodes:
+        """How many edges each node has, of all relations, in scope or not: what makes an entity common."""
+        ...
+
+    def is_chunk(self, nodes: Nodes) -> Mask:
+        """Which of the nodes are chunks."""
+        ...
+
+    def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
+        """The cosine of each chunk with a unit vector; NaN where it is not known."""
+        ...
+
+    def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
+        """What each step from chunk to chunk was: the heaviest edge, or the two mentions of the rarest shared entity.
+
+        The edges are given as they are stored, whichever way they were walked; None for a step that is none.
+        """
+        ...
+
+
+@runtime_checkable
+class HasGraph(Protocol):
+    """A store whose chunks are joined by edges."""
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether there is any edge now."""
+        ...
+
+    def graph(self, scope: Scope, ways: Ways) -> Graph:
+        """The graph as a call with this scope may walk it."""
+        ...
 
 
 # -- stores: they know chunks by their ids ---------------------------------------------------------------------
