@@ -295,3 +295,24 @@ class TakesChunks(Protocol):
     def remove(self, ids: Sequence[str]) -> int:
         """Delete chunks and parents with their edges; returns how many there were."""
         ...
+
+
+@runtime_checkable
+class ReadsBack(Protocol):
+    """A store that edge builders can ask about what earlier ingests left in it."""
+
+    def document_ids(self) -> Sequence[str]:
+        """The ids of all documents."""
+        ...
+
+    def find(self, scope: Scope) -> list[str]:
+        """The ids of all chunks in this scope."""
+        ...
+
+    def get(self, ids: Sequence[str]) -> list[Chunk]:
+        """The chunks and parents with these ids, in the order of ``ids``; missing ones are left out."""
+        ...
+
+    def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
+        """The edges that leave these chunks (``backwards``: arrive there)."""
+        ...
