@@ -176,7 +176,8 @@ class Found(NamedTuple):
 
     ``entries`` are best first, ties by id. ``vector`` is what was searched for on the vector side. ``bound`` and
     ``background`` are those of :class:`Ranking`. ``reason`` says what kept the search from its full strength (a word
-    of ``degraded``), None when nothing did.
+    of ``degraded``), None when nothing did. ``rest`` is the largest score that anything not listed can have, None
+    when that is not known.
     """
 
     entries: Sequence[Scored]
@@ -184,6 +185,7 @@ class Found(NamedTuple):
     bound: float | None = None
     background: tuple[float, float] | None = None
     reason: str | None = None
+    rest: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +196,8 @@ class Ranking:
     sources where it is known, so it may hold more ids than ``entries``; it never holds fewer. ``bound`` is the
     largest score that the source could give to this query (1 for a cosine), None when it is not known.
     ``background`` is the mean and the standard deviation of the source's score for this query over arbitrary chunks
-    of its scope, None when they are not known.
+    of its scope, None when they are not known. ``rest`` is the largest score that a candidate without one can have,
+    None when that is not known.
     """
 
     source: str
@@ -203,6 +206,7 @@ class Ranking:
     scores: Mapping[str, float]
     bound: float | None = None
     background: tuple[float, float] | None = None
+    rest: float | None = None
 
 
 class Fused(NamedTuple):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
+from itertools import compress
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Fused, Ranking
@@ -43,6 +46,18 @@ class DependsOnK(Protocol):
 
     def for_k(self, k: int) -> Fusion:
         """The fusion to use in a call for k hits."""
+        ...
+
+
+@runtime_checkable
+class KnowsContenders(Protocol):
+    """A fusion that can tell which candidates need not be scored any further."""
+
+    def contenders(self, rankings: Sequence[Ranking], n: int) -> Set[str]:
+        """At least those that can be among the best n, whatever the scores that are still missing turn out to be.
+
+        A missing score is at most ``Ranking.rest``; where that is None, it will not come.
+        """
         ...
 
 
@@ -141,12 +156,35 @@ class ConvexCombination:
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Fused]:
         """See :class:`Fusion`."""
+        parts: dict[str, dict[str, float]] = {id: {} for id in _candidates(rankings)}
+        for ranking, share, scale in self._shares(rankings):
+            _add_scaled(parts, ranking, scale, share)
+        return _best_first(parts)
+
+    def contenders(self, rankings: Sequence[Ranking], n: int) -> Set[str]:
+        """See :class:`KnowsContenders`."""
+        candidates = _candidates(rankings)
+        if not 0 < n < len(candidates):
+            return candidates.keys()
+        least, most = np.zeros(len(candidates)), np.zeros(len(candidates))
+        for ranking, share, scale in self._shares(rankings):
+            known = list(map(ranking.scores.get, candidates))
+            values = np.array([ranking.rest or 0.0, *known], np.float64)  # None becomes NaN
+            missing = np.isnan(values)
+            if np.count_nonzero(missing) > known.count(None):
+                return candidates.keys()  # a score that is no number is for the pipeline to find
+            scaled = share * np.clip((values - scale.zero) / scale.width, 0.0, 1.0) ** scale.power
+            least += np.where(missing, 0.0, scaled)[1:]
+            most += np.where(missing, scaled[0], scaled)[1:]
+        # Sums in another order may differ in the last digits.
+        reached = most >= np.partition(least, -n)[-n] - 1e-9
+        return set(compress(candidates, reached.tolist()))
+
+    def _shares(self, rankings: Sequence[Ranking]) -> list[tuple[Ranking, float, _Scale]]:
+        """Each ranking that has entries, with its share of the score and its scale."""
         scaled = [(ranking, weight, self._scale(ranking)) for ranking, weight in _weighed(rankings)]
         total = math.fsum(weight * scale.trust for _, weight, scale in scaled)
-        parts: dict[str, dict[str, float]] = {id: {} for id in _candidates(rankings)}
-        for ranking, weight, scale in scaled:
-            _add_scaled(parts, ranking, scale, weight * scale.trust / total if total else 1 / len(scaled))
-        return _best_first(parts)
+        return [(r, weight * scale.trust / total if total else 1 / len(scaled), scale) for r, weight, scale in scaled]
 
     def _scale(self, ranking: Ranking) -> _Scale:
         bound = 1.0 if ranking.bound is None and ranking.source in self.typical else ranking.bound
@@ -349,12 +387,15 @@ class _Scale(NamedTuple):
     trust: float = 1.0
     power: float = 1.0
 
+    @property
+    def width(self) -> float:
+        return self.one - self.zero if self.one > self.zero else math.inf
+
 
 def _add_scaled(parts: Mapping[str, dict[str, float]], ranking: Ranking, scale: _Scale, share: float) -> None:
     """Give each candidate its part of ``share``, by its own score on the scale."""
     source, scores = ranking.source, ranking.scores
-    zero, one, _, power = scale
-    width = one - zero if one > zero else math.inf
+    zero, width, power = scale.zero, scale.width, scale.power
     for id, part in parts.items():
         if (own := scores.get(id)) is not None:
             value = (own - zero) / width

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -12,7 +12,7 @@ from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, R
 from langchain_hybridgraph.query import parents as parent_stage
 from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.calls import Call, Failure
-from langchain_hybridgraph.query.fusion import ConvexCombination, DependsOnK, Fusion, Interleave
+from langchain_hybridgraph.query.fusion import ConvexCombination, DependsOnK, Fusion, Interleave, KnowsContenders
 from langchain_hybridgraph.query.rerank import AsyncReranker, Reranker, apply_scores
 from langchain_hybridgraph.query.selection import Selection, select
 from langchain_hybridgraph.query.sources import Source
@@ -52,9 +52,8 @@ class Pipeline:
 def search(query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Hit]]:
     """The hits of a query, best first; yields calls to engines and models and is sent what came of them."""
     query = plan(query)
-    gathered = yield from gather(query, pipeline, trace)
-    fused = fuse(gathered.rankings, pipeline.fusion, query.k, trace)
-    hits = yield from admit(fused, gathered, query, pipeline, trace)
+    found = yield from gather(query, pipeline, trace)
+    hits = yield from rank(found, query, pipeline, trace)
     hits = yield from resolve_parents(hits, query, pipeline, trace)
     hits = yield from rerank(hits, query, pipeline, trace)
     hits = yield from choose(hits, query, pipeline, trace)
@@ -69,15 +68,8 @@ def plan(query: Query) -> Query:
     return replace(query, text=text if text.strip() else None)
 
 
-class Gathered(NamedTuple):
-    """What the sources answered, and the chunks that they brought along."""
-
-    rankings: list[Ranking]
-    known: dict[str, Chunk]
-
-
-def gather(query: Query, pipeline: Pipeline, trace: Trace) -> Stage[Gathered]:
-    """Ask all sources at once; then each for its own score of what the others found.
+def gather(query: Query, pipeline: Pipeline, trace: Trace) -> Stage[dict[Source, Found]]:
+    """What the sources answer, all asked at once.
 
     Raises RetrievalError when every source failed.
     """
@@ -97,11 +89,35 @@ def gather(query: Query, pipeline: Pipeline, trace: Trace) -> Stage[Gathered]:
         else:
             found[source] = answer
     _judge(failures, bool(found), pipeline)
-    found = name_alike(found)
-    with trace.stage("score"):
-        rankings = yield from score_all(query, found, pipeline, trace)
-    known = {e.id: e.chunk for answer in found.values() for e in answer.entries if e.chunk is not None}
-    return Gathered(rankings, known)
+    return name_alike(found)
+
+
+def rank(found: Mapping[Source, Found], query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Hit]]:
+    """The candidates as hits, best first, as many as later stages look at.
+
+    Those that cannot be among them whatever a source would say of them are not scored (Fagin, Lotem and Naor, Optimal
+    Aggregation Algorithms for Middleware, PODS 2001); all are when some of the others turn out not to be admitted.
+    """
+    wanted = _pool(query.k, pipeline)
+    for contenders in (wanted, None):
+        ranked = yield from score_all(found, contenders, query, pipeline, trace)
+        fused = fuse(ranked.rankings, pipeline.fusion, query.k, trace)
+        hits = yield from admit(fused, ranked, query, pipeline, trace)
+        if ranked.is_whole or [hit.id for hit in hits] == [one.id for one in fused[:wanted]]:
+            break
+    return hits
+
+
+class Ranked(NamedTuple):
+    """What the sources found, and every source's scores of it."""
+
+    found: Mapping[Source, Found]
+    rankings: list[Ranking]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no candidate is left out."""
+        return all(len(r.entries) == len(a.entries) for r, a in zip(self.rankings, self.found.values(), strict=True))
 
 
 def name_alike(found: Mapping[Source, Found]) -> dict[Source, Found]:
@@ -127,27 +143,55 @@ def name_alike(found: Mapping[Source, Found]) -> dict[Source, Found]:
     }
 
 
-def score_all(query: Query, found: Mapping[Source, Found], pipeline: Pipeline, trace: Trace) -> Stage[list[Ranking]]:
-    """Every candidate's own score from every source, also from those that did not find it."""
-    own = {source: {e.id: e.score for e in answer.entries} for source, answer in found.items()}
-    candidates = dict.fromkeys(id for scores in own.values() for id in scores)
+def score_all(
+    found: Mapping[Source, Found], n: int | None, query: Query, pipeline: Pipeline, trace: Trace
+) -> Stage[Ranked]:
+    """Every candidate's own score from every source, also from those that did not find it.
+
+    With ``n`` only of the candidates that can be among the best n; the rankings hold no others then, but the first of
+    each.
+    """
+    ranked = Ranked(
+        found,
+        [
+            Ranking(
+                source.name, source.weight, a.entries, {e.id: e.score for e in a.entries}, a.bound, a.background, a.rest
+            )
+            for source, a in found.items()
+        ],
+    )
+    with trace.stage("score"):
+        # First those that cannot say how good the rest may be.
+        yield from _score(ranked, False, query, pipeline, trace)
+        if n is not None and can(pipeline.fusion, KnowsContenders):
+            contenders = pipeline.fusion.contenders(ranked.rankings, n)
+            ranked = ranked._replace(rankings=[_only(ranking, contenders) for ranking in ranked.rankings])
+        yield from _score(ranked, True, query, pipeline, trace)
+    return ranked
+
+
+def _score(ranked: Ranked, has_rest: bool, query: Query, pipeline: Pipeline, trace: Trace) -> Stage[None]:
+    rankings = ranked.rankings
+    candidates = dict.fromkeys(entry.id for ranking in rankings for entry in ranking.entries)
     calls = []
-    for source, answer in found.items():
-        others = [id for id in candidates if id not in own[source]]
+    for place, (source, answer) in enumerate(ranked.found.items()):
+        known = rankings[place].scores
+        others = [id for id in candidates if id not in known] if (answer.rest is not None) == has_rest else []
         if others and (call := source.score(query, answer, others)) is not None:
-            calls.append((source, call))
+            calls.append((place, call))
     answers = (yield [call for _, call in calls]) if calls else []
-    for (source, _), answer in zip(calls, answers, strict=True):
-        if isinstance(answer, Failure):
-            trace.note(answer.source, answer.error)
-            trace.degrade(answer.reason)
-            _judge([answer], True, pipeline)
+    for (place, _), scores in zip(calls, answers, strict=True):
+        if isinstance(scores, Failure):
+            trace.note(scores.source, scores.error)
+            trace.degrade(scores.reason)
+            _judge([scores], True, pipeline)
         else:
-            own[source].update(answer)
-    return [
-        Ranking(source.name, source.weight, answer.entries, own[source], answer.bound, answer.background)
-        for source, answer in found.items()
-    ]
+            rankings[place] = replace(rankings[place], scores={**rankings[place].scores, **scores})
+
+
+def _only(ranking: Ranking, contenders: Set[str]) -> Ranking:
+    kept = [entry for entry in ranking.entries[1:] if entry.id in contenders]
+    return replace(ranking, entries=[*ranking.entries[:1], *kept])
 
 
 def fuse(rankings: Sequence[Ranking], fusion: Fusion, k: int, trace: Trace) -> list[Fused]:
@@ -168,17 +212,15 @@ def fuse(rankings: Sequence[Ranking], fusion: Fusion, k: int, trace: Trace) -> l
         return Interleave()(rankings)
 
 
-def admit(
-    fused: Sequence[Fused], gathered: Gathered, query: Query, pipeline: Pipeline, trace: Trace
-) -> Stage[list[Hit]]:
+def admit(fused: Sequence[Fused], ranked: Ranked, query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Hit]]:
     """The candidates that exist, belong to the tenant, pass the filter and are valid: only these become hits.
 
     Reads no further than later stages look.
     """
     wanted = _pool(query.k, pipeline)
-    rankings, known = gathered
-    found_by = {ranking.source: {entry.id for entry in ranking.entries} for ranking in rankings}
-    scores = {ranking.source: ranking.scores for ranking in rankings}
+    known = {e.id: e.chunk for a in ranked.found.values() for e in a.entries if e.chunk is not None}
+    found_by = {source.name: {entry.id for entry in answer.entries} for source, answer in ranked.found.items()}
+    scores = {ranking.source: ranking.scores for ranking in ranked.rankings}
     hits: list[Hit] = []
     start = 0
     while start < len(fused) and len(hits) < wanted:

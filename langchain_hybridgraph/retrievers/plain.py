@@ -133,8 +133,9 @@ class PlainStore:
         if self.texts is None or query.text is None:
             return Found([], reason="no-keyword-index")
         found = self.texts.index.search(query.text, n, self.texts.allowed(query.scope))
-        entries = [Scored(self.texts.ids[row], score) for row, score in found]
-        return Found(sorted(entries, key=_best_first), bound=self.texts.index.bound(query.text))
+        entries = sorted((Scored(self.texts.ids[row], score) for row, score in found), key=_best_first)
+        rest = entries[-1].score if 0 < n <= len(entries) else 0.0
+        return Found(entries, bound=self.texts.index.bound(query.text), rest=rest)
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
         """The BM25 of these chunks; those that share no word with the text are left out."""

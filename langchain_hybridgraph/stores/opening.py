@@ -278,6 +278,13 @@ class OpenIndex:
 
     # -- the mirror in memory -------------------------------------------------------------------------------
 
+    def _current(self) -> Seen:
+        """The state to search: the latest commit, or for a moment the one before when this store has just written.
+
+        While this store holds the writer's lock nobody else commits, and asking SQLite would cost 0.05 ms a time.
+        """
+        return self._seen if self.writable else self._refresh()
+
     def _refresh(self) -> Seen:
         """See what was committed since, by this store or by another process; returns the state to work on."""
         if self._catalogue.version() != self._rows.version:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import repeat
 from operator import ge
 from typing import TYPE_CHECKING, Self
 
@@ -90,7 +91,7 @@ class Rows:
         """Rows and scores as ids and scores, best first, ties by id."""
         known = self._ids
         listed = list(scores)
-        found = list(map(Scored, [known[row] for row in rows], listed))
+        found = list(map(Scored._make, zip([known[row] for row in rows], listed, repeat(None))))
         if any(map(ge, listed[1:], listed)):  # not yet in order, or with ties
             found.sort(key=_best_first)
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -129,7 +130,7 @@ class SearchedIndex(OpenIndex):
         """
         self._check_scope(query.scope)
         with self._gate:
-            seen = self._refresh()
+            seen = self._current()
             if not seen.rows.living:
                 return Found([])
             if self._is_unfitted(seen.generation):
@@ -181,7 +182,7 @@ class SearchedIndex(OpenIndex):
             return Found([], reason="no-query-text")
         text, scope = query.text, query.scope
         with self._gate:
-            rows = self._refresh().rows
+            rows = self._current().rows
             if not self.writable and self._keywords.index.applied < rows.version:
                 self._keywords.reload()
                 rows = self._refresh().rows  # the index may have been reloaded to a later version
@@ -192,7 +193,8 @@ class SearchedIndex(OpenIndex):
                 entries = rows.scored([row for row, _ in found], [score for _, score in found])
                 is_empty = rows.living > 0 and not index.applied
                 reason = self._keywords.reason or ("no-keyword-index" if is_empty else None)
-                return Found(entries, bound=index.bound(text), reason=reason)
+                rest = entries[-1].score if 0 < n <= len(entries) else 0.0
+                return Found(entries, bound=index.bound(text), reason=reason, rest=rest)
 
             return self._keywords.ask(ask)
 
@@ -246,13 +248,15 @@ class SearchedIndex(OpenIndex):
         if query.vector is None and query.text is None:
             raise ValueError("a query needs a text or a vector; both are None")
         given = generation.embedding.embed_query(query.text or "") if query.vector is None else query.vector
-        vector: Vector = unit(np.asarray(given, np.float32))
+        vector: Vector = unit(given)
         self._check_width(vector.shape[-1])
         return vector
 
 
 def _background(sample: NDArray[np.float32], vector: Vector) -> tuple[float, float] | None:
     """Mean and standard deviation of the vector's cosines with arbitrary chunks of the scope."""
-    found = cosines(sample, vector)
-    deviation = float(found.std())
-    return (float(found.mean()), deviation) if deviation > 0 else None
+    found = cosines(sample, vector).astype(np.float64)
+    mean = float(found.sum()) / len(found)
+    found -= mean
+    deviation = math.sqrt(float(found.dot(found)) / len(found))
+    return (mean, deviation) if deviation > 0 else None

@@ -246,6 +246,37 @@ def test_a_longer_list_changes_no_score():
     assert [one for one in whole if one.id in {h.id for h in head}] == head
 
 
+@given(
+    st.dictionaries(st.sampled_from("abcdefghij"), st.tuples(st.floats(0, 1), st.floats(0.1, 30)), min_size=1),
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.floats(0, 1),
+)
+def test_what_is_no_contender_is_not_among_the_best(texts, listed, n, share):
+    """A candidate whose BM25 was not asked for, because it could not matter, would not have been among the best n."""
+    bm25 = sorted(((score, id) for id, (_, score) in texts.items()), reverse=True)
+    head = {id: score for score, id in bm25[:listed]}
+    rest = bm25[listed - 1][0] if listed <= len(bm25) else 0.0
+    vector = scored("vector", share, {id: cosine for id, (cosine, _) in texts.items()})
+    asked = keyword(1 - share, head, rest=rest)
+    whole = replace(asked, scores={id: score for score, id in bm25})
+    best = ConvexCombination()([vector, whole])[:n]
+    assert {one.id for one in best} <= set(ConvexCombination().contenders([vector, asked], n))
+
+
+def test_a_contender_may_still_come_up():
+    """b could pass a with the BM25 of at most 5 that it may have, c could not; d is known to be worse."""
+    vector = scored("vector", 0.7, {"a": 0.9, "b": 0.89, "c": 0.1, "d": 0.1})
+    words = keyword(0.3, {"d": 10.0}, rest=5.0)
+    assert ConvexCombination().contenders([vector, words], 1) == {"a", "b"}
+
+
+def test_all_are_contenders_where_a_score_is_no_number():
+    """The pipeline has to see it, so it must not be left out."""
+    vector = scored("vector", 0.7, {"a": 0.9, "b": math.nan, "c": 0.1})
+    assert set(ConvexCombination().contenders([vector], 1)) == {"a", "b", "c"}
+
+
 def test_a_score_that_is_no_number_shows():
     """NaN is not taken for 0: the pipeline looks for it."""
     assert any(math.isnan(one.score) for one in ConvexCombination()([scored("vector", 1, {"a": math.nan})]))

@@ -7,7 +7,7 @@ import pytest
 from langchain_hybridgraph.errors import RetrievalError, TenantError
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.query.calls import Call, drive
-from langchain_hybridgraph.query.fusion import ReciprocalRankFusion
+from langchain_hybridgraph.query.fusion import ConvexCombination, ReciprocalRankFusion
 from langchain_hybridgraph.query.pipeline import Pipeline, search
 from langchain_hybridgraph.query.selection import Selection
 from langchain_hybridgraph.query.trace import Trace
@@ -264,3 +264,47 @@ def test_a_failing_reranker_leaves_the_earlier_order():
     assert ids(hits) == "abc"
     assert trace.reasons == ("rerank-failed",)
     assert trace.errors["rerank"] == "RuntimeError: model"
+
+
+class Words(Listed):
+    """A keyword source that knows how good the rest may be, and remembers what it was asked to score."""
+
+    asked: list[str]
+
+    def search(self, query, n):
+        self.asked = []
+        entries = [Scored(name, 9.0 - place) for place, name in enumerate(self.names)]
+        return Call(self.name, lambda: Found(entries, bound=20.0, rest=entries[-1].score))
+
+    def score(self, query, found, ids):
+        self.asked += ids
+        return Call(self.name, lambda: dict.fromkeys(ids, 1.0))
+
+
+def test_only_contenders_are_scored():
+    """b, far behind a, cannot be the one best hit whatever its words are worth; with k = 3 they are asked for."""
+    words = Words("keyword", 0.3, "c")
+    sources = (Near("vector", 0.7, "ab"), words)
+    for k, asked in ((1, ["a"]), (3, ["a", "b"])):
+        run(Query("q", k), store=Shelf(*"abc"), sources=sources, fusion=ConvexCombination())
+        assert words.asked == asked
+
+
+def test_all_are_scored_when_contenders_are_gone():
+    """a is deleted between search and reading: then b is scored too, and stands in its place."""
+    words = Words("keyword", 0.1, "c")
+    sources = (Near("vector", 0.9, "ab"), words)
+    hits, _ = run(Query("q", 1), store=Shelf(*"bc"), sources=sources, fusion=ConvexCombination())
+    assert ids(hits) == "b"
+    assert hits[0].bm25_score == 1.0
+
+
+class Near(Listed):
+    """A vector source: cosine .9, and .4 less for each further name; it scores what others found with 0."""
+
+    def search(self, query, n):
+        entries = [Scored(name, 0.9 - place * 0.4) for place, name in enumerate(self.names)]
+        return Call(self.name, lambda: Found(entries))
+
+    def score(self, query, found, ids):
+        return Call(self.name, lambda: dict.fromkeys(ids, 0.0))
