@@ -1,0 +1,321 @@
+"""What a chunk reached over edges is worth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from langchain_hybridgraph.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.stores.base import Nodes, Weights
+
+ChosenBy = Literal["value", "hops", "seed"]
+
+
+class Reached(NamedTuple):
+    """What is known of paths from a seed to a chunk, as arrays of one length, an entry per path.
+
+    - ``seed``: the score of the seed that the path begins at; ``best_seed``: the best seed's of the walk, one number
+    - ``hops``: how many edges the path has, 0 for a seed
+    - ``weight``: the weight of its last edge, 1 for a seed; ``product``: the product of all weights along it
+    - ``came``: the value of the chunk before the last one, NaN for a seed and after a root without a value
+    - ``own``: the chunk's own similarity to the query in [0, 1], a seed's is its score; NaN where it is not known
+    - ``flow``: what the traversal carried along: WaterCircle's energy, PageRank's mass in proportion to the largest,
+      else seed · product
+    """
+
+    seed: Weights
+    best_seed: float
+    hops: Nodes
+    weight: Weights
+    product: Weights
+    came: Weights
+    own: Weights
+    flow: Weights
+
+
+GraphScore = Callable[[Reached], "NDArray[np.float64]"]
+"""The values, in [0, 1], of the paths of a :class:`Reached`; any callable of this shape is one.
+
+A callable that cannot work on arrays is called per path, with a Reached of plain numbers. Two attributes say more:
+``needs_own`` False spares the look-up of similarities, ``chosen_by`` says which of several paths to a chunk counts
+(see :func:`chosen_by`).
+"""
+
+
+@dataclass(frozen=True)
+class HopDecay:
+    """vector_weight · own + graph_weight · decay of the hop · weight of the last edge.
+
+    ``hop_decay`` begins with the seeds' (hop 0); hops beyond its end have ``tail``. ``seed_bonus`` False gives seeds
+    their first part only. ``score_expanded`` False counts own as 0 for all but the seeds, as does an own that is not
+    known. Weights that sum to more than 1 are divided by their sum.
+
+    >>> one = np.ones(1)
+    >>> path = Reached(one, 1.0, np.array([1]), 0.8 * one, 0.8 * one, one, 0.4 * one, one)
+    >>> HopDecay()(path).round(3).tolist()
+    [0.448]
+    """
+
+    vector_weight: float = 0.7
+    graph_weight: float = 0.3
+    hop_decay: tuple[float, ...] = (1.0, 0.7, 0.5)
+    tail: float = 0.5
+    seed_bonus: bool = True
+    score_expanded: bool = True
+    chosen_by: ClassVar[ChosenBy] = "value"
+
+    def __post_init__(self) -> None:
+        _check_weights(vector_weight=self.vector_weight, graph_weight=self.graph_weight)
+        object.__setattr__(self, "hop_decay", _numbers("hop_decay", self.hop_decay))
+        for hop, decay in enumerate(self.hop_decay):
+            _check_share(f"hop_decay[{hop}]", decay)
+        _check_share("tail", self.tail)
+
+    @property
+    def needs_own(self) -> bool:
+        """Whether the similarity of expanded chunks counts."""
+        return self.score_expanded and self.vector_weight > 0
+
+    def __call__(self, reached: Reached) -> Weights:
+        """See :data:`GraphScore`."""
+        is_seed = reached.hops == 0
+        decay = np.array([*self.hop_decay, self.tail])[np.minimum(reached.hops, len(self.hop_decay))]
+        own = np.where(is_seed | self.score_expanded, np.nan_to_num(reached.own), 0.0)
+        by_edge = np.where(is_seed & (not self.seed_bonus), 0.0, decay * reached.weight)
+        of_own, of_edge = _shares(self.vector_weight, self.graph_weight)
+        return of_own * own + of_edge * by_edge
+
+
+@dataclass(frozen=True)
+class DistanceDecay:
+    """seed_weight · the seed's score over the best seed's + distance_weight · e^(−hops / tau).
+
+    Of several seeds ``assignment`` ``"nearest"`` takes the one of fewest hops, then the better one; ``"best"`` the one
+    that gives the largest value. Weights that sum to more than 1 are divided by their sum.
+
+    >>> one = np.ones(1)
+    >>> path = Reached(0.8 * one, 0.8, np.array([2]), one, one, one, one, one)
+    >>> DistanceDecay()(path).round(6).tolist()
+    [0.810364]
+    """
+
+    seed_weight: float = 0.7
+    distance_weight: float = 0.3
+    tau: float = 2.0
+    assignment: Literal["nearest", "best"] = "nearest"
+    needs_own: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        _check_weights(seed_weight=self.seed_weight, distance_weight=self.distance_weight)
+        if not 0 < _number("tau", self.tau) < math.inf:
+            raise ConfigurationError(f"tau is {self.tau!r}; wanted a number above 0, such as 2.0")
+        if self.assignment not in ("nearest", "best"):
+            raise ConfigurationError(f"assignment is {self.assignment!r}; wanted 'nearest' or 'best'")
+
+    @property
+    def chosen_by(self) -> ChosenBy:
+        """Which of several paths to a chunk counts."""
+        return "hops" if self.assignment == "nearest" else "seed"
+
+    def __call__(self, reached: Reached) -> Weights:
+        """See :data:`GraphScore`."""
+        of_seed, of_distance = _shares(self.seed_weight, self.distance_weight)
+        seed = np.nan_to_num(reached.seed) / (reached.best_seed or 1.0)
+        return of_seed * seed + of_distance * np.exp(-reached.hops / self.tau)
+
+
+@dataclass(frozen=True)
+class Propagation:
+    """alpha · own + (1 − alpha) · the value of the chunk before.
+
+    A root has no chunk before it and passes its own score on; where that is not known either (a root that the search
+    did not find, seed score NaN), its children are roots themselves. An own that is not known counts as 0 elsewhere.
+
+    >>> one = np.ones(1)
+    >>> path = Reached(one, 1.0, np.array([1]), one, one, 0.6 * one, 0.8 * one, one)
+    >>> Propagation(alpha=0.5)(path).round(6).tolist()
+    [0.7]
+    """
+
+    alpha: float = 0.5
+    needs_own: ClassVar[bool] = True
+    chosen_by: ClassVar[ChosenBy] = "value"
+
+    def __post_init__(self) -> None:
+        _check_share("alpha", self.alpha)
+
+    def __call__(self, reached: Reached) -> Weights:
+        """See :data:`GraphScore`."""
+        own = np.where(np.isnan(reached.came), reached.own, np.nan_to_num(reached.own))
+        return np.where(np.isnan(reached.came), own, self.alpha * own + (1 - self.alpha) * reached.came)
+
+
+@dataclass(frozen=True)
+class RingDecay:
+    """The seed's score · the product of the weights · decay^hops; 0 where that is less than min_energy.
+
+    A seed keeps its score, however small.
+
+    >>> path = Reached(np.array([0.9]), 0.9, np.array([1]), *[np.array([0.8])] * 5)
+    >>> RingDecay()(path).round(6).tolist()
+    [0.36]
+    """
+
+    decay: float = 0.5
+    min_energy: float = 0.05
+    needs_own: ClassVar[bool] = False
+    chosen_by: ClassVar[ChosenBy] = "value"
+
+    def __post_init__(self) -> None:
+        _check_share("decay", self.decay)
+        _check_share("min_energy", self.min_energy)
+
+    def __call__(self, reached: Reached) -> Weights:
+        """See :data:`GraphScore`."""
+        energy = reached.seed * reached.product * self.decay**reached.hops
+        return np.where((energy >= self.min_energy) | (reached.hops == 0), energy, 0.0)
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What the traversal carried: PageRank's mass, WaterCircle's energy, else the seed's score · the weights.
+
+    >>> Flow()(Reached(*[np.array([0.5])] * 8)).tolist()
+    [0.5]
+    """
+
+    needs_own: ClassVar[bool] = False
+    chosen_by: ClassVar[ChosenBy] = "value"
+
+    def __call__(self, reached: Reached) -> Weights:
+        """See :data:`GraphScore`."""
+        return reached.flow
+
+
+GRAPH_SCORES: Mapping[str, Callable[..., GraphScore]] = MappingProxyType(
+    {
+        "hop_decay": HopDecay,
+        "distance_decay": DistanceDecay,
+        "propagation": Propagation,
+        "ring_decay": RingDecay,
+        "flow": Flow,
+    }
+)
+
+
+def graph_score_from(form: str | Mapping[str, Any] | GraphScore) -> GraphScore:
+    """The graph score that a name, a mapping with ``type`` and parameters, or a callable stands for.
+
+    Raises ConfigurationError for a name, a parameter or a value that cannot be used.
+
+    >>> graph_score_from({"type": "propagation", "alpha": 0.4})
+    Propagation(alpha=0.4)
+    """
+    if isinstance(form, str):
+        form = {"type": form}
+    if not isinstance(form, Mapping):
+        if callable(form):
+            return form
+        raise ConfigurationError(f"score is {form!r}; wanted one of {', '.join(GRAPH_SCORES)}, a mapping or a callable")
+    parameters = dict(form)
+    name = parameters.pop("type", None)
+    if name not in GRAPH_SCORES:
+        raise ConfigurationError(f"graph score {name!r} is unknown; wanted one of {', '.join(GRAPH_SCORES)}")
+    kind: Any = GRAPH_SCORES[name]
+    allowed = [each.name for each in fields(kind)]
+    if unknown := [key for key in parameters if key not in allowed]:
+        wanted = f"wanted {', '.join(allowed)}" if allowed else "it takes none"
+        raise ConfigurationError(f"graph score {name!r} has no parameter {', '.join(map(repr, unknown))}; {wanted}")
+    score: GraphScore = kind(**parameters)
+    return score
+
+
+def graph_score_form(score: GraphScore) -> dict[str, Any]:
+    """The mapping that :func:`graph_score_from` makes this score of.
+
+    Raises ConfigurationError for a callable that is none of :data:`GRAPH_SCORES`.
+
+    >>> graph_score_form(RingDecay(decay=0.4))
+    {'type': 'ring_decay', 'decay': 0.4, 'min_energy': 0.05}
+    """
+    for name, kind in GRAPH_SCORES.items():
+        if type(score) is kind:
+            return {"type": name, **asdict(score)}  # type: ignore[call-overload]  # all of ours are dataclasses
+    raise ConfigurationError(f"{score!r} has no form as a mapping; those of {', '.join(GRAPH_SCORES)} have one")
+
+
+def valued(score: GraphScore, reached: Reached) -> Weights:
+    """The value of every path, between 0 and 1; NaN only where a root without a score stays without one.
+
+    Raises ConfigurationError for a score that gives something else than a number per path.
+    """
+    try:
+        values = np.asarray(score(reached), np.float64)
+    except (TypeError, ValueError):
+        # ``max(…)`` and ``if`` do not work on arrays; an error of another kind comes again, for a single path.
+        values = np.array([float(score(_path(reached, place))) for place in range(len(reached.hops))])
+    if values.shape not in ((), reached.hops.shape):
+        raise ConfigurationError(f"{score!r} gave {values.shape} values for {len(reached.hops)} paths; wanted one each")
+    if (
+        np.isnan(values).any()
+        and not np.isnan(reached.seed[np.isnan(np.broadcast_to(values, reached.seed.shape))]).all()
+    ):
+        raise ConfigurationError(f"{score!r} gave NaN; wanted a number from 0 to 1 for each path")
+    return np.clip(np.broadcast_to(values, reached.hops.shape), 0.0, 1.0)
+
+
+def chosen_by(score: GraphScore) -> ChosenBy:
+    """Which of several paths to a chunk counts.
+
+    ``"value"``: the one of the largest value, then of fewer hops, then by the id of the chunk before. ``"hops"``: the
+    shortest, then by value. ``"seed"``: as by value, but a path from a better seed is walked on where another ends
+    better, since it may win further out.
+    """
+    return getattr(score, "chosen_by", "value")
+
+
+def needs_own(score: GraphScore) -> bool:
+    """Whether the score looks at the similarity of expanded chunks; a callable that does not say does."""
+    return getattr(score, "needs_own", True)
+
+
+def _path(reached: Reached, place: int) -> Any:
+    """One path of many, as plain numbers."""
+    return Reached._make(one if isinstance(one, float) else one[place].item() for one in reached)
+
+
+def _shares(one: float, other: float) -> tuple[float, float]:
+    total = max(one + other, 1.0)
+    return one / total, other / total
+
+
+def _check_weights(**weights: float) -> None:
+    for name, weight in weights.items():
+        if not 0 <= _number(name, weight) < math.inf:
+            raise ConfigurationError(f"{name} is {weight!r}; wanted a number from 0, such as 0.7")
+
+
+def _check_share(name: str, value: Any) -> None:
+    if not 0 <= _number(name, value) <= 1:
+        raise ConfigurationError(f"{name} is {value!r}; wanted a number from 0 to 1")
+
+
+def _numbers(name: str, values: Any) -> tuple[float, ...]:
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise ConfigurationError(f"{name} is {values!r}; wanted a list of numbers, such as [1, 0.7, 0.5]")
+    return tuple(values)
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigurationError(f"{name} is {value!r}; wanted a number")
+    return float(value)

@@ -1,0 +1,354 @@
+"""The best path to every chunk that a walk reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.graph_scores import GraphScore, Reached, chosen_by, needs_own, valued
+from langchain_hybridgraph.records import Ways
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Mask, Vector
+    from langchain_hybridgraph.stores.base import Graph, Hops, Nodes, Weights
+
+Seeds = Sequence[tuple[str, float]]
+
+# Values are compared to so many decimals: in which order weights were multiplied decides nothing.
+DECIMALS = 12
+
+
+class Arrived(NamedTuple):
+    """A chunk that a walk has reached: its value in [0, 1], and the path of chunk ids from ``seed`` to it."""
+
+    id: str
+    value: float
+    hops: int
+    path: tuple[str, ...]
+    seed: str
+
+
+class Walk(NamedTuple):
+    """What a walk reached, seeds included, best first, ties by id.
+
+    ``capped``: there was more than ``max_nodes`` let in. ``converged``: it ended early, as its best did not change.
+    """
+
+    reached: tuple[Arrived, ...]
+    capped: bool = False
+    converged: bool = False
+
+
+class Traversal(Protocol):
+    """Decides who is visited; any object of this shape is one."""
+
+    @property
+    def ways(self) -> Ways:
+        """The edges that the graph has for this walk."""
+        ...
+
+    def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
+        """The chunks that are reached from the seeds, each by its best path.
+
+        ``seeds`` are ids with scores in [0, 1], best first; one that is not in the graph is reached all the same. A
+        score of NaN is a seed of which no score is known. ``vector`` is the query's, of unit length; without it
+        no similarity is known. A seed to which another seed leads on a better path has that path.
+        """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverWays:
+    """What every traversal takes: which edges, and at most how many chunks beside the seeds.
+
+    ``direction``, ``relations``, ``min_weight`` and ``hub_degree`` are those of
+    :class:`~langchain_hybridgraph.records.Ways`.
+    """
+
+    direction: Literal["out", "in", "both"] = "out"
+    relations: Iterable[str] | None = None
+    min_weight: float = 0.0
+    hub_degree: int | None = 64
+    max_nodes: int = 50
+
+    def __post_init__(self) -> None:
+        if isinstance(self.relations, str):
+            raise ConfigurationError(f"relations is {self.relations!r}; wanted a list such as [{self.relations!r}]")
+        if self.relations is not None:
+            object.__setattr__(self, "relations", frozenset(self.relations))
+        check_whole("max_nodes", self.max_nodes, least=0)
+        try:
+            _ = self.ways
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(str(error)) from error
+
+    @property
+    def ways(self) -> Ways:
+        """The edges that the graph has for this walk."""
+        relations = None if self.relations is None else frozenset(self.relations)
+        return Ways(self.direction, relations, self.min_weight, self.hub_degree)
+
+
+class Paths(NamedTuple):
+    """Paths from seeds, as arrays of one length; each goes one edge beyond the path that ``before`` is the place of.
+
+    ``node`` is where a path ends, -1 for a seed that is not in the graph; ``before`` is -1 for a seed; ``root`` is the
+    place of its seed. The others are those of :class:`~langchain_hybridgraph.query.graph_scores.Reached`.
+    """
+
+    node: Nodes
+    before: Nodes
+    root: Nodes
+    seed: Weights
+    hops: Nodes
+    weight: Weights
+    product: Weights
+    flow: Weights
+    came: Weights
+    own: Weights
+    value: Weights
+
+    def at(self, places: Nodes | Mask) -> Paths:
+        """These of them, in this order."""
+        return Paths._make(each[places] for each in self)
+
+    def and_then(self, more: Paths) -> Paths:
+        """These and after them the others."""
+        return Paths._make(np.concatenate(both) for both in zip(self, more, strict=True))
+
+
+class Trail:
+    """The best path to every node that one walk has reached so far.
+
+    Paths are only ever added, so that a path stays what it was when a better one to a chunk on it is found.
+    ``touched`` are the nodes that the last step led to, on better paths or not.
+    """
+
+    def __init__(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None, max_nodes: int) -> None:
+        self._graph, self._score = graph, score
+        self._vector = vector if needs_own(score) else None
+        self._names = list(dict.fromkeys(id for id, _ in seeds))
+        first = dict(reversed(list(seeds)))
+        scores = np.array([first[id] for id in self._names], np.float64)
+        self._best_seed = float(np.nanmax(scores, initial=0.0))
+        self._room = max_nodes
+        self.capped = False
+        self.touched: list[int] = []
+        self.paths = self._with_values(_roots(graph.nodes(self._names), scores))
+        self._known = _Known.of(self.paths)
+
+    @property
+    def seeds(self) -> Nodes:
+        """The places of the seeds from which one can walk, best first."""
+        return np.flatnonzero(self.paths.node[: len(self._names)] >= 0)
+
+    def grow(self, frontier: Nodes, *, decay: float = 1.0, floor: float = 0.0, width: int | None = None) -> Nodes:
+        """Walk on by one edge from the ends of these paths; gives the places of the new paths to walk on from.
+
+        What is carried along fades by ``decay`` on every edge, and where it is less than ``floor`` the path ends
+        before. Only the best ``width`` of the new paths are kept.
+        """
+        found = self._best_of_each(self._steps(frontier, decay, floor))
+        self.touched = found.node.tolist()
+        found = found.at(self._is_progress(found))
+        if width is not None:
+            found = found.at(self.best(found, width))
+        found = self._with_room(found)
+        places = np.arange(len(found.node)) + len(self.paths.node)
+        self.paths = self.paths.and_then(found)
+        self._known = self._known.with_paths(found, places, self._is_better(found))
+        return places
+
+    def best(self, paths: Paths, n: int) -> Nodes:
+        """The places of the best n of these paths to different nodes, by value, then by id; in no order."""
+        if len(paths.node) <= n:
+            return np.arange(len(paths.node))
+        values = rank(paths.value)
+        last = -np.partition(-values, n - 1)[n - 1] if n else np.inf
+        sure, tied = np.flatnonzero(values > last), np.flatnonzero(values == last)
+        if len(sure) + len(tied) > n:
+            ids = self._graph.ids(paths.node[tied])
+            tied = tied[np.argsort(np.array(ids, object), kind="stable")[: n - len(sure)]]
+        return np.sort(np.concatenate([sure, tied]))
+
+    def standing(self, places: Nodes) -> Mask:
+        """Which of these paths are still the best ones to where they end."""
+        best: Mask = self._known.path[self._known.where(self.paths.node[places])] == places
+        return best
+
+    def top(self, n: int) -> frozenset[int]:
+        """The best n nodes so far, of those that have a value."""
+        standing = self.paths.at(self._known.path)
+        standing = standing.at(~np.isnan(standing.value))
+        return frozenset(standing.node[self.best(standing, n)].tolist())
+
+    def walk(self, *, converged: bool = False) -> Walk:
+        """What was reached."""
+        lost = np.flatnonzero(self.paths.node[: len(self._names)] < 0)
+        ids = self._ids()
+        before, root, hops = self.paths.before.tolist(), self.paths.root.tolist(), self.paths.hops.tolist()
+        values = np.nan_to_num(self.paths.value).tolist()
+        reached = []
+        for place in np.concatenate([self._known.path, lost]).tolist():
+            path = tuple(ids[each] for each in _back(place, before))[::-1]
+            reached.append(Arrived(ids[place], values[place], hops[place], path, ids[root[place]]))
+        return Walk(tuple(sorted(reached, key=best_first)), self.capped, converged)
+
+    def _ids(self) -> list[str]:
+        """The id of each path's end."""
+        return self._names + self._graph.ids(self.paths.node[len(self._names) :])
+
+    def _steps(self, frontier: Nodes, decay: float, floor: float) -> Paths:
+        """The paths that go on from these, without their values' equals and betters told apart."""
+        hops = self._graph.neighbours(self.paths.node[frontier])
+        flow = self.paths.flow[frontier][hops.origin] * hops.weight * decay
+        open = ~(flow < floor) & ~self._on_path(frontier, hops)
+        places = self._known.where(hops.node)
+        if self._room == 0:
+            self.capped = self.capped or bool((open & (places < 0)).any())
+            open &= places >= 0
+        node, weight, came_by = hops.node[open], hops.weight[open], frontier[hops.origin[open]]
+        before = self.paths.at(came_by)
+        own = self._own(node, places[open])
+        product = before.product * weight
+        return self._with_values(
+            before._replace(
+                node=node, before=came_by, hops=before.hops + 1, weight=weight, product=product, flow=flow[open],
+                came=before.value, own=own,
+            )
+        )  # fmt: skip
+
+    def _on_path(self, frontier: Nodes, hops: Hops) -> Mask:
+        """Which of the edges lead back to where their path has been."""
+        back = np.zeros(len(hops.node), np.bool_)
+        while (frontier >= 0).any():
+            back |= np.where(frontier >= 0, self.paths.node[frontier], -1)[hops.origin] == hops.node
+            frontier = np.where(frontier >= 0, self.paths.before[frontier], -1)
+        return back
+
+    def _own(self, nodes: Nodes, places: Nodes) -> Weights:
+        """The own similarity of each node; of one that was reached before it is known."""
+        own = np.full(len(nodes), np.nan)
+        own[places >= 0] = self.paths.own[self._known.path[places[places >= 0]]]
+        if self._vector is not None:
+            new, where = np.unique(nodes[places < 0], return_inverse=True)
+            own[places < 0] = np.clip(self._graph.cosines(self._vector, new), 0.0, 1.0)[where]
+        return own
+
+    def _with_values(self, paths: Paths) -> Paths:
+        reached = Reached(
+            paths.seed, self._best_seed, paths.hops, paths.weight, paths.product, paths.came, paths.own, paths.flow
+        )
+        return paths._replace(value=valued(self._score, reached))
+
+    def _best_of_each(self, found: Paths) -> Paths:
+        """One path to each node: by value (or hops, see ``chosen_by``), then by the id of the chunk before."""
+        came_by, where = np.unique(self.paths.node[found.before], return_inverse=True)
+        name = np.argsort(np.argsort(np.array(self._graph.ids(came_by), object)))[where]
+        value = -rank(found.value)
+        keys = (value, found.hops) if chosen_by(self._score) == "hops" else (found.hops, value)
+        order = np.lexsort((name, *keys, found.node))
+        first = np.diff(found.node[order], prepend=-1) != 0
+        return found.at(order[first])
+
+    def _is_progress(self, found: Paths) -> Mask:
+        """Which paths lead to a new node, or to a known one with more to say than what is known."""
+        places = self._known.where(found.node)
+        ahead = np.zeros(len(places), np.bool_)
+        if chosen_by(self._score) == "seed":
+            ahead = found.seed > self._known.seed[places]
+        return (places < 0) | self._is_better(found) | ahead
+
+    def _is_better(self, found: Paths) -> Mask:
+        """Which paths are better than the best that is known to the same node."""
+        places = self._known.where(found.node)
+        known = self.paths.at(self._known.path[places])
+        more, equal = rank(found.value) > rank(known.value), rank(found.value) == rank(known.value)
+        shorter, as_long = found.hops < known.hops, found.hops == known.hops
+        better = shorter | (as_long & more) if chosen_by(self._score) == "hops" else more | (equal & shorter)
+        is_better: Mask = (places < 0) | better
+        return is_better
+
+    def _with_room(self, found: Paths) -> Paths:
+        """Those to known nodes, and the best of those to new ones that there is room for."""
+        new = np.flatnonzero(self._known.where(found.node) < 0)
+        kept = new[self.best(found.at(new), self._room)]
+        self.capped = self.capped or len(kept) < len(new)
+        self._room -= len(kept)
+        let_in = np.ones(len(found.node), np.bool_)
+        let_in[new] = False
+        let_in[kept] = True
+        return found.at(let_in)
+
+
+class _Known(NamedTuple):
+    """The nodes that were reached, ascending, each with its best path's place and the best seed it was seen from."""
+
+    node: Nodes
+    path: Nodes
+    seed: Weights
+
+    @classmethod
+    def of(cls, roots: Paths) -> _Known:
+        places = np.flatnonzero(roots.node >= 0)
+        order = places[np.argsort(roots.node[places])]
+        return cls(roots.node[order], order, roots.seed[order])
+
+    def where(self, nodes: Nodes) -> Nodes:
+        """The place of each node here, -1 for one that is not."""
+        if not len(self.node):
+            return np.full(len(nodes), -1)
+        places = np.minimum(np.searchsorted(self.node, nodes), len(self.node) - 1)
+        return np.where(self.node[places] == nodes, places, -1)
+
+    def with_paths(self, found: Paths, paths: Nodes, better: Mask) -> _Known:
+        """The same after these paths, one to a node, were found."""
+        places = self.where(found.node)
+        old, new = places >= 0, places < 0
+        path, seed = self.path.copy(), self.seed.copy()
+        path[places[old & better]] = paths[old & better]
+        seed[places[old]] = np.fmax(seed[places[old]], found.seed[old])
+        node = np.concatenate([self.node, found.node[new]])
+        order = np.argsort(node)
+        return _Known(
+            node[order], np.concatenate([path, paths[new]])[order], np.concatenate([seed, found.seed[new]])[order]
+        )
+
+
+def best_first(arrived: Arrived) -> tuple[float, str]:
+    """What to sort by: best value first, ties by id."""
+    return -round(arrived.value, DECIMALS), arrived.id
+
+
+def rank(values: Weights) -> Weights:
+    """The values as they are compared; none at all is less than 0."""
+    return np.where(np.isnan(values), -1.0, np.round(values, DECIMALS))
+
+
+def check_whole(name: str, value: Any, *, least: int) -> None:
+    """Raise ConfigurationError unless the value is a whole number from ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ConfigurationError(f"{name} is {value!r}; wanted a whole number from {least}")
+
+
+def check_share(name: str, value: Any) -> None:
+    """Raise ConfigurationError unless the value is a number from 0 to 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ConfigurationError(f"{name} is {value!r}; wanted a number from 0 to 1")
+
+
+def _roots(nodes: Nodes, scores: Weights) -> Paths:
+    """The paths that seeds are: no edge yet, own is the seed's score."""
+    n = len(nodes)
+    one, unknown, none = np.ones(n), np.full(n, np.nan), np.zeros(n, np.int64)
+    return Paths(nodes, none - 1, np.arange(n), scores, none, one, one, scores, unknown, scores, unknown)
+
+
+def _back(place: int, before: list[int]) -> Iterable[int]:
+    while place >= 0:
+        yield place
+        place = before[place]
