@@ -36,9 +36,13 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.filters import created_before as created_before
     from langchain_hybridgraph.filters import exclude_document as exclude_document
     from langchain_hybridgraph.filters import has_labels as has_labels
+    from langchain_hybridgraph.ingest import CitationEdges as CitationEdges
     from langchain_hybridgraph.ingest import HierarchyEdges as HierarchyEdges
     from langchain_hybridgraph.ingest import LinkEdges as LinkEdges
+    from langchain_hybridgraph.ingest import LLMEdges as LLMEdges
+    from langchain_hybridgraph.ingest import MetadataEdges as MetadataEdges
     from langchain_hybridgraph.ingest import SequenceEdges as SequenceEdges
+    from langchain_hybridgraph.ingest import SimilarityEdges as SimilarityEdges
     from langchain_hybridgraph.ingest import ingest as ingest
     from langchain_hybridgraph.query.budget import TokenBudget as TokenBudget
     from langchain_hybridgraph.query.rerank import CrossEncoderReranker as CrossEncoderReranker
@@ -68,7 +72,16 @@ _HOMES = {
         "exclude_document",
         "has_labels",
     ),
-    "ingest": ("HierarchyEdges", "LinkEdges", "SequenceEdges", "ingest"),
+    "ingest": (
+        "CitationEdges",
+        "HierarchyEdges",
+        "LLMEdges",
+        "LinkEdges",
+        "MetadataEdges",
+        "SequenceEdges",
+        "SimilarityEdges",
+        "ingest",
+    ),
     "query.budget": ("TokenBudget",),
     "query.rerank": ("CrossEncoderReranker", "ScoreReranker"),
     "records": ("ALL_TIME", "Chunk", "Edge", "Hit", "RetrievalResult"),

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from langchain_hybridgraph.ingest.citation_edges import CitationEdges as CitationEdges
     from langchain_hybridgraph.ingest.cutting import CutDocument as CutDocument
     from langchain_hybridgraph.ingest.edges import EdgeBuilder as EdgeBuilder
     from langchain_hybridgraph.ingest.edges import EdgeSet as EdgeSet
@@ -21,9 +22,12 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.ingest.files import SUPPORTED_SUFFIXES as SUPPORTED_SUFFIXES
     from langchain_hybridgraph.ingest.files import FileError as FileError
     from langchain_hybridgraph.ingest.files import read_files as read_files
+    from langchain_hybridgraph.ingest.llm_edges import LLMEdges as LLMEdges
+    from langchain_hybridgraph.ingest.metadata_edges import MetadataEdges as MetadataEdges
     from langchain_hybridgraph.ingest.pipeline import IngestReport as IngestReport
     from langchain_hybridgraph.ingest.pipeline import ingest as ingest
     from langchain_hybridgraph.ingest.python_docs import read_python_docs as read_python_docs
+    from langchain_hybridgraph.ingest.similarity_edges import SimilarityEdges as SimilarityEdges
     from langchain_hybridgraph.ingest.split import ParentChildSplitter as ParentChildSplitter
     from langchain_hybridgraph.ingest.split import Piece as Piece
     from langchain_hybridgraph.ingest.split import RecursiveSplitter as RecursiveSplitter
@@ -31,29 +35,37 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.ingest.split import Splitter as Splitter
 
 _MODULES = {
+    "citation_edges": ("CitationEdges",),
     "cutting": ("CutDocument",),
     "edges": ("EdgeBuilder", "EdgeSet", "HierarchyEdges", "LinkEdges", "SequenceEdges"),
     "files": ("SUPPORTED_SUFFIXES", "FileError", "read_files"),
+    "llm_edges": ("LLMEdges",),
+    "metadata_edges": ("MetadataEdges",),
     "pipeline": ("IngestReport", "ingest"),
     "python_docs": ("read_python_docs",),
+    "similarity_edges": ("SimilarityEdges",),
     "split": ("ParentChildSplitter", "Piece", "RecursiveSplitter", "SemanticSplitter", "Splitter"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "SUPPORTED_SUFFIXES",
+    "CitationEdges",
     "CutDocument",
     "EdgeBuilder",
     "EdgeSet",
     "FileError",
     "HierarchyEdges",
     "IngestReport",
+    "LLMEdges",
     "LinkEdges",
+    "MetadataEdges",
     "ParentChildSplitter",
     "Piece",
     "RecursiveSplitter",
     "SemanticSplitter",
     "SequenceEdges",
+    "SimilarityEdges",
     "Splitter",
     "ingest",
     "read_files",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from importlib import import_module
+from itertools import combinations, pairwise
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -64,32 +65,74 @@ class EdgeBuilder(Protocol):
 
 
 def as_builders(edges: Any) -> list[EdgeBuilder]:
-    """The builders that ``ingest(edges=…)`` means: ``"auto"``, a list of builders, or None for none.
+    """The builders that ``ingest(edges=…)`` means: ``"auto"``, None for none, one builder, or a list of them.
 
-    Raises ConfigurationError for anything else, and for two builders that would replace each other's edges.
+    A builder may be given by its name (one of ``BUILDERS``), or by a mapping of its ``type`` and its parameters;
+    ``"auto"`` may stand in a list, too. Raises ConfigurationError for anything else, for parameters that cannot be
+    used, and for two builders that would replace each other's edges.
+
+    >>> [type(builder).__name__ for builder in as_builders(["sequence", {"type": "similarity", "k": 3}])]
+    ['SequenceEdges', 'SimilarityEdges']
     """
     if edges is None:
         return []
-    if edges == "auto":
-        return [SequenceEdges(), LinkEdges(), HierarchyEdges()]
-    builders = [edges] if isinstance(edges, EdgeBuilder) else edges
-    if isinstance(builders, str) or not isinstance(builders, Iterable):
+    given = [edges] if isinstance(edges, (str, Mapping, EdgeBuilder)) else edges
+    if isinstance(given, type) or not isinstance(given, Iterable):
         raise ConfigurationError(
-            f"edges={edges!r}: give 'auto', None, or a list such as [SequenceEdges(), LinkEdges()]"
+            f"edges={edges!r}: give 'auto', None, or a list such as ['sequence', 'links'] or [SequenceEdges()]"
         )
-    found: list[EdgeBuilder] = []
-    for builder in builders:
-        if isinstance(builder, type) or not isinstance(builder, EdgeBuilder):
-            raise ConfigurationError(f"{builder!r} is not an edge builder; give objects such as SequenceEdges()")
-        for other in found:
-            shared = set(builder.relations) & set(other.relations)
-            if shared:
-                raise ConfigurationError(
-                    f"{type(other).__name__} and {type(builder).__name__} both write {shared.pop()!r} and would "
-                    "replace each other's edges; give one of them another relation, or ingest twice"
-                )
-        found.append(builder)
+    found = [builder for form in given for builder in _builders(form)]
+    taken = {name for builder in found if not isinstance(builder, _GivesWay) for name in builder.relations}
+    found = [builder.without(taken) if isinstance(builder, _GivesWay) else builder for builder in found]
+    for builder, other in combinations(found, 2):
+        shared = set(builder.relations) & set(other.relations)
+        if shared:
+            raise ConfigurationError(
+                f"{type(builder).__name__} and {type(other).__name__} both write {shared.pop()!r} and would "
+                "replace each other's edges; give one of them another relation, or ingest twice"
+            )
     return found
+
+
+BUILDERS: Mapping[str, str] = {
+    "sequence": "edges:SequenceEdges",
+    "links": "edges:LinkEdges",
+    "hierarchy": "edges:HierarchyEdges",
+    "entities": "entities:EntityEdges",
+    "metadata": "metadata_edges:MetadataEdges",
+    "citations": "citation_edges:CitationEdges",
+    "similarity": "similarity_edges:SimilarityEdges",
+    "llm": "llm_edges:LLMEdges",
+}
+"""The names of the builders, and where each is at home."""
+
+
+@runtime_checkable
+class _GivesWay(EdgeBuilder, Protocol):
+    """A builder that can leave relations to others."""
+
+    def without(self, relations: Iterable[str]) -> EdgeBuilder:
+        """The same builder without these relations."""
+        ...
+
+
+def _builders(form: Any) -> list[EdgeBuilder]:
+    if form == "auto":
+        return [SequenceEdges(), LinkEdges(), HierarchyEdges()]
+    if isinstance(form, EdgeBuilder) and not isinstance(form, type):
+        return [form]
+    parameters = dict(form) if isinstance(form, Mapping) else {"type": form}
+    name = parameters.pop("type", None)
+    if not isinstance(name, str) or name not in BUILDERS:
+        raise ConfigurationError(
+            f"{form!r} is not an edge builder; give an object such as SequenceEdges(), or one of {', '.join(BUILDERS)}"
+        )
+    module, _, kind = BUILDERS[name].partition(":")
+    try:
+        builder: EdgeBuilder = getattr(import_module(f"langchain_hybridgraph.ingest.{module}"), kind)(**parameters)
+    except TypeError as error:
+        raise ConfigurationError(f"edges {form!r} cannot be made: {error}") from error
+    return [builder]
 
 
 class SequenceEdges:

@@ -184,6 +184,8 @@ class _Run:
         for builder in self._builders:
             for found in builder.finish():
                 self._write_edges(builder, [found])
+            for warning in getattr(builder, "warnings", ()):
+                self._note(warning)
         if self._empty:
             named = ", ".join(self._empty[:3]) + (", …" if len(self._empty) > 3 else "")
             self._note(f"{len(self._empty)} documents have no text: {named}")
