@@ -1,0 +1,54 @@
+"""What an embedded store holds: its edges, and how many rows of its catalogue were written."""
+
+from __future__ import annotations
+
+import numpy as np
+from langchain_core.embeddings import Embeddings
+
+from langchain_hybridgraph import HybridGraphStore
+
+
+class Written(Embeddings):
+    """Texts that are vectors: "1 0.5 | any words" is (1, 0.5)."""
+
+    def embed_documents(self, texts):
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text):
+        return [float(number) for number in text.partition("|")[0].split()]
+
+
+def written(vector, words=""):
+    """The text of a vector."""
+    return f"{' '.join(f'{number:.17g}' for number in np.asarray(vector, float))} | {words}"
+
+
+def memory():
+    return HybridGraphStore(None, Written())
+
+
+def all_edges(store):
+    """The edges that leave chunks, by source, target and relation."""
+    ids = {id for found in store.document_chunks(store.document_ids()).values() for id in found}
+    return {(edge.source, edge.target, edge.relation): edge for edge in store.edges(sorted(ids))}
+
+
+def pairs(store):
+    return {(source, target) for source, target, _ in all_edges(store)}
+
+
+def changes(store):
+    """How many rows of the catalogue were written, inserted or deleted so far."""
+    with store._catalogue.reading() as connection:
+        return connection.total_changes
+
+
+def rows_about(store, id):
+    """How many rows of the catalogue have this id, or are edges of a node with it."""
+    with store._catalogue.reading() as connection:
+        nodes = connection.execute("SELECT count(*) FROM nodes WHERE id = ?", (id,)).fetchone()[0]
+        lost = connection.execute(
+            "SELECT count(*) FROM edges WHERE source NOT IN (SELECT node FROM nodes) "
+            "OR target NOT IN (SELECT node FROM nodes)"
+        ).fetchone()[0]
+    return nodes + lost

@@ -1,0 +1,128 @@
+import pytest
+from held import all_edges, changes, memory, pairs, rows_about
+from langchain_core.documents import Document
+from memory_store import MemoryStore
+
+from langchain_hybridgraph import Chunk, CitationEdges, ingest
+from langchain_hybridgraph.errors import ConfigurationError
+
+DOI = "10.1112/plms/s2-42.1.230"
+
+
+def paper(id, *citations, **metadata):
+    return Chunk(id, "1 0 | text", {"citations": list(citations), **metadata}, id)
+
+
+def cited(store, *papers, **options):
+    ingest(papers, store, split=None, edges=[CitationEdges(**options)])
+    return pairs(store)
+
+
+def test_by_id_title_doi_source_and_uri():
+    """Each of these names a document, in any order of arrival."""
+    new = paper("new", "one", "the second  paper", f"doi:{DOI.upper()}", "four.pdf", "https://x.org/5")
+    old = [paper("one"), paper("two", title="The Second Paper"), paper("three", doi=f"https://doi.org/{DOI}")]
+    more = [paper("four", source="four.pdf"), paper("five", uri="https://x.org/5")]
+    assert cited(memory(), new, *old, *more) == {("new", id) for id in ("one", "two", "three", "four", "five")}
+
+
+def test_the_same_from_earlier_ingests():
+    """The documents may have come with an earlier ingest."""
+    store = memory()
+    cited(store, paper("one"), paper("two", title="The Second Paper"), paper("three", doi=DOI))
+    assert cited(store, paper("new", "one", "The Second Paper", f"https://dx.doi.org/{DOI}")) == {
+        ("new", id) for id in ("one", "two", "three")
+    }
+
+
+@pytest.mark.parametrize("name", ["two", "The Second Paper", f"https://doi.org/{DOI.upper()}", "two.pdf"])
+def test_what_is_to_come(name):
+    """A citation of what is not there yet leads to the document when it comes, and the old end is gone."""
+    store = memory()
+    cited(store, paper("one", name))
+    assert cited(store, paper("two", title="The Second Paper", doi=DOI, source="two.pdf")) == {("one", "two")}
+    assert all_edges(store)["one", "two", "cites"].weight == 1
+
+
+def test_to_come_in_split_documents():
+    """The first chunk of a split document gets the edge that waited."""
+    store = memory()
+    for document in (
+        Document("1 0 | a", metadata={"source": "a", "citations": ["b", DOI]}),
+        Document("1 0 | b", id="b"),
+    ):
+        ingest([document], store, edges=[CitationEdges()])
+    ingest([Document("1 0 | c", id="c", metadata={"doi": DOI})], store, edges=[CitationEdges()])
+    assert pairs(store) == {("a#0", "b#0"), ("a#0", "c#0")}
+
+
+def test_what_is_there_keeps_its_citations():
+    """A document whose title is the id of another one does not take the other's citations."""
+    store = memory()
+    cited(store, paper("one", "two"), paper("two"))
+    assert cited(store, paper("three", title="two")) == {("one", "two")}
+
+
+def test_without_pending():
+    """What is not there is dropped when that is wanted."""
+    assert cited(memory(), paper("one", "two"), pending=False) == set()
+
+
+def test_an_ambiguous_title_is_no_name():
+    """A title of two documents means neither, and nobody cites itself."""
+    papers = [paper("a", title="Same"), paper("b", title="Same"), paper("c", "Same", "c", title="C")]
+    assert cited(memory(), *papers, pending=False) == set()
+
+
+@pytest.mark.parametrize("value", ["b", ["b", "b"], [{"title": "B paper"}], {"id": "b"}, [{"doi": DOI, "title": "?"}]])
+def test_forms_of_the_field(value):
+    """A text, a list, and objects with an id, a DOI or a title."""
+    store = memory()
+    chunks = [Chunk("a", "1 0 | a", {"refs": value}, "a"), Chunk("b", "1 0 | b", {"title": "B paper", "doi": DOI}, "b")]
+    assert cited(store, *chunks, field="refs", relation="quotes") == {("a", "b")}
+    assert [edge.relation for edge in store.edges(["a"])] == ["quotes"]
+
+
+@pytest.mark.parametrize("value", [None, [], "", " ", [None], {}, {"pages": 3}, "\ud800\0"])
+def test_odd_values_do_no_harm(value):
+    """What names nothing makes no edge, and what cannot be an id none that breaks the ingest."""
+    assert len(cited(memory(), Chunk("a", "1 0 | a", {"citations": value}, "a"))) <= 1
+
+
+def test_a_dropped_citation_goes():
+    """A document that no longer cites has no edge."""
+    store = memory()
+    cited(store, paper("a", "b"), paper("b"))
+    assert cited(store, paper("a")) == set()
+
+
+def test_again_writes_nothing():
+    """The same documents again change no row of the catalogue."""
+    store, papers = memory(), [paper("a", "b", "soon"), paper("b", "a")]
+    cited(store, *papers)
+    before = changes(store)
+    cited(store, *papers)
+    assert changes(store) == before
+
+
+def test_deletion_leaves_nothing():
+    """A deleted document is no more cited."""
+    store = memory()
+    cited(store, paper("a", "b"), paper("b", "a"))
+    store.delete(["b"])
+    assert pairs(store) == set()
+    assert rows_about(store, "b") == 0
+
+
+def test_a_store_that_cannot_be_asked():
+    """Over a store with nothing but TakesChunks ids are found, also of earlier ingests."""
+    store = MemoryStore()
+    ingest([paper("b")], store, split=None, edges=None)
+    ingest([paper("a", "b", "C paper"), paper("c", title="C paper")], store, split=None, edges=[CitationEdges()])
+    assert store.links("cites") == {("a", "b"), ("a", "c")}
+
+
+def test_a_field_is_named():
+    """An empty field is an error."""
+    with pytest.raises(ConfigurationError, match="field"):
+        CitationEdges("")

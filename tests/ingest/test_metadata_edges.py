@@ -1,0 +1,137 @@
+import networkx as nx
+import pytest
+from held import all_edges, changes, memory, pairs, rows_about
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from memory_store import MemoryStore
+
+from langchain_hybridgraph import Chunk, MetadataEdges, ingest
+from langchain_hybridgraph.errors import ConfigurationError
+
+
+def chunk(id, document=None, **metadata):
+    return Chunk(id, "1 0 | text", metadata, document or id)
+
+
+def joined(store, chunks, keys=("author",), **options):
+    ingest(chunks, store, split=None, edges=[MetadataEdges(keys, **options)])
+    return store
+
+
+def test_equal_values_join_both_ways():
+    """Two documents of one author are joined, a third is not, and the edge says why."""
+    store = joined(
+        memory(), [chunk("a", author="Ada Lovelace"), chunk("b", author="Ada Lovelace"), chunk("c", author="X")]
+    )
+    assert pairs(store) == {("a", "b"), ("b", "a")}
+    edge = all_edges(store)["a", "b", "shares"]
+    assert (edge.weight, edge.description) == (0.5, "Both have author Ada Lovelace.")
+
+
+def test_a_value_that_is_contained_joins():
+    """A value equals an element of a list, and lists join by any element."""
+    lists = [chunk("a", labels=["x", "y"]), chunk("b", labels="x"), chunk("c", labels=["y", "z"])]
+    assert pairs(joined(memory(), lists, ["labels"])) == {("a", "b"), ("b", "a"), ("a", "c"), ("c", "a")}
+
+
+def test_chunks_of_one_document_are_not_joined():
+    """All chunks of a document lead to the other document's first one."""
+    chunks = [chunk(f"{d}{n}", d, author="Ada", chunk_index=n) for d in "ab" for n in (1, 0)]
+    assert pairs(joined(memory(), chunks)) == {("a0", "b0"), ("a1", "b0"), ("b0", "a0"), ("b1", "a0")}
+
+
+def test_values_are_equal_as_filters_say():
+    """1 is 1.0 and not true; what is missing, null, empty, an object or not a number joins nothing."""
+    values = [1, 1.0, True, None, None, "", "", {"x": 1}, {"x": 1}, float("nan"), float("nan")]
+    chunks = [chunk(f"c{n:02}", v=value) for n, value in enumerate(values)]
+    assert pairs(joined(memory(), [*chunks, chunk("d"), chunk("e")], ["v"])) == {("c00", "c01"), ("c01", "c00")}
+
+
+def test_dots_walk_into_objects():
+    """author.name is the name in the author."""
+    store = joined(memory(), [chunk(id, author={"name": "Ada"}) for id in "ab"], ["author.name"])
+    assert all_edges(store)["a", "b", "shares"].description == "Both have author.name Ada."
+
+
+def test_several_common_values_weigh_more():
+    """Two common values of weight .5 give .75, and both are named."""
+    store = joined(memory(), [chunk(id, author="Ada", year=1843) for id in "ab"], ["author", "year"])
+    edge = all_edges(store)["a", "b", "shares"]
+    assert (edge.weight, edge.description) == (0.75, "Both have author Ada and year 1843.")
+
+
+def test_a_common_value_stays_linear():
+    """A value of 50 documents makes 4 edges for each of them and still joins them all; 5 documents are all joined."""
+    store = joined(memory(), [chunk(f"{n:02}", author="Ada") for n in range(50)])
+    graph = nx.DiGraph(list(pairs(store)))
+    assert set(dict(graph.out_degree()).values()) == {4}
+    assert nx.is_strongly_connected(graph)
+    assert len(pairs(joined(memory(), [chunk(str(n), author="Ada") for n in range(5)]))) == 20
+
+
+def test_the_nearest_in_the_circle_of_ids():
+    """Of eight documents each is joined to two on either side."""
+    store = joined(memory(), [chunk(str(n), author="Ada") for n in range(8)])
+    assert {target for source, target in pairs(store) if source == "0"} == {"6", "7", "1", "2"}
+
+
+documents = st.dictionaries(
+    st.sampled_from("abcdefghij"), st.lists(st.sampled_from(["x", "y", "z"]), max_size=2, unique=True), min_size=1
+)
+
+
+@settings(max_examples=40)
+@given(st.lists(documents, min_size=1, max_size=4), st.integers(1, 4))
+def test_one_by_one_is_at_once(batches, n):
+    """Documents added, and changed, in several ingests have the edges of one ingest of what they are in the end."""
+    store, whole, last = memory(), memory(), {}
+    for batch in batches:
+        joined(store, [chunk(id, v=values) for id, values in batch.items()], ["v"], per_value=n)
+        last.update(batch)
+    joined(whole, [chunk(id, v=values) for id, values in last.items()], ["v"], per_value=n)
+    assert all_edges(store) == all_edges(whole)
+
+
+def test_many_values_are_looked_up_at_once():
+    """More values than are asked for one by one find the documents of earlier ingests, too."""
+    store = joined(memory(), [chunk(f"a{n}", v=f"v{n}") for n in range(50)], ["v"])
+    joined(store, [chunk(f"b{n}", v=f"v{n}") for n in range(50)], ["v"])
+    assert pairs(store) == {pair for n in range(50) for pair in ((f"a{n}", f"b{n}"), (f"b{n}", f"a{n}"))}
+
+
+def test_again_writes_nothing():
+    """The same documents again change no row of the catalogue."""
+    chunks = [chunk(f"{n}", author="Ada", year=n // 3) for n in range(12)]
+    store = joined(memory(), chunks, ["author", "year"])
+    before = changes(store)
+    joined(store, chunks, ["author", "year"])
+    assert changes(store) == before
+
+
+def test_deletion_leaves_nothing():
+    """A deleted document has neither edges nor a node."""
+    store = joined(memory(), [chunk(id, author="Ada") for id in "abc"])
+    store.delete(["b"])
+    assert pairs(store) == {("a", "c"), ("c", "a")}
+    assert rows_about(store, "b") == 0
+
+
+def test_a_store_that_cannot_be_asked_joins_within_an_ingest():
+    """Over a store with nothing but TakesChunks the documents of one ingest are joined."""
+    assert joined(MemoryStore(), [chunk(id, author="Ada") for id in "ab"]).links("shares") == {("a", "b"), ("b", "a")}
+
+
+def test_a_version_that_was_replaced_is_not_joined():
+    """Of two Documents with one id only the last one's chunks have edges."""
+    from langchain_core.documents import Document
+
+    versions = [Document(f"1 0 | {n}", id="x", metadata={"author": "Ada"}) for n in range(2)]
+    store = joined(memory(), [*versions, Document("1 0 | y", id="y", metadata={"author": "Ada"})])
+    assert pairs(store) == {("x", "y"), ("y", "x")}
+
+
+@pytest.mark.parametrize("wrong", [{"keys": []}, {"keys": ["a"], "per_value": 0}, {"keys": ["a"], "weight": 0}])
+def test_unusable_settings(wrong):
+    """No keys, no neighbours and no weight are errors that say so."""
+    with pytest.raises(ConfigurationError, match="MetadataEdges"):
+        MetadataEdges(**wrong)
