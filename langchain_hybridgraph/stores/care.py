@@ -53,6 +53,7 @@ class CaredIndex(WrittenIndex):
             with self._catalogue.snapshot():
                 version, rows = self._catalogue.version(), self._catalogue.rows()
                 problems += self._catalogue.faults()
+                edges = self._catalogue.count_edges()
             problems += self._vector_faults(rows)
             unchecked = []
             for engine, checked in (("keyword index", self._keyword_faults), ("Chroma", self._chroma_faults)):
@@ -60,7 +61,7 @@ class CaredIndex(WrittenIndex):
                 problems += faults or []
                 if faults is None:
                     unchecked.append(f"{engine}: not looked into, another process may be writing")
-        return CheckReport(tuple(problems), tuple(unchecked), {"chunks": len(rows)})
+        return CheckReport(tuple(problems), tuple(unchecked), {"chunks": len(rows), "edges": edges})
 
     def _try_step(self) -> list[str]:
         try:
@@ -108,7 +109,10 @@ class CaredIndex(WrittenIndex):
         return self.check()
 
     def stats(self) -> dict[str, Any]:
-        """Counts and facts: chunks, parents, edges, dimension, embedding, language, tenant, version, bytes on disk."""
+        """Counts (chunks, parents, edges, entities) and facts.
+
+        The facts are dimension, embedding, language, tenant, version, generation, bytes on disk.
+        """
         with self._gate:
             self._refresh()
             facts = self._catalogue.about()

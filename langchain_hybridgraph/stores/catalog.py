@@ -29,7 +29,27 @@ WITH RECURSIVE joined (node) AS (
     UNION SELECT source FROM joined JOIN edges ON target = node AND relation = '{CONTAINS}'
 )
 """
+_POSITION = (
+    "SELECT value, ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'graph_changes'), 0) "
+    "FROM about WHERE name = 'version'"
+)
+# An edge as the graph in memory takes it.
+_ARC = "e.source, e.target, relation, weight, ifnull(e.valid_from, -9e999), ifnull(e.valid_until, 9e999)"
+_IS_MENTIONED = f"EXISTS (SELECT 1 FROM edges m WHERE m.target = nodes.node AND m.relation = '{MENTIONS}')"
+_ARCS_AT_ONCE = 50_000
+_EDGE = "s.id, t.id, e.relation, e.weight, e.description, e.valid_from, e.valid_until"
+# The log of the graph's changes holds so many at least, and a share of the number of nodes at most: who has missed
+# more reads the graph anew sooner than it follows.
+_KEPT_CHANGES, _KEPT_SHARE = 2_000, 4
+_WRONG = (
+    "NOT weight BETWEEN 5e-324 AND 1 OR source = target OR "
+    "(SELECT tenant FROM nodes WHERE node = source) <> (SELECT tenant FROM nodes WHERE node = target)"
+)
 _COLUMNS = "row, tenant, id, kind, document, parent, text, metadata, valid_from, valid_until"
+
+
+# Source, target, relation, weight, valid from, valid until; nodes by number.
+Arc = tuple[int, int, str, float, float, float]
 
 
 class Entry(NamedTuple):
@@ -153,6 +173,9 @@ class Catalogue:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Let all that this thread reads inside be one and the same commit, whatever is written meanwhile."""
+        if getattr(self._snapshot, "connection", None) is not None:
+            yield  # inside another one
+            return
         with self.reading() as connection:
             connection.execute("BEGIN")
             self._snapshot.connection = connection
@@ -169,6 +192,7 @@ class Catalogue:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
+                _trim_graph_changes(connection)
                 connection.execute("COMMIT")
             except BaseException as error:
                 if connection.in_transaction:
@@ -268,6 +292,12 @@ class Catalogue:
         with self.reading() as connection:
             return int(connection.execute("SELECT value FROM about WHERE name = 'version'").fetchone()[0])
 
+    def graph_position(self) -> tuple[int, int]:
+        """The number of the last commit that changed a chunk, and of the last change of the graph."""
+        with self.reading() as connection:
+            version, position = connection.execute(_POSITION).fetchone()
+        return int(version), int(position)
+
     # -- reading --------------------------------------------------------------------------------------------
 
     def read_rows(self, rows: Iterable[int]) -> list[Stored]:
@@ -317,7 +347,7 @@ class Catalogue:
         return [Stored(*values) for values in found]
 
     def count(self, tenant: str) -> dict[str, int]:
-        """How many chunks, parents and edges a tenant has."""
+        """How many chunks, parents, edges and entities a tenant has."""
         with self.reading() as connection:
             kinds = dict(
                 connection.execute("SELECT kind, count(*) FROM nodes WHERE tenant = ? GROUP BY kind", (tenant,))
@@ -325,7 +355,11 @@ class Catalogue:
             edges = connection.execute(
                 "SELECT count(*) FROM edges JOIN nodes ON node = source WHERE tenant = ?", (tenant,)
             ).fetchone()[0]
-        return {"chunks": kinds.get(CHUNK, 0), "parents": kinds.get(PARENT, 0), "edges": edges}
+            entities = connection.execute(
+                f"SELECT count(*) FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND {_IS_MENTIONED}", (tenant,)
+            ).fetchone()[0]
+        counts = {"chunks": kinds.get(CHUNK, 0), "parents": kinds.get(PARENT, 0)}
+        return {**counts, "edges": edges, "entities": entities}
 
     def has_parents(self, tenant: str) -> bool:
         """Whether this tenant has any parent."""
@@ -373,7 +407,7 @@ class Catalogue:
         here = "t" if backwards else "s"
         with self.reading() as connection:
             found = connection.execute(
-                "SELECT s.id, t.id, relation, weight, description, e.valid_from, e.valid_until FROM edges e "
+                f"SELECT {_EDGE} FROM edges e "
                 "JOIN nodes s ON s.node = e.source JOIN nodes t ON t.node = e.target "
                 f"WHERE {here}.tenant = ? AND {here}.id IN (SELECT value FROM json_each(?)) "
                 "ORDER BY s.id, relation, t.id",
@@ -386,7 +420,106 @@ class Catalogue:
         with self.reading() as connection:
             found = [row[0] for row in connection.execute("PRAGMA quick_check(5)") if row[0] != "ok"]
             lost = connection.execute(f"SELECT count(*) FROM edges WHERE {_LOST}").fetchone()[0]
-        return found + ([f"{lost} edges point to nothing"] if lost else [])
+            wrong = connection.execute(f"SELECT count(*) FROM edges WHERE {_WRONG}").fetchone()[0]
+        found += [f"{lost} edges point to nothing"] if lost else []
+        return found + ([f"{wrong} edges weigh nothing, or lead to themselves or another tenant"] if wrong else [])
+
+    # -- the graph ------------------------------------------------------------------------------------------
+
+    def has_edges(self, tenant: str) -> bool:
+        """Whether this tenant has any edge."""
+        with self.reading() as connection:
+            found = connection.execute(
+                "SELECT 1 FROM edges JOIN nodes ON node = source WHERE tenant = ? LIMIT 1", (tenant,)
+            )
+            return found.fetchone() is not None
+
+    def count_edges(self) -> int:
+        """How many edges there are, of all tenants."""
+        with self.reading() as connection:
+            return _count_edges(connection)
+
+    def chunk_nodes(self) -> list[tuple[int, int]]:
+        """(row, node) of every chunk, of all tenants."""
+        with self.reading() as connection:
+            return connection.execute("SELECT row, node FROM nodes WHERE row NOT NULL ORDER BY row").fetchall()
+
+    def parent_nodes(self, tenant: str) -> list[int]:
+        """The nodes of all parents."""
+        with self.reading() as connection:
+            found = connection.execute(f"SELECT node FROM nodes WHERE kind = '{PARENT}' AND tenant = ?", (tenant,))
+            return [node for (node,) in found]
+
+    def arcs(self, tenant: str) -> Iterator[list[Arc]]:
+        """All edges of a tenant (of all tenants together for ""), some ten thousand at once."""
+        of_tenant = "nodes CROSS JOIN edges e ON e.source = node WHERE tenant = ?"
+        with self.reading() as connection:
+            found = connection.execute(
+                f"SELECT {_ARC} FROM " + (of_tenant if tenant else "edges e"),
+                (tenant,) if tenant else (),
+            )
+            while arcs := found.fetchmany(_ARCS_AT_ONCE):
+                yield arcs
+
+    def changed_pairs(self, position: int) -> list[tuple[int, int]]:
+        """The pairs of nodes between which edges changed after ``position``; a node with itself where it changed."""
+        with self.reading() as connection:
+            return connection.execute(
+                "SELECT DISTINCT source, target FROM graph_changes WHERE number > ?", (position,)
+            ).fetchall()
+
+    def changed_nodes(self, tenant: str, position: int) -> list[tuple[int, int, int]]:
+        """(node, row or -1, whether it is an entity) of this tenant's nodes that were touched after ``position``."""
+        with self.reading() as connection:
+            return connection.execute(
+                "WITH touched (node) AS (SELECT source FROM graph_changes WHERE number > ?1 "
+                "UNION SELECT target FROM graph_changes WHERE number > ?1) "
+                f"SELECT nodes.node, ifnull(row, -1), kind = '{GRAPH}' AND {_IS_MENTIONED} "
+                "FROM touched CROSS JOIN nodes ON nodes.node = touched.node WHERE tenant = ?2",
+                (position, tenant),
+            ).fetchall()
+
+    def changed_arcs(self, tenant: str, position: int) -> list[Arc]:
+        """The edges that there are now between this tenant's pairs of nodes that changed after ``position``."""
+        with self.reading() as connection:
+            return connection.execute(
+                f"SELECT {_ARC} FROM (SELECT DISTINCT source, target FROM graph_changes WHERE number > ?) c "
+                "CROSS JOIN edges e ON e.target = c.target AND e.source = c.source "
+                "CROSS JOIN nodes ON node = e.source WHERE tenant = ?",
+                (position, tenant),
+            ).fetchall()
+
+    def graph_nodes(self, tenant: str, ids: Iterable[str]) -> dict[str, int]:
+        """The nodes of those ids that only edges name."""
+        with self.reading() as connection:
+            return dict(
+                connection.execute(
+                    f"SELECT id, node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' "
+                    "AND id IN (SELECT value FROM json_each(?))",
+                    (tenant, _listed(ids)),
+                )
+            )
+
+    def ids_of_nodes(self, nodes: Iterable[int]) -> dict[int, str]:
+        """The id of each node that exists."""
+        with self.reading() as connection:
+            return dict(
+                connection.execute(
+                    "SELECT node, id FROM nodes WHERE node IN (SELECT value FROM json_each(?))", (_numbers(nodes),)
+                )
+            )
+
+    def edges_between(self, pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int, Edge]]:
+        """(source, target, edge) of all edges from the first to the second node of each pair."""
+        with self.reading() as connection:
+            found = connection.execute(
+                f"SELECT e.source, e.target, {_EDGE} FROM json_each(?) p "
+                "CROSS JOIN edges e ON e.source = json_extract(p.value, '$[0]') "
+                "AND e.target = json_extract(p.value, '$[1]') "
+                "JOIN nodes s ON s.node = e.source JOIN nodes t ON t.node = e.target",
+                (json.dumps(list(pairs)),),
+            ).fetchall()
+        return [(source, target, Edge(*values)) for source, target, *values in found]
 
 
 # -- writing: statements that run inside Catalogue.writing() ------------------------------------------------------
@@ -432,7 +565,7 @@ def put_edges(connection: sqlite3.Connection, tenant: str, edges: Collection[Edg
     )
 
 
-def delete_edges(connection: sqlite3.Connection, tenant: str, edges: Iterable[Edge]) -> None:
+def delete_edges(connection: sqlite3.Connection, tenant: str, edges: Collection[Edge]) -> None:
     """Delete the edges with the source, relation and target of these."""
     connection.executemany(
         "DELETE FROM edges WHERE source = (SELECT node FROM nodes WHERE tenant = ?1 AND id = ?2) AND relation = ?3 "
@@ -459,6 +592,49 @@ def delete_orphan_edges(connection: sqlite3.Connection, tenant: str) -> int:
     return deleted
 
 
+def delete_weak_edges(connection: sqlite3.Connection, tenant: str, min_weight: float, max_per_source: int) -> int:
+    """Delete a tenant's edges below a weight, then all but the heaviest per source (0: all stay); counts them.
+
+    Entities that nothing mentions any more go, and their edges, which count too.
+    """
+    before = _count_edges(connection)
+    mentioned = _mentioned(connection, tenant)
+    connection.execute(
+        "DELETE FROM edges WHERE weight < ? AND source IN (SELECT node FROM nodes WHERE tenant = ?)",
+        (min_weight, tenant),
+    )
+    if max_per_source:
+        connection.execute(
+            "DELETE FROM edges WHERE (source, relation, target) IN (SELECT source, relation, target FROM "
+            "(SELECT e.source, e.relation, e.target, row_number() OVER "
+            "(PARTITION BY e.source ORDER BY e.weight DESC, e.relation, t.id) AS place "
+            "FROM edges e JOIN nodes t ON t.node = e.target WHERE t.tenant = ?) WHERE place > ?)",
+            (tenant, max_per_source),
+        )
+    delete_unmentioned(connection, mentioned)
+    return before - _count_edges(connection)
+
+
+def graph_ends(connection: sqlite3.Connection, tenant: str, edges: Iterable[Edge]) -> list[int]:
+    """The entities to which these edges lead by a mention."""
+    targets = _listed({edge.target for edge in edges if edge.relation == MENTIONS})
+    found = connection.execute(
+        f"SELECT node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND id IN (SELECT value FROM json_each(?))",
+        (tenant, targets),
+    )
+    return [node for (node,) in found]
+
+
+def delete_unmentioned(connection: sqlite3.Connection, entities: Iterable[int]) -> None:
+    """Delete those of these entities that nothing mentions any more, with their edges and what only those named."""
+    left = connection.execute(
+        f"SELECT node FROM nodes WHERE node IN (SELECT value FROM json_each(?)) AND NOT {_IS_MENTIONED}",
+        (_numbers(entities),),
+    ).fetchall()
+    if left:
+        _delete_nodes(connection, [node for (node,) in left])
+
+
 def delete_ids(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) -> tuple[int, list[int]]:
     """Delete chunks and parents with their edges; parents go when their last child goes.
 
@@ -481,8 +657,10 @@ def delete_ids(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) 
 
 
 def delete_lost_edges(connection: sqlite3.Connection) -> None:
-    """Delete the edges that point to nothing."""
-    connection.execute(f"DELETE FROM edges WHERE {_LOST}")
+    """Delete the edges that point to nothing and those that cannot be; whoever follows the graph reads it anew."""
+    connection.execute(f"DELETE FROM edges WHERE {_LOST} OR {_WRONG}")
+    connection.execute("INSERT INTO graph_changes (source, target) VALUES (0, 0)")
+    _forget_graph_changes(connection, connection.execute(_POSITION).fetchone()[1])
 
 
 def log_changes(connection: sqlite3.Connection, rows: Iterable[int]) -> int:
@@ -500,10 +678,51 @@ def trim_changes(connection: sqlite3.Connection, floor: int) -> None:
 
 
 def _delete_nodes(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
+    """Delete nodes with their edges, the entities that nothing mentions then, and what no edge names then."""
     listed = (_numbers(nodes),)
+    ends = connection.execute(
+        f"SELECT target, relation = '{MENTIONS}' FROM edges JOIN nodes ON node = target "
+        f"WHERE kind = '{GRAPH}' AND source IN (SELECT value FROM json_each(?1)) "
+        f"UNION SELECT source, 0 FROM edges JOIN nodes ON node = source "
+        f"WHERE kind = '{GRAPH}' AND target IN (SELECT value FROM json_each(?1))",
+        listed,
+    ).fetchall()
     connection.execute("DELETE FROM edges WHERE source IN (SELECT value FROM json_each(?))", listed)
     connection.execute("DELETE FROM edges WHERE target IN (SELECT value FROM json_each(?))", listed)
     connection.execute("DELETE FROM nodes WHERE node IN (SELECT value FROM json_each(?))", listed)
+    delete_unmentioned(connection, [node for node, is_entity in ends if is_entity])
+    connection.execute(
+        "DELETE FROM nodes WHERE node IN (SELECT value FROM json_each(?)) "
+        "AND NOT EXISTS (SELECT 1 FROM edges WHERE source = node) "
+        "AND NOT EXISTS (SELECT 1 FROM edges WHERE target = node)",
+        (_numbers({node for node, _ in ends}),),
+    )
+
+
+def _mentioned(connection: sqlite3.Connection, tenant: str) -> list[int]:
+    found = connection.execute(
+        f"SELECT node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND {_IS_MENTIONED}", (tenant,)
+    )
+    return [node for (node,) in found]
+
+
+def _count_edges(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT count(*) FROM edges").fetchone()[0])
+
+
+def _trim_graph_changes(connection: sqlite3.Connection) -> None:
+    """Forget the older half of the graph's changes when there are too many."""
+    first, last, nodes = connection.execute(
+        "SELECT (SELECT min(number) FROM graph_changes), (SELECT max(number) FROM graph_changes), "
+        "(SELECT max(node) FROM nodes)"
+    ).fetchone()
+    if first is not None and last - first >= _KEPT_CHANGES + (nodes or 0) // _KEPT_SHARE:
+        _forget_graph_changes(connection, (first + last) // 2)
+
+
+def _forget_graph_changes(connection: sqlite3.Connection, floor: int) -> None:
+    connection.execute("DELETE FROM graph_changes WHERE number <= ?", (floor,))
+    set_about(connection, graph_floor=floor)
 
 
 def _connection(database: str, *, uri: bool = False) -> sqlite3.Connection:

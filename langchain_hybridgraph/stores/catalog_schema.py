@@ -14,8 +14,9 @@ CREATE TABLE about (
 
 -- Everything that has an id: chunks are searched, parents are pointed to, the rest is only joined by edges.
 -- A chunk's row is its place in the engines; every accepted version of a chunk gets a new one, never used again.
+-- A node's number is never used again.
 CREATE TABLE nodes (
-    node INTEGER PRIMARY KEY,
+    node INTEGER PRIMARY KEY AUTOINCREMENT,
     tenant TEXT NOT NULL,
     id TEXT NOT NULL,
     kind TEXT NOT NULL CHECK (kind IN ('chunk', 'parent', 'graph')),
@@ -45,7 +46,27 @@ CREATE TABLE edges (
     valid_until REAL,
     PRIMARY KEY (source, relation, target)
 ) WITHOUT ROWID;
-CREATE INDEX edges_by_target ON edges (target);
+CREATE INDEX edges_by_target ON edges (target, source);
+
+-- Which edges and nodes (source = target) each statement touched: the graph in memory follows this log, here and in
+-- other processes. Triggers write it, so that no statement can forget to.
+CREATE TABLE graph_changes (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    source INTEGER NOT NULL,
+    target INTEGER NOT NULL
+);
+CREATE TRIGGER edge_added AFTER INSERT ON edges
+    BEGIN INSERT INTO graph_changes (source, target) VALUES (new.source, new.target); END;
+CREATE TRIGGER edge_changed AFTER UPDATE ON edges
+    BEGIN INSERT INTO graph_changes (source, target) VALUES (new.source, new.target); END;
+CREATE TRIGGER edge_deleted AFTER DELETE ON edges
+    BEGIN INSERT INTO graph_changes (source, target) VALUES (old.source, old.target); END;
+CREATE TRIGGER chunk_added AFTER INSERT ON nodes WHEN new.row NOT NULL
+    BEGIN INSERT INTO graph_changes (source, target) VALUES (new.node, new.node); END;
+CREATE TRIGGER node_changed AFTER UPDATE ON nodes WHEN new.row IS NOT old.row OR new.kind <> old.kind
+    BEGIN INSERT INTO graph_changes (source, target) VALUES (new.node, new.node); END;
+CREATE TRIGGER node_deleted AFTER DELETE ON nodes
+    BEGIN INSERT INTO graph_changes (source, target) VALUES (old.node, old.node); END;
 
 -- The outbox: which rows each version touched. Engines and readers ask the nodes what became of them.
 CREATE TABLE changes (
@@ -54,7 +75,8 @@ CREATE TABLE changes (
     PRIMARY KEY (version, row)
 ) WITHOUT ROWID;
 
-INSERT INTO about VALUES ('version', 0), ('next_row', 0), ('floor', 0), ('generation', 0), ('chroma_applied', 0);
+INSERT INTO about VALUES ('version', 0), ('next_row', 0), ('floor', 0), ('generation', 0),
+    ('chroma_applied', 0), ('graph_floor', 0);
 """
 
 MIGRATIONS = (FIRST,)

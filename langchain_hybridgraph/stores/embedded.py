@@ -12,11 +12,11 @@ from pathlib import Path
 
 from langchain_hybridgraph.stores.care import CaredIndex
 from langchain_hybridgraph.stores.generation import Embeds
-from langchain_hybridgraph.stores.searching import SearchedIndex
+from langchain_hybridgraph.stores.graph import WalkedIndex
 
 
-class EmbeddedStore(SearchedIndex, CaredIndex):
-    """Chunks, parents and edges in one folder, searched by vector and by keyword.
+class EmbeddedStore(WalkedIndex, CaredIndex):
+    """Chunks, parents and edges in one folder, searched by vector and by keyword, and walked.
 
     ``path`` None keeps everything in memory. ``embedding`` makes the vectors and ``name`` says which model it is;
     ``load`` reads the model of a fitted embedding from its file. A ``tenant`` given at creation makes a

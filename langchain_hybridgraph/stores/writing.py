@@ -93,8 +93,10 @@ class WrittenIndex(FollowedIndex):
             fresh = [edge for key, edge in wanted.items() if there.get(key) != edge]
             if stale or fresh:
                 with self._catalogue.writing() as connection:
+                    entities = catalog.graph_ends(connection, self._rows.tenant, stale)
                     catalog.delete_edges(connection, self._rows.tenant, stale)
                     catalog.put_edges(connection, self._rows.tenant, fresh)
+                    catalog.delete_unmentioned(connection, entities)
         return len(wanted)
 
     def prune_orphan_edges(self) -> int:
@@ -108,8 +110,25 @@ class WrittenIndex(FollowedIndex):
         with self._writer(), self._catalogue.writing() as connection:
             return catalog.delete_orphan_edges(connection, self._rows.tenant)
 
+    def prune_edges(self, min_weight: float = 0.0, max_per_source: int = 0) -> int:
+        """Delete the edges lighter than ``min_weight``, then all but the heaviest of each source; returns how many.
+
+        Of equally heavy ones those with the lesser relation, then target, stay; ``max_per_source`` 0 keeps all. An
+        entity that nothing mentions any more goes with its edges, which are counted. Raises ValueError for a weight
+        outside [0, 1] or a number below 0.
+        """
+        if not 0.0 <= min_weight <= 1.0:
+            raise ValueError(f"min_weight is {min_weight!r}; wanted a number from 0 to 1")
+        if max_per_source < 0:
+            raise ValueError(f"max_per_source is {max_per_source!r}; wanted a whole number, 0 for no limit")
+        with self._writer(), self._catalogue.writing() as connection:
+            return catalog.delete_weak_edges(connection, self._rows.tenant, min_weight, max_per_source)
+
     def remove(self, ids: Sequence[str]) -> int:
-        """Delete chunks and parents with their edges; a parent goes with its last child. Returns their number."""
+        """Delete chunks and parents with their edges; a parent goes with its last child. Returns their number.
+
+        An entity goes with the last chunk that mentions it.
+        """
         with self._writer():
             with self._catalogue.writing() as connection:
                 count, dead = catalog.delete_ids(connection, self._rows.tenant, ids)

@@ -282,10 +282,10 @@ def test_edges_to_nothing_are_a_fault(catalogue):
 
 
 def test_counts_are_per_tenant(catalogue):
-    """Chunks, parents and edges of one tenant."""
+    """Chunks, parents, edges and entities of one tenant."""
     put(catalogue, Chunk("a", "t"), parents=[Chunk("p", "t")], edges=[Edge("a", "b", "r")], tenant="one")
-    assert catalogue.count("one") == {"chunks": 1, "parents": 1, "edges": 1}
-    assert catalogue.count("two") == {"chunks": 0, "parents": 0, "edges": 0}
+    assert catalogue.count("one") == {"chunks": 1, "parents": 1, "edges": 1, "entities": 0}
+    assert catalogue.count("two") == {"chunks": 0, "parents": 0, "edges": 0, "entities": 0}
     assert (catalogue.has_parents("one"), catalogue.has_parents("two")) == (True, False)
 
 

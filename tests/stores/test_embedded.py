@@ -1242,6 +1242,7 @@ def test_stats_say_what_is_there(opened):
         "chunks": 2,
         "parents": 1,
         "edges": 1,
+        "entities": 0,
         "dimension": 64,
         "embedding": "words",
         "language": "english",

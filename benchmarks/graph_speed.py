@@ -1,0 +1,174 @@
+"""How fast is the graph? One hop, building it, following a change, and the walks, over graphs of two sizes.
+
+    python benchmarks/graph_speed.py [--chunks 60000] [--edges 300000 3000000] [--rounds 100]
+
+Chunks are random unit vectors of 64 dimensions. A third of the edges are mentions of entities, a chunk each; how often
+an entity is mentioned follows Zipf's law. The others lead anywhere. Figures are medians over random nodes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from langchain_hybridgraph.records import MENTIONS, Chunk, Edge, Scope, Ways
+from langchain_hybridgraph.stores.embedded import EmbeddedStore
+
+WIDTH = 64
+# The share of chunks that mention the most common entity is 1 / (COMMON · H), some 1 % here.
+COMMON = 10
+
+
+class RandomVectors:
+    """An embedding that gives any text a random unit vector."""
+
+    def __init__(self) -> None:
+        self._dice = np.random.default_rng(0)
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """A vector per text."""
+        vectors = self._dice.normal(size=(len(texts), WIDTH))
+        found: list[list[float]] = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).tolist()
+        return found
+
+    def embed_query(self, text: str) -> list[float]:
+        """A vector."""
+        return self.embed_documents([text])[0]
+
+
+def drawn_edges(chunks: int, edges: int, dice: np.random.Generator) -> Iterator[list[Edge]]:
+    """About so many different edges, some thousand at once."""
+    mentions, entities = edges // 3, edges // 15
+    share = 1 / (COMMON + np.arange(entities))
+    named = dice.choice(entities, mentions, p=share / share.sum())
+    columns = zip(dice.integers(chunks, size=mentions), named, strict=True)
+    pairs = np.unique(np.array(list(columns)), axis=0)
+    links = np.unique(dice.integers(chunks, size=(edges - mentions, 2)), axis=0)
+    links = links[links[:, 0] != links[:, 1]]
+    for start in range(0, len(links), 20_000):
+        yield [
+            Edge(f"c{one}", f"c{other}", "references", 0.5 + (one + other) % 50 / 100, "said in a sentence")
+            for one, other in links[start : start + 20_000].tolist()
+        ]
+    for start in range(0, len(pairs), 20_000):
+        yield [
+            Edge(f"c{one}", f"entity:{other}", MENTIONS, 0.5 + (one + other) % 50 / 100, "mentions it")
+            for one, other in pairs[start : start + 20_000].tolist()
+        ]
+
+
+def filled(place: Path, chunks: int, edges: int) -> EmbeddedStore:
+    """A store of so many chunks and edges."""
+    store = EmbeddedStore(place, embedding=RandomVectors(), name="random")
+    for start in range(0, chunks, 5_000):
+        store.put([Chunk(f"c{number}", f"text {number}") for number in range(start, min(start + 5_000, chunks))])
+    store.settle()
+    for part in drawn_edges(chunks, edges, np.random.default_rng(1)):
+        store.put([], edges=part)
+    return store
+
+
+def median_ms(ask: Callable[[], Any], rounds: int) -> float:
+    """The median time of a call in milliseconds."""
+    took = []
+    for turn in range(-3, rounds):
+        began = time.perf_counter()
+        ask()
+        if turn >= 0:
+            took.append((time.perf_counter() - began) * 1e3)
+    return statistics.median(took)
+
+
+def row(what: str, value: float, unit: str = "ms") -> None:
+    """One line: the figure."""
+    print(f"{what:60}{value:10.3f} {unit}", flush=True)
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """How long this takes once."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def measure(store: EmbeddedStore, chunks: int, rounds: int) -> None:
+    """All figures of one store."""
+    ways = Ways("both", hub_degree=64)
+    scope = Scope(as_of=time.time())
+    row("the first call, which reads all edges", seconds(lambda: store.graph(scope, ways)), "s")
+    row("graph()", median_ms(lambda: store.graph(scope, ways), rounds))
+    dice = np.random.default_rng(2)
+
+    def some(count: int) -> list[str]:
+        return [f"c{number}" for number in dice.integers(chunks, size=count)]
+
+    graph = store.graph(scope, ways)
+    row("nodes() of 10", median_ms(lambda: graph.nodes(some(10)), rounds))
+    for count in (1, 10, 50, 500):
+        hops = statistics.median(len(graph.neighbours(graph.nodes(some(count))).node) for _ in range(20))
+        drawn = [graph.nodes(some(count)) for _ in range(rounds + 3)]
+        asked = iter(drawn)
+        row(f"neighbours() of {count} ({hops:,.0f} hops)", median_ms(lambda a=asked: graph.neighbours(next(a)), rounds))  # type: ignore[misc]  # bound at definition
+        asked = iter(drawn)
+        row(f"links() of {count}", median_ms(lambda a=asked: graph.links(next(a)), rounds))  # type: ignore[misc]  # bound at definition
+    vector = np.full(WIDTH, WIDTH**-0.5, np.float32)
+    nodes = graph.nodes(some(100))
+    row("cosines() of 100", median_ms(lambda: graph.cosines(vector, nodes), rounds))
+    first = graph.nodes(some(10))
+    step = graph.neighbours(first).node[:20]
+    steps = [(one, other) for one in graph.ids(first)[:2] for other in graph.ids(step)]
+    row("edges() of 40 steps", median_ms(lambda: graph.edges(steps), 20))
+
+    def add(number: int) -> float:
+        edges = [Edge(f"new{number}", target, "references", 0.5) for target in some(5)]
+        edges += [Edge(f"new{number}", f"entity:{entity}", MENTIONS) for entity in (0, 10, 100)]
+        store.put([Chunk(f"new{number}", "text")], edges=edges)
+        return seconds(lambda: store.graph(scope, ways)) * 1e3
+
+    row("graph() after one document was added", statistics.median(add(number) for number in range(10)))
+
+    def delete(number: int) -> float:
+        store.remove([f"c{number}"])
+        return seconds(lambda: store.graph(scope, ways)) * 1e3
+
+    row("graph() after one document was deleted", statistics.median(delete(number) for number in range(10)))
+    graph = store.graph(scope, ways)
+    asked = iter([graph.nodes(some(50)) for _ in range(rounds + 3)])
+    row("neighbours() of 50, with changes", median_ms(lambda: graph.neighbours(next(asked)), rounds))
+
+
+def main() -> None:
+    """Print the tables."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--chunks", type=int, default=60_000)
+    options.add_argument("--edges", type=int, nargs="+", default=[300_000, 3_000_000])
+    options.add_argument("--rounds", type=int, default=100)
+    options.add_argument("--keep", type=Path, help="a folder in which the stores are kept for the next run")
+    chosen = options.parse_args()
+    for edges in chosen.edges:
+        with tempfile.TemporaryDirectory() as place:
+            folder = (chosen.keep or Path(place)) / str(edges)
+            began = time.perf_counter()
+            is_new = not folder.exists()
+            store = filled(folder, chosen.chunks, edges) if is_new else opened(folder)
+            stats = store.stats()
+            print(f"\n{stats['chunks']:,} chunks, {stats['edges']:,} edges, {stats['entities']:,} entities")
+            row("writing them" if is_new else "opening", time.perf_counter() - began, "s")
+            measure(store, chosen.chunks, chosen.rounds)
+            store.close()
+
+
+def opened(folder: Path) -> EmbeddedStore:
+    """A store that was filled before."""
+    return EmbeddedStore(folder, embedding=RandomVectors(), name="random")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,382 @@
+"""The graph of an open index: its edges as one call may walk them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from langchain_hybridgraph.records import MENTIONS
+from langchain_hybridgraph.stores.adjacency import (
+    MENTIONS_CODE,
+    Adjacency,
+    Changes,
+    Columns,
+    Hanging,
+    Wanted,
+    spread,
+)
+from langchain_hybridgraph.stores.base import Hops
+from langchain_hybridgraph.stores.searching import SearchedIndex
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.records import Edge, Mask, Scope, Vector, Ways
+    from langchain_hybridgraph.stores.base import Nodes, Weights
+    from langchain_hybridgraph.stores.catalog import Catalogue
+    from langchain_hybridgraph.stores.gate import Gate
+    from langchain_hybridgraph.stores.opening import Seen
+
+# Up to so many hops duplicates are found by sorting (2,000: 0.1 ms, 125,000: 8 ms), beyond by marking node after node.
+SORTED_HOPS = 4_000
+
+
+class WalkedIndex(SearchedIndex):
+    """An open index whose chunks are joined by edges.
+
+    The edges are read into memory at the first call and followed from there, by a log in the catalogue that has the
+    changes of other processes, too (300,000 edges: 9 MB).
+    """
+
+    _walked: tuple[Seen, Adjacency] | None = None
+    _has_graph: tuple[int, bool] = -1, False
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether there is any edge now."""
+        with self._gate:
+            _, position = self._catalogue.graph_position()
+            if self._has_graph[0] != position:
+                self._has_graph = position, self._catalogue.has_edges(self._rows.tenant)
+            return self._has_graph[1]
+
+    def graph(self, scope: Scope, ways: Ways) -> ScopedGraph:
+        """The graph as a call with this scope may walk it (see ``stores.base.HasGraph``)."""
+        self._check_scope(scope)
+        with self._gate:
+            seen, adjacency = self._refresh_graph()
+            allowed = np.append(self._allowed(seen.rows, scope), False)  # at -1, for a node without a row
+        wanted = Wanted.by(ways, scope.as_of, adjacency.codes)
+        return ScopedGraph(seen, adjacency, allowed, wanted, ways, self._catalogue, self._gate)
+
+    def _refresh_graph(self) -> tuple[Seen, Adjacency]:
+        """Rows and edges of one commit, the latest."""
+        walked = self._walked
+        if walked is not None and self._catalogue.graph_position() == (walked[0].rows.version, walked[1].position):
+            return walked
+        with self._refreshing:
+            seen, adjacency = self._latest_graph()
+            while seen.generation.lost and self._catalogue.version() != seen.rows.version:
+                seen, adjacency = self._latest_graph()  # see _refresh
+            self._walked = seen, adjacency
+        return seen, adjacency
+
+    def _latest_graph(self) -> tuple[Seen, Adjacency]:
+        with self._catalogue.snapshot():
+            seen = self._refresh()
+            version, position = self._catalogue.graph_position()
+            last = self._walked and self._walked[1]
+            if last is None or last.position < int(self._catalogue.about()["graph_floor"]):
+                adjacency = self._read_adjacency(seen)
+            elif last.position < position:
+                adjacency = self._follow_adjacency(last)
+            else:
+                adjacency = last
+        return seen, adjacency.at(version, position)
+
+    def _read_adjacency(self, seen: Seen) -> Adjacency:
+        tenant = seen.rows.tenant
+        rows = np.array(self._catalogue.chunk_nodes(), np.int64).reshape(-1, 2)
+        rows = rows[seen.rows.allowed(None)[rows[:, 0]]]
+        parents = np.array(self._catalogue.parent_nodes(tenant), np.int64)
+        codes = {MENTIONS: MENTIONS_CODE}
+        read = [Columns.of(arcs, codes) for arcs in self._catalogue.arcs(tenant)]
+        return Adjacency.built(rows, parents, Columns.together([Columns.of([], codes), *read]), codes)
+
+    def _follow_adjacency(self, last: Adjacency) -> Adjacency:
+        tenant, codes = self._rows.tenant, dict(last.codes)
+        touched = np.array(self._catalogue.changed_pairs(last.position), np.int32).reshape(-1, 2)
+        changes = Changes(
+            np.unique(touched).astype(np.int64),
+            self._catalogue.changed_nodes(tenant, last.position),
+            touched[touched[:, 0] != touched[:, 1]],
+            Columns.of(self._catalogue.changed_arcs(tenant, last.position), codes),
+        )
+        return last.followed(changes, codes)
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedGraph:
+    """One state of the edges, as one call may walk them (see ``stores.base.Graph``).
+
+    Hops come in no particular order. To :meth:`neighbours` an edge leaves the node that it is walked from, whichever
+    way it points: its weight counts ``hub_degree`` / degree of that node where the degree is larger, and a hop over an
+    entity also that of the entity.
+    """
+
+    seen: Seen
+    adjacency: Adjacency
+    allowed: Mask
+    wanted: Wanted
+    ways: Ways
+    catalogue: Catalogue
+    gate: Gate
+
+    def nodes(self, ids: Sequence[str]) -> Nodes:
+        """The node of each id, -1 for one that is not in the graph or not in scope."""
+        found = np.full(len(ids), -1, np.int64)
+        rows = self.seen.rows
+        of_row = self.adjacency.facts.node_of_row
+        for place, id in enumerate(ids):
+            for row in rows.rows([id]):
+                if row < len(self.allowed) - 1 and self.allowed[row]:
+                    found[place] = of_row[row]
+        if (found < 0).any():
+            with self.gate:
+                named = self.catalogue.graph_nodes(rows.tenant, ids)
+            nodes = np.array([named.get(id, -1) for id in ids], np.int64)
+            found = np.where((found < 0) & self._is_entity(nodes), nodes, found)
+        return found
+
+    def ids(self, nodes: Nodes) -> list[str]:
+        """The id of each node; an entity's id too, "" for one that was deleted meanwhile."""
+        rows = self._rows(nodes)
+        others = nodes[rows < 0].tolist()
+        named: dict[int, str] = {}
+        if others:
+            with self.gate:
+                named = self.catalogue.ids_of_nodes(others)
+        chunks = iter(self.seen.rows.ids(rows[rows >= 0].tolist()))
+        return [
+            next(chunks) if row >= 0 else named.get(node, "")
+            for node, row in zip(nodes.tolist(), rows.tolist(), strict=True)
+        ]
+
+    def neighbours(self, nodes: Nodes) -> Hops:
+        """The chunks one hop away, by an edge or an entity that both mention; from an entity, the chunks there."""
+        passing = self._passing(nodes)
+        links, mentions = self._links(nodes)
+        links = links.taken(self.allowed[self._rows(links.end)])
+        direct = Hops(
+            links.origin, links.end.astype(np.int64), links.weight * passing[links.origin], np.full(len(links.end), -1)
+        )
+        shared = self._by_entities(nodes, passing, mentions)
+        hops = shared if not len(direct.node) else direct if not len(shared.node) else _joined([direct, shared])
+        return self._best(hops)
+
+    def links(self, nodes: Nodes) -> Hops:
+        """The edges as they are, to chunks and to entities, and from entities to the chunks that mention them.
+
+        Their weights are those that are stored: who walks them from node to node sees the degrees.
+        """
+        links, mentions = self._links(nodes)
+        links = links.taken(self.is_open(links.end))
+        every = Hanging.together([links, mentions])
+        return self._best(Hops(every.origin, every.end.astype(np.int64), every.weight, np.full(len(every.end), -1)))
+
+    def degrees(self, nodes: Nodes) -> Nodes:
+        """How many edges each node has, of all relations, in scope or not."""
+        found = np.zeros(len(nodes), np.int64)
+        known = (nodes >= 0) & (nodes < len(self.adjacency.facts.degree))
+        found[known] = self.adjacency.facts.degree[nodes[known]]
+        return found
+
+    def is_chunk(self, nodes: Nodes) -> Mask:
+        """Which of the nodes are chunks."""
+        is_chunk: Mask = self._rows(nodes) >= 0
+        return is_chunk
+
+    def is_open(self, nodes: NDArray[np.integer]) -> Mask:
+        """Which of the nodes a walk may go to: chunks in scope and entities."""
+        is_open: Mask = self.allowed[self._rows(nodes)] | self._is_entity(nodes)
+        return is_open
+
+    def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
+        """The cosine of each chunk with a unit vector; NaN where it is not known."""
+        found = np.full(len(nodes), np.nan)
+        rows, matrix = self._rows(nodes), self.seen.generation.matrix
+        known = rows >= 0
+        with self.gate:
+            if matrix is not None and known.any():
+                found[known] = matrix.scores(vector, rows[known].astype(np.int64))
+        return found
+
+    def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
+        """What each step from chunk to chunk was: the heaviest edge, or the two mentions of the rarest shared entity.
+
+        It is the hop that :meth:`neighbours` has. Of equally heavy edges the one with the lesser relation, then source.
+        None for a step that is none, or is gone meanwhile.
+        """
+        ends = list(dict.fromkeys(end for step in steps for end in step))
+        nodes = dict(zip(ends, self.nodes(ends).tolist(), strict=True))
+        pairs = [(nodes[one], nodes[other]) for one, other in steps]
+        over = self._entities_between(pairs)
+        edges = self._edges_between(
+            {pair for pair, via in over.items() if via < 0},
+            {(end, via) for pair, via in over.items() for end in pair if via >= 0},
+        )
+        return [self._step(pair, over.get(pair), edges) for pair in pairs]
+
+    # -- one hop --------------------------------------------------------------------------------------------
+
+    def _links(self, nodes: Nodes) -> tuple[Hanging, Hanging]:
+        """The edges that may be walked from these nodes: all but mentions of entities, and mentions of entities.
+
+        Those of the former that end in an entity, or in what is hidden, are to be left out by whoever wants none.
+        """
+        facts, direction = self.adjacency.facts, self.ways.direction
+        asked = np.where(self.is_open(nodes), nodes, -1)
+        out = self.adjacency.hanging(asked, self.wanted, backwards=False)
+        is_mention = (out.relation == MENTIONS_CODE) & facts.is_entity[out.end]
+        mentions = out.taken(is_mention)
+        links = [out.taken(~is_mention)] if direction != "in" else []
+        is_entity = self._is_entity(asked)
+        if direction != "out" or is_entity.any():
+            into = self.adjacency.hanging(asked, self.wanted, backwards=True)
+            if direction == "out":
+                into = into.taken((into.relation == MENTIONS_CODE) & is_entity[into.origin])
+            links.append(into)
+        return links[0] if len(links) == 1 else Hanging.together(links), mentions
+
+    def _by_entities(self, nodes: Nodes, passing: Weights, mentions: Hanging) -> Hops:
+        """The hops from chunk to entity to chunk; an entity's chunks are looked up once for all that mention it."""
+        entities, place = np.unique(mentions.end, return_inverse=True)
+        there = self.adjacency.hanging(entities.astype(np.int64), self.wanted, backwards=True)
+        there = there.taken((there.relation == MENTIONS_CODE) & self.allowed[self._rows(there.end)])
+        order = np.argsort(there.origin, kind="stable") if self.adjacency.beside else slice(None)
+        ends = there.end[order]
+        weights = (there.weight * self._passing(entities)[there.origin])[order]
+        count = np.bincount(there.origin, minlength=len(entities))
+        number, position = spread((np.cumsum(count) - count)[place], count[place])
+        origin = mentions.origin[number]
+        weight = (mentions.weight * passing[mentions.origin])[number] * weights[position]
+        hops = Hops(origin, ends[position].astype(np.int64), weight, entities[place].astype(np.int64)[number])
+        return _taken(hops, hops.node != nodes[origin])
+
+    def _best(self, hops: Hops) -> Hops:
+        """The heaviest hop from each origin to each node; of equal ones an edge, then the rarest entity."""
+        if len(hops.node) <= SORTED_HOPS:
+            return self._best_sorted(hops)
+        doubled = _doubled(hops, len(self.adjacency.facts.row))
+        if not doubled.any():
+            return hops
+        return _joined([_taken(hops, ~doubled), self._best_sorted(_taken(hops, doubled))])
+
+    def _best_sorted(self, hops: Hops) -> Hops:
+        key = hops.origin << 32 | hops.node
+        order = np.argsort(key, kind="stable")
+        if (np.diff(key[order]) > 0).all():
+            return hops
+        rarity = np.where(hops.via < 0, -1, self.degrees(hops.via))
+        order = np.lexsort((hops.via, rarity, -hops.weight, key))
+        return _taken(hops, order[np.diff(key[order], prepend=-1) > 0])
+
+    def _passing(self, nodes: NDArray[np.integer]) -> Weights:
+        """Which part of its weight an edge counts that leaves each node."""
+        hub = self.ways.hub_degree
+        if hub is None:
+            return np.ones(len(nodes))
+        passing: Weights = hub / np.maximum(self.degrees(nodes.astype(np.int64)), hub)
+        return passing
+
+    def _rows(self, nodes: NDArray[np.integer]) -> NDArray[np.int32]:
+        """The row of each node, -1 for one that is no chunk."""
+        rows = self.adjacency.facts.row
+        if len(nodes) and (nodes.min() < 0 or nodes.max() >= len(rows)):
+            found = np.full(len(nodes), -1, np.int32)
+            known = (nodes >= 0) & (nodes < len(rows))
+            found[known] = rows[nodes[known]]
+            return found
+        return np.asarray(rows[nodes])
+
+    def _is_entity(self, nodes: NDArray[np.integer]) -> Mask:
+        entity = self.adjacency.facts.is_entity
+        known: Mask = (nodes >= 0) & (nodes < len(entity))
+        known[known] = entity[nodes[known]]
+        return known
+
+    # -- explaining a walk ----------------------------------------------------------------------------------
+
+    def _entities_between(self, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
+        """The entity, -1 for none, over which the hop of each pair goes that has one."""
+        wanted = set(pairs)
+        origins = np.array(sorted({one for one, _ in wanted}), np.int64)
+        hops = self.neighbours(origins)
+        near = np.isin(hops.node, [other for _, other in pairs])
+        hops = _taken(hops, near)
+        found = zip(origins[hops.origin].tolist(), hops.node.tolist(), hops.via.tolist(), strict=True)
+        return {(one, other): via for one, other, via in found if (one, other) in wanted}
+
+    def _edges_between(
+        self, links: Collection[tuple[int, int]], mentions: Collection[tuple[int, int]]
+    ) -> dict[tuple[int, int], Edge]:
+        """The heaviest edge that may be walked for each of these links, and for each of these mentions."""
+        ways, asked = self.ways.direction, defaultdict(list)
+        for one, other in links:
+            if ways != "in":
+                asked[one, other].append((one, other))
+            if ways != "out":
+                asked[other, one].append((one, other))
+        for mention in mentions:
+            asked[mention].append(mention)
+        with self.gate:
+            stored = self.catalogue.edges_between(asked)
+        best: dict[tuple[int, int], Edge] = {}
+        for source, target, edge in stored:
+            if self._is_wanted(edge) and (edge.relation == MENTIONS or (source, target) not in mentions):
+                for step in asked[source, target]:
+                    best[step] = min(best.get(step, edge), edge, key=_heaviest_first)
+        return best
+
+    @staticmethod
+    def _step(
+        pair: tuple[int, int], via: int | None, edges: Mapping[tuple[int, int], Edge]
+    ) -> Edge | tuple[Edge, Edge] | None:
+        if via is None or via < 0:
+            return None if via is None else edges.get(pair)
+        first, second = edges.get((pair[0], via)), edges.get((pair[1], via))
+        return None if first is None or second is None else (first, second)
+
+    def _is_wanted(self, edge: Edge) -> bool:
+        as_of, relations = self.wanted.as_of, self.ways.relations
+        return (
+            (relations is None or edge.relation in relations)
+            and edge.weight >= self.ways.min_weight
+            and (as_of is None or edge.valid_from is None or edge.valid_from <= as_of)
+            and (as_of is None or edge.valid_until is None or edge.valid_until >= as_of)
+        )
+
+
+def _heaviest_first(edge: Edge) -> tuple[float, str, str]:
+    return -edge.weight, edge.relation, edge.source
+
+
+def _taken(hops: Hops, chosen: Mask | NDArray[np.int64]) -> Hops:
+    return Hops._make(column[chosen] for column in hops)
+
+
+def _joined(parts: Sequence[Hops]) -> Hops:
+    columns: Any = map(np.concatenate, zip(*parts, strict=True))
+    return Hops(*columns)
+
+
+def _doubled(hops: Hops, nodes: int) -> Mask:
+    """Which hops lead from the same origin to the same node as another one."""
+    order = np.argsort(hops.origin.astype(np.min_scalar_type(int(hops.origin.max()))), kind="stable")
+    node = hops.node[order]
+    stops = np.cumsum(np.bincount(hops.origin))
+    doubled = np.zeros(len(node), np.bool_)
+    number, last = np.arange(len(node), dtype=np.int32), np.empty(nodes, np.int32)
+    for start, stop in zip(np.concatenate([[0], stops[:-1]]).tolist(), stops.tolist(), strict=True):
+        here = node[start:stop]
+        last[here] = number[start:stop]  # of several hops to one node one stays
+        lost = last[here] != number[start:stop]
+        if lost.any():
+            doubled[start:stop] = np.isin(here, here[lost])
+    back = np.empty(len(node), np.bool_)
+    back[order] = doubled
+    return back
