@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
@@ -233,19 +234,18 @@ class LLMEdges:
         self, store: TakesChunks, seen: Iterable[str], around: Sequence[Edge], answered: Iterable[_Question]
     ) -> Iterator[EdgeSet]:
         """The edges of the answers that hold; the others from or to these chunks are over."""
+        ours, inside = set(self.relations), set(seen)
         good = {pair for question in answered for pair in question.pairs()}
-        kept: dict[str, list[Edge]] = {id: [] for id in seen}
-        outside = sorted({edge.source for edge in around} - kept.keys())
+        outside = sorted({edge.source for edge in around} - inside)
+        kept: dict[str, list[Edge]] = {id: [] for id in [*inside, *outside]}
         if isinstance(store, ReadsBack):
-            ours = set(self.relations)
-            elsewhere = (e for e in store.edges(outside) if e.relation in ours and e.target not in kept)
-            kept.update((id, []) for id in outside)
-            for edge in list(elsewhere):
-                kept[edge.source].append(edge)
+            for edge in store.edges(outside):
+                if edge.relation in ours and edge.target not in inside:
+                    kept[edge.source].append(edge)
         for edge in around:
             if frozenset((edge.source, edge.target)) in good:
                 kept[edge.source].append(edge)
-        sources = list(kept)
+        sources = sorted(kept)
         for start in range(0, len(sources), _SLICE):
             some = sources[start : start + _SLICE]
             yield EdgeSet([edge for source in some for edge in kept[source]], some)
@@ -253,10 +253,11 @@ class LLMEdges:
     # -- asking -------------------------------------------------------------------------------------------------
 
     def _asked(self, questions: Sequence[_Question]) -> Iterator[EdgeSet]:
+        from langchain_core.runnables import RunnableLambda
+
         failed: list[tuple[_Question, Exception]] = []
-        answers = self._chain().batch_as_completed(
-            questions, {"max_concurrency": self._workers}, return_exceptions=True
-        )
+        asking = RunnableLambda(self._answer)
+        answers = asking.batch_as_completed(questions, {"max_concurrency": self._workers}, return_exceptions=True)
         for place, answer in answers:
             question = questions[place]
             if isinstance(answer, Exception):
@@ -274,14 +275,15 @@ class LLMEdges:
                 f"among {question} ({type(error).__name__}: {error}); ingest again to ask about them again",
             )
 
-    def _chain(self) -> Runnable[_Question, FoundEdges]:
-        from langchain_core.runnables import RunnableLambda
-
-        chain = RunnableLambda(_messages) | self._structured | RunnableLambda(_understood)
-        return chain.with_retry(
-            stop_after_attempt=self._attempts,
-            exponential_jitter_params={"initial": self._backoff, "jitter": self._backoff},
-        )
+    def _answer(self, question: _Question) -> FoundEdges:
+        """The answer of the first attempt that gives one; raises what the last one raised."""
+        for attempt in range(self._attempts - 1):
+            try:
+                return _understood(self._structured.invoke(_messages(question)))
+            except Exception as error:  # noqa: BLE001 - a model may raise anything, and the last attempt's is told
+                logger.debug("attempt %d on %s: %r", attempt + 1, question, error)
+            time.sleep(self._backoff * 2**attempt)
+        return _understood(self._structured.invoke(_messages(question)))
 
     def _checked(self, question: _Question, found: FoundEdges) -> Iterator[Edge]:
         ids = {chunk.id for chunk in question.chunks}

@@ -1,0 +1,175 @@
+import numpy as np
+import pytest
+from held import all_edges, changes, memory, pairs, rows_about, written
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from memory_store import MemoryStore
+
+from langchain_hybridgraph import Chunk, HybridGraphStore, SimilarityEdges, ingest
+from langchain_hybridgraph.errors import ConfigurationError
+
+ANGLES = {"a": 0, "b": 10, "c": 25, "d": 90}
+
+
+def at(id, degrees, document=None):
+    """A chunk whose cosine with another is that of the angle between them."""
+    angle = np.radians(degrees)
+    return Chunk(id, written([np.cos(angle), np.sin(angle)], id), {}, document or id)
+
+
+def alike(store, chunks, **options):
+    ingest(chunks, store, split=None, edges=[SimilarityEdges(**options)])
+    return pairs(store)
+
+
+def brute_force(chunks, k, threshold):
+    """The edges by definition: sort every other document's chunk by cosine, then id."""
+    vectors = np.array([[float(number) for number in chunk.text.partition("|")[0].split()] for chunk in chunks])
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    found = {}
+    for i, one in enumerate(chunks):
+        others = [j for j, other in enumerate(chunks) if other.document != one.document]
+        near = [(-round(float(vectors[i] @ vectors[j]), 6), chunks[j].id) for j in others]
+        found.update({(one.id, id): -cosine for cosine, id in sorted(near)[:k] if -cosine >= threshold})
+    return found
+
+
+def test_weights_are_cosines():
+    """Texts 10° apart are joined both ways with the weight .9848, texts 25° apart with .9063; 65° is too far for .7."""
+    store = memory()
+    assert alike(store, [at(id, degrees) for id, degrees in ANGLES.items()]) == {
+        (one, two) for one in "abc" for two in "abc" if one != two
+    }
+    edge = all_edges(store)["a", "b", "similar_to"]
+    assert edge.weight == pytest.approx(np.cos(np.radians(10)), abs=1e-6)
+    assert edge.description == "Their texts are alike, with a cosine of 0.98."
+    assert all_edges(store)["a", "c", "similar_to"].weight == pytest.approx(0.906308, abs=1e-6)
+
+
+def test_the_threshold_and_k():
+    """From the threshold on, the k nearest; being somebody's nearest is not mutual."""
+    assert alike(memory(), [at(id, degrees) for id, degrees in ANGLES.items()], k=1) == {
+        ("a", "b"),
+        ("b", "a"),
+        ("c", "b"),
+    }
+    assert alike(memory(), [at(id, degrees) for id, degrees in ANGLES.items()], threshold=0.97) == {
+        ("a", "b"),
+        ("b", "a"),
+    }
+    assert alike(memory(), [at(id, 45) for id in "ab"], threshold=1.0) == {("a", "b"), ("b", "a")}
+
+
+def test_other_documents_only():
+    """Chunks of one document are not joined, however near."""
+    assert alike(memory(), [at("a1", 0, "a"), at("a2", 0, "a"), at("b", 5)], k=1) == {
+        ("a1", "b"),
+        ("a2", "b"),
+        ("b", "a1"),
+    }
+
+
+@pytest.mark.parametrize(("k", "threshold"), [(5, 0.3), (1, 0.5), (30, 0.01)])
+def test_against_brute_force(k, threshold):
+    """Three hundred random vectors in a hundred documents: edges and weights of the definition."""
+    vectors = np.random.default_rng(7).normal(size=(300, 12)).astype(np.float32)
+    chunks = [Chunk(f"c{n:03}", written(vector), {}, f"d{n % 100}") for n, vector in enumerate(vectors)]
+    store = memory()
+    alike(store, chunks, k=k, threshold=threshold)
+    found = {(source, target): edge.weight for (source, target, _), edge in all_edges(store).items()}
+    assert found == pytest.approx(brute_force(chunks, k, threshold), abs=2e-6)
+    assert len(found) > 100
+
+
+def test_equal_texts_go_by_id():
+    """Of two hundred equal texts everybody's neighbours are the first two by id."""
+    chunks = [at(f"c{n:03}", 30) for n in reversed(range(200))]
+    found = alike(memory(), chunks, k=2)
+    assert {target for source, target in found if source == "c150"} == {"c000", "c001"}
+    assert {target for source, target in found if source == "c000"} == {"c001", "c002"}
+    assert len(found) == 400
+
+
+grid = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 17).map(lambda n: 10 * n), min_size=1)
+
+
+@settings(max_examples=40)
+@given(st.lists(grid, min_size=1, max_size=4), st.integers(1, 3))
+def test_one_by_one_is_at_once(batches, k):
+    """Documents added, and changed to something nearer or further, have the edges of one ingest of all.
+
+    What was pushed out by a neighbour that has moved away since comes back, because its edges are made anew.
+    """
+    store, whole, last = memory(), memory(), {}
+    for batch in batches:
+        alike(store, [at(id, degrees) for id, degrees in batch.items()], k=k)
+        last.update(batch)
+    alike(whole, [at(id, degrees) for id, degrees in last.items()], k=k)
+    assert all_edges(store) == all_edges(whole)
+
+
+def test_an_older_neighbour_gets_the_nearer_one():
+    """With one neighbour each, the old chunk turns to the new one that is nearer."""
+    store = memory()
+    assert alike(store, [at("a", 0), at("b", 20)], k=1) == {("a", "b"), ("b", "a")}
+    assert alike(store, [at("c", 5)], k=1) == {("a", "c"), ("c", "a"), ("b", "c")}
+
+
+def test_a_deleted_neighbour_leaves_nothing():
+    """Edges and node go with the chunk; ingesting a document again finds the next neighbour."""
+    store = memory()
+    alike(store, [at("a", 0), at("b", 5), at("c", 20)], k=1)
+    store.delete(["b"])
+    assert pairs(store) == set()
+    assert rows_about(store, "b") == 0
+    assert alike(store, [at("a", 0)], k=1) == {("a", "c"), ("c", "a")}
+
+
+def test_again_writes_nothing():
+    """The same documents again change no row of the catalogue, nor does a part of them."""
+    vectors = np.random.default_rng(1).normal(size=(60, 3))
+    chunks = [Chunk(f"c{n}", written(vector), {}, f"d{n % 30}") for n, vector in enumerate(vectors)]
+    store = memory()
+    alike(store, chunks)
+    before = changes(store)
+    alike(store, chunks)
+    alike(store, [*chunks[:7], *chunks[30:37]])
+    assert changes(store) == before
+
+
+def test_a_model_fitted_again_moves_all():
+    """When LSA is fitted anew, the edges of documents that were not handed in follow its vectors."""
+    words = ["cat purr sofa", "cat purr milk", "dog bark yard", "dog bark bone", "rust code test", "rust code lint"]
+    more = [
+        "sofa yard code",
+        "milk bone test",
+        "cat dog rust",
+        "lint sofa bone",
+        "purr bark code",
+        "yard milk lint",
+    ] * 2
+    chunks = [Chunk(f"c{n:02}", f"{text} {n}", {}, f"c{n:02}") for n, text in enumerate([*words, *more])]
+    store, whole = HybridGraphStore(None, "lsa"), HybridGraphStore(None, "lsa")
+    alike(store, chunks[: len(words)], threshold=0.2)
+    first = all_edges(store)
+    alike(store, chunks[len(words) :], threshold=0.2)
+    alike(whole, chunks, threshold=0.2)
+    assert first
+    assert all_edges(store) == all_edges(whole)
+
+
+def test_empty_and_lonely():
+    """Nothing to join is no error."""
+    assert alike(memory(), []) == set()
+    assert alike(memory(), [at("a", 0)]) == set()
+
+
+def test_unusable_settings():
+    """k, the threshold and a store without vectors are refused before anything is written."""
+    for wrong in ({"k": 0}, {"threshold": 0}, {"threshold": 1.1}):
+        with pytest.raises(ConfigurationError, match="SimilarityEdges"):
+            SimilarityEdges(**wrong)
+    store = MemoryStore()
+    with pytest.raises(ConfigurationError, match="MemoryStore"):
+        ingest([at("a", 0)], store, split=None, edges=["similarity"])
+    assert store.chunks == {}
