@@ -161,6 +161,19 @@ def test_none_keeps_documents_whole(docs, tmp_path):
     assert report["chunks"] == report["documents"] == 6
 
 
+def test_the_edges_that_are_asked_for(docs, tmp_path):
+    """--edges names builders; none makes no edge."""
+
+    def relations(edges):
+        report = answer("ingest", docs, "--index", tmp_path / edges, "--embedding", "lsa", "--edges", edges)
+        with HybridGraphStore(tmp_path / edges) as store:
+            ids = [id for ids in store.document_chunks(store.document_ids()).values() for id in ids]
+            return report["edges"] > 0, {edge.relation for edge in store.edges(ids)}
+
+    assert relations("sequence,links") == (True, {"sequence", "references"})
+    assert relations("none") == (False, set())
+
+
 def test_the_embedding_is_named_in_one_line(docs, tmp_path):
     """A new index says which embedding it takes, an index that is there that it keeps its own."""
     new = hybridgraph("ingest", docs, "--index", tmp_path / "index", "--embedding", "lsa")
@@ -452,6 +465,7 @@ def test_a_warning_is_one_line(index):
         (["ingest", "NOWHERE", "--index", "INDEX"], 2, "does not exist"),
         (["ingest", "FILES", "--index", "FILES"], 2, "is not empty"),
         (["ingest", "FILES/guide.md", "--index", "INDEX", "--split", "semantic"], 2, "--split"),
+        (["ingest", "FILES/guide.md", "--index", "INDEX", "--edges", "sequence,links2"], 2, "links2"),
         (["ingest", "FILES/guide.md", "--index", "INDEX", "--embedding", "tests.test_cli:other_model"], 2, "lsa"),
         (["ingest", "FILES/guide.md", "--index", "NOWHERE", "--embedding", "word2vec"], 2, "word2vec"),
         (["ingest", "FILES/guide.md", "--index", "NOWHERE", "--language", "klingon"], 2, "klingon"),

@@ -79,12 +79,16 @@ def ingest(
     language: Annotated[
         str | None, typer.Option(metavar="NAME", help="Of a new index's texts; english if not given.")
     ] = None,
+    edges: Annotated[
+        str, typer.Option(metavar="NAMES", help="auto, none, or such as sequence,links,hierarchy,similarity.")
+    ] = "auto",
     tenant: Tenant = None,
     as_json: Json = False,
 ) -> None:
     """Take files into an index; again, take in what has changed."""
     from langchain_hybridgraph.cli.answers import ingest_answer, print_json
     from langchain_hybridgraph.ingest import SUPPORTED_SUFFIXES, FileError, read_files
+    from langchain_hybridgraph.ingest.edges import as_builders
     from langchain_hybridgraph.ingest.pipeline import ingest as take_in
 
     documents = read_files(paths, skipped=say)
@@ -92,8 +96,9 @@ def ingest(
     if first is None:
         raise FileError(f"nothing to read in {_listed(paths)}; folders are searched for {_listed(SUPPORTED_SUFFIXES)}")
     pieces = None if split is Split.NONE else split.value.replace("-", "_")
+    builders = as_builders([] if edges == "none" else [name.strip() for name in edges.split(",")])
     with existing_or_new(index, embedding, language=language, tenant=tenant) as store:
-        report = take_in(chain([first], documents), store, split=pieces, progress=True)
+        report = take_in(chain([first], documents), store, split=pieces, edges=builders, progress=True)
     for warning in report.warnings:
         say(warning)
     if as_json:

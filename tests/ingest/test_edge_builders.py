@@ -1,3 +1,5 @@
+from importlib import import_module
+
 import pytest
 from langchain_core.documents import Document
 from memory_store import MemoryStore
@@ -5,6 +7,7 @@ from memory_store import MemoryStore
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingest.cutting import CutDocument
 from langchain_hybridgraph.ingest.edges import (
+    BUILDERS,
     EdgeBuilder,
     HierarchyEdges,
     LinkEdges,
@@ -281,6 +284,44 @@ def test_auto_is_sequence_links_and_hierarchy():
     assert [type(builder) for builder in as_builders("auto")] == [SequenceEdges, LinkEdges, HierarchyEdges]
     assert as_builders(None) == []
     assert all(isinstance(builder, EdgeBuilder) for builder in as_builders("auto"))
+
+
+def test_builders_by_name_and_mapping():
+    """A name, or a mapping with the type and parameters, stands for a builder; "auto" for three, also in a list."""
+    assert [type(builder) for builder in as_builders("links")] == [LinkEdges]
+    assert as_builders([{"type": "links", "relation": "cites"}])[0].relations == ("cites",)
+    assert as_builders({"type": "metadata", "keys": ["author"]})[0].relations == ("shares",)
+    named = as_builders(["auto", "similarity", {"type": "citations", "field": "refs"}])
+    assert [builder.relations[0] for builder in named] == [
+        "sequence",
+        "references",
+        "contains",
+        "similar_to",
+        "cites",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ([{"type": "similarity", "neighbours": 3}], "neighbours"),
+        ([{"type": "similarity", "k": 0}], "k=0"),
+        (["metadata"], "keys"),
+        ([{"k": 3}], "SequenceEdges"),
+        (["auto", "sequence"], "both write 'sequence'"),
+    ],
+)
+def test_a_mapping_that_makes_no_builder(wrong, said):
+    """An unknown parameter, a bad value, a missing one, no type, and the same builder twice are errors."""
+    with pytest.raises(ConfigurationError, match=said):
+        as_builders(wrong)
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_every_name_leads_to_a_class(name):
+    """The table of names is right."""
+    module, kind = BUILDERS[name].split(":")
+    assert callable(getattr(import_module(f"langchain_hybridgraph.ingest.{module}"), kind))
 
 
 @pytest.mark.parametrize("wrong", ["all", [SequenceEdges], [1], 3])
