@@ -92,6 +92,18 @@ class LLMEdges:
     deletion or for another index, set LangChain's cache for the model.)
 
     Raises ConfigurationError for numbers that cannot be used and for a model without structured output.
+
+    >>> from langchain_core.runnables import RunnableLambda
+    >>> from langchain_hybridgraph import HybridGraphStore, ingest
+    >>> class Model:  # in place of init_chat_model("…")
+    ...     def with_structured_output(self, schema):
+    ...         answer = {"source": "b", "target": "a", "relation": "supports", "weight": 0.9}
+    ...         return RunnableLambda(lambda messages: schema(edges=[answer]))
+    >>> store = HybridGraphStore(None)
+    >>> chunks = [Chunk(id, text, {}, "doc") for id, text in {"a": "Cats like fish.", "b": "Tom ate a trout."}.items()]
+    >>> _ = ingest(chunks, store, split=None, edges=[LLMEdges(Model())])
+    >>> [(edge.source, edge.relation, edge.target, edge.description) for edge in store.edges(["b"])]
+    [('b', 'supports', 'a', 'b supports a.')]
     """
 
     def __init__(

@@ -8,7 +8,7 @@ from datetime import date
 from typing import Any, NamedTuple
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.filters import canonical, parse_filter, reader, split_key
+from langchain_hybridgraph.filters import canonical, join_key, parse_filter, reader, split_key
 from langchain_hybridgraph.ingest.cutting import CutDocument
 from langchain_hybridgraph.ingest.edges import EdgeSet
 from langchain_hybridgraph.records import Chunk, Edge, Scope
@@ -105,9 +105,10 @@ class MetadataEdges:
         if not values or not isinstance(store, ReadsBack):
             return {}
         if len(values) <= _FEW_VALUES:
-            parts = [{key: {op: value}} for (key, _), value in values.items() for op in ("$eq", "$contains")]
+            tests = [(key, {op: value}) for (key, _), value in values.items() for op in ("$eq", "$contains")]
         else:
-            parts = [{key: {"$exists": True}} for key in {key for key, _ in values}]
+            tests = [(key, {"$exists": True}) for key in {key for key, _ in values}]
+        parts = [{join_key(split_key(key)): test} for key, test in tests]
         return {holder.id: holder for holder in self._read(store, store.find(Scope(parse_filter({"$or": parts}))))}
 
     def _pointing(self, store: TakesChunks, ids: Sequence[str]) -> Iterator[_Holder]:

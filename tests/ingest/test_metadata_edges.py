@@ -53,6 +53,13 @@ def test_dots_walk_into_objects():
     assert all_edges(store)["a", "b", "shares"].description == "Both have author.name Ada."
 
 
+@pytest.mark.parametrize("key", ["$price", "a b", "Größe"])
+def test_any_name_is_a_key(key):
+    """A key may look like an operator of filters."""
+    store = joined(memory(), [chunk("a", **{key: 1})], [key])
+    assert pairs(joined(store, [chunk("b", **{key: 1})], [key])) == {("a", "b"), ("b", "a")}
+
+
 def test_several_common_values_weigh_more():
     """Two common values of weight .5 give .75, and both are named."""
     store = joined(memory(), [chunk(id, author="Ada", year=1843) for id in "ab"], ["author", "year"])
