@@ -2,8 +2,10 @@ from importlib import import_module
 
 import pytest
 from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
 from memory_store import MemoryStore
 
+from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingest.cutting import CutDocument
 from langchain_hybridgraph.ingest.edges import (
@@ -344,3 +346,13 @@ def test_a_builder_can_be_used_again():
     stored([page("# T\n\nx", "d/a.md")], [links, tree, sequence])
     other = stored([page("[[T]] [a](a.md)", "e/b.md")], [links, tree, sequence])
     assert not any("d/" in end for key in other.edges for end in key)
+
+
+def test_builders_stay_within_a_tenant(tmp_path):
+    """Nothing is joined to what another tenant has, though values, titles and vectors are the same."""
+    builders = [{"type": "metadata", "keys": ["author"]}, "citations", "similarity"]
+    for tenant, id in (("one", "a"), ("two", "b")):
+        with HybridGraphStore(tmp_path / "index", DeterministicFakeEmbedding(size=4), tenant=tenant) as store:
+            chunk = Chunk(id, "the same text", {"author": "Ada", "citations": ["Title"], "title": "Title"}, id)
+            ingest([chunk], store, split=None, edges=builders)
+            assert store.edges(["a", "b"]) == []
