@@ -24,6 +24,12 @@ MENTIONS_CODE = 0
 BESIDE, BESIDE_SHARE = 5_000, 0.05
 
 
+# numpy reads rows of this kind twice as fast as column by column.
+_ROW = np.dtype(
+    [("source", "i4"), ("target", "i4"), ("relation", "O"), ("weight", "f8"), ("start", "f8"), ("stop", "f8")]
+)
+
+
 class Columns(NamedTuple):
     """Edges as columns of one length; ``start`` and ``stop`` are ∓infinity for an edge of all times."""
 
@@ -35,12 +41,12 @@ class Columns(NamedTuple):
     stop: Numbers
 
     @classmethod
-    def of(cls, edges: Iterable[tuple[int, int, str, float, float, float]], codes: dict[str, int]) -> Self:
+    def of(cls, edges: list[tuple[int, int, str, float, float, float]], codes: dict[str, int]) -> Self:
         """Columns of rows as the catalogue reads them; relations that ``codes`` does not know are added to it."""
-        source, target, names, weight, start, stop = list(zip(*edges, strict=True)) or ((),) * 6
-        relation = [codes.setdefault(name, len(codes)) for name in names]
-        ends = np.array(source, np.int32), np.array(target, np.int32), np.array(relation, np.int32)
-        return cls(*ends, np.array(weight, float), np.array(start, float), np.array(stop, float))
+        rows = np.array(edges, _ROW)
+        relation = [codes.setdefault(name, len(codes)) for name in rows["relation"].tolist()]
+        columns = [np.ascontiguousarray(rows[name]) for name in ("weight", "start", "stop")]
+        return cls(rows["source"].copy(), rows["target"].copy(), np.array(relation, np.int32), *columns)
 
     @classmethod
     def together(cls, parts: Iterable[Columns]) -> Self:
@@ -67,7 +73,7 @@ class Hanging(NamedTuple):
         columns: Any = map(np.concatenate, zip(*parts, strict=True))
         return cls(*columns)
 
-    def taken(self, chosen: Mask) -> Hanging:
+    def taken(self, chosen: Mask | Integers) -> Hanging:
         """The chosen ones."""
         return Hanging._make(column[chosen] for column in self)
 

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 SORTED_HOPS = 4_000
 
 
+# A hop over entities leads to so many times hub_degree chunks in scope; more only by the rarest entity of all.
+FAN = 4
+
+
 class WalkedIndex(SearchedIndex):
     """An open index whose chunks are joined by edges.
 
@@ -115,7 +119,8 @@ class ScopedGraph:
 
     Hops come in no particular order. To :meth:`neighbours` an edge leaves the node that it is walked from, whichever
     way it points: its weight counts ``hub_degree`` / degree of that node where the degree is larger, and a hop over an
-    entity also that of the entity.
+    entity also that of the entity. Over its entities, the rarest first, a chunk leads to ``FAN`` · ``hub_degree``
+    chunks or so: always over the rarest, however common it is, and not over those that would lead to more.
     """
 
     seen: Seen
@@ -125,6 +130,10 @@ class ScopedGraph:
     ways: Ways
     catalogue: Catalogue
     gate: Gate
+
+    def __len__(self) -> int:
+        """How many chunks there are, in scope or not."""
+        return self.seen.rows.living
 
     def nodes(self, ids: Sequence[str]) -> Nodes:
         """The node of each id, -1 for one that is not in the graph or not in scope."""
@@ -244,6 +253,7 @@ class ScopedGraph:
 
     def _by_entities(self, nodes: Nodes, passing: Weights, mentions: Hanging) -> Hops:
         """The hops from chunk to entity to chunk; an entity's chunks are looked up once for all that mention it."""
+        mentions = mentions.taken(self._rare_enough(mentions))
         entities, place = np.unique(mentions.end, return_inverse=True)
         there = self.adjacency.hanging(entities.astype(np.int64), self.wanted, backwards=True)
         there = there.taken((there.relation == MENTIONS_CODE) & self.allowed[self._rows(there.end)])
@@ -256,6 +266,19 @@ class ScopedGraph:
         weight = (mentions.weight * passing[mentions.origin])[number] * weights[position]
         hops = Hops(origin, ends[position].astype(np.int64), weight, entities[place].astype(np.int64)[number])
         return _taken(hops, hops.node != nodes[origin])
+
+    def _rare_enough(self, mentions: Hanging) -> NDArray[np.int64]:
+        """The mentions over which to walk, by origin and rarity."""
+        degree = self.degrees(mentions.end.astype(np.int64))
+        order = np.lexsort((mentions.end, degree, mentions.origin))
+        if self.ways.hub_degree is None:
+            return order
+        origin, degree = mentions.origin[order], degree[order]
+        share = np.count_nonzero(self.allowed) / max(self.seen.rows.living, 1)
+        is_first = np.diff(origin, prepend=-1) > 0
+        total = np.cumsum(degree)
+        before = np.maximum.accumulate(np.where(is_first, total - degree, 0))
+        return order[is_first | ((total - before) * share <= FAN * self.ways.hub_degree)]
 
     def _best(self, hops: Hops) -> Hops:
         """The heaviest hop from each origin to each node; of equal ones an edge, then the rarest entity."""
@@ -372,11 +395,13 @@ def _doubled(hops: Hops, nodes: int) -> Mask:
     doubled = np.zeros(len(node), np.bool_)
     number, last = np.arange(len(node), dtype=np.int32), np.empty(nodes, np.int32)
     for start, stop in zip(np.concatenate([[0], stops[:-1]]).tolist(), stops.tolist(), strict=True):
-        here = node[start:stop]
-        last[here] = number[start:stop]  # of several hops to one node one stays
-        lost = last[here] != number[start:stop]
-        if lost.any():
-            doubled[start:stop] = np.isin(here, here[lost])
+        here, own = node[start:stop], number[start:stop]
+        last[here] = own
+        stays = last[here]  # of several hops to one node one
+        lost = np.flatnonzero(stays != own)
+        if len(lost):
+            doubled[start + lost] = True
+            doubled[stays[lost]] = True
     back = np.empty(len(node), np.bool_)
     back[order] = doubled
     return back

@@ -149,6 +149,19 @@ def test_hubs_pass_on_less(store):
     assert weights(near(store, "a", ways=Ways(hub_degree=None))) == {("a", other): 1.0 for other in "bcd"}
 
 
+def test_common_entities_lead_nowhere_beside_rare_ones(monkeypatch, store):
+    """Ada leads to 2, Bo to 3 and Cy to 4: with room for 5 only over the rarer two; the rarest is always taken."""
+    monkeypatch.setattr(graph, "FAN", 1)
+    mentions = [mention(chunk, "Ada") for chunk in "ab"] + [mention(chunk, "Bo") for chunk in "acd"]
+    put(store, *"abcdefg", edges=[*mentions, *(mention(chunk, "Cy") for chunk in "aefg")])
+    assert {end for _, end in near(store, "a", ways=Ways(hub_degree=5))} == set("bcd")
+    assert {end for _, end in near(store, "a", "e", ways=Ways(hub_degree=1))} == set("bafg")
+    assert {end for _, end in near(store, "a", ways=Ways(hub_degree=None))} == set("bcdefg")
+    store.put([Chunk(id, "text", {"kind": "x"}) for id in "ae"])
+    scope = Scope(filter=parse_filter({"kind": "x"}))
+    assert {end for _, end in near(store, "a", scope=scope, ways=Ways(hub_degree=5))} == {"e"}
+
+
 def test_degrees_count_all_edges(store):
     """Of all relations and both directions, to what is hidden or missing, too."""
     put(
