@@ -50,6 +50,15 @@ class DependsOnK(Protocol):
 
 
 @runtime_checkable
+class ScoresOthers(Protocol):
+    """A fusion in which a score depends on a chunk's own scores, so that chunks that no list holds have one too."""
+
+    def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[Fused]:
+        """These chunks, best first, ties by id, by their ``Ranking.scores`` beside the lists' best entries."""
+        ...
+
+
+@runtime_checkable
 class KnowsContenders(Protocol):
     """A fusion that can tell which candidates need not be scored any further."""
 
@@ -156,7 +165,11 @@ class ConvexCombination:
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Fused]:
         """See :class:`Fusion`."""
-        parts: dict[str, dict[str, float]] = {id: {} for id in _candidates(rankings)}
+        return self.others(rankings, _candidates(rankings))
+
+    def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[Fused]:
+        """See :class:`ScoresOthers`."""
+        parts: dict[str, dict[str, float]] = {id: {} for id in ids}
         for ranking, share, scale in self._shares(rankings):
             _add_scaled(parts, ranking, scale, share)
         return _best_first(parts)

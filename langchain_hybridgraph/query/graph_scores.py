@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
+
 
 from langchain_hybridgraph.errors import ConfigurationError
 
@@ -49,6 +50,18 @@ A callable that cannot work on arrays is called per path, with a Reached of plai
 ``needs_own`` False spares the look-up of similarities, ``chosen_by`` says which of several paths to a chunk counts
 (see :func:`chosen_by`).
 """
+
+
+@runtime_checkable
+class Mixed(Protocol):
+    """A graph score that does not take the place of the search's own score, but is mixed into it."""
+
+    def mixed(self, own: float, graph: float) -> float:
+        """The score of a chunk; ``own`` is its own score over the best one's, ``graph`` its value, all in [0, 1].
+
+        Grows with both, and is ``own`` where ``graph`` is 0.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -201,6 +214,32 @@ class Flow:
         return reached.flow
 
 
+@dataclass(frozen=True)
+class NoisyOr:
+    """What the traversal carried, times strength, as evidence beside the search's own score: 1 − (1 − own) · (1 − it).
+
+    Pearl, Probabilistic Reasoning in Intelligent Systems, 1988, section 4.3.
+
+    >>> round(NoisyOr().mixed(0.5, 0.4), 3)
+    0.7
+    """
+
+    strength: float = 1.0
+    needs_own: ClassVar[bool] = False
+    chosen_by: ClassVar[ChosenBy] = "value"
+
+    def __post_init__(self) -> None:
+        _check_share("strength", self.strength)
+
+    def __call__(self, reached: Reached) -> Weights:
+        """See :data:`GraphScore`."""
+        return self.strength * reached.flow
+
+    def mixed(self, own: float, graph: float) -> float:
+        """See :class:`Mixed`."""
+        return 1 - (1 - own) * (1 - graph)
+
+
 GRAPH_SCORES: Mapping[str, Callable[..., GraphScore]] = MappingProxyType(
     {
         "hop_decay": HopDecay,
@@ -208,6 +247,7 @@ GRAPH_SCORES: Mapping[str, Callable[..., GraphScore]] = MappingProxyType(
         "propagation": Propagation,
         "ring_decay": RingDecay,
         "flow": Flow,
+        "noisy_or": NoisyOr,
     }
 )
 
@@ -281,6 +321,11 @@ def chosen_by(score: GraphScore) -> ChosenBy:
     better, since it may win further out.
     """
     return getattr(score, "chosen_by", "value")
+
+
+def is_mixed(score: object) -> TypeGuard[Mixed]:
+    """Whether a graph score is mixed into the search's own."""
+    return isinstance(score, Mixed)
 
 
 def needs_own(score: GraphScore) -> bool:

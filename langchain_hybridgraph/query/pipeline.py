@@ -6,41 +6,55 @@ import math
 from collections.abc import Generator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, RetrievalError
 from langchain_hybridgraph.query import parents as parent_stage
 from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.calls import Call, Failure
-from langchain_hybridgraph.query.fusion import ConvexCombination, DependsOnK, Fusion, Interleave, KnowsContenders
+from langchain_hybridgraph.query.expansion import Expansion, steps, with_context
+from langchain_hybridgraph.query.fusion import (
+    ConvexCombination,
+    DependsOnK,
+    Fusion,
+    Interleave,
+    KnowsContenders,
+    ScoresOthers,
+)
 from langchain_hybridgraph.query.rerank import AsyncReranker, Reranker, apply_scores
 from langchain_hybridgraph.query.selection import Selection, select
 from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.query.trace import Trace
+from langchain_hybridgraph.query.traversal.walk import Walk
 from langchain_hybridgraph.records import Chunk, Found, Fused, Hit, Query, Ranking, Scored, cleaned, content_id
-from langchain_hybridgraph.stores.base import GivesVectors, HasParents, Reads, can
+from langchain_hybridgraph.stores.base import GivesVectors, Graph, HasGraph, HasParents, Local, Reads, can
 
 T = TypeVar("T")
 Stage = Generator[Sequence[Call], Sequence[Any], T]
 
 # Every source is asked for at least so many candidates: the scores of fewer say too little about each other.
 POOL = 100
+ALL = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
     """The settings of one search: which engines are asked, and what each stage does.
 
-    ``sources`` are asked with k × ``overfetch`` candidates (at least 100); the reranker reads the best
-    ``rerank_depth``, whatever k is, so that the answer for k is the head of that for a larger k. ``on_error``
-    decides about a failing source: ``"degrade"`` goes on with the others and raises RetrievalError when none is left,
-    ``"empty"`` returns nothing then, ``"raise"`` raises at the first.
+    ``sources`` are asked with k × ``overfetch`` candidates (at least 100); ``expansion`` goes on from what they found
+    over the edges of ``graph``; the reranker reads the best ``rerank_depth``, whatever k is, so that the answer for k
+    is the head of that for a larger k. ``on_error`` decides about a failing source: ``"degrade"`` goes on with the
+    others and raises RetrievalError when none is left, ``"empty"`` returns nothing then, ``"raise"`` raises at the
+    first.
     """
 
     store: Reads
     sources: tuple[Source, ...]
     fusion: Fusion = field(default_factory=ConvexCombination)
     overfetch: int = 3
+    graph: HasGraph | None = None
+    expansion: Expansion | None = None
     parents: bool = False
     reranker: Reranker | None = None
     rerank_depth: int = 50
@@ -53,11 +67,13 @@ def search(query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Hit]]:
     """The hits of a query, best first; yields calls to engines and models and is sent what came of them."""
     query = plan(query)
     found = yield from gather(query, pipeline, trace)
-    hits = yield from rank(found, query, pipeline, trace)
+    hits, ranked = yield from rank(found, query, pipeline, trace)
+    hits, graph = yield from expand(hits, ranked, query, pipeline, trace)
     hits = yield from resolve_parents(hits, query, pipeline, trace)
     hits = yield from rerank(hits, query, pipeline, trace)
     hits = yield from choose(hits, query, pipeline, trace)
-    return fit(hits, pipeline.budget, trace)
+    hits = fit(hits, pipeline.budget, trace)
+    return (yield from describe(hits, graph, trace))
 
 
 def plan(query: Query) -> Query:
@@ -92,8 +108,10 @@ def gather(query: Query, pipeline: Pipeline, trace: Trace) -> Stage[dict[Source,
     return name_alike(found)
 
 
-def rank(found: Mapping[Source, Found], query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Hit]]:
-    """The candidates as hits, best first, as many as later stages look at.
+def rank(
+    found: Mapping[Source, Found], query: Query, pipeline: Pipeline, trace: Trace
+) -> Stage[tuple[list[Hit], Ranked]]:
+    """The candidates as hits, best first, as many as later stages look at, and how they were ranked.
 
     Those that cannot be among them whatever a source would say of them are not scored (Fagin, Lotem and Naor, Optimal
     Aggregation Algorithms for Middleware, PODS 2001); all are when some of the others turn out not to be admitted.
@@ -102,10 +120,10 @@ def rank(found: Mapping[Source, Found], query: Query, pipeline: Pipeline, trace:
     for contenders in (wanted, None):
         ranked = yield from score_all(found, contenders, query, pipeline, trace)
         fused = fuse(ranked.rankings, pipeline.fusion, query.k, trace)
-        hits = yield from admit(fused, ranked, query, pipeline, trace)
+        hits = yield from admit(fused, ranked, query, pipeline, trace, wanted=wanted)
         if ranked.is_whole or [hit.id for hit in hits] == [one.id for one in fused[:wanted]]:
             break
-    return hits
+    return hits, ranked
 
 
 class Ranked(NamedTuple):
@@ -162,21 +180,32 @@ def score_all(
     )
     with trace.stage("score"):
         # First those that cannot say how good the rest may be.
-        yield from _score(ranked, False, query, pipeline, trace)
+        yield from _score(ranked, _missing(ranked, has_rest=False), query, pipeline, trace)
         if n is not None and can(pipeline.fusion, KnowsContenders):
             contenders = pipeline.fusion.contenders(ranked.rankings, n)
             ranked = ranked._replace(rankings=[_only(ranking, contenders) for ranking in ranked.rankings])
-        yield from _score(ranked, True, query, pipeline, trace)
+        yield from _score(ranked, _missing(ranked, has_rest=True), query, pipeline, trace)
     return ranked
 
 
-def _score(ranked: Ranked, has_rest: bool, query: Query, pipeline: Pipeline, trace: Trace) -> Stage[None]:
-    rankings = ranked.rankings
-    candidates = dict.fromkeys(entry.id for ranking in rankings for entry in ranking.entries)
+def _missing(ranked: Ranked, has_rest: bool) -> dict[int, list[str]]:
+    """The candidates that a source has no score of, by its place; of those that know their rest, or of the others."""
+    candidates = dict.fromkeys(entry.id for ranking in ranked.rankings for entry in ranking.entries)
+    return {
+        place: [id for id in candidates if id not in ranking.scores]
+        for place, ranking in enumerate(ranked.rankings)
+        if (ranking.rest is not None) == has_rest
+    }
+
+
+def _score(
+    ranked: Ranked, ids: Mapping[int, Sequence[str]], query: Query, pipeline: Pipeline, trace: Trace
+) -> Stage[None]:
+    """Add to each ranking its source's scores of these ids."""
+    sources = list(ranked.found.items())
     calls = []
-    for place, (source, answer) in enumerate(ranked.found.items()):
-        known = rankings[place].scores
-        others = [id for id in candidates if id not in known] if (answer.rest is not None) == has_rest else []
+    for place, others in ids.items():
+        source, answer = sources[place]
         if others and (call := source.score(query, answer, others)) is not None:
             calls.append((place, call))
     answers = (yield [call for _, call in calls]) if calls else []
@@ -186,7 +215,8 @@ def _score(ranked: Ranked, has_rest: bool, query: Query, pipeline: Pipeline, tra
             trace.degrade(scores.reason)
             _judge([scores], True, pipeline)
         else:
-            rankings[place] = replace(rankings[place], scores={**rankings[place].scores, **scores})
+            ranking = ranked.rankings[place]
+            ranked.rankings[place] = replace(ranking, scores={**ranking.scores, **scores})
 
 
 def _only(ranking: Ranking, contenders: Set[str]) -> Ranking:
@@ -212,12 +242,13 @@ def fuse(rankings: Sequence[Ranking], fusion: Fusion, k: int, trace: Trace) -> l
         return Interleave()(rankings)
 
 
-def admit(fused: Sequence[Fused], ranked: Ranked, query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Hit]]:
+def admit(
+    fused: Sequence[Fused], ranked: Ranked, query: Query, pipeline: Pipeline, trace: Trace, *, wanted: int
+) -> Stage[list[Hit]]:
     """The candidates that exist, belong to the tenant, pass the filter and are valid: only these become hits.
 
-    Reads no further than later stages look.
+    Reads no further than ``wanted`` hits.
     """
-    wanted = _pool(query.k, pipeline)
     known = {e.id: e.chunk for a in ranked.found.values() for e in a.entries if e.chunk is not None}
     found_by = {source.name: {entry.id for entry in answer.entries} for source, answer in ranked.found.items()}
     scores = {ranking.source: ranking.scores for ranking in ranked.rankings}
@@ -235,6 +266,72 @@ def admit(fused: Sequence[Fused], ranked: Ranked, query: Query, pipeline: Pipeli
             return []
         hits += [_hit(one, chunks[one.id], found_by, scores) for one in part if one.id in chunks]
     return hits[:wanted]
+
+
+def expand(
+    hits: list[Hit], ranked: Ranked, query: Query, pipeline: Pipeline, trace: Trace
+) -> Stage[tuple[list[Hit], Graph | None]]:
+    """The hits with what a walk over edges makes of them and adds, and the graph that was walked, None for none."""
+    expansion, store = pipeline.expansion, pipeline.graph
+    if expansion is None:
+        return hits, None
+    if store is None or not store.has_graph:
+        trace.degrade("no-graph-store")
+        return hits, None
+    seeds = expansion.seeds(hits)
+    vector = next((answer.vector for answer in ranked.found.values() if answer.vector is not None), None)
+    ways = expansion.traversal.ways
+
+    def walk() -> tuple[Graph, Walk]:
+        graph = store.graph(query.scope, ways)
+        return graph, expansion.traversal.walk(graph, seeds, expansion.score, vector)
+
+    with trace.stage("expand"):
+        quick = can(store, Local) and store.is_local
+        (answer,) = yield [Call("graph", walk, quick=quick, lane=(id(store), "graph"))]
+        if isinstance(answer, Failure):
+            trace.degrade(answer.reason)
+            trace.note("graph", answer.error)
+            _judge([answer], True, pipeline)
+            return hits, None
+        graph, walked = answer
+        there = {hit.id for hit in hits}
+        new = [arrived.id for arrived in walked.reached if arrived.id not in there]
+        expanded = (yield from _expanded(new, ranked, query, pipeline, trace)) if new else {}
+    if walked.capped:
+        trace.degrade("node-cap-reached")
+    if walked.converged:
+        trace.degrade("converged-early")
+    trace.method = "graph"
+    return expansion.merged(hits, expanded, walked.reached), graph
+
+
+def _expanded(
+    new: Sequence[str], ranked: Ranked, query: Query, pipeline: Pipeline, trace: Trace
+) -> Stage[dict[str, Hit]]:
+    """Chunks that no source brought, as the search would have scored them."""
+    scored = Ranked(ranked.found, [replace(ranking, entries=ranking.entries[:1]) for ranking in ranked.rankings])
+    yield from _score(scored, dict.fromkeys(range(len(scored.rankings)), new), query, pipeline, trace)
+    own = pipeline.fusion.others(scored.rankings, new) if can(pipeline.fusion, ScoresOthers) else ()
+    listed = own or [Fused(id, 0.0, {}) for id in new]
+    found = yield from admit(listed, scored, query, pipeline, trace, wanted=len(listed))
+    return {hit.id: hit for hit in found}
+
+
+def describe(hits: list[Hit], graph: Graph | None, trace: Trace) -> Stage[list[Hit]]:
+    """The hits with the edges that led to them."""
+    led = [hit for hit in hits if hit.hops]
+    if graph is None or not led:
+        return hits
+    wanted = [step for hit in led for step in steps(hit)]
+    (edges,) = yield [Call("graph", lambda: graph.edges(wanted), quick=True)]
+    if isinstance(edges, Failure):
+        trace.degrade(edges.reason)
+        trace.note("graph", edges.error)
+        return hits
+    walked = iter(edges)
+    described = {hit.id: with_context(hit, list(islice(walked, len(steps(hit))))) for hit in led}
+    return [described.get(hit.id, hit) for hit in hits]
 
 
 def resolve_parents(hits: list[Hit], query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Hit]]:
@@ -305,10 +402,17 @@ def _pool(k: int, pipeline: Pipeline) -> int:
     selection, store = pipeline.selection, pipeline.store
     grouped = pipeline.parents and can(store, HasParents) and store.has_parents
     if grouped or selection.mmr_lambda is not None or selection.per_document is not None:
-        return 1 << 30
+        return ALL
+    if pipeline.expansion is not None:
+        k = max(k, _seed_pool(pipeline.expansion))
     if pipeline.reranker is not None:
         return max(k, pipeline.rerank_depth)
     return k
+
+
+def _seed_pool(expansion: Expansion) -> int:
+    """How many hits may have to be looked at for the seeds; what the walk does not come to keeps its order."""
+    return ALL if expansion.seed_filter is not None or expansion.seed_labels else expansion.seed_k
 
 
 def _hit(
@@ -319,7 +423,7 @@ def _hit(
     return Hit(
         chunk=chunk,
         score=fused.score,
-        source=finders[0] if len(finders) == 1 else "fused",
+        source=finders[0] if len(finders) == 1 else "fused" if finders else "graph",
         found_by=tuple(finders),
         parts=fused.parts,
         vector_score=None if cosine is None else min(1.0, max(0.0, cosine)),

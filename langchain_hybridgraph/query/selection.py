@@ -25,12 +25,15 @@ class Selection:
 
     ``min_score``: hits with a lower score are left out, equal is enough. ``mmr_lambda``: order by maximal marginal
     relevance, 1 looks at the score only, 0 at the difference from what was chosen before; None leaves the order as it
-    is. ``per_document``: at most so many hits of one document. Raises ConfigurationError for values outside.
+    is. ``per_document``: at most so many hits of one document. ``graph_slots``: so many of the k places are for hits
+    that were reached over edges, as far as there are any; the last of the others give way. Raises ConfigurationError
+    for values outside.
     """
 
     min_score: float = 0.0
     mmr_lambda: float | None = None
     per_document: int | None = None
+    graph_slots: int = 0
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.min_score):
@@ -39,10 +42,13 @@ class Selection:
             raise ConfigurationError(f"mmr_lambda is {self.mmr_lambda}; wanted a number from 0 to 1, such as 0.7")
         if self.per_document is not None and self.per_document < 1:
             raise ConfigurationError(f"per_document is {self.per_document}; wanted a whole number from 1, or None")
+        if self.graph_slots < 0:
+            raise ConfigurationError(f"graph_slots is {self.graph_slots}; wanted a whole number from 0")
 
 
 def select(hits: Sequence[Hit], selection: Selection, k: int, vectors: NDArray[np.float32] | None = None) -> list[Hit]:
-    """The k hits to give back, in the order to give them; the answer for k is the head of that for a larger k.
+    """The k hits to give back, in the order to give them; the answer for k is the head of that for a larger k
+    unless there are graph slots.
 
     ``hits`` are best first. ``vectors`` are their unit vectors, len(hits) × dimension, zeros where there is none: such
     a hit counts as unlike all others, and without ``vectors`` all do.
@@ -61,6 +67,8 @@ def select(hits: Sequence[Hit], selection: Selection, k: int, vectors: NDArray[n
         chosen = (hits[kept[place]] for place in order)
     if selection.per_document is not None:
         chosen = _capped(chosen, selection.per_document)
+    if selection.graph_slots:
+        return _with_slots(list(chosen), selection.graph_slots, k)
     return list(islice(chosen, k))
 
 
@@ -84,6 +92,13 @@ def marginal_relevance(scores: NDArray[np.float64], vectors: NDArray[np.float32]
         relevance[place] = -np.inf
         np.maximum(likeness, vectors @ vectors[place], out=likeness)
         worth = relevance - (1 - mmr_lambda) * likeness
+
+
+def _with_slots(hits: list[Hit], slots: int, k: int) -> list[Hit]:
+    """The first k, but so that at least ``slots`` of them were reached over edges, if there are so many."""
+    reached = [place for place, hit in enumerate(hits) if hit.hops][: min(slots, k)]
+    others = [place for place in range(len(hits)) if place not in reached]
+    return [hits[place] for place in sorted([*reached, *others[: k - len(reached)]])]
 
 
 def _capped(hits: Iterable[Hit], most: int) -> Iterator[Hit]:

@@ -6,12 +6,12 @@ import threading
 import time
 from abc import abstractmethod
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Literal, TypedDict, Unpack, cast
+from typing import Any, ClassVar, Literal, TypedDict, Unpack, cast
 
 import numpy as np
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
@@ -24,6 +24,7 @@ from langchain_hybridgraph.errors import ConfigurationError, TenantError
 from langchain_hybridgraph.filters import Filter, parse_filter
 from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.calls import adrive, drive, offload
+from langchain_hybridgraph.query.expansion import Expansion
 from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion, fusion_from
 from langchain_hybridgraph.query.pipeline import Pipeline, search
 from langchain_hybridgraph.query.rerank import Reranker
@@ -33,14 +34,17 @@ from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.records import ALL_TIME, Hit, Query, RetrievalResult, Scope
 from langchain_hybridgraph.retrievers.compressors import as_reranker
 from langchain_hybridgraph.retrievers.documents import annotate, moment
-from langchain_hybridgraph.stores.base import AwaitsVectors, Reads, can
+from langchain_hybridgraph.stores.base import AwaitsVectors, HasGraph, Reads, can
 from langchain_hybridgraph.times import parse_time
 
 FilterLike = Filter | Mapping[str, Any]
 
 
 class CallSettings(TypedDict, total=False):
-    """What a single call may set beside k; each goes before the retriever's own setting."""
+    """What a single call may set beside k; each goes before the retriever's own setting.
+
+    The last five are for a :class:`~langchain_hybridgraph.retrievers.graph.GraphRetriever`; others refuse them.
+    """
 
     filter: FilterLike | None
     as_of: float | str | datetime | None
@@ -52,12 +56,20 @@ class CallSettings(TypedDict, total=False):
     mmr_lambda: float | None
     max_tokens: int | None
     deadline_ms: float | None
+    seed_ids: Sequence[str] | None
+    seed_k: int | None
+    traversal: Any
+    score: Any
+    graph_slots: int | None
 
 
 class CallOptions(CallSettings, total=False):
     """What a single call may set, as ``invoke`` takes it."""
 
     k: int | None
+
+
+GRAPH_OPTIONS = frozenset({"seed_ids", "seed_k", "traversal", "score", "graph_slots"})
 
 
 class PipelineRetriever(BaseRetriever):
@@ -86,6 +98,7 @@ class PipelineRetriever(BaseRetriever):
     on_error: Literal["degrade", "empty", "raise"] = Field("degrade", description="What a failing source means.")
     metadata_prefix: str = Field("", description="Stands before the keys that retrieval writes into metadata.")
 
+    _call_options: ClassVar[Set[str]] = CallOptions.__annotations__.keys() - GRAPH_OPTIONS
     _statistics: _Statistics = PrivateAttr(default_factory=lambda: _Statistics())  # noqa: PLW0108 - defined below
 
     @field_validator("filter")
@@ -166,7 +179,7 @@ class PipelineRetriever(BaseRetriever):
         return list(await self._arun(self._prepare(query, options, run_manager.get_child())))
 
     def _prepare(self, query: str | None, options: CallOptions, callbacks: Any = None) -> _Prepared:
-        _check_options(options)
+        self._check_options(options)
         trace = Trace()
         pipeline = self._pipeline(options, callbacks)
         asked = Query(query, self._k(options), self._scope(options), _vector(options))
@@ -174,12 +187,13 @@ class PipelineRetriever(BaseRetriever):
         return _Prepared(asked, pipeline, trace, None if deadline_ms is None else time.monotonic() + deadline_ms / 1e3)
 
     def _pipeline(self, options: CallOptions, callbacks: Any) -> Pipeline:
-        max_tokens = options.get("max_tokens")
         return Pipeline(
             store=self._store,
             sources=self._sources(options, callbacks),
             fusion=self.fusion if self.fusion is not None else self._default_fusion(),
             overfetch=self.overfetch,
+            graph=self._graph,
+            expansion=self._expansion(options),
             parents=self.parents,
             reranker=self.reranker,
             rerank_depth=self.rerank_depth,
@@ -187,13 +201,33 @@ class PipelineRetriever(BaseRetriever):
                 min_score=_first(options.get("min_score"), self.min_score),
                 mmr_lambda=_first(options.get("mmr_lambda"), self.mmr_lambda),
                 per_document=self.per_document,
+                graph_slots=self._graph_slots(options),
             ),
-            budget=self.budget if max_tokens is None else replace(self.budget or TokenBudget(), max_tokens=max_tokens),
+            budget=self._budget(options),
             on_error=self.on_error,
         )
 
+    def _check_options(self, options: CallOptions) -> None:
+        unknown = set(options) - self._call_options
+        if unknown:
+            raise TypeError(f"{sorted(unknown)} is no option of a call; there are {sorted(self._call_options)}")
+
     def _default_fusion(self) -> Fusion:
         return ConvexCombination()
+
+    def _budget(self, options: CallOptions) -> TokenBudget | None:
+        max_tokens = options.get("max_tokens")
+        return self.budget if max_tokens is None else replace(self.budget or TokenBudget(), max_tokens=max_tokens)
+
+    def _expansion(self, options: CallOptions) -> Expansion | None:
+        return None
+
+    @property
+    def _graph(self) -> HasGraph | None:
+        return None
+
+    def _graph_slots(self, options: CallOptions) -> int:
+        return 0
 
     def _k(self, options: CallOptions) -> int:
         k = _first(options.get("k"), self.k)
@@ -234,9 +268,6 @@ class PipelineRetriever(BaseRetriever):
         return RetrievalResult(
             documents, hits=hits, degraded=trace.reasons, took_ms=trace.took_ms, plan=prepared.described()
         )
-
-
-_OPTIONS = {**CallSettings.__annotations__, **CallOptions.__annotations__}
 
 
 class _Prepared:
@@ -322,12 +353,6 @@ def _nothing() -> Any:
 
 def _with_k(options: CallSettings, k: int | None) -> CallOptions:
     return cast(CallOptions, {**options, "k": k})
-
-
-def _check_options(options: CallOptions) -> None:
-    unknown = set(options) - set(_OPTIONS)
-    if unknown:
-        raise TypeError(f"{sorted(unknown)} is no option of a call; there are {sorted(_OPTIONS)}")
 
 
 def _vector(options: CallOptions) -> Any:

@@ -107,6 +107,10 @@ class Graph(Protocol):
     time or the call's ``Ways`` do not exist. What is deleted or hidden is neither led to nor led through.
     """
 
+    def __len__(self) -> int:
+        """How many chunks there are, in scope or not: among so many an entity is rare."""
+        ...
+
     def nodes(self, ids: Sequence[str]) -> Nodes:
         """The node of each id, -1 for one that is not in the graph or not in scope."""
         ...

@@ -217,6 +217,9 @@ class _View:
         if ways.relations is not None:
             self._relations = np.array([state.names[r] for r in ways.relations if r in state.names], np.int64)
 
+    def __len__(self) -> int:
+        return int(np.count_nonzero(~self._state.is_entity))
+
     def nodes(self, ids: Sequence[str]) -> Nodes:
         """See :class:`~langchain_hybridgraph.stores.base.Graph`, as for all that follow."""
         known = len(self._state.ids)
@@ -238,8 +241,7 @@ class _View:
         shared = shared._replace(weight=shared.weight * self._hub(shared.via))
         hops = _together([direct, shared])
         rarity = np.where(hops.via < 0, -1, self._state.degree[hops.via])
-        order = np.lexsort((hops.via, rarity, -hops.weight, hops.node, hops.origin))
-        return _first_of_each(_at(hops, order))
+        return _once(hops, len(self._state.ids), hops.via, rarity, -hops.weight)
 
     def links(self, nodes: Nodes) -> Hops:
         """The edges as they are, heaviest of each pair."""
@@ -247,8 +249,7 @@ class _View:
         backwards = self._walked(nodes, self._state.into, mentions=True)
         parts = [self._direct(nodes), self._mentioned(nodes), _at(backwards, is_entity[backwards.origin])]
         hops = _together(parts)
-        order = np.lexsort((-hops.weight, hops.node, hops.origin))
-        return _first_of_each(_at(hops, order))
+        return _once(hops, len(self._state.ids), -hops.weight)
 
     def degrees(self, nodes: Nodes) -> Nodes:
         """How many edges each node has."""
@@ -368,6 +369,15 @@ def _together(parts: Sequence[Hops]) -> Hops:
     return Hops._make(np.concatenate(each) for each in zip(*parts, strict=True))
 
 
-def _first_of_each(hops: Hops) -> Hops:
-    """Of hops in order of origin and node the first between each two."""
-    return _at(hops, (np.diff(hops.origin, prepend=-1) != 0) | (np.diff(hops.node, prepend=-1) != 0))
+def _once(hops: Hops, n: int, *keys: NDArray[np.generic]) -> Hops:
+    """Of several hops between the same two nodes (of n) the one that ``keys`` put first, the last key above all."""
+    pair = hops.origin * n + hops.node
+    order = np.argsort(pair)
+    again = np.diff(pair[order], prepend=-1) == 0
+    if again.any():
+        # Few are: only they have to be compared.
+        many = order[again | np.append(again[1:], False)]
+        best = many[np.lexsort((*(key[many] for key in keys), pair[many]))]
+        first = best[np.diff(pair[best], prepend=-1) != 0]
+        order = np.concatenate([np.setdiff1d(order, many, assume_unique=True), first])
+    return _at(hops, order)

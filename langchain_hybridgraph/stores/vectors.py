@@ -135,7 +135,7 @@ def cosines(matrix: NDArray[np.float32], vector: Vector) -> NDArray[np.float32]:
     return products
 
 
-def unit(vectors: Sequence[Sequence[float]] | NDArray[Any]) -> NDArray[np.float32]:
+def unit(vectors: Sequence[Sequence[float]] | Sequence[float] | NDArray[Any]) -> NDArray[np.float32]:
     """The same vectors with length 1, float32; a vector of length 0 stays as it is.
 
     Raises ValueError for vectors that are not finite.

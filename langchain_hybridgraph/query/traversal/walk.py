@@ -81,9 +81,12 @@ class OverWays:
         if self.relations is not None:
             object.__setattr__(self, "relations", frozenset(self.relations))
         check_whole("max_nodes", self.max_nodes, least=0)
+        check_share("min_weight", self.min_weight)
+        if self.hub_degree is not None:
+            check_whole("hub_degree", self.hub_degree, least=1)
         try:
             _ = self.ways
-        except (TypeError, ValueError) as error:
+        except ValueError as error:
             raise ConfigurationError(str(error)) from error
 
     @property

@@ -1,0 +1,258 @@
+"""Weigh what the best hits name as evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from langchain_hybridgraph.names import ENTITY, TITLE
+from langchain_hybridgraph.query.graph_scores import Reached, is_mixed, needs_own, valued
+from langchain_hybridgraph.query.traversal.walk import Arrived, OverWays, Walk, best_first, check_share, check_whole
+from langchain_hybridgraph.records import CITES, MENTIONS, REFERENCES
+from langchain_hybridgraph.stores.base import Hops
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.query.graph_scores import GraphScore
+    from langchain_hybridgraph.query.traversal.walk import Seeds
+    from langchain_hybridgraph.records import Vector
+    from langchain_hybridgraph.stores.base import Graph, Nodes, Weights
+
+# No evidence is certain: two pieces of it are more than one.
+MOST = 0.98
+
+
+@dataclass(frozen=True)
+class LinkEvidence(OverWays):
+    """What the best ``sources`` seeds name, one hop away, each with how much speaks for it.
+
+    A seed's word counts by its score over the best seed's. It can
+
+    - name the title of another document (``title``), times the root of the name's rarity, over the documents of that
+      title and the fourth root of how many documents the seed names;
+    - share an entity with it that at most ``most_common`` edges lead to (``shared``), times the entity's rarity;
+    - link to it, or cite it (``link``), over the fourth root of how many links the seed has.
+
+    Of one kind the strongest counts, and the kinds are joined
+    as independent evidence: 1 − Π (1 − strength). The rarity of a name that n of N chunks mention is ln(N / n) / ln N.
+
+    The joining is MYCIN's (Shortliffe and Buchanan, A Model of Inexact Reasoning in Medicine, 1975), rarity is inverse
+    document frequency (Spärck Jones 1972); the strengths were measured (benchmarks/README.md).
+
+    >>> from langchain_hybridgraph.query.graph_scores import NoisyOr
+    >>> from langchain_hybridgraph.records import Edge, Scope
+    >>> from langchain_hybridgraph.stores.memory_graph import InMemoryGraph
+    >>> edges = [Edge("a", "entity:ada", "mentions", 0.8), Edge("b", "entity:ada", "mentions")]
+    >>> edges += [Edge("b", "title:ada", "mentions"), Edge("c", "entity:york", "mentions")]
+    >>> evidence = LinkEvidence()
+    >>> walk = evidence.walk(InMemoryGraph(edges).graph(Scope(), evidence.ways), [("a", 1.0)], NoisyOr(), None)
+    >>> [(arrived.path, round(arrived.value, 3)) for arrived in walk.reached]
+    [(('a', 'b'), 0.323), (('a',), 0.0)]
+    """
+
+    relations: Iterable[str] | None = (MENTIONS, REFERENCES, CITES)
+    max_nodes: int = 100
+    sources: int = 5
+    title: float = 0.9
+    shared: float = 0.3
+    link: float = 0.4
+    most_common: int = 100
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("sources", self.sources, least=1)
+        check_whole("most_common", self.most_common, least=0)
+        for name in ("title", "shared", "link"):
+            check_share(name, getattr(self, name))
+
+    def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
+        """See :class:`~langchain_hybridgraph.query.traversal.walk.Traversal`."""
+        scores = {id: float(np.nan_to_num(own)) for id, own in reversed(list(seeds))}
+        best = max(scores.values(), default=0.0) or 1.0
+        sources = sorted(scores, key=lambda id: (-scores[id], id))[: self.sources]
+        found = self._evidence(graph, sources, np.array([scores[id] / best for id in sources]))
+        chosen, capped = self._chosen(graph, found, graph.nodes(list(scores)), vector)
+        led = _Led.by(chosen, graph.ids(chosen.node), sources, scores)
+        return Walk(led.arrived(graph, scores, score, vector), capped)
+
+    def _evidence(self, graph: Graph, sources: Sequence[str], worth: Weights) -> _Evidence:
+        """All that speaks for chunks, at most once per chunk: the strongest of each kind joined."""
+        nodes = graph.nodes(sources)
+        there = np.flatnonzero(nodes >= 0)
+        links = graph.links(nodes[there])
+        links = links._replace(origin=there[links.origin])
+        is_chunk = graph.is_chunk(links.node)
+        named = _Named.of(graph, Hops._make(column[~is_chunk] for column in links))
+        linked = Hops._make(column[is_chunk] for column in links)
+        kinds = [self._titled(graph, named, nodes), self._sharing(graph, named, nodes), self._linked(linked)]
+        return _joined([kind._replace(strength=kind.strength * worth[kind.source]) for kind in kinds])
+
+    def _titled(self, graph: Graph, named: _Named, sources: Nodes) -> _Evidence:
+        """The documents whose titles the sources name."""
+        wanted = [TITLE + id.removeprefix(ENTITY) if id.startswith(ENTITY) else "" for id in named.ids]
+        titles = graph.nodes(wanted)
+        there = np.flatnonzero(titles >= 0)
+        bearers = graph.links(titles[there])
+        bearers = bearers._replace(origin=there[bearers.origin])
+        pairs = named.pairs(bearers, sources)
+        share = named.rarity / np.maximum(np.bincount(bearers.origin, bearers.weight, len(titles)), 1.0)
+        strength = self.title * np.sqrt(pairs.mention) * share[pairs.entity] * pairs.weight
+        return _Evidence(pairs.source, pairs.node, strength * _shared_out(pairs.source, pairs.node))
+
+    def _sharing(self, graph: Graph, named: _Named, sources: Nodes) -> _Evidence:
+        """The chunks that mention a rare entity which a source mentions."""
+        few = np.flatnonzero((named.degree > 1) & (named.degree <= self.most_common))
+        holders = graph.links(named.entity[few])
+        pairs = named.pairs(holders._replace(origin=few[holders.origin]), sources)
+        strength = self.shared * named.rarity[pairs.entity] ** 2 * np.sqrt(pairs.mention * pairs.weight)
+        return _Evidence(pairs.source, pairs.node, strength)
+
+    def _linked(self, links: Hops) -> _Evidence:
+        """What the sources link to or cite."""
+        strength = self.link * links.weight * _shared_out(links.origin, links.node)
+        return _Evidence(links.origin, links.node, strength)
+
+    def _chosen(self, graph: Graph, found: _Evidence, seeds: Nodes, vector: Vector | None) -> tuple[_Evidence, bool]:
+        """What is found of seeds, and of the others the ``max_nodes`` for which most speaks, the similarity included."""
+        is_seed = np.isin(found.node, seeds)
+        others = np.flatnonzero(~is_seed)
+        if len(others) <= self.max_nodes:
+            return found, False
+        speaks = found.strength[others]
+        if vector is not None:
+            similar = np.nan_to_num(graph.cosines(vector, found.node[others]))
+            speaks = 1 - (1 - speaks) * (1 - np.clip(similar, 0.0, 1.0))
+        kept = others[np.argsort(-speaks, kind="stable")[: self.max_nodes]]
+        places = np.sort(np.concatenate([np.flatnonzero(is_seed), kept]))
+        return _Evidence._make(column[places] for column in found), True
+
+
+class _Evidence(NamedTuple):
+    """That a source speaks for a chunk, and how strongly, as arrays of one length; ``source`` is a place among them."""
+
+    source: Nodes
+    node: Nodes
+    strength: Weights
+
+
+class _Pairs(NamedTuple):
+    """A mention by a source and an edge of the same entity to a chunk: arrays of one length.
+
+    ``entity`` is a place in :class:`_Named`; ``mention`` and ``weight`` are the two edges' weights.
+    """
+
+    source: Nodes
+    entity: Nodes
+    node: Nodes
+    mention: Weights
+    weight: Weights
+
+
+class _Named(NamedTuple):
+    """The entities that the sources mention, each once, and the mentions: ``place`` of the entity, source, weight."""
+
+    entity: Nodes
+    ids: Sequence[str]
+    degree: Nodes
+    rarity: Weights
+    place: Nodes
+    source: Nodes
+    weight: Weights
+
+    @classmethod
+    def of(cls, graph: Graph, mentions: Hops) -> _Named:
+        """These mentions of entities by sources, titles that the sources bear left out."""
+        entity, place = np.unique(mentions.node, return_inverse=True)
+        ids = graph.ids(entity)
+        said = list(zip(mentions.origin.tolist(), (ids[at] for at in place.tolist()), strict=True))
+        borne = {(source, id.removeprefix(TITLE)) for source, id in said if id.startswith(TITLE)}
+        is_name = [id.startswith(ENTITY) and (source, id.removeprefix(ENTITY)) not in borne for source, id in said]
+        kept = np.array(is_name, np.bool_)
+        degree = graph.degrees(entity)
+        chunks = max(len(graph), 2)
+        rarity = np.clip(np.log(chunks / np.maximum(degree, 1)) / np.log(chunks), 0.0, 1.0)
+        return cls(entity, ids, degree, rarity, place[kept], mentions.origin[kept], mentions.weight[kept])
+
+    def pairs(self, edges: Hops, sources: Nodes) -> _Pairs:
+        """Every mention with every edge of its entity, whose ``origin`` is the entity's place, but to the source."""
+        order = np.argsort(edges.origin, kind="stable")
+        count = np.bincount(edges.origin, minlength=len(self.entity))
+        first = np.cumsum(count) - count
+        mention = np.repeat(np.arange(len(self.place)), count[self.place])
+        before = np.cumsum(count[self.place]) - count[self.place]
+        within = np.arange(len(mention)) - np.repeat(before, count[self.place])
+        edge = order[first[self.place[mention]] + within]
+        other = edges.node[edge] != sources[self.source[mention]]
+        mention, edge = mention[other], edge[other]
+        return _Pairs(
+            self.source[mention], self.place[mention], edges.node[edge], self.weight[mention], edges.weight[edge]
+        )
+
+
+def _shared_out(source: Nodes, node: Nodes) -> Weights:
+    """Per entry, the fourth root of 1 / how many chunks its source leads to."""
+    pairs = np.unique(np.stack([source, node]), axis=1)
+    return np.maximum(np.bincount(pairs[0], minlength=int(source.max(initial=0)) + 1), 1)[source] ** -0.25
+
+
+def _joined(kinds: Sequence[_Evidence]) -> _Evidence:
+    """One entry per chunk: the strongest evidence of each kind joined, with the source of the strongest of all."""
+    strongest = _together([_strongest(kind) for kind in kinds])
+    order = np.lexsort((-strongest.strength, strongest.node))
+    source, node, strength = strongest.source[order], strongest.node[order], strongest.strength[order]
+    first = np.flatnonzero(np.diff(node, prepend=-1))
+    if not len(first):
+        return strongest
+    joined = 1 - np.multiply.reduceat(1 - np.minimum(strength, MOST), first)
+    return _Evidence(source[first], node[first], joined)
+
+
+def _strongest(found: _Evidence) -> _Evidence:
+    """The strongest entry per chunk."""
+    order = np.lexsort((found.source, -found.strength, found.node))
+    first = order[np.flatnonzero(np.diff(found.node[order], prepend=-1))]
+    return _Evidence._make(column[first] for column in found)
+
+
+def _together(parts: Sequence[_Evidence]) -> _Evidence:
+    return _Evidence._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
+
+
+class _Led(NamedTuple):
+    """Chunks, each with where it was led to from (itself, for a seed that nothing speaks for), and how strongly."""
+
+    ids: Sequence[str]
+    begins: Sequence[str]
+    strength: Weights
+
+    @classmethod
+    def by(cls, found: _Evidence, ids: Sequence[str], sources: Sequence[str], seeds: Mapping[str, float]) -> _Led:
+        """What was found, and the other seeds."""
+        others = list(dict.fromkeys(seeds).keys() - set(ids))
+        begins = [sources[place] for place in found.source.tolist()]
+        return cls([*ids, *others], [*begins, *others], np.concatenate([found.strength, np.zeros(len(others))]))
+
+    def arrived(
+        self, graph: Graph, seeds: Mapping[str, float], score: GraphScore, vector: Vector | None
+    ) -> tuple[Arrived, ...]:
+        """All of them with their values, best first."""
+        is_led = np.array([id != begin for id, begin in zip(self.ids, self.begins, strict=True)], np.bool_)
+        seed = np.array([seeds[id] for id in self.begins])
+        own = np.array([seeds.get(id, np.nan) for id in self.ids])
+        if vector is not None and needs_own(score):
+            new = np.flatnonzero(np.isnan(own))
+            own[new] = np.clip(
+                graph.cosines(vector, graph.nodes([self.ids[place] for place in new.tolist()])), 0.0, 1.0
+            )
+        weight = np.where(is_led, self.strength, 1.0)
+        came = np.where(is_led, seed, np.nan)
+        carried = self.strength if is_mixed(score) else seed * weight
+        reached = Reached(
+            seed, max(seeds.values(), default=0.0), is_led.astype(np.int64), weight, weight, came, own, carried
+        )
+        values = valued(score, reached).tolist()
+        paths = [(begin, id) if id != begin else (id,) for id, begin in zip(self.ids, self.begins, strict=True)]
+        arrived = (Arrived(p[-1], value, len(p) - 1, p, p[0]) for p, value in zip(paths, values, strict=True))
+        return tuple(sorted(arrived, key=best_first))

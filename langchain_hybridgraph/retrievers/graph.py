@@ -1,0 +1,240 @@
+"""GraphRetriever: hybrid search that goes on over the edges between chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, NamedTuple, Self
+
+from langchain_core.documents import Document
+from langchain_core.vectorstores import VectorStore
+from pydantic import Field, PrivateAttr, field_validator, model_validator
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.filters import Filter, parse_filter
+from langchain_hybridgraph.query.budget import TokenBudget
+from langchain_hybridgraph.query.expansion import Expansion
+from langchain_hybridgraph.query.fusion import Fusion, ReciprocalRankFusion
+from langchain_hybridgraph.query.graph_scores import (
+    DistanceDecay,
+    GraphScore,
+    HopDecay,
+    NoisyOr,
+    Propagation,
+    RingDecay,
+    graph_score_from,
+)
+from langchain_hybridgraph.query.traversal import (
+    BFS,
+    Beam,
+    BestFirst,
+    LinkEvidence,
+    PersonalizedPageRank,
+    Traversal,
+    WaterCircle,
+    traversal_from,
+)
+from langchain_hybridgraph.records import Edge
+from langchain_hybridgraph.retrievers.base import CallOptions
+from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
+from langchain_hybridgraph.stores.base import HasGraph, SearchesVectors, can
+from langchain_hybridgraph.stores.memory_graph import InMemoryGraph
+
+Preset = Literal["evidence", "hop_decay", "distance_decay", "propagation", "ring_decay", "beam", "pagerank"]
+
+
+class _Setting(NamedTuple):
+    """What a preset stands for; ``keyword_weight`` is the seeds', None that of the embedding."""
+
+    traversal: Traversal
+    score: GraphScore
+    keyword_weight: float | None = None
+    fusion: Fusion | None = None
+    budget: TokenBudget | None = None
+
+
+PRESETS: Mapping[str, _Setting] = MappingProxyType(
+    {
+        "evidence": _Setting(LinkEvidence(), NoisyOr()),
+        "hop_decay": _Setting(BFS(), HopDecay(score_expanded=False), keyword_weight=0.0),
+        "distance_decay": _Setting(
+            BFS(direction="both"), DistanceDecay(), 0.5, ReciprocalRankFusion(), TokenBudget(max_tokens=4096)
+        ),
+        "propagation": _Setting(BestFirst(), Propagation()),
+        "ring_decay": _Setting(WaterCircle(), RingDecay()),
+        "beam": _Setting(Beam(), HopDecay()),
+        "pagerank": _Setting(PersonalizedPageRank(direction="both"), NoisyOr()),
+    }
+)
+
+# Shorthand for BFS and HopDecay: the retriever's word, and theirs.
+_OF_WALK = MappingProxyType(
+    {"max_hops": "max_hops", "relation_filter": "relations", "min_weight": "min_weight", "max_nodes": "max_nodes"}
+)
+_OF_SCORE = ("vector_weight", "graph_weight", "hop_decay", "score_expanded")
+
+
+class GraphRetriever(HybridRetriever):
+    """The hits of a hybrid search, and what edges lead to from the best of them.
+
+    Over a :class:`HybridGraphStore` the edges are the store's, which ``ingest`` has made; beside any other vector store
+    ``graph`` gives them (a list of Edge, or an :class:`InMemoryGraph`). The default setting looks for what the best
+    hits name (titles of other documents, rare entities, links) and weighs it as evidence beside the search's own
+    score, so that simple questions lose nothing. ``preset`` takes the setting of another system; ``traversal`` (who is
+    visited) and ``score`` (what that is worth) combine at will; ``max_hops``, ``hop_decay`` and their like are
+    shorthand for BFS and HopDecay. Without a graph the answer is that of the hybrid search, and ``degraded`` says
+    ``no-graph-store``.
+
+    Raises ValueError (pydantic's ValidationError) for a setting that does not exist or has no usable value, and for
+    settings that contradict each other.
+
+    >>> from langchain_hybridgraph import Edge, HybridGraphStore
+    >>> texts = {"ada": "Ada wrote the first program.", "engine": "A machine of brass and steam."}
+    >>> store = HybridGraphStore.from_texts(list(texts.values()), "lsa", ids=list(texts))
+    >>> _ = store.put([], edges=[Edge("ada", "engine", "references", description="For which machine she wrote.")])
+    >>> found = GraphRetriever(store, max_hops=1, seed_k=1).retrieve("Who wrote the first program?")
+    >>> [(document.id, document.metadata["source_path"]) for document in found]
+    [('ada', ['ada']), ('engine', ['ada', 'engine'])]
+    """
+
+    graph: Any = Field(None, repr=False, description="Edges beside a store that has none: InMemoryGraph or Edges.")
+    preset: Preset | None = Field(None, description="The setting of a source system; None is the best one measured.")
+    traversal: Any = Field(None, description="Who is visited: a name, a dict or a Traversal.")
+    score: Any = Field(None, description="What the visited are worth: a name, a dict or a callable.")
+    seed_k: int = Field(10, ge=1, description="The walk begins at so many of the best hits.")
+    seed_keyword_weight: float | None = Field(None, ge=0, le=1, description="Weight of the words in finding seeds.")
+    seed_filter: Any = Field(None, description="Filter of the seeds alone.")
+    seed_labels: frozenset[str] = Field(frozenset(), description="Seeds have one of these labels; empty: any or none.")
+    graph_slots: int = Field(0, ge=0, description="So many of the k places are for hits that edges led to.")
+    max_hops: int | None = Field(None, ge=0, description="Shorthand: hops of a BFS.")
+    bidirectional: bool | None = Field(None, description="Shorthand: whether edges are walked both ways.")
+    relation_filter: Any = Field(None, description="Shorthand: the relations that are walked.")
+    min_weight: float | None = Field(None, ge=0, le=1, description="Shorthand: lighter edges are not walked.")
+    max_nodes: int | None = Field(None, ge=0, description="Shorthand: at most so many chunks are added.")
+    vector_weight: float | None = Field(None, ge=0, description="Shorthand: HopDecay's weight of the similarity.")
+    graph_weight: float | None = Field(None, ge=0, description="Shorthand: HopDecay's weight of the last edge.")
+    hop_decay: tuple[float, ...] | None = Field(None, description="Shorthand: HopDecay's decay per hop.")
+    score_expanded: bool | None = Field(None, description="Shorthand: whether expanded chunks' similarity counts.")
+    min_traversal_score: float = Field(0.0, ge=0, le=1, description="Chunks that only edges led to need this score.")
+
+    _call_options: ClassVar[Set[str]] = frozenset(CallOptions.__annotations__)
+    _kept: _Setting | None = PrivateAttr(None)
+    _edges: HasGraph | None = PrivateAttr(None)
+
+    def __init__(self, vector_store: VectorStore, documents: Iterable[Document] | None = None, **settings: Any) -> None:
+        super().__init__(vector_store, documents, **settings)
+        self._edges = self._found_graph()
+
+    @field_validator("traversal")
+    @classmethod
+    def _named_traversal(cls, value: Any) -> Traversal | None:
+        return None if value is None else traversal_from(value)
+
+    @field_validator("score")
+    @classmethod
+    def _named_score(cls, value: Any) -> GraphScore | None:
+        return None if value is None else graph_score_from(value)
+
+    @field_validator("seed_filter")
+    @classmethod
+    def _parsed_seed_filter(cls, value: Any) -> Filter | None:
+        return parse_filter(value)
+
+    @field_validator("graph")
+    @classmethod
+    def _as_graph(cls, value: Any) -> HasGraph | None:
+        if value is None or isinstance(value, HasGraph):
+            return value
+        if isinstance(value, Sequence) and all(isinstance(each, Edge) for each in value):
+            return InMemoryGraph(value)
+        raise ConfigurationError(f"graph is a {type(value).__name__}; wanted a list of Edge or an InMemoryGraph")
+
+    @model_validator(mode="after")
+    def _check_setting(self) -> Self:
+        _ = self._setting
+        return self
+
+    @property
+    def _setting(self) -> _Setting:
+        if self._kept is None:
+            self._kept = self._chosen()
+        return self._kept
+
+    def _chosen(self) -> _Setting:
+        chosen = PRESETS[self.preset or "evidence"]
+        short = [name for name in (*_OF_WALK, "bidirectional", *_OF_SCORE) if getattr(self, name) is not None]
+        if short and (self.traversal is not None or self.score is not None or self.preset is not None):
+            other = next(name for name in ("traversal", "score", "preset") if getattr(self, name) is not None)
+            raise ConfigurationError(
+                f"{short[0]} is shorthand for BFS and HopDecay, so it does not go with {other}=: set it there, such as "
+                'traversal={"type": "bfs", "max_hops": 3}'
+            )
+        if short:
+            return _Setting(self._short_walk(), self._short_score())
+        return chosen._replace(
+            traversal=chosen.traversal if self.traversal is None else self.traversal,
+            score=_fitting(self.traversal, chosen.score) if self.score is None else self.score,
+        )
+
+    def _short_walk(self) -> BFS:
+        given = {theirs: value for ours, theirs in _OF_WALK.items() if (value := getattr(self, ours)) is not None}
+        return BFS(direction="both" if self.bidirectional else "out", **given)
+
+    def _short_score(self) -> HopDecay:
+        return HopDecay(**{name: value for name in _OF_SCORE if (value := getattr(self, name)) is not None})
+
+    def _found_graph(self) -> HasGraph | None:
+        store = self._store
+        if self.graph is None:
+            return store if can(store, HasGraph) else None
+        if isinstance(self.graph, InMemoryGraph):
+            if self.graph.visible is None:
+                self.graph.visible = lambda ids, scope: store.read(ids, scope, {})
+            if self.graph.cosines is None and can(store, SearchesVectors):
+                self.graph.cosines = store.vector_scores
+        graph: HasGraph = self.graph
+        return graph
+
+    # -- settings of the pipeline ---------------------------------------------------------------------------
+
+    @property
+    def _graph(self) -> HasGraph | None:
+        return self._edges
+
+    def _expansion(self, options: CallOptions) -> Expansion:
+        traversal, score = options.get("traversal"), options.get("score")
+        seed_ids, seed_k = options.get("seed_ids"), options.get("seed_k")
+        if isinstance(seed_ids, str):
+            raise ConfigurationError(f"seed_ids is {seed_ids!r}; wanted a list such as [{seed_ids!r}]")
+        walked = self._setting.traversal if traversal is None else traversal_from(traversal)
+        return Expansion(
+            traversal=walked,
+            score=_fitting(traversal, self._setting.score) if score is None else graph_score_from(score),
+            seed_k=self.seed_k if seed_k is None else seed_k,
+            seed_filter=self.seed_filter,
+            seed_labels=self.seed_labels,
+            seed_ids=None if seed_ids is None else tuple(seed_ids),
+            min_score=self.min_traversal_score,
+        )
+
+    def _graph_slots(self, options: CallOptions) -> int:
+        slots = options.get("graph_slots")
+        return self.graph_slots if slots is None else slots
+
+    def _default_fusion(self) -> Fusion:
+        return self._setting.fusion or super()._default_fusion()
+
+    def _budget(self, options: CallOptions) -> TokenBudget | None:
+        return super()._budget(options) or self._setting.budget
+
+    def _weights(self, options: CallOptions) -> tuple[float, float]:
+        words = self._setting.keyword_weight if self.seed_keyword_weight is None else self.seed_keyword_weight
+        named = {"semantic_weight", "keyword_weight"}
+        if words is None or any(options.get(name) is not None for name in named) or named & self.model_fields_set:
+            return super()._weights(options)
+        return 1.0 - words, words
+
+
+def _fitting(traversal: Any, score: GraphScore) -> GraphScore:
+    """The preset's score, unless another traversal was given without a score: that has HopDecay."""
+    return score if traversal is None else HopDecay()
