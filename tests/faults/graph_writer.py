@@ -1,0 +1,50 @@
+"""A process that changes chunks and edges of an index until it is killed; a line for every change that is done.
+
+python graph_writer.py FOLDER SEED
+"""
+
+import random
+import sys
+from pathlib import Path
+
+from langchain_hybridgraph.records import MENTIONS, Chunk, Edge
+from langchain_hybridgraph.stores.embedded import EmbeddedStore
+from langchain_hybridgraph.testing import HashedWords
+
+IDS = [f"c{number}" for number in range(60)]
+ENTITIES = [f"entity:{number}" for number in range(8)]
+
+
+def open_store(folder, **options):
+    """The store that the writer uses and its judge beside it."""
+    return EmbeddedStore(folder, embedding=HashedWords(), name="words", **options)
+
+
+def edges(dice, count):
+    links = (Edge(*dice.sample(IDS, 2), "r", dice.choice([0.3, 0.6, 1.0])) for _ in range(count))
+    return [*links, *(Edge(dice.choice(IDS), dice.choice(ENTITIES), MENTIONS) for _ in range(count))]
+
+
+def step(store, dice):
+    verb = dice.choice(["put", "put", "remove", "replace", "prune"])
+    if verb == "put":
+        chosen = dice.sample(IDS, dice.choice([0, 3, 30]))
+        store.put([Chunk(id, f"text {dice.random()}") for id in chosen], edges=edges(dice, dice.choice([1, 10, 100])))
+    elif verb == "remove":
+        store.remove(dice.sample(IDS, dice.choice([1, 10])))
+    elif verb == "replace":
+        store.replace_edges(dice.sample(IDS, 5), ["r", MENTIONS], edges(dice, 3))
+    else:
+        store.prune_edges(0.4, 20)
+
+
+def main(folder, seed):
+    dice = random.Random(seed)
+    store = open_store(Path(folder))
+    while True:
+        step(store, dice)
+        print("done", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

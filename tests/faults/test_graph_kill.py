@@ -1,0 +1,56 @@
+"""SIGKILL while the graph is written: who follows it in another process has what is in the catalogue."""
+
+import random
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from graph_writer import ENTITIES, IDS, open_store
+
+from langchain_hybridgraph.records import Scope, Ways
+
+WRITER = Path(__file__).parent / "graph_writer.py"
+
+
+def answers(store):
+    """All that a graph says, by ids."""
+    graph = store.graph(Scope(), Ways("both"))
+    nodes = graph.nodes([*IDS, *ENTITIES])
+    found = []
+    for hops in (graph.neighbours(nodes), graph.links(nodes)):
+        ends = zip(hops.origin.tolist(), graph.ids(hops.node), hops.weight.tolist(), strict=True)
+        found.append(sorted(ends))
+    return found, graph.degrees(nodes).tolist(), np.flatnonzero(nodes >= 0).tolist()
+
+
+def killed_rounds(folder, rounds, seed):
+    dice = random.Random(seed)
+    with closing(open_store(folder)) as store:
+        store.put([])
+    with closing(open_store(folder, read_only=True)) as reader:
+        for number in range(rounds):
+            command = [sys.executable, str(WRITER), str(folder), str(seed + number)]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+                for _ in range(dice.randint(2, 12)):
+                    writer.stdout.readline()
+                    answers(reader)  # whatever it is just now, it can be walked
+                writer.kill()
+            assert writer.returncode == -9, "the writer failed by itself"
+            with closing(open_store(folder)) as fresh:
+                assert answers(reader) == answers(fresh)
+                assert fresh.check().problems == ()
+
+
+def test_followed_over_kills(tmp_path):
+    """A reader that stays open over two deaths of the writer answers as one that has just been opened."""
+    killed_rounds(tmp_path / "index", 2, seed=1)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("seed", range(100, 105))
+def test_followed_over_many_kills(tmp_path, seed):
+    """The same, many times."""
+    killed_rounds(tmp_path / "index", 15, seed=seed * 100)
