@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.filters import exclude_document as exclude_document
     from langchain_hybridgraph.filters import has_labels as has_labels
     from langchain_hybridgraph.ingest import CitationEdges as CitationEdges
+    from langchain_hybridgraph.ingest import EntityEdges as EntityEdges
     from langchain_hybridgraph.ingest import HierarchyEdges as HierarchyEdges
     from langchain_hybridgraph.ingest import LinkEdges as LinkEdges
     from langchain_hybridgraph.ingest import LLMEdges as LLMEdges
@@ -74,6 +75,7 @@ _HOMES = {
     ),
     "ingest": (
         "CitationEdges",
+        "EntityEdges",
         "HierarchyEdges",
         "LLMEdges",
         "LinkEdges",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.ingest.edges import HierarchyEdges as HierarchyEdges
     from langchain_hybridgraph.ingest.edges import LinkEdges as LinkEdges
     from langchain_hybridgraph.ingest.edges import SequenceEdges as SequenceEdges
+    from langchain_hybridgraph.ingest.entities import EntityEdges as EntityEdges
     from langchain_hybridgraph.ingest.files import SUPPORTED_SUFFIXES as SUPPORTED_SUFFIXES
     from langchain_hybridgraph.ingest.files import FileError as FileError
     from langchain_hybridgraph.ingest.files import read_files as read_files
@@ -38,6 +39,7 @@ _MODULES = {
     "citation_edges": ("CitationEdges",),
     "cutting": ("CutDocument",),
     "edges": ("EdgeBuilder", "EdgeSet", "HierarchyEdges", "LinkEdges", "SequenceEdges"),
+    "entities": ("EntityEdges",),
     "files": ("SUPPORTED_SUFFIXES", "FileError", "read_files"),
     "llm_edges": ("LLMEdges",),
     "metadata_edges": ("MetadataEdges",),
@@ -54,6 +56,7 @@ __all__ = [
     "CutDocument",
     "EdgeBuilder",
     "EdgeSet",
+    "EntityEdges",
     "FileError",
     "HierarchyEdges",
     "IngestReport",

@@ -1,0 +1,426 @@
+"""Joins chunks to the entities that they mention."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from itertools import islice
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any, NamedTuple, Protocol, runtime_checkable
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.ingest.cutting import CutDocument
+from langchain_hybridgraph.ingest.edges import EdgeSet
+from langchain_hybridgraph.ingest.function_words import FunctionWords, function_words
+from langchain_hybridgraph.ingest.phrases import (
+    MOST_LETTERS,
+    MOST_WORDS,
+    Reading,
+    is_character,
+    joined,
+    read,
+    text_words,
+    words_of,
+)
+from langchain_hybridgraph.records import MENTIONS, Chunk, Edge, Query, Scope
+from langchain_hybridgraph.stores.base import Reads, ReadsBack, SearchesKeywords, TakesChunks, can
+
+ENTITY = "entity:"
+TITLE = "title:"
+
+
+@runtime_checkable
+class _Searched(SearchesKeywords, Reads, Protocol):
+    """A store whose texts can be found by their words."""
+
+
+Extract = Callable[[str], Iterable[str]]
+Triple = tuple[str, str, str]
+
+OWN, FURTHER = 1.0, 0.5  # the document's own title: from its first chunk, from the others
+TITLED, WORD = 0.8, 0.4  # another document's title of several words, of one
+GIVEN, STATED = 0.8, 0.9  # named by ``extract``, by a triple
+SHORTENED = 0.6  # the whole name, where the text has only a part of it
+MOST_NAMES = 100  # of a chunk; the surest stay
+BLOCK = 1_000  # chunks whose edges are written together
+OLDER = 100  # chunks of earlier ingests that are looked at for a new title
+
+
+class EntityEdges:
+    """From each chunk to the entities that it mentions: titles of documents, and names in the text; no model needed.
+
+    An entity is a node of the graph only, ``entity:`` and the normalised name (no case, accents, punctuation,
+    possessive or leading article); two chunks that mention it are one hop apart. Names are found by capitals and
+    quotation marks (:mod:`~langchain_hybridgraph.ingest.phrases`), titles by their words, in any case and script.
+    "Mercury (planet)" is also "Mercury", and "Lovelace" also "Ada Lovelace" where the document has no other. Weights
+    say how sure a mention is: 1 for the document's own title (from its first chunk; .5 from the others), .8 for names
+    and titles of several words, .4 to .6 for single words and parts. How rare an entity is, is read from its degree
+    when it is walked. A title is also the node ``title:`` and the name, by which later ingests find it.
+
+    Documents that are added later get the same edges as in one ingest of all, with one limit: a new title that is
+    mentioned in lower case, or in a script without capitals, is looked for in 100 older chunks, those of largest
+    BM25. That needs a store that can be read back and searched (``ReadsBack``, ``SearchesKeywords``, ``Reads``);
+    without, older and newer documents share names only. The title of a deleted document stays an entity of the
+    chunks that mention it until they are ingested again.
+
+    ``extract`` gives the names in a text (from GLiNER, spaCy, …) in place of the rules. ``triples`` are (subject,
+    relation, object) by chunk id or document id: both ends are mentioned, and the edges say the triple. Raises
+    ConfigurationError for triples of another form, for an ``extract`` that does not return names, and for chunks
+    whose id begins with ``entity:`` or ``title:``.
+
+    >>> from langchain_hybridgraph import HybridGraphStore, ingest
+    >>> store = HybridGraphStore(None)
+    >>> texts = {"Ada Lovelace": "She wrote the first program.", "Engine": "Lovelace's notes: Ada Lovelace, 1843."}
+    >>> chunks = [Chunk(title, text, {"title": title}) for title, text in texts.items()]
+    >>> _ = ingest(chunks, store, split=None, edges=[EntityEdges()])
+    >>> [(edge.source, edge.weight, edge.description) for edge in store.edges(["entity:ada lovelace"], backwards=True)]
+    [('Ada Lovelace', 1.0, 'Ada Lovelace is about Ada Lovelace.'), ('Engine', 0.8, 'Engine mentions Ada Lovelace.')]
+    """
+
+    relations = (MENTIONS,)
+
+    def __init__(
+        self, *, extract: Extract | None = None, triples: Mapping[str, Iterable[Sequence[str]]] | None = None
+    ) -> None:
+        if extract is not None and not callable(extract):
+            raise ConfigurationError(f"extract={extract!r} is no function; give one from a text to the names in it")
+        self._extract = extract
+        self._triples = {id: [_triple(id, given) for given in some] for id, some in (triples or {}).items()}
+        self._titles = _Titles()
+        self._names = _Names("")
+        self._waiting: IO[str] | None = None
+        self._store: TakesChunks | None = None
+        self._is_first = True
+
+    def start(self, store: TakesChunks) -> None:
+        """Forget the titles and names of the last ingest."""
+        self._store = store
+        self._titles = _Titles()
+        self._names = _Names("")
+        # Before a title can be looked for, all are needed; on disk, because there may be more than fit into memory.
+        self._waiting = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
+        self._is_first = not can(store, ReadsBack) or (isinstance(store, Sized) and len(store) == 0)
+
+    def see(self, document: CutDocument) -> Iterator[EdgeSet]:
+        """Remember what the document's chunks mention; titles of documents that are still to come are added later."""
+        if not document.chunks or self._waiting is None:
+            return
+        readings = read([chunk.text for chunk in document.chunks], document.title or "")
+        language = readings[0].language
+        label = document.title or document.id
+        mentions = [
+            self._mentions(chunk, reading, label) for chunk, reading in zip(document.chunks, readings, strict=True)
+        ]
+        self._add_triples(document, readings, mentions)
+        if not document.continues or self._names.document != document.id:
+            self._names = _Names(document.id)
+        self._names.complete(mentions)
+        for found in mentions:
+            found.shorten()
+        self._add_title(document, mentions, language)
+        for found, reading in zip(mentions, readings, strict=True):
+            self._waiting.write(json.dumps([found.chunk, label, " ".join(reading.words), found.entities]) + "\n")
+        yield from ()
+
+    def finish(self) -> Iterator[EdgeSet]:
+        """The edges of all chunks, and those of older chunks that mention a new title."""
+        waiting, store = self._waiting, self._store
+        if waiting is None or store is None:
+            return
+        older = None if self._is_first or not can(store, ReadsBack) else store
+        fresh = self._titles.names.keys() - _stored_titles(self._titles.names, older) if older else set()
+        seen: set[str] = set()
+        with waiting:
+            waiting.seek(0)
+            while lines := list(islice(waiting, BLOCK)):
+                block = [_Mentions(*json.loads(line)) for line in lines]
+                self._add_titles(block, older)
+                yield EdgeSet([edge for found in block for edge in found.edges()], [found.chunk for found in block])
+                if older:
+                    seen.update(found.chunk for found in block)
+        self._waiting = None
+        if fresh and can(store, _Searched):
+            for title in sorted(fresh):
+                edges = [
+                    edge for edge in _older_mentions(title, self._titles.names[title], store) if edge.source not in seen
+                ]
+                if edges:
+                    yield EdgeSet(edges)
+
+    def _mentions(self, chunk: Chunk, reading: Reading, label: str) -> _Mentions:
+        _check_id(chunk)
+        found = _Mentions(chunk.id, label)
+        if self._extract is None:
+            names: Iterable[tuple[str, float]] = reading.names
+        else:
+            names = ((name, GIVEN) for name in _names_from(self._extract, chunk))
+        for name, weight in names:
+            found.mention(entity_name(name, reading.language), weight, name)
+        return found
+
+    def _add_triples(self, document: CutDocument, readings: Sequence[Reading], mentions: Sequence[_Mentions]) -> None:
+        for triple in self._triples.get(document.id, ()):
+            for name in (triple[0], triple[2]):
+                words = words_of(name)
+                places = [place for place, reading in enumerate(readings) if _holds(reading.words, words)]
+                # Of a document in parts the first has what no text has.
+                for place in places or ([] if document.continues else [0]):
+                    mentions[place].state(entity_name(name, readings[place].language), triple)
+        for found, reading in zip(mentions, readings, strict=True):
+            for triple in self._triples.get(found.chunk, ()) if found.chunk != document.id else ():
+                for name in (triple[0], triple[2]):
+                    found.state(entity_name(name, reading.language), triple)
+
+    def _add_title(self, document: CutDocument, mentions: Sequence[_Mentions], language: FunctionWords) -> None:
+        for name, written, is_sought in _title_names(document.title or "", language):
+            if not is_sought and not any(ENTITY + name in found.entities for found in mentions):
+                continue
+            for place, found in enumerate(mentions):
+                weight = FURTHER if place or document.continues else OWN
+                found.add(ENTITY + name, weight, f"{found.label} is about {written}.")
+            if is_sought and not document.continues and _is_telling(name, language):
+                self._titles.add(name, written)
+                mentions[0].add(TITLE + name, OWN, f"{written}{_IS_TITLE}{document.id}.")
+
+    def _add_titles(self, block: Sequence[_Mentions], older: ReadsBack | None) -> None:
+        """Add the titles that stand in the texts, of this ingest and of earlier ones."""
+        texts = [found.words.split(" ") for found in block]
+        stored = _Titles()
+        if older:
+            candidates = {name for words in texts for name in _candidates(words)}
+            for name, written in _stored_titles(candidates, older).items():
+                stored.add(name, written)
+        for found, words in zip(block, texts, strict=True):
+            for name, written, size in (*self._titles.found(words), *stored.found(words)):
+                found.mention(name, TITLED if size > 1 else WORD, written)
+
+
+class _Mentions:
+    """What one chunk mentions: weight and description by node."""
+
+    def __init__(
+        self, chunk: str, label: str, words: str = "", entities: dict[str, tuple[float, str]] | None = None
+    ) -> None:
+        self.chunk = chunk
+        self.label = label
+        self.words = words
+        self.entities = entities or {}
+
+    def add(self, node: str, weight: float, description: str) -> None:
+        """Add a node, unless it is there with at least this weight."""
+        if node not in self.entities or self.entities[node][0] < weight:
+            self.entities[node] = weight, description
+
+    def mention(self, name: str, weight: float, said: str) -> None:
+        """Add the entity of this name, "" for what is none."""
+        if name:
+            self.add(ENTITY + name, weight, f"{self.label} mentions {said}.")
+
+    def state(self, name: str, triple: Triple) -> None:
+        """Add an entity that a triple names."""
+        if name:
+            self.add(ENTITY + name, STATED, " ".join(triple) + ".")
+
+    def shorten(self) -> None:
+        """Keep the surest, of equal ones the first."""
+        if len(self.entities) > MOST_NAMES:
+            kept = sorted(self.entities.items(), key=lambda entry: -entry[1][0])[:MOST_NAMES]
+            self.entities = dict(kept)
+
+    def edges(self) -> Iterator[Edge]:
+        """The edges, as they are to be stored."""
+        for node, (weight, description) in self.entities.items():
+            yield Edge(self.chunk, node, MENTIONS, weight, description)
+
+
+class _Names:
+    """The whole names of one document, to complete what stands in its texts in short."""
+
+    def __init__(self, document: str) -> None:
+        self.document = document
+        self._whole: set[str] = set()
+        self._short: dict[str, set[str]] = {}  # last or first word, or initials → names
+
+    def complete(self, mentions: Sequence[_Mentions]) -> None:
+        """Add to each chunk the names that it has in short, where only one name of the document can be meant."""
+        for found in mentions:
+            for node in found.entities:
+                self._learn(node.removeprefix(ENTITY))
+        for found in mentions:
+            for node in list(found.entities):
+                whole = self._short.get(node.removeprefix(ENTITY), ())
+                if len(whole) == 1:
+                    (name,) = whole
+                    found.mention(name, SHORTENED, name)
+
+    def _learn(self, name: str) -> None:
+        words = name.split()
+        if 2 <= len(words) <= 6 and name not in self._whole:
+            self._whole.add(name)
+            initials = "".join(word[0] for word in words)
+            for short in {initials, words[-1], words[0]} if len(words) <= 3 else {initials}:
+                if len(short) > 1:
+                    self._short.setdefault(short, set()).add(name)
+
+
+@functools.lru_cache(1 << 16)
+def entity_name(name: str, language: FunctionWords) -> str:
+    """The name of the entity that a name means: normalised and without an article; "" for what is no name.
+
+    Numbers, dates and words such as "the" are no names, nor is what has more than a hundred letters.
+
+    >>> english = function_words(["the"])
+    >>> [entity_name(name, english) for name in ("The Beatles’", "St. Louis", "June 1843", "The Who", "1,000")]
+    ['beatles', 'st louis', '', '', '']
+    """
+    words = words_of(name[: 4 * MOST_LETTERS])
+    if all(word.isdigit() or word in language.words for word in words):
+        return ""
+    found = joined(words[1:] if words[0] in language.articles else words)
+    return found if 1 < len(found) <= MOST_LETTERS else ""
+
+
+_AFTER = re.compile(r"\s*[(（\[][^)）\]]*[)）\]]\s*$")
+
+
+class _TitleName(NamedTuple):
+    """A name of a titled document; one that is not ``is_sought`` counts only where its text has it too."""
+
+    name: str
+    written: str
+    is_sought: bool
+
+
+def _title_names(title: str, language: FunctionWords) -> Iterator[_TitleName]:
+    """The title, and the title without what only tells it from others: "(planet)", ", Arkansas"."""
+    title = title[: 4 * MOST_LETTERS]
+    short = _AFTER.sub("", title)
+    before, comma, after = short.partition(",")
+    forms = [(title, True), (short, True)]
+    if comma:
+        forms += [(before, False), (f"{after} {before}", False)]
+    told: set[str] = set()
+    for form, is_sought in forms:
+        name = entity_name(form, language)
+        if name and name not in told:
+            told.add(name)
+            yield _TitleName(name, " ".join(form.split()), is_sought)
+
+
+# -- titles in texts ---------------------------------------------------------------------------------------------------
+
+MOST_CHARACTERS = 12  # of a title in a script without spaces
+_IS_TITLE = " is the title of "
+
+
+class _Titles:
+    """Finds many titles in a text, by its words."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}  # as they are written
+        self._sizes: dict[str, tuple[int, ...]] = {}  # first word → how many words titles have that begin so
+
+    def add(self, name: str, written: str) -> None:
+        """Find this one too."""
+        if name in self.names:
+            return
+        self.names[name] = written
+        words = words_of(name)
+        sizes = self._sizes.get(words[0], ())
+        if len(words) not in sizes:
+            self._sizes[words[0]] = (*sizes, len(words))
+
+    def found(self, words: Sequence[str]) -> Iterator[tuple[str, str, int]]:
+        """The titles among these words, as names and as written, with the number of their words."""
+        sizes, names = self._sizes, self.names
+        for place, word in enumerate(words):
+            if word in sizes:
+                for size in sizes[word]:
+                    name = joined(words[place : place + size])
+                    if name in names:
+                        yield name, names[name], size
+
+
+def _is_telling(name: str, language: FunctionWords) -> bool:
+    """Whether a title can be told from a common word or a sentence where it has no capitals."""
+    words = words_of(name)
+    if is_character(words[0]):
+        return 2 <= len(words) <= MOST_CHARACTERS
+    if len(words) > MOST_WORDS or words[0] in language.words or words[-1] in language.words:
+        return False
+    return len(words) > 1 or (len(name) > 3 and not name.isdigit())
+
+
+def _candidates(words: Sequence[str]) -> Iterator[str]:
+    """What in a text may be a title."""
+    functions = function_words(set(words)).words
+    for place, word in enumerate(words):
+        if not word or word in functions:
+            continue
+        for end in range(place + 1, place + 1 + (MOST_CHARACTERS if is_character(word) else MOST_WORDS)):
+            if end > len(words) or not words[end - 1]:
+                break
+            if words[end - 1] not in functions:
+                yield joined(words[place:end])
+
+
+def _stored_titles(names: Iterable[str], store: ReadsBack) -> dict[str, str]:
+    """Those of the names that are titles of documents in the store, and how they are written."""
+    found: dict[str, str] = {}
+    asked = iter(names)
+    while some := list(islice(asked, 20_000)):
+        for edge in store.edges([TITLE + name for name in some], backwards=True):
+            found.setdefault(edge.target.removeprefix(TITLE), edge.description.partition(_IS_TITLE)[0])
+    return found
+
+
+def _older_mentions(name: str, written: str, store: _Searched) -> Iterator[Edge]:
+    """Edges from chunks of earlier ingests to a title that they mention."""
+    scope = Scope()
+    entries = store.keyword_search(Query(written, OLDER, scope), OLDER).entries
+    title = _Titles()
+    title.add(name, written)
+    longest = max(name.split(), key=len)
+    for chunk in store.read([entry.id for entry in entries], scope, {}).values():
+        if chunk.text.isascii() and longest not in chunk.text.lower():
+            continue
+        for _, _, size in islice(title.found(text_words(chunk.text)), 1):
+            text = f"{chunk.metadata.get('title') or chunk.document} mentions {written}."
+            yield Edge(chunk.id, ENTITY + name, MENTIONS, TITLED if size > 1 else WORD, text)
+
+
+def _holds(words: Sequence[str], name: Sequence[str]) -> bool:
+    return bool(name) and f" {' '.join(name)} " in f" {' '.join(words)} "
+
+
+# -- what users give ---------------------------------------------------------------------------------------------------
+
+
+def _check_id(chunk: Chunk) -> None:
+    if chunk.id.startswith((ENTITY, TITLE)):
+        raise ConfigurationError(
+            f"the chunk {chunk.id!r} has an id of an entity; ids that begin with {ENTITY!r} or {TITLE!r} are kept for "
+            "nodes of the graph: give the chunk another id"
+        )
+
+
+def _names_from(extract: Extract, chunk: Chunk) -> list[str]:
+    found: Any = extract(chunk.text)
+    names = list(found) if isinstance(found, Iterable) and not isinstance(found, str) else [None]
+    if not all(isinstance(name, str) for name in names):
+        raise ConfigurationError(
+            f"extract gave {found!r} for {chunk.id!r}; wanted the names in the text, such as ['Ada Lovelace']"
+        )
+    return [name for name in names if name]
+
+
+def _triple(id: str, given: Sequence[str]) -> Triple:
+    if isinstance(given, str) or len(given) != 3 or any(not isinstance(part, str) for part in given):
+        raise ConfigurationError(
+            f"triples of {id!r} have {given!r}; wanted (subject, relation, object), three strings: "
+            '{"doc": [("Ada Lovelace", "wrote to", "Charles Babbage")]}'
+        )
+    subject, relation, object = given
+    return subject, relation, object
