@@ -1,0 +1,137 @@
+"""Does the graph find what a question does not name? Recall on two-hop questions, and no loss on simple ones.
+
+    python benchmarks/multihop.py [--sets NAME ...] [--presets] [--triples]
+
+Every retriever answers over the same texts with the same ready-made all-MiniLM-L6-v2 vectors; the graph is what
+``ingest(…, edges="auto")`` makes of them, no language model anywhere. Questions that name a filter are asked inside it; a
+conversation's last turn stands alone. ``--presets`` adds the settings of other systems, ``--triples`` gives EntityEdges
+the set's own triples where there are any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from _corpus import Ready, folder, require_sets
+from langchain_core.documents import Document
+
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever, ingest
+from langchain_hybridgraph.ingest.entities import EntityEdges
+from langchain_hybridgraph.retrievers.graph import PRESETS, GraphRetriever
+
+MULTIHOP = ("hotpotqa_val500", "wiki2_dev200", "musique_train200", "hotpotqa_train100", "musique_train100")
+SIMPLE = ("scifact", "cranfield", "cacm", "anthropic_docs", "mtrag_govt", "mtrag_clapnq", "chunk_eval", "locomo")
+DEPTH = 10
+DISCOUNTS = 1 / np.log2(np.arange(2, DEPTH + 2))
+
+Answers = Callable[[str, Any], Sequence[str]]
+
+
+def main() -> None:
+    """Print a table per set."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--sets", nargs="+", default=[*MULTIHOP, *SIMPLE])
+    options.add_argument("--presets", action="store_true")
+    options.add_argument("--triples", action="store_true")
+    options.add_argument("--without-ensemble", action="store_true", help="leave LangChain's EnsembleRetriever out")
+    chosen = options.parse_args()
+    sets = require_sets()
+    for name in chosen.sets:
+        measure(name, sets, chosen)
+
+
+def measure(name: str, sets: Any, chosen: argparse.Namespace) -> None:
+    """One set: ingest, ask all retrievers, print."""
+    loaded = sets.load(name)
+    store = HybridGraphStore(None, Ready(sets.PrecomputedEmbeddings(name).vectors))
+    began = time.perf_counter()
+    edges: Any = [EntityEdges(triples=triples(name))] if chosen.triples and triples(name) else ["auto", "entities"]
+    report = ingest(documents(loaded, sets), store, split=None, edges=edges)
+    print(f"\n{name}: {report.chunks:,} texts, {report.edges:,} edges in {time.perf_counter() - began:.1f} s")
+    print(f"{'':34}{'recall@5':>9}{'recall@10':>10}{'nDCG@10':>9}{'ms':>7}")
+    for label, answers in retrievers(store, loaded, sets, chosen):
+        print(f"{label:34}" + scores(answers, loaded), flush=True)
+    store.close()
+
+
+def documents(loaded: Any, sets: Any) -> Iterable[Document]:
+    """The set's texts as a user would hand them in: with title, links and what filters need."""
+    for row in loaded.corpus:
+        known = {key: value for key, value in row.items() if key not in {"id", "text"} and value is not None}
+        yield Document(id=row["id"], page_content=sets.document_text(row), metadata=known)
+
+
+def triples(name: str) -> dict[str, list[tuple[str, str, str]]]:
+    """The triples that come with a set, by document; {} for none."""
+    place = folder()
+    assert place is not None
+    file = place / name / "triples.jsonl"
+    rows = map(json.loads, file.open(encoding="utf-8")) if file.exists() else ()
+    return {row["doc_id"]: [tuple(triple) for triple in row["triples"]] for row in rows}
+
+
+def retrievers(
+    store: HybridGraphStore, loaded: Any, sets: Any, chosen: argparse.Namespace
+) -> Iterable[tuple[str, Answers]]:
+    """What answers, by name."""
+    yield "vectors alone", ours(HybridRetriever(store, semantic_weight=1.0, keyword_weight=0.0))
+    yield "BM25 alone", ours(HybridRetriever(store, semantic_weight=0.0, keyword_weight=1.0))
+    if not chosen.without_ensemble and not any(query.get("filter") for query in loaded.queries):
+        yield "EnsembleRetriever .7/.3", ensemble(store, loaded, sets)
+    yield "HybridRetriever", ours(HybridRetriever(store))
+    yield "GraphRetriever", ours(GraphRetriever(store))
+    if chosen.presets:
+        for preset in PRESETS:
+            if preset != "evidence":
+                yield f"GraphRetriever, {preset}", ours(GraphRetriever(store, preset=preset, budget=None))
+
+
+def ours(retriever: HybridRetriever) -> Answers:
+    """The ids that a retriever of ours gives."""
+    return lambda question, filter: [d.id or "" for d in retriever.invoke(question, k=DEPTH, filter=filter)]
+
+
+def ensemble(store: HybridGraphStore, loaded: Any, sets: Any) -> Answers:
+    """LangChain's EnsembleRetriever over the same vectors and its own BM25Retriever."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from langchain_classic.retrievers import EnsembleRetriever
+        from langchain_community.retrievers import BM25Retriever
+    bm25 = BM25Retriever.from_documents(list(documents(loaded, sets)), k=DEPTH)
+    both = [store.as_retriever(search_kwargs={"k": DEPTH}), bm25]
+    retriever = EnsembleRetriever(retrievers=both, weights=[0.7, 0.3])
+    return lambda question, filter: [document.id or "" for document in retriever.invoke(question)][:DEPTH]
+
+
+def scores(answers: Answers, loaded: Any) -> str:
+    """Mean recall@5, recall@10 and nDCG@10, and the median time in milliseconds."""
+    rows, took = [], []
+    for query in loaded.queries:
+        began = time.perf_counter()
+        ids = answers(query["text"], query.get("filter"))
+        took.append((time.perf_counter() - began) * 1e3)
+        grades = loaded.qrels[query["id"]]
+        relevant = {id for id, grade in grades.items() if grade > 0}
+        if relevant:
+            recalls = [len(relevant.intersection(ids[:depth])) / len(relevant) for depth in (5, DEPTH)]
+            rows.append([*recalls, ndcg(ids, grades)])
+    means = np.mean(rows, axis=0)
+    return f"{means[0]:9.4f}{means[1]:10.4f}{means[2]:9.4f}{statistics.median(took):7.1f}"
+
+
+def ndcg(ids: Sequence[str], grades: dict[str, float]) -> float:
+    """nDCG@10 with linear gains, as trec_eval has it."""
+    gained = np.array([max(grades.get(id, 0.0), 0.0) for id in ids[:DEPTH]])
+    ideal = np.sort([grade for grade in grades.values() if grade > 0])[::-1][:DEPTH]
+    return float(gained @ DISCOUNTS[: len(gained)] / (ideal @ DISCOUNTS[: len(ideal)]))
+
+
+if __name__ == "__main__":
+    main()
