@@ -23,6 +23,8 @@ Visible = Callable[[Sequence[str], "Scope"], Collection[str]]
 Cosines = Callable[["Vector", Sequence[str]], "dict[str, float]"]
 
 MISSING, HIDDEN, SEEN = 0, 1, 2
+# Over its entities a chunk leads to so many times hub_degree chunks or so; to more only over the rarest of them.
+FAN = 4
 
 
 class InMemoryGraph:
@@ -236,10 +238,9 @@ class _View:
 
     def neighbours(self, nodes: Nodes) -> Hops:
         """The chunks one hop away, each once per origin, by the heaviest way; ties by an edge, then a rare entity."""
-        direct, shared = self._direct(nodes), self._mentioning(self._mentioned(nodes), nodes)
-        direct = direct._replace(weight=direct.weight * self._hub(nodes)[direct.origin])
-        shared = shared._replace(weight=shared.weight * self._hub(shared.via))
-        hops = _together([direct, shared])
+        hops = _together([self._direct(nodes), self._mentioning(self._rarest(self._mentioned(nodes)), nodes)])
+        over = np.where(hops.via < 0, 1.0, self._hub(hops.via))
+        hops = hops._replace(weight=hops.weight * self._hub(nodes)[hops.origin] * over)
         rarity = np.where(hops.via < 0, -1, self._state.degree[hops.via])
         return _once(hops, len(self._state.ids), hops.via, rarity, -hops.weight)
 
@@ -318,6 +319,17 @@ class _View:
         origin = mentions.origin[hops.origin]
         weight = hops.weight * mentions.weight[hops.origin]
         return _at(Hops(origin, hops.node, weight, mentions.node[hops.origin]), nodes[origin] != hops.node)
+
+    def _rarest(self, mentions: Hops) -> Hops:
+        """The mentions over which to go on: the rarest of each chunk's in any case, and what stays within ``FAN``."""
+        degree = self._state.degree[mentions.node]
+        order = np.lexsort((mentions.node, degree, mentions.origin))
+        is_first = np.diff(mentions.origin[order], prepend=-1) != 0
+        if self._ways.hub_degree is None:
+            return mentions
+        total = np.cumsum(degree[order])
+        before = np.maximum.accumulate(np.where(is_first, total - degree[order], 0))
+        return _at(mentions, order[is_first | (total - before <= FAN * self._ways.hub_degree)])
 
     def _walked(self, nodes: Nodes, side: _Adjacency, *, mentions: bool) -> Hops:
         """The edges that leave these nodes on one of their sides, as far as they may be seen and taken."""

@@ -37,8 +37,8 @@ class PersonalizedPageRank(OverWays):
     entity's weight is divided by degree^``rarity``, and a node of more than ``hub_degree`` edges passes on so much
     less. The mass is pushed from the seeds, and from nodes that have ``tolerance`` for every edge of theirs, largest
     first, until ``max_touched`` edges were looked at (``capped`` says so): the cost depends on the neighbourhood, not
-    on the graph. With a tolerance near 0 it is PageRank (Page et al. 1999; networkx.pagerank), otherwise no node lacks more
-    than tolerance times its degree (Andersen, Chung and Lang, Local Graph Partitioning using PageRank Vectors, FOCS
+    on the graph. With a tolerance near 0 it is PageRank (Page et al. 1999; networkx.pagerank), otherwise no node lacks
+    more than tolerance times its degree (Andersen, Chung, Lang, Local Graph Partitioning using PageRank Vectors, FOCS
     2006).
 
     The ``max_nodes`` chunks of largest mass are reached. A chunk's path is the one along which most mass came.

@@ -14,7 +14,7 @@ from langchain_hybridgraph.records import Ways
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Mask, Vector
-    from langchain_hybridgraph.stores.base import Graph, Hops, Nodes, Weights
+    from langchain_hybridgraph.stores.base import Graph, Nodes, Weights
 
 Seeds = Sequence[tuple[str, float]]
 
@@ -206,30 +206,35 @@ class Trail:
         return self._names + self._graph.ids(self.paths.node[len(self._names) :])
 
     def _steps(self, frontier: Nodes, decay: float, floor: float) -> Paths:
-        """The paths that go on from these, without their values' equals and betters told apart."""
+        """The paths that go on from these by one edge, several to a node."""
         hops = self._graph.neighbours(self.paths.node[frontier])
         flow = self.paths.flow[frontier][hops.origin] * hops.weight * decay
-        open = ~(flow < floor) & ~self._on_path(frontier, hops)
         places = self._known.where(hops.node)
+        taken = ~(flow < floor)
+        known = np.flatnonzero(taken & (places >= 0))
+        taken[known] = ~self._on_path(frontier, hops.origin[known], hops.node[known])
         if self._room == 0:
-            self.capped = self.capped or bool((open & (places < 0)).any())
-            open &= places >= 0
-        node, weight, came_by = hops.node[open], hops.weight[open], frontier[hops.origin[open]]
+            self.capped = self.capped or bool((taken & (places < 0)).any())
+            taken &= places >= 0
+        node, weight, came_by = hops.node[taken], hops.weight[taken], frontier[hops.origin[taken]]
         before = self.paths.at(came_by)
-        own = self._own(node, places[open])
-        product = before.product * weight
-        return self._with_values(
-            before._replace(
-                node=node, before=came_by, hops=before.hops + 1, weight=weight, product=product, flow=flow[open],
-                came=before.value, own=own,
-            )
-        )  # fmt: skip
+        grown = before._replace(
+            node=node,
+            before=came_by,
+            hops=before.hops + 1,
+            weight=weight,
+            product=before.product * weight,
+            flow=flow[taken],
+            came=before.value,
+            own=self._own(node, places[taken]),
+        )
+        return self._with_values(grown)
 
-    def _on_path(self, frontier: Nodes, hops: Hops) -> Mask:
-        """Which of the edges lead back to where their path has been."""
-        back = np.zeros(len(hops.node), np.bool_)
+    def _on_path(self, frontier: Nodes, origin: Nodes, node: Nodes) -> Mask:
+        """Which of the edges, from these places of the frontier, lead back to where their path has been."""
+        back = np.zeros(len(node), np.bool_)
         while (frontier >= 0).any():
-            back |= np.where(frontier >= 0, self.paths.node[frontier], -1)[hops.origin] == hops.node
+            back |= np.where(frontier >= 0, self.paths.node[frontier], -1)[origin] == node
             frontier = np.where(frontier >= 0, self.paths.before[frontier], -1)
         return back
 
@@ -250,13 +255,17 @@ class Trail:
 
     def _best_of_each(self, found: Paths) -> Paths:
         """One path to each node: by value (or hops, see ``chosen_by``), then by the id of the chunk before."""
-        came_by, where = np.unique(self.paths.node[found.before], return_inverse=True)
-        name = np.argsort(np.argsort(np.array(self._graph.ids(came_by), object)))[where]
         value = -rank(found.value)
         keys = (value, found.hops) if chosen_by(self._score) == "hops" else (found.hops, value)
-        order = np.lexsort((name, *keys, found.node))
-        first = np.diff(found.node[order], prepend=-1) != 0
-        return found.at(order[first])
+        order = np.lexsort((*keys, found.node))
+        same = np.diff(found.node[order], prepend=-1) == 0
+        again = np.flatnonzero(same)
+        one, other = order[again], order[again - 1]
+        if np.logical_and.reduce([key[one] == key[other] for key in keys]).any():
+            came_by, where = np.unique(self.paths.node[found.before], return_inverse=True)
+            name = np.argsort(np.argsort(np.array(self._graph.ids(came_by), object)))[where]
+            order = np.lexsort((name, *keys, found.node))
+        return found.at(order[~same])
 
     def _is_progress(self, found: Paths) -> Mask:
         """Which paths lead to a new node, or to a known one with more to say than what is known."""
