@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set, Sized
 from itertools import islice
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, NamedTuple, Protocol, runtime_checkable
@@ -24,11 +24,9 @@ from langchain_hybridgraph.ingest.phrases import (
     text_words,
     words_of,
 )
+from langchain_hybridgraph.names import ENTITY, TITLE
 from langchain_hybridgraph.records import MENTIONS, Chunk, Edge, Query, Scope
 from langchain_hybridgraph.stores.base import Reads, ReadsBack, SearchesKeywords, TakesChunks, can
-
-ENTITY = "entity:"
-TITLE = "title:"
 
 
 @runtime_checkable
@@ -174,15 +172,16 @@ class EntityEdges:
                     found.state(entity_name(name, reading.language), triple)
 
     def _add_title(self, document: CutDocument, mentions: Sequence[_Mentions], language: FunctionWords) -> None:
-        for name, written, is_sought in _title_names(document.title or "", language):
-            if not is_sought and not any(ENTITY + name in found.entities for found in mentions):
+        for name, written, is_certain in _title_names(document.title or "", language):
+            if not is_certain and not any(ENTITY + name in found.entities for found in mentions):
                 continue
             for place, found in enumerate(mentions):
                 weight = FURTHER if place or document.continues else OWN
                 found.add(ENTITY + name, weight, f"{found.label} is about {written}.")
-            if is_sought and not document.continues and _is_telling(name, language):
-                self._titles.add(name, written)
+            if not document.continues:
                 mentions[0].add(TITLE + name, OWN, f"{written}{_IS_TITLE}{document.id}.")
+                if _is_telling(words_of(name), language.words):
+                    self._titles.add(name, written)
 
     def _add_titles(self, block: Sequence[_Mentions], older: ReadsBack | None) -> None:
         """Add the titles that stand in the texts, of this ingest and of earlier ones."""
@@ -286,11 +285,11 @@ _AFTER = re.compile(r"\s*[(（\[][^)）\]]*[)）\]]\s*$")
 
 
 class _TitleName(NamedTuple):
-    """A name of a titled document; one that is not ``is_sought`` counts only where its text has it too."""
+    """A name of a titled document; one that is not ``is_certain`` counts only where its text has it too."""
 
     name: str
     written: str
-    is_sought: bool
+    is_certain: bool
 
 
 def _title_names(title: str, language: FunctionWords) -> Iterator[_TitleName]:
@@ -302,11 +301,22 @@ def _title_names(title: str, language: FunctionWords) -> Iterator[_TitleName]:
     if comma:
         forms += [(before, False), (f"{after} {before}", False)]
     told: set[str] = set()
-    for form, is_sought in forms:
+    for form, is_certain in forms:
         name = entity_name(form, language)
         if name and name not in told:
             told.add(name)
-            yield _TitleName(name, " ".join(form.split()), is_sought)
+            yield _TitleName(name, " ".join(form.split()), is_certain)
+
+
+def names_in(text: str) -> list[str]:
+    """The names that a question may mean, to be looked up as ``entity:`` and ``title:`` nodes; most are no node.
+
+    >>> names_in("Who taught Ada Lovelace?")
+    ['ada lovelace', 'taught', 'taught ada', 'taught ada lovelace', 'lovelace']
+    """
+    (reading,) = read([text])
+    found = [entity_name(name.text, reading.language) for name in reading.names]
+    return list(dict.fromkeys(name for name in (*found, *_candidates(reading.words)) if name))
 
 
 # -- titles in texts ---------------------------------------------------------------------------------------------------
@@ -343,14 +353,13 @@ class _Titles:
                         yield name, names[name], size
 
 
-def _is_telling(name: str, language: FunctionWords) -> bool:
+def _is_telling(words: Sequence[str], functions: Set[str]) -> bool:
     """Whether a title can be told from a common word or a sentence where it has no capitals."""
-    words = words_of(name)
     if is_character(words[0]):
         return 2 <= len(words) <= MOST_CHARACTERS
-    if len(words) > MOST_WORDS or words[0] in language.words or words[-1] in language.words:
+    if len(words) > MOST_WORDS or words[0] in functions or words[-1] in functions:
         return False
-    return len(words) > 1 or (len(name) > 3 and not name.isdigit())
+    return len(words) > 1 or (len(words[0]) > 3 and not words[0].isdigit())
 
 
 def _candidates(words: Sequence[str]) -> Iterator[str]:
@@ -359,10 +368,10 @@ def _candidates(words: Sequence[str]) -> Iterator[str]:
     for place, word in enumerate(words):
         if not word or word in functions:
             continue
-        for end in range(place + 1, place + 1 + (MOST_CHARACTERS if is_character(word) else MOST_WORDS)):
-            if end > len(words) or not words[end - 1]:
+        for end in range(place + 1, min(place + max(MOST_CHARACTERS, MOST_WORDS), len(words)) + 1):
+            if not words[end - 1]:
                 break
-            if words[end - 1] not in functions:
+            if _is_telling(words[place:end], functions):
                 yield joined(words[place:end])
 
 
