@@ -81,6 +81,16 @@ def words_of(name: str) -> list[str]:
     return [word for word in _words(_pieces(name)) if word]
 
 
+def folded(text: str) -> str:
+    """The text without case and accents.
+
+    >>> folded("Ἀθῆναι, CAFÉ, Straße")
+    'αθηναι, cafe, strasse'
+    """
+    text = text.casefold()
+    return text if text.isascii() else text.translate(_FOLDED)
+
+
 def joined(words: Iterable[str]) -> str:
     """Words with spaces between them, except where both are characters of a script without spaces."""
     text = " ".join(words)
@@ -171,22 +181,21 @@ class _Forms(dict[str, str]):
 
 
 def _form(word: str) -> str:
-    folded = word.casefold()
-    if folded.isascii():
-        return folded
-    bare = "".join(map(_FOLDED.__getitem__, folded))
+    bare = folded(word)
+    if bare.isascii():
+        return bare
     if _ARABIC.search(bare):
         return _ARABIC_PREFIX.sub("", bare)
     return " ".join(_SCRIPT_RUN.findall(bare)) if _CHARACTERS.search(bare) else bare
 
 
-class _Folded(dict[str, str]):
-    """Letter → the letter without accents."""
+class _Folded(dict[int, str]):
+    """Code point → the letter without accents, for ``str.translate``."""
 
-    def __missing__(self, letter: str) -> str:
-        bare = "".join(c for c in unicodedata.normalize("NFKD", letter) if not _is_accent(c))
-        self[letter] = unicodedata.normalize("NFC", bare)
-        return self[letter]
+    def __missing__(self, point: int) -> str:
+        bare = "".join(c for c in unicodedata.normalize("NFKD", chr(point)) if not _is_accent(c))
+        self[point] = unicodedata.normalize("NFC", bare)
+        return self[point]
 
 
 def _is_accent(character: str) -> bool:
@@ -197,8 +206,11 @@ def _is_accent(character: str) -> bool:
 
 _FOLDED = _Folded(
     {
-        "ł": "l", "ø": "o", "đ": "d", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d", "ħ": "h", "й": "й",
-        "أ": "ا", "إ": "ا", "آ": "ا", "ٱ": "ا", "ى": "ي", "ة": "ه", "ـ": "",
+        ord(letter): bare
+        for letter, bare in {
+            "ł": "l", "ø": "o", "đ": "d", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d", "ħ": "h", "й": "й",
+            "أ": "ا", "إ": "ا", "آ": "ا", "ٱ": "ا", "ى": "ي", "ة": "ه", "ـ": "",
+        }.items()
     }
 )  # fmt: skip
 _FORMS = _Forms()
