@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.graph_scores import GraphScore, Reached, is_mixed, needs_own, valued
+from langchain_hybridgraph.query.graph_scores import GraphScore, Mixed, Reached, is_mixed, needs_own, valued
 from langchain_hybridgraph.query.traversal.walk import Arrived, Traversal
-from langchain_hybridgraph.records import Edge, Hit
+from langchain_hybridgraph.records import Edge, Fused, Hit
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.filters import Filter
@@ -27,7 +27,7 @@ class Expansion:
     """How a search goes on over edges.
 
     The walk begins at the best ``seed_k`` hits, of those that pass ``seed_filter`` and have any of ``seed_labels``, or
-    at ``seed_ids`` instead. The hits that are no seeds stay candidates. What only edges led to needs ``min_score``.
+    at ``seed_ids`` instead. The hits that are no seeds stay candidates. What the walk led to needs ``min_score``.
     Raises ConfigurationError for a seed_k below 1.
     """
 
@@ -68,39 +68,49 @@ class Expansion:
         labels = metadata.get("labels")
         return not self.seed_labels or (isinstance(labels, list) and not self.seed_labels.isdisjoint(map(str, labels)))
 
-    def merged(self, hits: Sequence[Hit], expanded: Mapping[str, Hit], reached: Iterable[Arrived]) -> list[Hit]:
-        """All hits with their scores after the walk, best first, ties by id.
+    def fused(self, own: Mapping[str, Fused], cosines: Mapping[str, float], reached: Iterable[Arrived]) -> list[Fused]:
+        """Every chunk with its score after the walk, best first, ties by id.
 
-        ``expanded`` are the hits that the walk has added, with the scores that the search would have given them.
+        ``own`` is what the search alone says of each, ``cosines`` are those with the question where they are known.
         """
-        arrived = {each.id: each for each in reached}
-        known = {**{hit.id: hit for hit in hits}, **expanded}
+        arrived = {each.id: each.value for each in reached}
         if self.seed_ids is not None:
-            known = {id: hit for id, hit in known.items() if id in arrived}
-        best = max((hit.score for hit in known.values()), default=0.0)
-        merged = [self._scored(hit, arrived.get(id), best) for id, hit in known.items()]
-        kept = [hit for hit in merged if hit.score >= self.min_score or hit.source != "graph" or not hit.hops]
-        return sorted(kept, key=lambda hit: (-hit.score, hit.id))
-
-    def _scored(self, hit: Hit, arrived: Arrived | None, best: float) -> Hit:
-        if arrived is not None and arrived.hops:
-            found_by = tuple(dict.fromkeys((*hit.found_by, "graph")))
-            source = "fused" if len(found_by) > 1 else "graph"
-            hit = replace(hit, hops=arrived.hops, path=arrived.path, found_by=found_by, source=source)
+            own = {id: one for id, one in own.items() if id in arrived}
         if is_mixed(self.score):
-            graph = 0.0 if arrived is None else arrived.value
-            score = best * self.score.mixed(hit.score / best, graph) if best else graph
-            return replace(hit, score=score, parts={**hit.parts, "graph": score - hit.score} if graph else hit.parts)
-        value = arrived.value if arrived is not None else self._unreached(self._strength(hit))
-        return replace(hit, score=value, parts={"graph": value})
+            best = max((one.score for one in own.values()), default=0.0)
+            fused = [_mixed(one, arrived.get(id, 0.0), best, self.score) for id, one in own.items()]
+        else:
+            values = arrived | self._unreached({id: one for id, one in own.items() if id not in arrived}, cosines)
+            fused = [Fused(id, values[id], {"graph": values[id]}) for id in own]
+        led = {each.id for each in reached if each.hops}
+        kept = [one for one in fused if one.score >= self.min_score or one.id not in led]
+        return sorted(kept, key=lambda one: (-one.score, one.id))
 
-    def _unreached(self, own: float) -> float:
-        """What a candidate is worth that the walk did not come to."""
-        zero = np.zeros(1)
-        there = Reached(
-            zero + own, own, np.array([_NOWHERE]), zero, zero, zero + np.nan, zero + own, zero
-        )  # fmt: skip
-        return float(np.nan_to_num(valued(self.score, there))[0])
+    def _unreached(self, own: Mapping[str, Fused], cosines: Mapping[str, float]) -> dict[str, float]:
+        """What candidates are worth that the walk did not come to."""
+        compared = needs_own(self.score)
+        scores = [max(cosines.get(id, one.score), 0.0) if compared else one.score for id, one in own.items()]
+        seed = np.array(scores, np.float64)
+        zero = np.zeros(len(seed))
+        nowhere = np.full(len(seed), _NOWHERE)
+        there = Reached(seed, max(scores, default=0.0), nowhere, zero, zero, zero + np.nan, seed, zero)
+        return dict(zip(own, np.nan_to_num(valued(self.score, there)).tolist(), strict=True))
+
+
+def _mixed(own: Fused, graph: float, best: float, score: Mixed) -> Fused:
+    if not graph:
+        return own
+    whole = best * score.mixed(own.score / best, graph) if best else graph
+    return Fused(own.id, whole, {**own.parts, "graph": whole - own.score})
+
+
+def led(hit: Hit, arrived: Arrived | None) -> Hit:
+    """The hit with the path that the walk came by."""
+    if arrived is None or not arrived.hops:
+        return hit
+    found_by = (*hit.found_by, "graph")
+    source = "fused" if hit.found_by else "graph"
+    return replace(hit, hops=arrived.hops, path=arrived.path, found_by=found_by, source=source)
 
 
 def steps(hit: Hit) -> list[tuple[str, str]]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, 
 
 import numpy as np
 
-
 from langchain_hybridgraph.errors import ConfigurationError
 
 if TYPE_CHECKING:

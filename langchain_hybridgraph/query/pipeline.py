@@ -13,7 +13,7 @@ from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, R
 from langchain_hybridgraph.query import parents as parent_stage
 from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.calls import Call, Failure
-from langchain_hybridgraph.query.expansion import Expansion, steps, with_context
+from langchain_hybridgraph.query.expansion import Expansion, led, steps, with_context
 from langchain_hybridgraph.query.fusion import (
     ConvexCombination,
     DependsOnK,
@@ -271,51 +271,58 @@ def admit(
 def expand(
     hits: list[Hit], ranked: Ranked, query: Query, pipeline: Pipeline, trace: Trace
 ) -> Stage[tuple[list[Hit], Graph | None]]:
-    """The hits with what a walk over edges makes of them and adds, and the graph that was walked, None for none."""
+    """The hits after a walk over edges, those that it led to among them, and the graph that was walked, if any."""
     expansion, store = pipeline.expansion, pipeline.graph
     if expansion is None:
         return hits, None
-    if store is None or not store.has_graph:
+    if store is None:
         trace.degrade("no-graph-store")
         return hits, None
     seeds = expansion.seeds(hits)
     vector = next((answer.vector for answer in ranked.found.values() if answer.vector is not None), None)
-    ways = expansion.traversal.ways
 
-    def walk() -> tuple[Graph, Walk]:
-        graph = store.graph(query.scope, ways)
+    def walk() -> tuple[Graph, Walk] | None:
+        if not store.has_graph:
+            return None
+        graph = store.graph(query.scope, expansion.traversal.ways)
         return graph, expansion.traversal.walk(graph, seeds, expansion.score, vector)
 
     with trace.stage("expand"):
         quick = can(store, Local) and store.is_local
-        (answer,) = yield [Call("graph", walk, quick=quick, lane=(id(store), "graph"))]
-        if isinstance(answer, Failure):
-            trace.degrade(answer.reason)
-            trace.note("graph", answer.error)
-            _judge([answer], True, pipeline)
+        (walked,) = yield [Call("graph", walk, quick=quick, lane=(id(store), "graph"))]
+        if walked is None:
+            trace.degrade("no-graph-store")
             return hits, None
-        graph, walked = answer
-        there = {hit.id for hit in hits}
-        new = [arrived.id for arrived in walked.reached if arrived.id not in there]
-        expanded = (yield from _expanded(new, ranked, query, pipeline, trace)) if new else {}
-    if walked.capped:
-        trace.degrade("node-cap-reached")
-    if walked.converged:
-        trace.degrade("converged-early")
-    trace.method = "graph"
-    return expansion.merged(hits, expanded, walked.reached), graph
+        if isinstance(walked, Failure):
+            trace.degrade(walked.reason)
+            trace.note("graph", walked.error)
+            _judge([walked], True, pipeline)
+            return hits, None
+        graph, found = walked
+        trace.method = "graph"
+        trace.degrade("node-cap-reached" if found.capped else None)
+        trace.degrade("converged-early" if found.converged else None)
+        own = {hit.id: Fused(hit.id, hit.score, hit.parts) for hit in hits}
+        scored = yield from _score_reached(found, own, ranked, query, pipeline=pipeline, trace=trace)
+        cosines = next((ranking.scores for ranking in scored.rankings if ranking.source == "vector"), {})
+        fused = expansion.fused(own, cosines, found.reached)
+        wanted = _pool(query.k, replace(pipeline, expansion=None))
+        merged = yield from admit(fused, scored, query, pipeline, trace, wanted=wanted)
+    arrived = {each.id: each for each in found.reached}
+    return [led(hit, arrived.get(hit.id)) for hit in merged], graph
 
 
-def _expanded(
-    new: Sequence[str], ranked: Ranked, query: Query, pipeline: Pipeline, trace: Trace
-) -> Stage[dict[str, Hit]]:
-    """Chunks that no source brought, as the search would have scored them."""
+def _score_reached(
+    walk: Walk, own: dict[str, Fused], ranked: Ranked, query: Query, *, pipeline: Pipeline, trace: Trace
+) -> Stage[Ranked]:
+    """Add to ``own`` what the search would have said of the chunks that only the walk led to; gives all scores."""
+    new = [arrived.id for arrived in walk.reached if arrived.id not in own]
     scored = Ranked(ranked.found, [replace(ranking, entries=ranking.entries[:1]) for ranking in ranked.rankings])
-    yield from _score(scored, dict.fromkeys(range(len(scored.rankings)), new), query, pipeline, trace)
-    own = pipeline.fusion.others(scored.rankings, new) if can(pipeline.fusion, ScoresOthers) else ()
-    listed = own or [Fused(id, 0.0, {}) for id in new]
-    found = yield from admit(listed, scored, query, pipeline, trace, wanted=len(listed))
-    return {hit.id: hit for hit in found}
+    if new:
+        yield from _score(scored, dict.fromkeys(range(len(scored.rankings)), new), query, pipeline, trace)
+        others = pipeline.fusion.others(scored.rankings, new) if can(pipeline.fusion, ScoresOthers) else ()
+        own |= {one.id: one for one in (others or (Fused(id, 0.0, {}) for id in new))}
+    return scored
 
 
 def describe(hits: list[Hit], graph: Graph | None, trace: Trace) -> Stage[list[Hit]]:

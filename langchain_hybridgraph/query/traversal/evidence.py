@@ -35,8 +35,9 @@ class LinkEvidence(OverWays):
     - share an entity with it that at most ``most_common`` edges lead to (``shared``), times the entity's rarity;
     - link to it, or cite it (``link``), over the fourth root of how many links the seed has.
 
-    Of one kind the strongest counts, and the kinds are joined
-    as independent evidence: 1 − Π (1 − strength). The rarity of a name that n of N chunks mention is ln(N / n) / ln N.
+    Of one kind the strongest counts, and the kinds are joined as independent evidence: 1 − Π (1 − strength). Beside the
+    seeds the ``max_nodes`` chunks are reached for which most speaks, their similarity to the question included. The
+    rarity of a name that n of N chunks mention is ln(N / n) / ln N.
 
     The joining is MYCIN's (Shortliffe and Buchanan, A Model of Inexact Reasoning in Medicine, 1975), rarity is inverse
     document frequency (Spärck Jones 1972); the strengths were measured (benchmarks/README.md).
@@ -73,9 +74,9 @@ class LinkEvidence(OverWays):
         best = max(scores.values(), default=0.0) or 1.0
         sources = sorted(scores, key=lambda id: (-scores[id], id))[: self.sources]
         found = self._evidence(graph, sources, np.array([scores[id] / best for id in sources]))
-        chosen, capped = self._chosen(graph, found, graph.nodes(list(scores)), vector)
+        chosen = self._chosen(graph, found, graph.nodes(list(scores)), vector)
         led = _Led.by(chosen, graph.ids(chosen.node), sources, scores)
-        return Walk(led.arrived(graph, scores, score, vector), capped)
+        return Walk(led.arrived(graph, scores, score, vector))
 
     def _evidence(self, graph: Graph, sources: Sequence[str], worth: Weights) -> _Evidence:
         """All that speaks for chunks, at most once per chunk: the strongest of each kind joined."""
@@ -114,19 +115,19 @@ class LinkEvidence(OverWays):
         strength = self.link * links.weight * _shared_out(links.origin, links.node)
         return _Evidence(links.origin, links.node, strength)
 
-    def _chosen(self, graph: Graph, found: _Evidence, seeds: Nodes, vector: Vector | None) -> tuple[_Evidence, bool]:
-        """What is found of seeds, and of the others the ``max_nodes`` for which most speaks, the similarity included."""
+    def _chosen(self, graph: Graph, found: _Evidence, seeds: Nodes, vector: Vector | None) -> _Evidence:
+        """What is found of seeds, and of the ``max_nodes`` others for which most speaks, the similarity included."""
         is_seed = np.isin(found.node, seeds)
         others = np.flatnonzero(~is_seed)
         if len(others) <= self.max_nodes:
-            return found, False
+            return found
         speaks = found.strength[others]
         if vector is not None:
             similar = np.nan_to_num(graph.cosines(vector, found.node[others]))
             speaks = 1 - (1 - speaks) * (1 - np.clip(similar, 0.0, 1.0))
         kept = others[np.argsort(-speaks, kind="stable")[: self.max_nodes]]
         places = np.sort(np.concatenate([np.flatnonzero(is_seed), kept]))
-        return _Evidence._make(column[places] for column in found), True
+        return _Evidence._make(column[places] for column in found)
 
 
 class _Evidence(NamedTuple):
