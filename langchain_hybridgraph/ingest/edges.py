@@ -125,7 +125,8 @@ def _builders(form: Any) -> list[EdgeBuilder]:
     name = parameters.pop("type", None)
     if not isinstance(name, str) or name not in BUILDERS:
         raise ConfigurationError(
-            f"{form!r} is not an edge builder; give an object such as SequenceEdges(), or one of {', '.join(BUILDERS)}"
+            f"edges={form!r} is no edge builder: give an object such as SequenceEdges(), one of {', '.join(BUILDERS)}, "
+            'or a mapping such as {"type": "similarity", "k": 5}'
         )
     module, _, kind = BUILDERS[name].partition(":")
     try:

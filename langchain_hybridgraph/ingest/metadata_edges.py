@@ -76,12 +76,12 @@ class MetadataEdges:
         if store is None or not seen:
             return
         seen = _present(seen, store)
-        known = {**self._holders(store, _values(seen.values())), **seen}
+        known = self._holders(store, _values(seen.values()), seen)
         moved = _Circles(known.values()).around(seen.values(), self._per_value)
         moved.update((holder.id, holder) for holder in self._pointing(store, list(seen)))
         missing = _values(moved.values()).keys() - _values(seen.values()).keys()
         all_values = _values(moved.values())
-        known = {**self._holders(store, {key: all_values[key] for key in missing}), **moved, **known}
+        known = self._holders(store, {key: all_values[key] for key in missing}, {**known, **moved})
         circles = _Circles(known.values())
         for some in _slices(sorted(moved)):
             edges = [edge for id in some for edge in self._edges(known[id], circles)]
@@ -100,16 +100,20 @@ class MetadataEdges:
             values.update(((key, canonical(value)), value) for value in _elements(read(chunk.metadata)))
         return _Holder(chunk.id, chunk.document, _position(chunk), values)
 
-    def _holders(self, store: TakesChunks, values: Mapping[_Value, Any]) -> dict[str, _Holder]:
-        """The chunks in the store that have one of these values, and perhaps others."""
+    def _holders(
+        self, store: TakesChunks, values: Mapping[_Value, Any], known: Mapping[str, _Holder]
+    ) -> dict[str, _Holder]:
+        """The known chunks and those in the store that have one of these values, and perhaps others."""
         if not values or not isinstance(store, ReadsBack):
-            return {}
+            return dict(known)
         if len(values) <= _FEW_VALUES:
             tests = [(key, {op: value}) for (key, _), value in values.items() for op in ("$eq", "$contains")]
         else:
             tests = [(key, {"$exists": True}) for key in {key for key, _ in values}]
         parts = [{join_key(split_key(key)): test} for key, test in tests]
-        return {holder.id: holder for holder in self._read(store, store.find(Scope(parse_filter({"$or": parts}))))}
+        found = store.find(Scope(parse_filter({"$or": parts})))
+        read = self._read(store, [id for id in found if id not in known])
+        return {**known, **{holder.id: holder for holder in read}}
 
     def _pointing(self, store: TakesChunks, ids: Sequence[str]) -> Iterator[_Holder]:
         """The chunks whose edges lead to these, rightly or because they once shared a value."""
