@@ -122,13 +122,13 @@ _ASCII_PIECE = re.compile(r"([^A-Za-z0-9]*)([A-Za-z0-9]+)")
 def _any_piece() -> re.Pattern[str]:
     # \w leaves combining marks out, without which Hindi words fall apart; above U+FE00 stand variants of emoji.
     marks = "".join(c for c in map(chr, range(0x300, 0xFE00)) if unicodedata.category(c)[0] == "M")
-    return re.compile(f"((?:[^\\w{marks}]|_)*)((?:[^\\W_]|[{marks}])+)")
+    return re.compile(f"([^\\w{marks}]*)([\\w{marks}]+)")
 
 
 def _pieces(text: str) -> Pieces:
     if text.isascii():
         return _ASCII_PIECE.findall(text)
-    return _any_piece().findall(_INVISIBLE.sub("", unicodedata.normalize("NFKC", text)))
+    return _any_piece().findall(_INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).replace("_", " "))
 
 
 class _Gap(IntEnum):
@@ -145,7 +145,7 @@ class _Gap(IntEnum):
 class _Gaps(dict[str, _Gap]):
     def __missing__(self, gap: str) -> _Gap:
         found = _kind(gap)
-        if len(gap) < 8:
+        if len(gap) < 8 and len(self) < 1 << 16:
             self[gap] = found
         return found
 

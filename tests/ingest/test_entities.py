@@ -8,7 +8,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from memory_store import MemoryStore
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.ingest.entities import EntityEdges
+from langchain_hybridgraph.ingest.entities import EntityEdges, names_in
 from langchain_hybridgraph.ingest.pipeline import ingest
 from langchain_hybridgraph.records import Chunk, Scope
 from langchain_hybridgraph.retrievers.store import HybridGraphStore
@@ -66,7 +66,7 @@ def test_the_own_title_has_weight_one():
     assert (second.source, second.weight) == ("a#life", 0.5)
 
 
-@pytest.mark.parametrize(
+IN_OTHER_TEXTS = pytest.mark.parametrize(
     ("title", "text", "entity"),
     [
         ("Photosynthesis", "plants live by photosynthesis alone", "entity:photosynthesis"),
@@ -86,6 +86,9 @@ def test_the_own_title_has_weight_one():
         ("Московский университет", "он окончил московский университет", "entity:московский университет"),
     ],
 )
+
+
+@IN_OTHER_TEXTS
 def test_a_title_is_found_in_other_texts(title, text, entity):
     """Titles are found in any case and script, whichever document comes first."""
     assert entity in entities(chunk(title, "…"), chunk("", text, "other"))
@@ -104,6 +107,12 @@ def test_a_common_word_as_title_weighs_little():
 def test_titles_that_name_nothing(title):
     """A stop word, a number, punctuation, nothing and a book make no entity."""
     assert entities(chunk(title, "it is the thing and who has 42 of it", "a")) == set()
+
+
+def test_descriptions_of_a_long_title():
+    """A description shows a hundred letters of it."""
+    store = stored(chunk("x" * 1_000, "She met Ada Lovelace.", "a"))
+    assert [e.description for e in store.edges.values()] == [f"{'x' * 100}… mentions Ada Lovelace."]
 
 
 def test_a_document_without_a_title():
@@ -177,6 +186,16 @@ def test_one_by_one_gives_what_all_at_once_gives(order):
     assert ("Plant", "entity:photosynthesis", 0.4, "Plant mentions Photosynthesis.") in together
     assert ("林", "entity:北京大学", 0.8, "林 mentions 北京大学.") in together
     assert all_edges(parts) == together
+
+
+@IN_OTHER_TEXTS
+def test_a_title_is_found_in_other_ingests(title, text, entity):
+    """Old texts are searched for new titles, new texts for old ones."""
+    for first, second in [(chunk(title, "…"), chunk("", text, "other")), (chunk("", text, "other"), chunk(title, "…"))]:
+        store = embedded()
+        stored(first, store=store)
+        stored(second, store=store)
+        assert entity in {edge.target for edge in store.edges(["other"])}
 
 
 def test_the_same_again_changes_nothing():
@@ -261,6 +280,23 @@ def test_triples_that_are_none(triple):
     """They are refused at once, naming their document."""
     with pytest.raises(ConfigurationError, match="'d'"):
         EntityEdges(triples={"d": [triple]})
+
+
+# -- questions ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_question_may_mean():
+    """The nodes of a question's names are found by its words, in any case and script."""
+    store = embedded()
+    stored(chunk("Water cycle", "We met Ada Lovelace."), chunk("北京大学", "…"), store=store)
+    for question, node in [
+        ("how does the water cycle work?", "title:water cycle"),
+        ("Who met Ada Lovelace’s friend?", "entity:ada lovelace"),
+        ("谁在北京大学学习？", "title:北京大学"),
+    ]:
+        kind = node.partition(":")[0]
+        assert node in {f"{kind}:{name}" for name in names_in(question)}
+        assert store.edges([node], backwards=True)
 
 
 # -- what may come -----------------------------------------------------------------------------------------------------
