@@ -130,12 +130,14 @@ class Half:
         left = _bisect(self.ends, first, stop, ends)
         return spread(left, _bisect(self.ends, left, stop, ends + 1) - left)[1]
 
-    def columns(self, kept: Mask | None) -> Columns:
-        """All edges that are kept, seen from their heads."""
-        heads = np.repeat(self.heads, np.diff(self.starts)).astype(np.int32)
-        start, stop = self.times or (np.full(len(heads), -np.inf), np.full(len(heads), np.inf))
-        every = Columns(heads, self.ends, self.relation, self.weight, start, stop)
-        return every if kept is None else every.taken(kept)
+    def columns(self, positions: NDArray[np.int64]) -> Columns:
+        """The edges at these positions, seen from their heads."""
+        heads = self.heads[np.searchsorted(self.starts, positions, side="right") - 1].astype(np.int32)
+        if self.times is None:
+            start, stop = np.full(len(positions), -np.inf), np.full(len(positions), np.inf)
+        else:
+            start, stop = self.times[0][positions], self.times[1][positions]
+        return Columns(heads, self.ends[positions], self.relation[positions], self.weight[positions], start, stop)
 
     def hanging(self, nodes: NDArray[np.int64], gone: Mask | None, wanted: Wanted) -> Hanging:
         """The wanted edges that hang on these nodes."""
@@ -223,7 +225,7 @@ class Adjacency:
         facts.is_entity[edges.target[edges.relation == MENTIONS_CODE]] = True
         facts.is_entity[rows[:, 1]] = False
         facts.is_entity[parents[parents < count]] = False
-        facts.degree[:] = _ends(edges, int(count))
+        facts.degree[:] = np.bincount(edges.source, minlength=count) + np.bincount(edges.target, minlength=count)
         return cls(-1, 0, codes, facts, *_halves(edges))
 
     def __len__(self) -> int:
@@ -251,9 +253,8 @@ class Adjacency:
         if self.out_gone is not None:
             out_at = out_at[~self.out_gone[out_at]]
         kept = ~np.isin(_keys(self.changed.source, self.changed.target), _keys(source, target))
-        left = [self.out.columns(None).taken(out_at)] if len(out_at) else []
-        facts.degree[:] -= _ends(Columns.together([self.changed.taken(~kept), *left]), len(facts.degree))
-        facts.degree[:] += _ends(changes.edges, len(facts.degree))
+        for edges, sign in ((self.changed.taken(~kept), -1), (self.out.columns(out_at), -1), (changes.edges, 1)):
+            np.add.at(facts.degree, np.concatenate([edges.source, edges.target]), sign)
         changed = Columns.together([self.changed.taken(kept), changes.edges])
         after = replace(
             self,
@@ -281,8 +282,9 @@ class Adjacency:
 
     def _ordered(self) -> Adjacency:
         """The same with nothing beside."""
-        there = self.out.columns(None if self.out_gone is None else ~self.out_gone)
-        out, into = _halves(Columns.together([there, self.changed]))
+        gone = self.out_gone
+        there = np.arange(len(self.out.ends)) if gone is None else np.flatnonzero(~gone)
+        out, into = _halves(Columns.together([self.out.columns(there), self.changed]))
         none = Columns.of([], {})
         return replace(self, out=out, into=into, out_gone=None, into_gone=None, beside=None, changed=none)
 
@@ -312,12 +314,6 @@ def _bisect(values: Integers, low: NDArray[np.int64], high: NDArray[np.int64], w
 
 def _halves(edges: Columns) -> tuple[Half, Half]:
     return Half(edges.source, edges.target, edges), Half(edges.target, edges.source, edges)
-
-
-def _ends(edges: Columns, count: int) -> NDArray[np.int32]:
-    """How many of the edges' ends each node is."""
-    found = np.bincount(edges.source, minlength=count) + np.bincount(edges.target, minlength=count)
-    return found.astype(np.int32)
 
 
 def _keys(source: Integers, target: Integers) -> NDArray[np.int64]:
