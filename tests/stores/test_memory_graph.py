@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_chroma import Chroma
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
 
+from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import MENTIONS, Edge, Scope, Ways
+from langchain_hybridgraph.retrievers.plain import PlainStore, Texts
 from langchain_hybridgraph.stores.base import HasGraph, can
 from langchain_hybridgraph.stores.memory_graph import InMemoryGraph
 
@@ -187,6 +192,21 @@ def test_cosines_are_the_stores():
     nodes = asked.nodes(["a", "b"])
     assert asked.cosines(np.ones(2, np.float32), nodes).tolist() == pytest.approx([0.5, math.nan], nan_ok=True)
     assert np.isnan(opened(edges).cosines(np.ones(2, np.float32), nodes)).all()
+
+
+def test_a_plain_store_says_what_may_be_seen():
+    """Its filter holds on every hop, its vectors give the cosines."""
+    embeddings = DeterministicFakeEmbedding(size=8)
+    documents = [
+        Document(id=id, page_content=id, metadata={"year": year}) for id, year in (("a", 1), ("b", 2), ("c", 1))
+    ]
+    store = PlainStore(Chroma.from_documents(documents, embeddings), Texts(documents))
+    edges = [Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("a", "c", "cites", 0.5), Edge("a", "gone", "cites")]
+    beside = InMemoryGraph(edges, visible=lambda ids, scope: store.read(ids, scope, {}), cosines=store.vector_scores)
+    graph = beside.graph(Scope(filter=parse_filter({"year": 1})), Ways())
+    assert neighbours(graph, "a") == [("c", 0.5, None)]
+    own = np.array(embeddings.embed_query("c"), np.float32)
+    assert graph.cosines(own / np.linalg.norm(own), graph.nodes(["c"])).tolist() == pytest.approx([1.0])
 
 
 IDS = "abcde"
