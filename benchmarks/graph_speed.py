@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from langchain_hybridgraph.query.graph_scores import Flow, GraphScore, HopDecay
+from langchain_hybridgraph.query.traversal import BFS, PersonalizedPageRank, Traversal
 from langchain_hybridgraph.records import MENTIONS, Chunk, Edge, Scope, Ways
 from langchain_hybridgraph.stores.embedded import EmbeddedStore
 
@@ -98,6 +100,18 @@ def seconds(work: Callable[[], Any]) -> float:
     return time.perf_counter() - began
 
 
+def walks() -> dict[str, Callable[[EmbeddedStore, Scope, list[tuple[str, float]], Any], Any]]:
+    """The traversals with the score that goes with each, as a call makes them: from the store's graph to what came."""
+    pairs = {"BFS of 2 hops": (BFS(direction="both"), HopDecay()), "PageRank": (PersonalizedPageRank(), Flow())}
+
+    def walk(traversal: Traversal, score: GraphScore) -> Callable[[EmbeddedStore, Scope, Any, Any], Any]:
+        return lambda store, scope, seeds, vector: traversal.walk(
+            store.graph(scope, traversal.ways), seeds, score, vector
+        )
+
+    return {name: walk(traversal, score) for name, (traversal, score) in pairs.items()}
+
+
 def measure(store: EmbeddedStore, chunks: int, rounds: int) -> None:
     """All figures of one store."""
     ways = Ways("both", hub_degree=64)
@@ -125,6 +139,11 @@ def measure(store: EmbeddedStore, chunks: int, rounds: int) -> None:
     step = graph.neighbours(first).node[:20]
     steps = [(one, other) for one in graph.ids(first)[:2] for other in graph.ids(step)]
     row("edges() of 40 steps", median_ms(lambda: graph.edges(steps), 20))
+
+    for name, walk in walks().items():
+        drawn_seeds = iter([[(id, 1 - place / 20) for place, id in enumerate(some(10))] for _ in range(rounds + 3)])
+        took = median_ms(lambda w=walk, d=drawn_seeds: w(store, scope, next(d), vector), rounds)  # type: ignore[misc]  # bound at definition
+        row(f"{name}, 10 seeds, 50 nodes", took)
 
     def add(number: int) -> float:
         edges = [Edge(f"new{number}", target, "references", 0.5) for target in some(5)]
