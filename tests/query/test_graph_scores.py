@@ -58,7 +58,7 @@ def test_hop_decay_after_its_last_number_is_the_tail():
 
 def test_hop_decay_without_the_similarity_of_expanded_chunks():
     """score_expanded False counts own as 0, except that of seeds."""
-    assert values(HopDecay(score_expanded=False), hops=[0, 1], own=0.5) == near(0.65, 0.21)
+    assert values(HopDecay(score_expanded=False), hops=[0, 1], came=[NAN, 0.9], own=0.5) == near(0.65, 0.21)
 
 
 def test_unknown_similarity_counts_as_none():
