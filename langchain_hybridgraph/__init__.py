@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Edge as Edge
     from langchain_hybridgraph.records import Hit as Hit
     from langchain_hybridgraph.records import RetrievalResult as RetrievalResult
+    from langchain_hybridgraph.retrievers.graph import GraphRetriever as GraphRetriever
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever as HybridRetriever
     from langchain_hybridgraph.retrievers.indexing import index as index
     from langchain_hybridgraph.retrievers.store import HybridGraphStore as HybridGraphStore
@@ -87,6 +88,7 @@ _HOMES = {
     "query.budget": ("TokenBudget",),
     "query.rerank": ("CrossEncoderReranker", "ScoreReranker"),
     "records": ("ALL_TIME", "Chunk", "Edge", "Hit", "RetrievalResult"),
+    "retrievers.graph": ("GraphRetriever",),
     "retrievers.hybrid": ("HybridRetriever",),
     "retrievers.indexing": ("index",),
     "retrievers.store": ("HybridGraphStore",),

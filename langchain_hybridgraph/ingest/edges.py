@@ -118,7 +118,7 @@ class _GivesWay(EdgeBuilder, Protocol):
 
 def _builders(form: Any) -> list[EdgeBuilder]:
     if form == "auto":
-        return [SequenceEdges(), LinkEdges(), HierarchyEdges()]
+        return [SequenceEdges(), LinkEdges(), HierarchyEdges(), *_builders("entities")]
     if isinstance(form, EdgeBuilder) and not isinstance(form, type):
         return [form]
     parameters = dict(form) if isinstance(form, Mapping) else {"type": form}

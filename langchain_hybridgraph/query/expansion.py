@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.graph_scores import GraphScore, Mixed, Reached, is_mixed, needs_own, valued
+from langchain_hybridgraph.query.graph_scores import GraphScore, Mixed, Reached, by_similarity, is_mixed, valued
 from langchain_hybridgraph.query.traversal.walk import Arrived, Traversal
 from langchain_hybridgraph.records import Edge, Fused, Hit
 
@@ -56,8 +56,7 @@ class Expansion:
         return sorted(((hit.id, self._strength(hit)) for hit in chosen), key=_by_score)
 
     def _strength(self, hit: Hit) -> float:
-        compared = needs_own(self.score) and not is_mixed(self.score)
-        return hit.vector_score if compared and hit.vector_score is not None else hit.score
+        return hit.vector_score if by_similarity(self.score) and hit.vector_score is not None else hit.score
 
     def _is_seed(self, hit: Hit) -> bool:
         metadata = hit.chunk.metadata
@@ -88,7 +87,7 @@ class Expansion:
 
     def _unreached(self, own: Mapping[str, Fused], cosines: Mapping[str, float]) -> dict[str, float]:
         """What candidates are worth that the walk did not come to."""
-        compared = needs_own(self.score)
+        compared = by_similarity(self.score)
         scores = [max(cosines.get(id, one.score), 0.0) if compared else one.score for id, one in own.items()]
         seed = np.array(scores, np.float64)
         zero = np.zeros(len(seed))

@@ -25,7 +25,8 @@ class Reached(NamedTuple):
 
     - ``seed``: the score of the seed that the path begins at; ``best_seed``: the best seed's of the walk, one number
     - ``hops``: how many edges the path has, 0 for a seed
-    - ``weight``: the weight of its last edge, 1 for a seed; ``product``: the product of all weights along it
+    - ``weight``: the weight of its last edge, 1 for a seed, 0 for a hit that the walk did not come to
+    - ``product``: the product of all weights along it
     - ``came``: the value of the chunk before the last one, NaN for a seed and after a root without a value
     - ``own``: the chunk's own similarity to the query in [0, 1], a seed's is its score; NaN where it is not known
     - ``flow``: what the traversal carried along: WaterCircle's energy, PageRank's mass in proportion to the largest,
@@ -45,9 +46,9 @@ class Reached(NamedTuple):
 GraphScore = Callable[[Reached], "NDArray[np.float64]"]
 """The values, in [0, 1], of the paths of a :class:`Reached`; any callable of this shape is one.
 
-A callable that cannot work on arrays is called per path, with a Reached of plain numbers. Two attributes say more:
+A callable that cannot work on arrays is called per path, with a Reached of plain numbers. Three attributes say more:
 ``needs_own`` False spares the look-up of similarities, ``chosen_by`` says which of several paths to a chunk counts
-(see :func:`chosen_by`).
+(see :func:`chosen_by`), ``by_similarity`` False takes the search's own scores of the seeds, not their cosines.
 """
 
 
@@ -83,6 +84,7 @@ class HopDecay:
     tail: float = 0.5
     seed_bonus: bool = True
     score_expanded: bool = True
+    by_similarity: ClassVar[bool] = True
     chosen_by: ClassVar[ChosenBy] = "value"
 
     def __post_init__(self) -> None:
@@ -100,8 +102,9 @@ class HopDecay:
     def __call__(self, reached: Reached) -> Weights:
         """See :data:`GraphScore`."""
         is_seed = reached.hops == 0
+        is_root = is_seed | (reached.weight == 0)
         decay = np.array([*self.hop_decay, self.tail])[np.minimum(reached.hops, len(self.hop_decay))]
-        own = np.where(is_seed | self.score_expanded, np.nan_to_num(reached.own), 0.0)
+        own = np.where(is_root | self.score_expanded, np.nan_to_num(reached.own), 0.0)
         by_edge = np.where(is_seed & (not self.seed_bonus), 0.0, decay * reached.weight)
         of_own, of_edge = _shares(self.vector_weight, self.graph_weight)
         return of_own * own + of_edge * by_edge
@@ -125,6 +128,7 @@ class DistanceDecay:
     tau: float = 2.0
     assignment: Literal["nearest", "best"] = "nearest"
     needs_own: ClassVar[bool] = False
+    by_similarity: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _check_weights(seed_weight=self.seed_weight, distance_weight=self.distance_weight)
@@ -160,6 +164,7 @@ class Propagation:
 
     alpha: float = 0.5
     needs_own: ClassVar[bool] = True
+    by_similarity: ClassVar[bool] = True
     chosen_by: ClassVar[ChosenBy] = "value"
 
     def __post_init__(self) -> None:
@@ -185,6 +190,7 @@ class RingDecay:
     decay: float = 0.5
     min_energy: float = 0.05
     needs_own: ClassVar[bool] = False
+    by_similarity: ClassVar[bool] = False
     chosen_by: ClassVar[ChosenBy] = "value"
 
     def __post_init__(self) -> None:
@@ -206,6 +212,7 @@ class Flow:
     """
 
     needs_own: ClassVar[bool] = False
+    by_similarity: ClassVar[bool] = False
     chosen_by: ClassVar[ChosenBy] = "value"
 
     def __call__(self, reached: Reached) -> Weights:
@@ -225,6 +232,7 @@ class NoisyOr:
 
     strength: float = 1.0
     needs_own: ClassVar[bool] = False
+    by_similarity: ClassVar[bool] = False
     chosen_by: ClassVar[ChosenBy] = "value"
 
     def __post_init__(self) -> None:
@@ -320,6 +328,11 @@ def chosen_by(score: GraphScore) -> ChosenBy:
     better, since it may win further out.
     """
     return getattr(score, "chosen_by", "value")
+
+
+def by_similarity(score: GraphScore) -> bool:
+    """Whether the seeds' scores are cosines, as those of expanded chunks are; unless a callable says it, they are."""
+    return getattr(score, "by_similarity", True)
 
 
 def is_mixed(score: object) -> TypeGuard[Mixed]:

@@ -408,7 +408,7 @@ def _pool(k: int, pipeline: Pipeline) -> int:
     """How many hits the stages after ``admit`` look at: k, unless one of them changes the order."""
     selection, store = pipeline.selection, pipeline.store
     grouped = pipeline.parents and can(store, HasParents) and store.has_parents
-    if grouped or selection.mmr_lambda is not None or selection.per_document is not None:
+    if grouped or selection.mmr_lambda is not None or selection.per_document is not None or selection.graph_slots:
         return ALL
     if pipeline.expansion is not None:
         k = max(k, _seed_pool(pipeline.expansion))

@@ -1,0 +1,398 @@
+"""GraphRetriever: what edges lead to, over the store and beside any other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_tests.integration_tests import RetrieversIntegrationTests
+from pydantic import ValidationError
+
+from langchain_hybridgraph import Edge, GraphRetriever, HybridGraphStore, HybridRetriever, by_meta, ingest
+from langchain_hybridgraph.errors import RetrievalError
+from langchain_hybridgraph.query.graph_scores import HopDecay, RingDecay
+from langchain_hybridgraph.query.traversal import BFS
+from langchain_hybridgraph.retrievers.graph import PRESETS
+from langchain_hybridgraph.stores.memory_graph import InMemoryGraph
+
+COSINES = {"A": 0.9, "B": 0.5, "C": 0.1, "D": 0.1, "Z": 0.05}
+PINNED = [("A", "C", 0.8), ("B", "C", 1.0), ("C", "D", 0.9), ("Z", "A", 0.6)]
+
+
+class Angles(Embeddings):
+    """Texts are their own names; the question's cosine with each is the one above."""
+
+    def embed_documents(self, texts):
+        return [[COSINES[text], float(np.sqrt(1 - COSINES[text] ** 2))] for text in texts]
+
+    def embed_query(self, text):
+        return [1.0, 0.0]
+
+
+def edges(*triples, relation="cites", **known):
+    return [Edge(one, other, relation, weight, f"{one} cites {other}.", **known) for one, other, weight in triples]
+
+
+def drawn(*extra, **metadata):
+    """The store of SPEC's drawing: five chunks, four edges."""
+    store = HybridGraphStore(None, Angles())
+    store.add_texts(list(COSINES), [metadata.get(name, {}) for name in COSINES], ids=list(COSINES))
+    store.put([], edges=[*edges(*PINNED), *extra])
+    return store
+
+
+def scores(found):
+    return {document.id: document.metadata["relevance_score"] for document in found}
+
+
+def pinned(**expected):
+    return {id: pytest.approx(value, abs=1e-6) for id, value in expected.items()}
+
+
+def hop_decay(store, **settings):
+    """The preset that the pins belong to, begun at A and B."""
+    known = {"seed_k": 2, "k": 10, "preset": "hop_decay"} | settings
+    return GraphRetriever(store, **known)
+
+
+DOCUMENTS = [
+    Document(id="ada", page_content="Ada Lovelace wrote notes on the Analytical Engine.", metadata={"title": "Ada"}),
+    Document(
+        id="engine",
+        page_content="The Analytical Engine was to be driven by steam.",
+        metadata={"title": "Analytical Engine"},
+    ),
+    Document(id="byron", page_content="Lord Byron was a poet.", metadata={"title": "Lord Byron"}),
+    Document(id="loom", page_content="The loom of Jacquard wove silk by cards.", metadata={"title": "Jacquard loom"}),
+]
+
+
+def ingested():
+    store = HybridGraphStore(None)
+    ingest(DOCUMENTS, store, split=None, edges="auto")
+    return store
+
+
+class TestStandard(RetrieversIntegrationTests):
+    """langchain-tests' suite, over the store."""
+
+    @property
+    def retriever_constructor(self):
+        return GraphRetriever
+
+    @property
+    def retriever_constructor_params(self):
+        return {"vector_store": ingested(), "k": 3}
+
+    @property
+    def retriever_query_example(self):
+        return "Who wrote notes on the engine driven by steam?"
+
+
+class TestStandardOverPlainStore(TestStandard):
+    """langchain-tests' suite, over LangChain's own in-memory store with edges beside it."""
+
+    @property
+    def retriever_constructor_params(self):
+        plain = InMemoryVectorStore.from_documents(DOCUMENTS, ingested().embeddings)
+        return {"vector_store": plain, "documents": DOCUMENTS, "graph": edges(("ada", "engine", 0.9))}
+
+
+# -- pins through the whole retriever ------------------------------------------------------------------------------
+
+
+def test_hop_decay():
+    """SPEC's drawing with seeds A and B: C by its best edge, D over C; without their own similarity."""
+    with drawn() as store:
+        found = scores(hop_decay(store).retrieve("q"))
+        expected = pinned(A=0.93, B=0.65, C=0.21, D=0.135)
+        assert {id: found[id] for id in expected} == expected
+
+
+def test_edges_are_walked_both_ways_when_asked():
+    """Z leads to A, and so is reached from it."""
+    with drawn() as store:
+        walk = BFS(direction="both")
+        found = scores(hop_decay(store, traversal=walk, score=HopDecay(score_expanded=False)).retrieve("q"))
+        assert found["Z"] == pytest.approx(0.126)
+
+
+def test_ring_decay():
+    """The energy of .9 at A is .36 at C and .162 at D."""
+    with drawn() as store:
+        retriever = GraphRetriever(store, preset="ring_decay", seed_k=2, seed_keyword_weight=0, fusion="rrf", k=10)
+        found = scores(retriever.retrieve("q", score=RingDecay()))
+        assert found["D"] / found["C"] == pytest.approx(0.45)
+
+
+def test_the_shorthand_is_bfs_with_hop_decay():
+    """max_hops, hop_decay and the weights stand for the two objects."""
+    with drawn() as store:
+        short = GraphRetriever(store, max_hops=1, hop_decay=(1.0, 0.5), vector_weight=0.6, graph_weight=0.4, seed_k=2)
+        long = GraphRetriever(
+            store,
+            traversal={"type": "bfs", "max_hops": 1},
+            score={"type": "hop_decay", "hop_decay": [1.0, 0.5], "vector_weight": 0.6, "graph_weight": 0.4},
+            seed_k=2,
+        )
+        assert scores(short.retrieve("q")) == scores(long.retrieve("q"))
+
+
+# -- what a hit says -----------------------------------------------------------------------------------------------
+
+
+def test_an_expanded_hit_says_how_it_was_reached():
+    """Path, hops, and the edges of its path, the last one first."""
+    with drawn() as store:
+        found = {document.id: document.metadata for document in hop_decay(store).retrieve("q")}
+        assert found["D"]["source_path"] == ["B", "C", "D"]
+        assert found["D"]["hops"] == 2
+        assert [each["description"] for each in found["D"]["graph_context"]] == ["C cites D.", "B cites C."]
+        assert found["D"]["graph_context"][0] == {
+            "from_chunk_id": "C",
+            "relation": "cites",
+            "weight": 0.9,
+            "description": "C cites D.",
+        }
+
+
+def test_a_seed_has_no_context():
+    """A seed's path is itself."""
+    with drawn() as store:
+        found = hop_decay(store).retrieve("q")[0].metadata
+        assert (found["source_path"], found["hops"], found["graph_context"]) == (["A"], 0, [])
+
+
+def test_the_method_is_graph():
+    """And the source says who brought each chunk."""
+    with drawn() as store:
+        found = hop_decay(store, seed_k=1).retrieve("q")
+        assert {document.metadata["retrieval_method"] for document in found} == {"graph"}
+        assert found[0].metadata["retrieval_source"] == "vector"
+
+
+def test_a_shared_entity_is_named():
+    """One hop over the entity, which stands in the context."""
+    with ingested() as store:
+        found = GraphRetriever(store, k=4, seed_k=1).retrieve("Who wrote notes on the Analytical Engine?")
+        context = {document.id: document.metadata["graph_context"] for document in found}
+        assert context["engine"][0]["from_chunk_id"] == "ada"
+        assert context["engine"][0]["entity"] == "entity:analytical engine"
+        assert "analytical engine" in context["engine"][0]["description"]
+
+
+def test_the_parts_sum_to_the_score():
+    """What the search says and what the graph adds."""
+    with ingested() as store:
+        for document in GraphRetriever(store, k=4).retrieve("Who wrote notes on the Analytical Engine?"):
+            metadata = document.metadata
+            assert sum(metadata["score_breakdown"].values()) == pytest.approx(metadata["relevance_score"])
+
+
+# -- who may be walked to ------------------------------------------------------------------------------------------
+
+
+def test_a_filter_holds_on_every_hop():
+    """C is filtered out, so it is neither found nor walked through to D."""
+    kinds = {name: {"kind": "open"} for name in "ABDZ"} | {"C": {"kind": "secret"}}
+    with drawn(**kinds) as store:
+        found = scores(hop_decay(store, filter=by_meta(kind="open")).retrieve("q"))
+        assert "C" not in found
+        assert found["D"] == pytest.approx(0.07)
+
+
+def test_what_is_over_is_not_walked_through():
+    """C was valid until 2020: asked for then it leads to D, asked for now it does not."""
+    with drawn(C={"valid_until": "2020-06-01T00:00:00Z"}) as store:
+        retriever = hop_decay(store)
+        assert "D" in retriever.retrieve("q", as_of="2020-01-01T00:00:00Z")[3].id
+        assert scores(retriever.retrieve("q"))["D"] == pytest.approx(0.07)
+
+
+def test_an_edge_that_is_over_is_not_walked():
+    """The only edge to N was valid until 1970."""
+    with drawn() as store:
+        store.put([], edges=[Edge("A", "Z", "cites", 1.0, "", valid_until=1.0)])
+        assert "Z" not in {d.id for d in hop_decay(store).retrieve("q") if d.metadata["hops"]}
+
+
+def test_seeds_can_be_given():
+    """The walk begins at B alone: its own score, and what it leads to."""
+    with drawn() as store:
+        found = hop_decay(store).retrieve("q", seed_ids=["B"])
+        assert scores(found) == pinned(B=0.65, C=0.21, D=0.135)
+
+
+def test_seeds_can_be_given_without_a_question():
+    """Nothing is embedded; a seed counts 1."""
+    with drawn() as store:
+        retriever = hop_decay(store)
+        found = retriever.retrieve(None, seed_ids=["B"], vector=[1.0, 0.0])
+        assert [document.id for document in found] == ["B", "C", "D"]
+
+
+def test_seeds_of_a_label():
+    """Only B has the label, so only B is a seed; A stays a candidate."""
+    with drawn(B={"labels": ["start", "other"]}) as store:
+        found = {d.id: d.metadata for d in hop_decay(store, seed_labels=["start"]).retrieve("q")}
+        assert found["C"]["source_path"] == ["B", "C"]
+        assert found["A"]["relevance_score"] == pytest.approx(0.63)
+
+
+def test_a_filter_of_seeds_is_theirs_alone():
+    """C may come back although it could not be a seed."""
+    with drawn(B={"kind": "start"}) as store:
+        found = {d.id: d.metadata for d in hop_decay(store, seed_filter={"kind": "start"}).retrieve("q")}
+        assert found["C"]["hops"] == 1
+
+
+def test_places_can_be_kept_for_what_edges_lead_to():
+    """Of two places one is for C."""
+    with drawn() as store:
+        assert list(scores(hop_decay(store, k=2).retrieve("q"))) == ["A", "B"]
+        assert list(scores(hop_decay(store, k=2).retrieve("q", graph_slots=1))) == ["A", "C"]
+
+
+def test_what_edges_lead_to_may_need_a_score():
+    """D has .135."""
+    with drawn() as store:
+        found = hop_decay(store, min_traversal_score=0.2).retrieve("q")
+        assert {d.id for d in found if d.metadata["hops"]} == {"C"}
+
+
+# -- ladders -------------------------------------------------------------------------------------------------------
+
+
+def test_a_store_without_edges_answers_as_hybrid():
+    """And says so."""
+    with HybridGraphStore(None) as store:
+        store.add_documents(DOCUMENTS)
+        found = GraphRetriever(store, k=3).retrieve("Who wrote notes?")
+        assert found.degraded == ("no-graph-store",)
+        assert scores(found) == scores(HybridRetriever(store, k=3).retrieve("Who wrote notes?"))
+
+
+def test_a_plain_store_without_edges_says_so():
+    """No graph ability, vectors and words alone."""
+    plain = InMemoryVectorStore.from_documents(DOCUMENTS, ingested().embeddings)
+    assert GraphRetriever(plain, DOCUMENTS).retrieve("notes").degraded == ("no-graph-store",)
+
+
+def test_edges_beside_a_plain_store():
+    """The same walk over a list of edges."""
+    plain = InMemoryVectorStore(Angles())
+    documents = [Document(id=name, page_content=name) for name in COSINES]
+    plain.add_documents(documents)
+    found = scores(hop_decay(plain, documents=documents, graph=edges(*PINNED)).retrieve("q"))
+    expected = pinned(A=0.93, B=0.65, C=0.21, D=0.135)
+    assert {id: found[id] for id in expected} == expected
+
+
+class Broken(InMemoryGraph):
+    """A graph that is gone when it is walked."""
+
+    def graph(self, scope, ways):
+        raise OSError("the graph has disappeared")
+
+
+def test_a_graph_that_disappears_leaves_the_hits():
+    """graph-failed, and the search's own answer."""
+    with HybridGraphStore(None) as store:
+        store.add_documents(DOCUMENTS)
+        retriever = GraphRetriever(store, graph=Broken(edges(("ada", "loom", 1.0))))
+        found = retriever.retrieve("Who wrote notes?")
+        assert found.degraded == ("graph-failed",)
+        assert found[0].id == "ada"
+        assert "disappeared" in found.plan["errors"]["graph"]
+
+
+def test_a_failing_graph_can_raise():
+    """on_error='raise' goes for the graph, too."""
+    with HybridGraphStore(None) as store:
+        store.add_documents(DOCUMENTS)
+        retriever = GraphRetriever(store, graph=Broken(edges(("ada", "loom", 1.0))), on_error="raise")
+        with pytest.raises(RetrievalError, match="disappeared"):
+            retriever.retrieve("Who wrote notes?")
+
+
+def test_a_cap_that_bites_is_named():
+    """Of C and D only one has room."""
+    with drawn() as store:
+        found = hop_decay(store, traversal=BFS(max_nodes=1)).retrieve("q")
+        assert "node-cap-reached" in found.degraded
+
+
+# -- settings ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_answers(preset):
+    """And brings both ends of the link."""
+    with ingested() as store:
+        found = GraphRetriever(store, preset=preset, k=4).retrieve("Who wrote notes on the Analytical Engine?")
+        assert {"ada", "engine"} <= set(scores(found))
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_shorter_answer_is_the_head_of_a_longer_one(preset):
+    """For every preset."""
+    with ingested() as store:
+        retriever = GraphRetriever(store, preset=preset)
+        longest = [document.id for document in retriever.retrieve("notes on the Engine", k=4)]
+        assert [[d.id for d in retriever.retrieve("notes on the Engine", k=k)] for k in (1, 2, 3)] == [
+            longest[:1],
+            longest[:2],
+            longest[:3],
+        ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"max_hops": 2, "traversal": "bfs"}, "shorthand"),
+        ({"graph_weight": 0.2, "preset": "hop_decay"}, "shorthand"),
+        ({"traversal": "dfs"}, "bfs"),
+        ({"score": {"type": "hop_decay", "decay": 1}}, "hop_decay"),
+        ({"preset": "best"}, "evidence"),
+        ({"seed_k": 0}, "greater than or equal to 1"),
+        ({"graph": ["a", "b"]}, "list of Edge"),
+        ({"seed_keyword_weight": 2}, "less than or equal to 1"),
+        ({"max_hops": -1}, "greater than or equal to 0"),
+        ({"min_weight": 3}, "less than or equal to 1"),
+        ({"max_hop": 2}, "max_hop"),
+    ],
+)
+def test_an_unusable_setting_says_what_would_do(settings, said):
+    """At construction, not in a query."""
+    with HybridGraphStore(None) as store, pytest.raises(ValidationError, match=said):
+        GraphRetriever(store, **settings)
+
+
+def test_seed_ids_are_a_list():
+    """A text would be taken letter by letter."""
+    with drawn() as store, pytest.raises(ValueError, match=r"\['A'\]"):
+        hop_decay(store).retrieve("q", seed_ids="A")
+
+
+def test_other_retrievers_refuse_seeds():
+    """An option that does nothing would be a lie."""
+    with drawn() as store, pytest.raises(TypeError, match="seed_ids"):
+        HybridRetriever(store).retrieve("q", seed_ids=["A"])
+
+
+@pytest.mark.parametrize("hops", [0, 50])
+def test_no_hops_and_many(hops):
+    """Over a cycle: none leaves the seeds, fifty end where everything is reached."""
+    with drawn(*edges(("D", "A", 1.0))) as store:
+        found = GraphRetriever(store, max_hops=hops, seed_k=1, seed_keyword_weight=0).retrieve("q")
+        assert {d.id for d in found if d.metadata["hops"]} == (set() if hops == 0 else {"C", "D"})
+
+
+async def test_sync_and_async_agree():
+    """The same documents with the same metadata."""
+    with ingested() as store:
+        retriever = GraphRetriever(store, k=4)
+        question = "Who wrote notes on the Analytical Engine?"
+        assert list(await retriever.aretrieve(question)) == list(retriever.retrieve(question))
