@@ -41,7 +41,8 @@ class PersonalizedPageRank(OverWays):
     more than tolerance times its degree (Andersen, Chung, Lang, Local Graph Partitioning using PageRank Vectors, FOCS
     2006).
 
-    The ``max_nodes`` chunks of largest mass are reached. A chunk's path is the one along which most mass came.
+    The ``max_nodes`` chunks of largest mass are reached. A chunk's path is the one along which most mass came. An
+    entity can be a seed, too; it is not in what is reached, and the chunks that mention it begin their paths.
 
     >>> from langchain_hybridgraph.query.graph_scores import Flow
     >>> from langchain_hybridgraph.records import Edge, Scope
@@ -190,14 +191,14 @@ class _Report:
         chosen = [*self._seeds.tolist(), *self._heaviest(max_nodes).tolist()]
         before = self._before(chosen)
         steps = [step for number in before if self._is_chunk[number] for step in [self._step(number, before)]]
-        numbers = np.array([step.path[-1] for step in steps], np.int64)
+        numbers = np.array([number for step in steps for number in (step.root, step.path[-1])], np.int64)
         ids = dict(zip(numbers.tolist(), self._ids(numbers), strict=True))
         values = self._values(steps, score, vector)
         reached, given = [], set(chosen)
         for step in steps:
             if step.path[-1] in given:
                 path = tuple(ids[number] for number in step.path)
-                reached.append(Arrived(path[-1], values[step.path[-1]], len(path) - 1, path, path[0]))
+                reached.append(Arrived(path[-1], values[step.path[-1]], len(path) - 1, path, ids[step.root]))
         return Walk(tuple(sorted(reached, key=best_first)), self._near.capped)
 
     def _heaviest(self, n: int) -> Nodes:
@@ -255,7 +256,7 @@ class _Report:
                 path.append(number)
                 weights.append(weight)
                 weight = 1.0
-        return _Step(tuple(reversed(path)), weights[0] if weights else 1.0, math.prod(weights))
+        return _Step(number, tuple(reversed(path)), weights[0] if weights else 1.0, math.prod(weights))
 
     def _values(self, steps: Sequence[_Step], score: GraphScore, vector: Vector | None) -> dict[int, float]:
         """The value of each chunk, hop by hop, since a score may look at that of the chunk before."""
@@ -266,7 +267,7 @@ class _Report:
             level = [step for step in steps if len(step.path) == hops]
             ends = np.array([step.path[-1] for step in level])
             reached = Reached(
-                seed=self._own[[step.path[0] for step in level]],
+                seed=self._own[[step.root for step in level]],
                 best_seed=best_seed,
                 hops=np.full(len(level), hops - 1),
                 weight=np.array([step.weight for step in level]),
@@ -293,8 +294,9 @@ class _Report:
 
 
 class _Step(NamedTuple):
-    """How a chunk was reached: the chunks of its path, the weight of the last step, the product of all weights."""
+    """How a chunk was reached: from which seed, over which chunks, the weight of the last step, the product of all."""
 
+    root: int
     path: tuple[int, ...]
     weight: float
     product: float

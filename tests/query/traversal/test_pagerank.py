@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pins import EDGES, by_id, values, walked
 
-from langchain_hybridgraph.query.graph_scores import Flow, Propagation, Reached
+from langchain_hybridgraph.query.graph_scores import DistanceDecay, Flow, Propagation, Reached
 from langchain_hybridgraph.query.traversal import PersonalizedPageRank
 from langchain_hybridgraph.records import MENTIONS, Edge, Scope
 from langchain_hybridgraph.stores.memory_graph import InMemoryGraph
@@ -83,6 +83,16 @@ def test_a_value_follows_the_path():
     """Propagation goes from chunk to chunk: .5 · .8 + .5 · .9 = .85, .5 · .6 + .5 · .85 = .725."""
     found = values(walked(EDGES, exact(), Propagation(), seeds=[("A", 0.9)], own={"C": 0.8, "D": 0.6}))
     assert (found["C"], found["D"]) == pytest.approx((0.85, 0.725))
+
+
+def test_an_entity_as_a_seed():
+    """Walks begin at it, paths at the chunks that mention it, and it is not reached itself."""
+    edges = [Edge("a", "entity:x", MENTIONS), Edge("a", "b", "cites")]
+    found = walked(edges, exact(), DistanceDecay(), seeds=[("entity:x", 0.8)]).reached
+    assert [(a.id, round(a.value, 6), a.path, a.seed) for a in found] == [
+        ("a", 1.0, ("a",), "entity:x"),
+        ("b", 0.881959, ("a", "b"), "entity:x"),
+    ]
 
 
 def test_a_bound_that_bites_says_so():
