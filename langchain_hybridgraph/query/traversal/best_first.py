@@ -46,8 +46,8 @@ class BestFirst(OverWays):
         unchanged = 0
         while (place := queue.pop()) is not None:
             queue.put(trail.grow(np.array([place])))
-            queue.put(np.array([waiting.pop(node) for node in trail.touched if node in waiting], np.int64))
-            if not trail.touched:
+            queue.put(np.array([waiting.pop(node) for node in trail.touched.tolist() if node in waiting], np.int64))
+            if not len(trail.touched):
                 continue
             top = trail.top(self.k)
             unchanged = unchanged + 1 if top == best else 0

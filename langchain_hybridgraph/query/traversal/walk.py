@@ -61,6 +61,15 @@ class Traversal(Protocol):
         ...
 
 
+@runtime_checkable
+class AsksForNames(Protocol):
+    """A traversal that looks at what the question names."""
+
+    def asked_for(self, names: Iterable[str]) -> Traversal:
+        """The traversal for a question in which these normalised names stand."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class OverWays:
     """What every traversal takes: which edges, and at most how many chunks beside the seeds.
@@ -140,7 +149,7 @@ class Trail:
         self._best_seed = float(np.nanmax(scores, initial=0.0))
         self._room = max_nodes
         self.capped = False
-        self.touched: list[int] = []
+        self.touched = np.zeros(0, np.int64)
         self.paths = self._with_values(_roots(graph.nodes(self._names), scores))
         self._known = _Known.of(self.paths)
 
@@ -156,7 +165,7 @@ class Trail:
         before. Only the best ``width`` of the new paths are kept.
         """
         found = self._best_of_each(self._steps(frontier, decay, floor))
-        self.touched = found.node.tolist()
+        self.touched = found.node
         found = found.at(self._is_progress(found))
         if width is not None:
             found = found.at(self.best(found, width))
@@ -167,7 +176,7 @@ class Trail:
         return places
 
     def best(self, paths: Paths, n: int) -> Nodes:
-        """The places of the best n of these paths to different nodes, by value, then by id; in no order."""
+        """The places of the best n of these paths to different nodes, by value, then by id; ascending."""
         if len(paths.node) <= n:
             return np.arange(len(paths.node))
         values = rank(paths.value)
