@@ -22,9 +22,8 @@ import numpy as np
 from _corpus import Ready, folder, require_sets
 from langchain_core.documents import Document
 
-from langchain_hybridgraph import HybridGraphStore, HybridRetriever, ingest
-from langchain_hybridgraph.ingest.entities import EntityEdges
-from langchain_hybridgraph.retrievers.graph import PRESETS, GraphRetriever
+from langchain_hybridgraph import EntityEdges, GraphRetriever, HybridGraphStore, HybridRetriever, ingest
+from langchain_hybridgraph.retrievers.graph import PRESETS
 
 MULTIHOP = ("hotpotqa_val500", "wiki2_dev200", "musique_train200", "hotpotqa_train100", "musique_train100")
 SIMPLE = ("scifact", "cranfield", "cacm", "anthropic_docs", "mtrag_govt", "mtrag_clapnq", "chunk_eval", "locomo")
@@ -52,7 +51,7 @@ def measure(name: str, sets: Any, chosen: argparse.Namespace) -> None:
     loaded = sets.load(name)
     store = HybridGraphStore(None, Ready(sets.PrecomputedEmbeddings(name).vectors))
     began = time.perf_counter()
-    edges: Any = [EntityEdges(triples=triples(name))] if chosen.triples and triples(name) else ["auto", "entities"]
+    edges: Any = [EntityEdges(triples=triples(name))] if chosen.triples and triples(name) else "auto"
     report = ingest(documents(loaded, sets), store, split=None, edges=edges)
     print(f"\n{name}: {report.chunks:,} texts, {report.edges:,} edges in {time.perf_counter() - began:.1f} s")
     print(f"{'':34}{'recall@5':>9}{'recall@10':>10}{'nDCG@10':>9}{'ms':>7}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +10,9 @@ import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.graph_scores import GraphScore, Mixed, Reached, by_similarity, is_mixed, valued
-from langchain_hybridgraph.query.traversal.walk import Arrived, Traversal
+from langchain_hybridgraph.query.traversal.walk import Arrived, AsksForNames, Traversal
 from langchain_hybridgraph.records import Edge, Fused, Hit
+from langchain_hybridgraph.stores.base import can
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.filters import Filter
@@ -28,7 +29,8 @@ class Expansion:
 
     The walk begins at the best ``seed_k`` hits, of those that pass ``seed_filter`` and have any of ``seed_labels``, or
     at ``seed_ids`` instead. The hits that are no seeds stay candidates. What the walk led to needs ``min_score``.
-    Raises ConfigurationError for a seed_k below 1.
+    ``names`` gives the normalised names in a question to a traversal that wants them. Raises ConfigurationError for a
+    seed_k below 1.
     """
 
     traversal: Traversal
@@ -38,10 +40,17 @@ class Expansion:
     seed_labels: frozenset[str] = frozenset()
     seed_ids: tuple[str, ...] | None = None
     min_score: float = 0.0
+    names: Callable[[str], Iterable[str]] | None = None
 
     def __post_init__(self) -> None:
         if self.seed_k < 1:
             raise ConfigurationError(f"seed_k is {self.seed_k}; the walk begins at so many hits, at least 1")
+
+    def for_question(self, text: str | None) -> Traversal:
+        """The traversal for this question."""
+        if text is None or self.names is None or not can(self.traversal, AsksForNames):
+            return self.traversal
+        return self.traversal.asked_for(self.names(text))
 
     def seeds(self, hits: Sequence[Hit]) -> list[tuple[str, float]]:
         """The ids and scores, best first, at which the walk begins.

@@ -284,8 +284,9 @@ def expand(
     def walk() -> tuple[Graph, Walk] | None:
         if not store.has_graph:
             return None
-        graph = store.graph(query.scope, expansion.traversal.ways)
-        return graph, expansion.traversal.walk(graph, seeds, expansion.score, vector)
+        traversal = expansion.for_question(query.text)
+        graph = store.graph(query.scope, traversal.ways)
+        return graph, traversal.walk(graph, seeds, expansion.score, vector)
 
     with trace.stage("expand"):
         quick = can(store, Local) and store.is_local

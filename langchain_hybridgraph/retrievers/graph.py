@@ -12,6 +12,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import Filter, parse_filter
+from langchain_hybridgraph.ingest.entities import names_in
 from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.expansion import Expansion
 from langchain_hybridgraph.query.fusion import Fusion, ReciprocalRankFusion
@@ -215,6 +216,7 @@ class GraphRetriever(HybridRetriever):
             seed_labels=self.seed_labels,
             seed_ids=None if seed_ids is None else tuple(seed_ids),
             min_score=self.min_traversal_score,
+            names=names_in,
         )
 
     def _graph_slots(self, options: CallOptions) -> int:

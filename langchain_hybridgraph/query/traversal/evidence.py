@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # No evidence is certain: two pieces of it are more than one.
 MOST = 0.98
+SURE = 0.25  # the power of a mention's weight
+THE_QUESTION = -1  # as a source
 
 
 @dataclass(frozen=True)
@@ -30,10 +32,13 @@ class LinkEvidence(OverWays):
 
     A seed's word counts by its score over the best seed's. It can
 
-    - name the title of another document (``title``), times the root of the name's rarity, over the documents of that
-      title and the fourth root of how many documents the seed names;
-    - share an entity with it that at most ``most_common`` edges lead to (``shared``), times the entity's rarity;
+    - name the title of another document (``title``), times the name's rarity, over the documents of that title and the
+      fourth root of how many documents the seed names;
+    - share an entity with it that at most ``most_common`` edges lead to (``shared``), times its rarity squared;
     - link to it, or cite it (``link``), over the fourth root of how many links the seed has.
+
+    How sure a mention is counts by the fourth root of its weight. Besides, the question itself can name a title
+    (``asked``), times its rarity; ``names`` are the normalised names in the question.
 
     Of one kind the strongest counts, and the kinds are joined as independent evidence: 1 − Π (1 − strength). Beside the
     seeds the ``max_nodes`` chunks are reached for which most speaks, their similarity to the question included. The
@@ -50,22 +55,24 @@ class LinkEvidence(OverWays):
     >>> evidence = LinkEvidence()
     >>> walk = evidence.walk(InMemoryGraph(edges).graph(Scope(), evidence.ways), [("a", 1.0)], NoisyOr(), None)
     >>> [(arrived.path, round(arrived.value, 3)) for arrived in walk.reached]
-    [(('a', 'b'), 0.323), (('a',), 0.0)]
+    [(('a', 'b'), 0.383), (('a',), 0.0)]
     """
 
     relations: Iterable[str] | None = (MENTIONS, REFERENCES, CITES)
     max_nodes: int = 100
     sources: int = 5
-    title: float = 0.9
-    shared: float = 0.3
+    title: float = 1.0
+    shared: float = 0.4
+    asked: float = 0.7
     link: float = 0.4
     most_common: int = 100
+    names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_whole("sources", self.sources, least=1)
         check_whole("most_common", self.most_common, least=0)
-        for name in ("title", "shared", "link"):
+        for name in ("title", "shared", "asked", "link"):
             check_share(name, getattr(self, name))
 
     def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
@@ -78,6 +85,10 @@ class LinkEvidence(OverWays):
         led = _Led.by(chosen, graph.ids(chosen.node), sources, scores)
         return Walk(led.arrived(graph, scores, score, vector))
 
+    def asked_for(self, names: Iterable[str]) -> LinkEvidence:
+        """The same for a question in which these names stand."""
+        return replace(self, names=tuple(names))
+
     def _evidence(self, graph: Graph, sources: Sequence[str], worth: Weights) -> _Evidence:
         """All that speaks for chunks, at most once per chunk: the strongest of each kind joined."""
         nodes = graph.nodes(sources)
@@ -88,7 +99,18 @@ class LinkEvidence(OverWays):
         named = _Named.of(graph, Hops._make(column[~is_chunk] for column in links))
         linked = Hops._make(column[is_chunk] for column in links)
         kinds = [self._titled(graph, named, nodes), self._sharing(graph, named, nodes), self._linked(linked)]
-        return _joined([kind._replace(strength=kind.strength * worth[kind.source]) for kind in kinds])
+        told = [kind._replace(strength=kind.strength * worth[kind.source]) for kind in kinds]
+        return _joined([*told, self._named(graph)])
+
+    def _named(self, graph: Graph) -> _Evidence:
+        """The documents whose titles stand in the question."""
+        titles = graph.nodes([TITLE + name for name in self.names])
+        there = np.flatnonzero(titles >= 0)
+        bearers = graph.links(titles[there])
+        entities = graph.nodes([ENTITY + self.names[place] for place in there.tolist()])
+        share = _rarity(graph, entities) / np.maximum(np.bincount(bearers.origin, bearers.weight, len(there)), 1.0)
+        strength = self.asked * share[bearers.origin] * bearers.weight
+        return _Evidence(np.full(len(bearers.node), THE_QUESTION), bearers.node, strength)
 
     def _titled(self, graph: Graph, named: _Named, sources: Nodes) -> _Evidence:
         """The documents whose titles the sources name."""
@@ -99,7 +121,7 @@ class LinkEvidence(OverWays):
         bearers = bearers._replace(origin=there[bearers.origin])
         pairs = named.pairs(bearers, sources)
         share = named.rarity / np.maximum(np.bincount(bearers.origin, bearers.weight, len(titles)), 1.0)
-        strength = self.title * np.sqrt(pairs.mention) * share[pairs.entity] * pairs.weight
+        strength = self.title * pairs.mention**SURE * share[pairs.entity] * pairs.weight
         return _Evidence(pairs.source, pairs.node, strength * _shared_out(pairs.source, pairs.node))
 
     def _sharing(self, graph: Graph, named: _Named, sources: Nodes) -> _Evidence:
@@ -107,7 +129,7 @@ class LinkEvidence(OverWays):
         few = np.flatnonzero((named.degree > 1) & (named.degree <= self.most_common))
         holders = graph.links(named.entity[few])
         pairs = named.pairs(holders._replace(origin=few[holders.origin]), sources)
-        strength = self.shared * named.rarity[pairs.entity] ** 2 * np.sqrt(pairs.mention * pairs.weight)
+        strength = self.shared * named.rarity[pairs.entity] ** 2 * (pairs.mention * pairs.weight) ** SURE
         return _Evidence(pairs.source, pairs.node, strength)
 
     def _linked(self, links: Hops) -> _Evidence:
@@ -171,10 +193,15 @@ class _Named(NamedTuple):
         borne = {(source, id.removeprefix(TITLE)) for source, id in said if id.startswith(TITLE)}
         is_name = [id.startswith(ENTITY) and (source, id.removeprefix(ENTITY)) not in borne for source, id in said]
         kept = np.array(is_name, np.bool_)
-        degree = graph.degrees(entity)
-        chunks = max(len(graph), 2)
-        rarity = np.clip(np.log(chunks / np.maximum(degree, 1)) / np.log(chunks), 0.0, 1.0)
-        return cls(entity, ids, degree, rarity, place[kept], mentions.origin[kept], mentions.weight[kept])
+        return cls(
+            entity,
+            ids,
+            graph.degrees(entity),
+            _rarity(graph, entity),
+            place[kept],
+            mentions.origin[kept],
+            mentions.weight[kept],
+        )
 
     def pairs(self, edges: Hops, sources: Nodes) -> _Pairs:
         """Every mention with every edge of its entity, whose ``origin`` is the entity's place, but to the source."""
@@ -190,6 +217,13 @@ class _Named(NamedTuple):
         return _Pairs(
             self.source[mention], self.place[mention], edges.node[edge], self.weight[mention], edges.weight[edge]
         )
+
+
+def _rarity(graph: Graph, entities: Nodes) -> Weights:
+    """1 for what one chunk mentions, 0 for what all do."""
+    chunks = max(len(graph), 2)
+    rarity: Weights = np.clip(np.log(chunks / np.maximum(graph.degrees(entities), 1)) / np.log(chunks), 0.0, 1.0)
+    return rarity
 
 
 def _shared_out(source: Nodes, node: Nodes) -> Weights:
@@ -232,7 +266,7 @@ class _Led(NamedTuple):
     def by(cls, found: _Evidence, ids: Sequence[str], sources: Sequence[str], seeds: Mapping[str, float]) -> _Led:
         """What was found, and the other seeds."""
         others = list(dict.fromkeys(seeds).keys() - set(ids))
-        begins = [sources[place] for place in found.source.tolist()]
+        begins = [id if x == THE_QUESTION else sources[x] for id, x in zip(ids, found.source.tolist(), strict=True)]
         return cls([*ids, *others], [*begins, *others], np.concatenate([found.strength, np.zeros(len(others))]))
 
     def arrived(
@@ -240,7 +274,7 @@ class _Led(NamedTuple):
     ) -> tuple[Arrived, ...]:
         """All of them with their values, best first."""
         is_led = np.array([id != begin for id, begin in zip(self.ids, self.begins, strict=True)], np.bool_)
-        seed = np.array([seeds[id] for id in self.begins])
+        seed = np.array([seeds.get(id, 0.0) for id in self.begins])
         own = np.array([seeds.get(id, np.nan) for id in self.ids])
         if vector is not None and needs_own(score):
             new = np.flatnonzero(np.isnan(own))
