@@ -1191,7 +1191,7 @@ def test_a_sound_store_has_no_problems(store):
     """check counts the chunks and leaves nothing unchecked."""
     fill(store, chunk("a"), chunk("b"), parents=[chunk("p")], edges=[Edge("a", "nowhere", "r")])
     report = store.check()
-    assert (report.ok, report.problems, report.unchecked, report.counts) == (True, (), (), {"chunks": 2})
+    assert (report.ok, report.problems, report.unchecked, report.counts) == (True, (), (), {"chunks": 2, "edges": 1})
 
 
 def test_a_matrix_that_shrinks_under_an_open_store(opened, folder):
