@@ -55,13 +55,13 @@ class LinkEvidence(OverWays):
     >>> evidence = LinkEvidence()
     >>> walk = evidence.walk(InMemoryGraph(edges).graph(Scope(), evidence.ways), [("a", 1.0)], NoisyOr(), None)
     >>> [(arrived.path, round(arrived.value, 3)) for arrived in walk.reached]
-    [(('a', 'b'), 0.383), (('a',), 0.0)]
+    [(('a', 'b'), 0.345), (('a',), 0.0)]
     """
 
     relations: Iterable[str] | None = (MENTIONS, REFERENCES, CITES)
     max_nodes: int = 100
     sources: int = 5
-    title: float = 1.0
+    title: float = 0.9
     shared: float = 0.4
     asked: float = 0.7
     link: float = 0.4
