@@ -11,6 +11,7 @@ Text goes in through ``ingest/``, lives in ``stores/``, comes out through ``quer
     stores/        the embedded store: catalogue, vectors, Chroma, Tantivy, rank_bm25
     query/         the pipeline and its stages
     retrievers/    the LangChain side: retrievers, the VectorStore, reranking by compressors
+    display/       why these hits, in words and as a picture
     embeddings/    LSAEmbeddings, OnnxMiniLMEmbeddings
     cli/           the command line
 

@@ -245,11 +245,22 @@ class Hit:
         return self.chunk.id
 
     def explain(self) -> str:
-        """Say in one line why this hit ranks where it ranks.
+        """Say in one line why this hit ranks where it ranks, and by which edges a walk came to it.
+
+        Of a long path only the last edges are known (``graph_context``); those before are left out.
 
         >>> parts, both = {"vector": 0.6, "keyword": 0.3}, ("vector", "keyword")
         >>> Hit(Chunk("a", "t"), 0.9, "fused", parts, vector_score=0.8, found_by=both).explain()
         'score 0.900 = vector 0.600 + keyword 0.300 · found by vector and keyword · cosine 0.800'
+        >>> cites = {"from_chunk_id": "a", "relation": "cites", "weight": 0.8, "description": "B builds on A."}
+        >>> parts, path = {"vector": 0.2, "graph": 0.3}, ("a", "b")
+        >>> led = Hit(Chunk("b", "t"), 0.5, "graph", parts, hops=1, path=path, graph_context=(cites,))
+        >>> for reason in led.explain().split(" · "):
+        ...     print(reason)
+        score 0.500 = vector 0.200 + graph 0.300
+        0.200 from search, 0.300 from the graph
+        found by graph
+        1 hop from a to b: cites (0.80, “B builds on A.”)
         """
         parts = " + ".join(f"{name} {value:.3f}" for name, value in self.parts.items())
         found = " and ".join(self.found_by) or self.source
@@ -261,10 +272,37 @@ class Hit:
         if self.rerank_score is not None:
             said.append(f"reranked {self.rerank_score:.3f}")
         if self.hops:
-            said.append(f"{self.hops} hops: " + " → ".join(self.path))
+            said.insert(1, _shares(self.parts))
+            said.append(_led(self))
         if self.child is not None:
             said.append(f"parent of {self.child.id}")
         return " · ".join(said)
+
+
+def _shares(parts: Mapping[str, float]) -> str:
+    """How much of a score came from searching and how much from walking; what a reranker changed is neither."""
+    graph = parts.get("graph", 0.0)
+    found = [part for name, part in parts.items() if name not in ("graph", "rerank")]
+    return f"{sum(found):.3f} from search, {graph:.3f} from the graph" if found else f"{graph:.3f} from the graph alone"
+
+
+def _led(hit: Hit) -> str:
+    """How a walk came to a hit: its seed, what lies between, and the steps that are known."""
+    seed, *between, end = hit.path if len(hit.path) > 1 else (hit.id, hit.id)
+    via = f" via {', '.join(between if len(between) < 4 else [between[0], '…', between[-1]])}" if between else ""
+    known = {step["from_chunk_id"]: step for step in hit.graph_context}
+    steps = ", then ".join(_step(known[id]) for id in hit.path[:-1] if id in known)
+    hops = "1 hop" if hit.hops == 1 else f"{hit.hops} hops"
+    return f"{hops} from {seed}{via} to {end}" + (f": {steps}" if steps else "")
+
+
+def _step(step: Mapping[str, Any]) -> str:
+    """An edge in words."""
+    weight, description = f"{step['weight']:.2f}", str(step["description"])
+    if entity := str(step.get("entity", "")):
+        return f"both mention {entity.partition(':')[2] or entity} ({weight})"
+    said = f"{weight}, “{description}”" if description else weight
+    return f"{str(step['relation']).replace('_', ' ')} ({said})"
 
 
 D_co = TypeVar("D_co", covariant=True)

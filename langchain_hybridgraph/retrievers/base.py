@@ -150,6 +150,16 @@ class PipelineRetriever(BaseRetriever):
         """What :meth:`retrieve` gives, without holding up the event loop."""
         return await self._arun(self._prepare(query, _with_k(options, k)))
 
+    def explain(self, query: str | None, k: int | None = None, **options: Unpack[CallSettings]) -> str:
+        """How the answer to a query comes about, in words: a paragraph about the search, then one about each hit.
+
+        It is :meth:`retrieve` that runs, with the same options and errors; of an answer that is there already,
+        ``display.explained`` says the same.
+        """
+        from langchain_hybridgraph.display import explained
+
+        return explained(self.retrieve(query, k, **options))
+
     def get_retrieval_stats(self) -> dict[str, Any]:
         """Since construction: calls, errors, Documents per call, p50 and p95 in ms, how often each degradation."""
         return self._statistics.report()
@@ -288,6 +298,7 @@ class _Prepared:
         )
 
     def described(self) -> dict[str, Any]:
+        walk = self.pipeline.expansion
         return {
             "query": self.query.text,
             "k": self.query.k,
@@ -295,6 +306,7 @@ class _Prepared:
             "method": self.trace.method,
             "weights": {source.name: source.weight for source in self.pipeline.sources},
             "fusion": type(self.pipeline.fusion).__name__,
+            "walk": None if walk is None else {"traversal": _named(walk.traversal), "score": _named(walk.score)},
             "stages_ms": {name: round(ms, 3) for name, ms in self.trace.stages.items()},
             "errors": dict(self.trace.errors),
         }
@@ -340,6 +352,11 @@ class _Statistics:
                 "p95_ms": p95,
                 "degraded": dict(self._degraded),
             }
+
+
+def _named(stage: Any) -> str:
+    """What to call a stage, which may be a function of the caller's."""
+    return str(getattr(stage, "__name__", type(stage).__name__))
 
 
 def _one_by_one(documents: list[Document]) -> list[list[Document]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self, Unpack
 
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
@@ -36,7 +36,7 @@ from langchain_hybridgraph.query.traversal import (
     traversal_from,
 )
 from langchain_hybridgraph.records import Edge
-from langchain_hybridgraph.retrievers.base import CallOptions
+from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.stores.base import HasGraph, SearchesVectors, can
 from langchain_hybridgraph.stores.memory_graph import InMemoryGraph
@@ -67,6 +67,9 @@ PRESETS: Mapping[str, _Setting] = MappingProxyType(
         "pagerank": _Setting(PersonalizedPageRank(direction="both"), NoisyOr()),
     }
 )
+
+# A picture looks for walked chunks among so many hits.
+BEYOND = 100
 
 # Shorthand for BFS and HopDecay: the retriever's word, and theirs.
 _OF_WALK = MappingProxyType(
@@ -195,6 +198,31 @@ class GraphRetriever(HybridRetriever):
                 self.graph.cosines = store.vector_scores
         graph: HasGraph = self.graph
         return graph
+
+    # -- seeing -----------------------------------------------------------------------------------------------
+
+    def picture(
+        self,
+        query: str | None,
+        k: int | None = None,
+        *,
+        interactive: bool = False,
+        width: float = 10.0,
+        nodes: int = 25,
+        **options: Unpack[CallSettings],
+    ) -> Any:
+        """A picture of the k best hits, the edges that led to them, and what else was walked to.
+
+        It is a matplotlib Figure, see :func:`~langchain_hybridgraph.display.draw`; with ``interactive`` one of plotly,
+        in which pointing at a chunk shows its text and the reasons. Asks twice: for k, and for what lies beyond. The
+        options and errors are those of :meth:`retrieve`, and ConfigurationError for a size that cannot be drawn or
+        without the library: ``pip install "langchain-hybridgraph[notebook]"``.
+        """
+        from langchain_hybridgraph import display
+
+        draw = display.interactive if interactive else display.draw
+        answer = self.retrieve(query, k, **options)
+        return draw(answer, self.retrieve(query, max(len(answer), BEYOND), **options), width=width, nodes=nodes)
 
     # -- settings of the pipeline ---------------------------------------------------------------------------
 

@@ -1,0 +1,164 @@
+"""The walked neighbourhood of an answer to point at and to zoom into, as a plotly figure."""
+
+from __future__ import annotations
+
+from html import escape
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+from langchain_hybridgraph.display.frame import (
+    COLOURS,
+    HEADING,
+    KINDS,
+    LABEL,
+    MARGIN,
+    NAME,
+    NOT_BACK,
+    Frame,
+    Placed,
+    check_size,
+    is_faint,
+    of_kind,
+)
+from langchain_hybridgraph.display.neighbourhood import Spot, neighbourhood
+from langchain_hybridgraph.display.words import quote
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.records import RetrievalResult
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+SHAPES = ("circle", "square", "triangle-up", "diamond")
+# The edges' colour, seen on white and on black.
+GREY = "#888888"
+# Pixels of an inch and of a point on a screen.
+INCH, POINT = 96, 96 / 72
+
+
+def interactive(
+    result: RetrievalResult[Any],
+    around: RetrievalResult[Any] | None = None,
+    *,
+    width: float = 10.0,
+    nodes: int = 25,
+) -> Figure:
+    """What :func:`draw` gives, as a plotly figure: pointing at a chunk shows its text and why it stands where it does.
+
+    It works without a network in every kind of notebook, and ``figure.write_html("walk.html")`` keeps it as a page.
+    Paper and ink are those of plotly's template. Raises ConfigurationError without plotly, for a width below 4, and
+    for fewer than 1 nodes.
+    """
+    check_size(width, nodes)
+    try:
+        from plotly.graph_objects import Figure
+    except ImportError as error:
+        raise ConfigurationError(
+            'an interactive picture needs plotly: pip install "langchain-hybridgraph[notebook]"'
+        ) from error
+    frame = Frame.of(result, neighbourhood(result, around, nodes), width, _measured)
+    figure = Figure()
+    for link in frame.seen.links:
+        x, y = frame.line(link).T.tolist()
+        line = {"color": GREY, "width": POINT * (0.6 + 1.2 * link.weight)}
+        opacity = 0.45 if is_faint(link, frame.seen.spots) else 0.9
+        figure.add_scatter(x=x, y=y, mode="lines", line=line, opacity=opacity, hoverinfo="skip", showlegend=False)
+        figure.add_annotation(_arrow(x, y, opacity))
+        if link.label:
+            figure.add_annotation(_text(frame.label(link), LABEL, opacity=opacity, italic=True))
+    _add_chunks(figure, frame)
+    _add_heading(figure, frame)
+    blank = {"visible": False, "fixedrange": False}
+    figure.update_layout(
+        width=INCH * frame.width,
+        height=INCH * frame.height,
+        margin={"l": 0, "r": 0, "t": 0, "b": 0},
+        xaxis=blank | {"range": [0, frame.width]},
+        yaxis=blank | {"range": [frame.height, 0]},
+        plot_bgcolor="rgba(0,0,0,0)",
+        dragmode="pan",
+        legend={"orientation": "h", "x": 0, "y": 0, "xanchor": "left", "yanchor": "bottom", "itemclick": False},
+        hoverlabel={"align": "left"},
+    )
+    return figure
+
+
+def _add_chunks(figure: Figure, frame: Frame) -> None:
+    spots = frame.seen.spots.values()
+    best = max((spot.score for spot in spots), default=0.0) or 1.0
+    for column, name in enumerate(KINDS):
+        here = [spot for spot in spots if min(spot.column, len(KINDS) - 1) == column]
+        for suffix, group in (("", _back(here, True)), ("-open", _back(here, False))):
+            if not group:
+                continue
+            x, y = zip(*map(frame.at, group), strict=True)
+            marker = {
+                "symbol": of_kind(column, SHAPES) + suffix,
+                "color": of_kind(column, COLOURS),
+                "size": [8 + 7 * spot.score / best for spot in group],
+                "opacity": 1.0,
+                "line": {"width": 1.6},
+            }
+            said = [_said(spot) for spot in group]
+            figure.add_scatter(
+                x=x,
+                y=y,
+                mode="markers",
+                marker=marker,
+                hovertext=said,
+                hoverinfo="text",
+                name=f"{name}, {NOT_BACK}" if suffix else name,
+            )
+    for spot in spots:
+        figure.add_annotation(_text(frame.name(spot), NAME, opacity=0.6 if spot.rank is None else 1.0))
+
+
+def _add_heading(figure: Figure, frame: Frame) -> None:
+    figure.add_annotation(_text(Placed(frame.heading, MARGIN, MARGIN, "left"), HEADING, bold=True) | {"yanchor": "top"})
+    figure.add_annotation(_text(Placed(frame.below, MARGIN, frame.top - 0.3, "left"), LABEL, opacity=0.7))
+
+
+def _back(spots: list[Spot], is_back: bool) -> list[Spot]:
+    return [spot for spot in spots if (spot.rank is not None) == is_back]
+
+
+def _said(spot: Spot) -> str:
+    """What is shown of a chunk that is pointed at."""
+    if spot.hit is None:
+        return _plain(spot.title)
+    reasons = spot.hit.explain().split(" · ")
+    return "<br>".join([f"<b>{_plain(spot.title)}</b>", *map(_plain, [*wrap(quote(spot.hit, 400), 70), "", *reasons])])
+
+
+def _text(
+    placed: Placed, size: float, *, opacity: float = 1.0, bold: bool = False, italic: bool = False
+) -> dict[str, Any]:
+    font = {"size": POINT * size, "weight": "bold" if bold else "normal", "style": "italic" if italic else "normal"}
+    return {
+        "x": placed.x,
+        "y": placed.y,
+        "text": _plain(placed.text),
+        "font": font,
+        "opacity": opacity,
+        "align": placed.align,
+        "xanchor": placed.align,
+        "yanchor": "middle",
+        "showarrow": False,
+        "borderpad": 0,
+    }
+
+
+def _arrow(x: list[float], y: list[float], opacity: float) -> dict[str, Any]:
+    """The head of a line, which ends before the chunk's marker."""
+    ends = {"x": x[-1], "y": y[-1], "ax": x[-2], "ay": y[-2], "axref": "x", "ayref": "y"}
+    looks = {"showarrow": True, "arrowhead": 2, "arrowwidth": 1, "arrowcolor": GREY, "opacity": opacity, "standoff": 7}
+    return {**ends, **looks, "text": ""}
+
+
+def _plain(text: str) -> str:
+    """The text as it is: plotly takes some of HTML for its own, and ``$…$`` for a formula."""
+    return escape(text, quote=False).replace("$", "&#36;").replace("\n", "<br>")
+
+
+def _measured(text: str, *, size: float) -> float:
+    """About how wide a text is on a screen, whatever font it has."""
+    return sum(1.0 if ord(letter) > 0x2E7F else 0.56 for letter in text) * size / 72

@@ -1,0 +1,158 @@
+"""Where each walked chunk stands in a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from langchain_hybridgraph.display.words import place, title
+from langchain_hybridgraph.records import Hit, RetrievalResult
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A chunk in the picture: ``column`` is its distance from its seed, ``row`` its place from the top.
+
+    ``rank`` is its place in the answer, from 1; None for a chunk that was walked to and did not come back. ``hit`` is
+    None for one of which only its being on a path is known.
+    """
+
+    id: str
+    title: str
+    column: int
+    row: float
+    rank: int | None = None
+    hit: Hit | None = None
+
+    @property
+    def score(self) -> float:
+        """The hit's score; 0 where it is not known."""
+        return 0.0 if self.hit is None else self.hit.score
+
+
+class Link(NamedTuple):
+    """An edge that was walked: by which relation or entity (empty when it is not known), and how heavy.
+
+    ``mutual``: it was walked the other way too.
+    """
+
+    source: str
+    target: str
+    label: str = ""
+    weight: float = 0.0
+    mutual: bool = False
+
+
+class Neighbourhood(NamedTuple):
+    """Who is in the picture, in order of rows, and by which edges they were reached; ``left_out`` had no room."""
+
+    spots: Mapping[str, Spot]
+    links: Sequence[Link]
+    left_out: int
+
+    @property
+    def columns(self) -> int:
+        """How many columns there are."""
+        return 1 + max((spot.column for spot in self.spots.values()), default=0)
+
+    @property
+    def rows(self) -> float:
+        """How many rows there are."""
+        return 1 + max((spot.row for spot in self.spots.values()), default=0)
+
+
+def neighbourhood(
+    result: RetrievalResult[Any], around: RetrievalResult[Any] | None = None, nodes: int = 25
+) -> Neighbourhood:
+    """The hits of an answer and the chunks on their paths, and what else of ``around`` was reached over edges.
+
+    Seeds, at which a path begins, stand in the first column, best first, and what was reached in n hops in the n-th
+    after it (the fewest, where one path is shorter and another is worth more). Every chunk beyond the first column has
+    a row of its own. Of more than ``nodes`` hits the best are taken.
+    """
+    hits = {place(hit): hit for hit in result.hits}
+    ranks = {id: rank for rank, id in enumerate(hits, 1)}
+    wider = () if around is None else around.hits
+    found = hits | {place(hit): hit for hit in wider if hit.hops and place(hit) not in hits}
+    known = {place(hit): hit for hit in wider} | hits
+    shown = {id: found[id] for id in list(found)[:nodes]}
+    paths = [hit.path or (id,) for id, hit in shown.items()]
+    columns = _columns(paths)
+    rows = _rows(columns, _came(paths, columns), known)
+    spots = {
+        id: _spot(id, columns[id], row, ranks.get(id), known.get(id))
+        for id, row in sorted(rows.items(), key=lambda item: (item[1], columns[item[0]]))
+    }
+    return Neighbourhood(spots, _links(shown.values()), len(found) - len(shown))
+
+
+def _columns(paths: Sequence[Sequence[str]]) -> dict[str, int]:
+    """How far each id on the paths is from where any begins, at the nearest."""
+    columns: dict[str, int] = {}
+    for path in paths:
+        for at, id in enumerate(path):
+            columns[id] = min(columns.get(id, at), at)
+    return columns
+
+
+def _came(paths: Sequence[Sequence[str]], columns: Mapping[str, int]) -> dict[str, str]:
+    """Under which id of an earlier column each one stands: where its own path comes by, if that is one."""
+    steps = [(path[at], path[at - 1]) for path in paths for at in range(len(path) - 1, 0, -1)]
+    nearer = [(id, before) for id, before in reversed(steps) if columns[before] < columns[id]]
+    return dict(nearer) | {
+        path[-1]: path[-2] for path in paths if len(path) > 1 and columns[path[-2]] < columns[path[-1]]
+    }
+
+
+def _rows(columns: Mapping[str, int], came: Mapping[str, str], known: Mapping[str, Hit]) -> dict[str, float]:
+    """The row of each id: below where it was come from; a seed in the middle of what it leads to."""
+    best = sorted(columns, key=lambda id: (-known[id].score if id in known else 0.0, id))
+    after: dict[str, list[str]] = {}
+    for id in best:
+        if columns[id]:
+            after.setdefault(came[id], []).append(id)
+    rows: dict[str, float] = {}
+    free = 0
+    for seed in [id for id in best if not columns[id]]:
+        below = list(_below(seed, after))
+        rows |= {id: free + number for number, id in enumerate(below)}
+        beside = [rows[id] for id in after.get(seed, ())] or [free]
+        rows[seed] = (beside[0] + beside[-1]) / 2
+        free += max(len(below), 1)
+    return rows
+
+
+def _below(id: str, after: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """What was come to from here, each with what was come to from there after it."""
+    for next_id in after.get(id, ()):
+        yield next_id
+        yield from _below(next_id, after)
+
+
+def _spot(id: str, column: int, row: float, rank: int | None, hit: Hit | None) -> Spot:
+    return Spot(id, id if hit is None else title(hit), column, row, rank, hit)
+
+
+def _links(hits: Collection[Hit]) -> list[Link]:
+    """The edges of all paths, each once; of two that are each other's way back, that to the worse hit."""
+    found: dict[tuple[str, str], Link] = {}
+    for hit in hits:
+        said = {each["from_chunk_id"]: each for each in hit.graph_context}
+        for step in zip(hit.path[:-1], hit.path[1:], strict=True):
+            if step not in found or (step[0] in said and not found[step].label):
+                found[step] = _link(*step, said.get(step[0]))
+    order = {place(hit): number for number, hit in enumerate(hits)}
+    return [
+        link._replace(mutual=(target, source) in found)
+        for (source, target), link in found.items()
+        if (target, source) not in found or order[source] < order[target]
+    ]
+
+
+def _link(source: str, target: str, said: Mapping[str, Any] | None) -> Link:
+    if said is None:
+        return Link(source, target)
+    entity = str(said.get("entity", ""))
+    label = f"“{entity.partition(':')[2] or entity}”" if entity else str(said["relation"]).replace("_", " ")
+    return Link(source, target, label, float(said["weight"]))

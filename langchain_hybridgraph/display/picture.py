@@ -1,0 +1,149 @@
+"""The walked neighbourhood of an answer as a matplotlib figure."""
+
+from __future__ import annotations
+
+from functools import partial
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from langchain_hybridgraph.display.frame import (
+    COLOURS,
+    HEADING,
+    KINDS,
+    LABEL,
+    MARGIN,
+    NAME,
+    NOT_BACK,
+    Frame,
+    Line,
+    Measure,
+    Placed,
+    check_size,
+    is_faint,
+    of_kind,
+)
+from langchain_hybridgraph.display.neighbourhood import Link, neighbourhood
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.records import RetrievalResult
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SHAPES = ("o", "s", "^", "D")
+
+
+def draw(
+    result: RetrievalResult[Any],
+    around: RetrievalResult[Any] | None = None,
+    *,
+    width: float = 10.0,
+    nodes: int = 25,
+) -> Figure:
+    """The answer as a picture: where the search began, which edges led on, and to what.
+
+    Seeds stand on the left, best first, and what edges led to on their right, a column per hop; every edge has the name
+    of its relation, or of the entity that both sides mention. Size goes by score, and the number is the place in the
+    answer. What ``around`` (the answer to the same question for a larger k) has beyond, as far as edges led to it, is
+    drawn hollow, the best first, until there are ``nodes`` chunks. ``width`` is in inches; the height follows. Paper
+    and ink are those of matplotlib's style.
+
+    Notebooks show the figure when a cell ends in it; ``figure.savefig("walk.svg")`` keeps it. Raises
+    ConfigurationError without matplotlib, for a width below 4, and for fewer than 1 nodes.
+    """
+    check_size(width, nodes)
+    figure, measure, ink = _paper()
+    frame = Frame.of(result, neighbourhood(result, around, nodes), width, measure)
+    figure.set_size_inches(frame.width, frame.height)
+    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), xlim=(0, frame.width), ylim=(frame.height, 0))
+    axes.set_axis_off()
+    _Pen(axes, frame, ink).draw()
+    figure._repr_png_ = partial(_png, figure)  # else pyplot alone can show it
+    drawn: Figure = figure
+    return drawn
+
+
+class _Pen:
+    """Draws on axes whose unit is an inch."""
+
+    def __init__(self, axes: Any, frame: Frame, ink: str) -> None:
+        self._axes, self._frame, self._ink = axes, frame, ink
+
+    def draw(self) -> None:
+        """The heading, all edges, all chunks on them, and what shapes and filling mean."""
+        spots, frame = self._frame.seen.spots, self._frame
+        self._write(Placed(frame.heading, MARGIN, MARGIN, "left"), HEADING, va="top", weight="bold")
+        self._write(Placed(frame.below, MARGIN, frame.top - 0.3, "left"), LABEL, alpha=0.65)
+        for link in frame.seen.links:
+            self._edge(link, is_faint(link, spots))
+        best = max((spot.score for spot in spots.values()), default=0.0) or 1.0
+        for spot in spots.values():
+            self._marker(frame.at(spot), spot.column, 25 + 95 * spot.score / best, hollow=spot.rank is None)
+            self._write(frame.name(spot), NAME, alpha=0.6 if spot.rank is None else 1.0)
+        self._legend(frame.height - MARGIN)
+
+    def _edge(self, link: Link, faint: bool) -> None:
+        line = self._frame.line(link)
+        alpha = 0.3 if faint else 0.6
+        self._axes.plot(*line.T, color=self._ink, alpha=alpha, linewidth=0.6 + 1.2 * link.weight, zorder=1)
+        for end in (line, line[::-1]) if link.mutual else (line,):
+            self._head(end, alpha)
+        if link.label:
+            self._write(self._frame.label(link), LABEL, alpha=0.6 if faint else 0.85, style="italic")
+
+    def _head(self, line: Line, alpha: float) -> None:
+        arrow = {"arrowstyle": "-|>,head_width=.22,head_length=.4", "color": self._ink, "alpha": alpha, "shrinkB": 5.5}
+        self._axes.annotate("", xy=tuple(line[-1]), xytext=tuple(line[-2]), arrowprops=arrow | {"lw": 0}, zorder=2)
+
+    def _marker(self, at: tuple[float, float], column: int, area: float, *, hollow: bool) -> None:
+        shape, colour = of_kind(column, SHAPES), of_kind(column, COLOURS)
+        filling = self._axes.figure.get_facecolor() if hollow else colour
+        x, y = at
+        paint = {"c": [filling], "edgecolors": [colour], "linewidths": 1.3}
+        self._axes.scatter([x], [y], s=area, marker=shape, zorder=3, **paint)
+
+    def _write(self, placed: Placed, size: float, va: str = "center", **style: Any) -> None:
+        """Put a text there; nothing in it is a formula."""
+        style |= {"ha": placed.align, "va": va, "size": size, "linespacing": 1.1, "multialignment": placed.align}
+        self._axes.text(placed.x, placed.y, placed.text, parse_math=False, **style)
+
+    def _legend(self, y: float) -> None:
+        spots = self._frame.seen.spots.values()
+        x = MARGIN + 0.07
+        for column in sorted({min(spot.column, len(KINDS) - 1) for spot in spots}):
+            self._marker((x, y), column, 45, hollow=False)
+            x = self._entry(KINDS[column], x, y)
+        for column in sorted({spot.column for spot in spots if spot.rank is None})[:1]:
+            self._marker((x, y), column, 45, hollow=True)
+            self._entry(NOT_BACK, x, y)
+
+    def _entry(self, text: str, x: float, y: float) -> float:
+        self._write(Placed(text, x + 0.13, y, "left"), LABEL, alpha=0.8)
+        return x + self._frame.measure(text, size=LABEL) + 0.42
+
+
+def _paper() -> tuple[Any, Measure, str]:
+    """A figure without pyplot, so that nothing has to be closed; how wide its texts are; and their colour."""
+    try:
+        from matplotlib import rcParams
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+        from matplotlib.font_manager import FontProperties
+    except ImportError as error:
+        raise ConfigurationError('a picture needs matplotlib: pip install "langchain-hybridgraph[notebook]"') from error
+    figure: Any = Figure()
+    canvas: Any = FigureCanvasAgg(figure)
+    renderer = canvas.get_renderer()
+
+    def measure(text: str, *, size: float) -> float:
+        width, _, _ = renderer.get_text_width_height_descent(text, FontProperties(size=size), False)
+        return float(width) / float(figure.dpi)
+
+    return figure, measure, str(rcParams["text.color"])
+
+
+def _png(figure: Figure) -> tuple[bytes, dict[str, int]]:
+    """The picture for notebooks, at twice the screen's resolution."""
+    kept = BytesIO()
+    figure.savefig(kept, format="png", dpi=192)
+    width, height = figure.get_size_inches()
+    return kept.getvalue(), {"width": round(96 * width), "height": round(96 * height)}

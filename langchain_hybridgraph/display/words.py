@@ -1,0 +1,92 @@
+"""Why each hit stands where it stands, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from langchain_hybridgraph.records import Hit, RetrievalResult
+
+# So many characters of a text are quoted.
+QUOTED = 110
+
+
+def explained(result: RetrievalResult[Any]) -> str:
+    """How an answer came about: a paragraph about the search, then one about each hit, best first.
+
+    A hit's paragraph has its title, the beginning of its text, what :meth:`Hit.explain` says, and the titles of the
+    chunks that its path came by. Nothing found is said as such.
+
+    >>> from langchain_hybridgraph.records import Chunk
+    >>> hit = Hit(Chunk("a", "Ada wrote it."), 0.9, "vector", {"vector": 0.9}, found_by=("vector",))
+    >>> print(explained(RetrievalResult(["a"], hits=[hit], took_ms=2.0, plan={"query": "Who wrote it?"})))
+    Who wrote it?
+    1 hit in 2.0 ms.
+    <BLANKLINE>
+    1. Ada wrote it. (a)
+       score 0.900 = vector 0.900 · found by vector
+    """
+    paragraphs = [_about(result)]
+    known = {place(hit): (rank, hit) for rank, hit in enumerate(result.hits, 1)}
+    for rank, hit in enumerate(result.hits, 1):
+        heading = title(hit)
+        quoted = [] if heading == quote(hit) else [f"“{quote(hit)}”"]
+        lines = [*quoted, hit.explain(), *_on_the_way(hit, known)]
+        named = heading if heading == hit.id else f"{heading} ({hit.id})"
+        paragraphs.append("\n   ".join([f"{rank}. {named}", *lines]))
+    return "\n\n".join(paragraphs)
+
+
+def place(hit: Hit) -> str:
+    """The id at which a walk stood when it found the hit; its own, unless it is a parent in its child's place."""
+    return hit.path[-1] if hit.path else hit.id
+
+
+def title(hit: Hit) -> str:
+    """What to call a hit: its title and section, else the beginning of its text, else its id."""
+    said = [hit.chunk.metadata.get(key) for key in ("title", "section_heading")]
+    return " › ".join(dict.fromkeys(" ".join(str(part).split()) for part in said if part)) or quote(hit) or hit.id
+
+
+def quote(hit: Hit, size: int = QUOTED) -> str:
+    """The beginning of a hit's text, after its title, on one line, cut between words."""
+    named = str(hit.chunk.metadata.get("title") or "")
+    text = hit.chunk.text.strip()
+    line = " ".join((text.removeprefix(named).strip() or text).split())
+    if len(line) <= size:
+        return line
+    return (line[:size].rpartition(" ")[0] or line[:size]) + " …"
+
+
+def _about(result: RetrievalResult[Any]) -> str:
+    plan = result.plan
+    query = plan.get("query")
+    hits = f"{len(result.hits)} hit{'' if len(result.hits) == 1 else 's'}" if result.hits else "Nothing found"
+    said = [f"{hits} in {result.took_ms:.1f} ms{_searched(plan)}{_walked(plan)}."]
+    if result.degraded:
+        said.append(f"Not as asked: {', '.join(result.degraded)}.")
+    return "\n".join(["(a vector, without words)" if query is None else query, *said])
+
+
+def _searched(plan: Mapping[str, Any]) -> str:
+    weights = [f"{name} (weight {weight:g})" for name, weight in plan.get("weights", {}).items()]
+    if not weights:
+        return ""
+    return f", searched by {' and '.join(weights)}" + (f", joined by {plan['fusion']}" if len(weights) > 1 else "")
+
+
+def _walked(plan: Mapping[str, Any]) -> str:
+    walk = plan.get("walk")
+    if walk is None or plan.get("method") != "graph":
+        return ""
+    return f", then walked over edges by {walk['traversal']} and weighed by {walk['score']}"
+
+
+def _on_the_way(hit: Hit, known: Mapping[str, tuple[int, Hit]]) -> list[str]:
+    """The titles of the chunks before the hit on its path, where they say more than their ids."""
+    lines = []
+    for number, id in enumerate(hit.path[:-1]):
+        if id in known and title(known[id][1]) != id:
+            rank, there = known[id]
+            lines.append(f"{id} is {'the seed ' if not number else ''}“{title(there)}”, number {rank} here")
+    return lines

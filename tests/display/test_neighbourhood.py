@@ -1,0 +1,73 @@
+"""Who stands where in a picture."""
+
+from walked import answer, found, led
+
+from langchain_hybridgraph.display.neighbourhood import Link, neighbourhood
+
+
+def places(seen):
+    return {spot.id: (spot.column, spot.row) for spot in seen.spots.values()}
+
+
+def test_seeds_stand_first_and_what_they_lead_to_beside_them():
+    """A seed is in the middle of what it leads to; the next seed comes below."""
+    seen = neighbourhood(answer(found("a", 0.9), led(("a", "b"), 0.5), led(("a", "c"), 0.4), found("d", 0.3)))
+    assert places(seen) == {"b": (1, 0), "a": (0, 0.5), "c": (1, 1), "d": (0, 2)}
+
+
+def test_what_a_chunk_leads_to_stands_below_it():
+    """Beyond the first column everybody has a row alone, right below where it was come from."""
+    hits = found("a", 0.9), led(("a", "b"), 0.5), led(("a", "b", "c"), 0.4), led(("a", "d"), 0.3)
+    assert places(neighbourhood(answer(*hits))) == {"b": (1, 0), "a": (0, 1), "c": (2, 1), "d": (1, 2)}
+
+
+def test_a_seed_that_another_one_leads_to_stays_a_seed():
+    """Two seeds that lead to each other are both in the first column, joined by one edge both ways."""
+    hits = led(("b", "a"), 0.9, ("cites", 0.5)), led(("a", "b"), 0.8, ("cites", 0.5))
+    seen = neighbourhood(answer(*hits))
+    assert places(seen) == {"a": (0, 0), "b": (0, 1)}
+    assert seen.links == [Link("a", "b", "cites", 0.5, mutual=True)]
+
+
+def test_paths_through_each_other_end():
+    """Two chunks whose best paths go through each other both stand at their shortest distance."""
+    hits = found("a", 0.9), led(("a", "b", "c"), 0.5), led(("a", "c", "b"), 0.4)
+    seen = neighbourhood(answer(*hits))
+    assert {spot.id: spot.column for spot in seen.spots.values()} == {"a": 0, "b": 1, "c": 1}
+    assert len(set(places(seen).values())) == 3
+
+
+def test_edges_are_called_by_relation_or_entity():
+    """An edge has its relation's name, a hop over an entity the entity's."""
+    hits = found("a", 0.9), led(("a", "b"), 0.5, ("depends_on", 0.8)), led(("a", "c"), 0.4, ("entity:ada", 0.2))
+    assert neighbourhood(answer(*hits)).links == [Link("a", "b", "depends on", 0.8), Link("a", "c", "“ada”", 0.2)]
+
+
+def test_a_chunk_that_is_only_on_a_path_is_there():
+    """What did not come back, and led to something that did, is in the picture by its id."""
+    seen = neighbourhood(answer(led(("a", "b", "c"), 0.5, ("cites", 0.5), ("part_of", 1.0))))
+    assert [(spot.id, spot.title, spot.rank) for spot in seen.spots.values()] == [
+        ("a", "a", None),
+        ("b", "b", None),
+        ("c", "Text of c.", 1),
+    ]
+    assert seen.links == [Link("a", "b", "part of", 1.0), Link("b", "c", "cites", 0.5)]
+
+
+def test_what_lies_around_has_no_rank():
+    """Of the wider answer what edges led to is there too, without a place in the answer; other hits are not."""
+    small, wide = answer(found("a", 0.9)), answer(found("a", 0.9), found("x", 0.6), led(("a", "b"), 0.5))
+    assert {spot.id: spot.rank for spot in neighbourhood(small, wide).spots.values()} == {"a": 1, "b": None}
+
+
+def test_the_best_are_drawn():
+    """Of more hits than there may be, the first are drawn and the others counted."""
+    small, wide = answer(found("a", 0.9)), answer(led(("a", "b"), 0.5), led(("a", "c"), 0.4))
+    seen = neighbourhood(small, wide, nodes=2)
+    assert (set(seen.spots), seen.left_out) == ({"a", "b"}, 1)
+
+
+def test_nothing_found():
+    """An answer without hits is an empty picture."""
+    seen = neighbourhood(answer())
+    assert (dict(seen.spots), seen.links, seen.columns) == ({}, [], 1)

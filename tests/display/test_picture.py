@@ -1,0 +1,92 @@
+"""The picture that matplotlib draws."""
+
+import sys
+from io import BytesIO
+from itertools import combinations
+
+import pytest
+from walked import answer, found, led
+
+from langchain_hybridgraph.display import draw
+from langchain_hybridgraph.errors import ConfigurationError
+
+pytest.importorskip("matplotlib")
+LONG = "The long and winding title of a chapter that nobody has ever read to its end, part {}"
+
+
+def many():
+    """Three seeds, of which one leads to twenty chunks, and five of those to one more each; long names throughout."""
+    near = [
+        led(("s0", f"n{n}"), 0.6 - n / 50, ("entity:some long entity name", 0.3), title=LONG.format(n))
+        for n in range(20)
+    ]
+    far = [led(("s0", f"n{n}", f"f{n}"), 0.1, ("depends_on", 0.9), title=LONG.format(n)) for n in range(5)]
+    return answer(found("s0", 0.9), found("s1", 0.8), led(("s0", "s2"), 0.7, ("cites", 1.0)), *near, *far, query=LONG)
+
+
+def texts(figure):
+    return [text for text in figure.axes[0].texts if text.get_text()]
+
+
+@pytest.mark.parametrize("width", [5, 7, 10, 14])
+def test_no_text_lies_on_another(width):
+    """Whatever the width, names, edges' names, heading and legend keep apart, and all are on the paper."""
+    figure = draw(many(), width=width, nodes=40)
+    figure.canvas.draw()
+    boxes = [(text.get_text(), text.get_window_extent()) for text in texts(figure)]
+    assert len(boxes) > 50
+    assert [
+        (one, other) for (one, a), (other, b) in combinations(boxes, 2) if a.padded(-1).overlaps(b.padded(-1))
+    ] == []
+    assert [one for one, box in boxes if box.x0 < 0 or box.x1 > figure.bbox.x1 + 1 or box.y0 < 0] == []
+
+
+def test_says_who_came_back_by_which_edge():
+    """The question, the places in the answer, the titles, scores and edges stand in it."""
+    said = {text.get_text() for text in texts(draw(answer(found("a", 0.9), led(("a", "b"), 0.5, ("cites", 0.8)))))}
+    assert {"Who wrote it?", "2 came back", "1\xa0\xa0Text of a.   0.90", "2\xa0\xa0Text of b.   0.50", "cites"} <= said
+
+
+def test_texts_are_no_formulas():
+    """Dollars are dollars, and what would be a broken formula is drawn."""
+    figure = draw(answer(found("a", 0.9), query=r"Is $\x$ < $5?"))
+    figure.savefig(BytesIO())
+    assert r"Is $\x$ < $5?" in {text.get_text() for text in texts(figure)}
+
+
+def test_follows_the_style():
+    """On a dark style paper is dark and ink is light."""
+    from matplotlib import style
+
+    with style.context("dark_background"):
+        figure = draw(answer(found("a", 0.9)))
+    assert figure.get_facecolor() == (0.0, 0.0, 0.0, 1.0)
+    assert {text.get_color() for text in texts(figure)} == {"white"}
+
+
+def test_is_shown_by_a_notebook():
+    """IPython finds a PNG of it, without pyplot."""
+    display = pytest.importorskip("IPython.core.formatters").DisplayFormatter()
+    data, metadata = display.format(draw(answer(found("a", 0.9)), width=6))
+    assert data["image/png"].startswith(b"\x89PNG")
+    assert metadata["image/png"]["width"] == 6 * 96
+
+
+def test_nothing_found_is_said():
+    """An empty answer is a picture that says so, with what did not work."""
+    said = {text.get_text() for text in texts(draw(answer(degraded=("no-graph-store",))))}
+    assert said == {"Who wrote it?", "nothing found · no-graph-store"}
+
+
+@pytest.mark.parametrize("size", [{"width": 3}, {"width": float("nan")}, {"nodes": 0}])
+def test_a_size_that_cannot_be_drawn(size):
+    """A picture too narrow for its texts, or of nothing, is refused with what would do."""
+    with pytest.raises(ConfigurationError, match="try "):
+        draw(answer(), **size)
+
+
+def test_without_matplotlib(monkeypatch):
+    """Where matplotlib is missing, the line that installs it is said."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ConfigurationError, match=r'pip install "langchain-hybridgraph\[notebook\]"'):
+        draw(answer())

@@ -1,0 +1,32 @@
+"""Answers as a walk leaves them, for what shows them."""
+
+from langchain_hybridgraph.records import Chunk, Hit, RetrievalResult
+
+
+def found(id, score, **more):
+    """A hit of the search alone."""
+    return Hit(
+        Chunk(id, f"Text of {id}."), score, "vector", {"vector": score}, path=(id,), found_by=("vector",), **more
+    )
+
+
+def led(path, score, *why, title=None):
+    """A hit that edges led to, by (relation or "entity:name", weight) for its last steps, the very last first."""
+    context = tuple(step(one, *each) for one, each in zip(path[-2::-1], why, strict=False))
+    metadata = {} if title is None else {"title": title}
+    parts = {"vector": score / 2, "graph": score / 2}
+    chunk = Chunk(path[-1], f"Text of {path[-1]}.", metadata)
+    hops = len(path) - 1
+    return Hit(chunk, score, "graph", parts, hops=hops, path=path, graph_context=context, found_by=("graph",))
+
+
+def step(one, what, weight, description=""):
+    entity = {"entity": what} if what.startswith("entity:") else {}
+    relation = "mentions" if entity else what
+    return {"from_chunk_id": one, "relation": relation, "weight": weight, "description": description, **entity}
+
+
+def answer(*hits, query="Who wrote it?", degraded=(), **plan):
+    return RetrievalResult(
+        [hit.id for hit in hits], hits=hits, degraded=degraded, took_ms=2.0, plan={"query": query, **plan}
+    )

@@ -1,0 +1,54 @@
+"""What a hit says of itself."""
+
+from langchain_hybridgraph.records import Chunk, Hit
+
+
+def step(one, relation, weight, description, **entity):
+    return {"from_chunk_id": one, "relation": relation, "weight": weight, "description": description, **entity}
+
+
+def led(*path, parts, context):
+    return Hit(
+        Chunk(path[-1], "t"), sum(parts.values()), "graph", parts, hops=len(path) - 1, path=path, graph_context=context
+    )
+
+
+def test_a_plain_hit():
+    """Without a walk: the parts of the score, the finders and their own scores."""
+    hit = Hit(Chunk("a", "t"), 0.9, "fused", {"vector": 0.6, "keyword": 0.3}, 0.8, 2.5, found_by=("vector", "keyword"))
+    assert hit.explain() == (
+        "score 0.900 = vector 0.600 + keyword 0.300 · found by vector and keyword · cosine 0.800 · BM25 2.50"
+    )
+
+
+def test_a_walked_hit():
+    """Which part is the search's and which the graph's, the seed, and each step from it in words."""
+    # graph_context has the very last step first.
+    context = (
+        step("b", "depends_on", 0.8, "C needs B."),
+        step("a", "mentions", 0.35, "Both mention ada.", entity="entity:ada"),
+    )
+    hit = led("a", "b", "c", parts={"vector": 0.2, "keyword": 0.1, "graph": 0.3}, context=context)
+    assert hit.explain() == (
+        "score 0.600 = vector 0.200 + keyword 0.100 + graph 0.300 · 0.300 from search, 0.300 from the graph · "
+        "found by graph · 2 hops from a via b to c: both mention ada (0.35), then depends on (0.80, “C needs B.”)"
+    )
+
+
+def test_a_score_of_the_walk_alone():
+    """A walk whose score takes the place of the search's has nothing to divide."""
+    said = led("a", "b", parts={"graph": 0.4}, context=()).explain()
+    assert said == "score 0.400 = graph 0.400 · 0.400 from the graph alone · found by graph · 1 hop from a to b"
+
+
+def test_what_a_reranker_changed_is_neither():
+    """The reranker's part counts neither for the search nor for the graph."""
+    assert (
+        "0.200 from search, 0.300 from the graph"
+        in led("a", "b", parts={"vector": 0.2, "graph": 0.3, "rerank": 0.4}, context=()).explain()
+    )
+
+
+def test_a_long_path_stays_on_one_line():
+    """Of many chunks between seed and hit the first and the last are named."""
+    assert led(*"abcdefg", parts={"graph": 0.4}, context=()).explain().endswith("6 hops from a via b, …, f to g")
