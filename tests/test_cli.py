@@ -281,6 +281,7 @@ SCHEMAS = {
         "chunks": int,
         "parents": int,
         "edges": int,
+        "entities": int,
         "dimension": int,
         "embedding": str,
         "language": str,

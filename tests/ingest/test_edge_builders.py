@@ -16,6 +16,7 @@ from langchain_hybridgraph.ingest.edges import (
     SequenceEdges,
     as_builders,
 )
+from langchain_hybridgraph.ingest.entities import EntityEdges
 from langchain_hybridgraph.ingest.pipeline import ingest
 from langchain_hybridgraph.ingest.split import ParentChildSplitter, RecursiveSplitter
 from langchain_hybridgraph.records import Chunk
@@ -281,9 +282,14 @@ def test_documents_without_uri_are_in_no_hierarchy():
 # -- together ---------------------------------------------------------------------------------------------------------
 
 
-def test_auto_is_sequence_links_and_hierarchy():
-    """edges="auto" builds these three, None none."""
-    assert [type(builder) for builder in as_builders("auto")] == [SequenceEdges, LinkEdges, HierarchyEdges]
+def test_auto_is_what_needs_no_setting():
+    """edges="auto" builds these four, None none."""
+    assert [type(builder) for builder in as_builders("auto")] == [
+        SequenceEdges,
+        LinkEdges,
+        HierarchyEdges,
+        EntityEdges,
+    ]
     assert as_builders(None) == []
     assert all(isinstance(builder, EdgeBuilder) for builder in as_builders("auto"))
 

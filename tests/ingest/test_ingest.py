@@ -29,7 +29,7 @@ def content(store):
 
 def test_the_report_counts():
     """A first ingest adds and embeds every chunk."""
-    report = ingest([page(GUIDE, "a.md"), page("text", "b.md")], MemoryStore())
+    report = ingest([page(GUIDE, "a.md"), page("text", "b.md")], MemoryStore(), edges=["sequence"])
     assert isinstance(report, IngestReport)
     assert (report.documents, report.chunks, report.parents, report.edges) == (2, 4, 0, 2)
     assert counts(report) == (4, 0, 0, 0, 4)

@@ -55,7 +55,7 @@ class LinkEvidence(OverWays):
     >>> evidence = LinkEvidence()
     >>> walk = evidence.walk(InMemoryGraph(edges).graph(Scope(), evidence.ways), [("a", 1.0)], NoisyOr(), None)
     >>> [(arrived.path, round(arrived.value, 3)) for arrived in walk.reached]
-    [(('a', 'b'), 0.345), (('a',), 0.0)]
+    [(('a', 'b'), 0.349), (('a',), 0.0)]
     """
 
     relations: Iterable[str] | None = (MENTIONS, REFERENCES, CITES)
