@@ -260,7 +260,7 @@ class Hit:
         score 0.500 = vector 0.200 + graph 0.300
         0.200 from search, 0.300 from the graph
         found by graph
-        1 hop from a to b: cites (0.80, “B builds on A.”)
+        1 hop from a to b: cites (weight 0.80, “B builds on A.”)
         """
         parts = " + ".join(f"{name} {value:.3f}" for name, value in self.parts.items())
         found = " and ".join(self.found_by) or self.source
@@ -298,7 +298,7 @@ def _led(hit: Hit) -> str:
 
 def _step(step: Mapping[str, Any]) -> str:
     """An edge in words."""
-    weight, description = f"{step['weight']:.2f}", str(step["description"])
+    weight, description = f"weight {step['weight']:.2f}", str(step["description"])
     if entity := str(step.get("entity", "")):
         return f"both mention {entity.partition(':')[2] or entity} ({weight})"
     said = f"{weight}, “{description}”" if description else weight

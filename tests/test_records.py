@@ -31,7 +31,8 @@ def test_a_walked_hit():
     hit = led("a", "b", "c", parts={"vector": 0.2, "keyword": 0.1, "graph": 0.3}, context=context)
     assert hit.explain() == (
         "score 0.600 = vector 0.200 + keyword 0.100 + graph 0.300 · 0.300 from search, 0.300 from the graph · "
-        "found by graph · 2 hops from a via b to c: both mention ada (0.35), then depends on (0.80, “C needs B.”)"
+        "found by graph · 2 hops from a via b to c: both mention ada (weight 0.35), "
+        "then depends on (weight 0.80, “C needs B.”)"
     )
 
 

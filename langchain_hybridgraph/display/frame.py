@@ -134,7 +134,7 @@ def summary(result: RetrievalResult[Any], seen: Neighbourhood) -> str:
     if not seen.spots:
         return " · ".join(["nothing found", *result.degraded])
     back = sum(spot.rank is not None for spot in seen.spots.values())
-    counts = [(back, "came back"), (len(seen.spots) - back, "more were walked to"), (seen.left_out, "not drawn")]
+    counts = [(back, "came back"), (len(seen.spots) - back, "more walked to"), (seen.left_out, "not drawn")]
     return " · ".join([*(f"{count} {what}" for count, what in counts if count), *result.degraded])
 
 

@@ -6,6 +6,8 @@ from html import escape
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from langchain_hybridgraph.display.frame import (
     COLOURS,
     HEADING,
@@ -15,6 +17,7 @@ from langchain_hybridgraph.display.frame import (
     NAME,
     NOT_BACK,
     Frame,
+    Line,
     Placed,
     check_size,
     is_faint,
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
 SHAPES = ("circle", "square", "triangle-up", "diamond")
 # The edges' colour, seen on white and on black.
 GREY = "#888888"
+# Inches that a line keeps from the middle of a chunk.
+CLEAR = 0.08
 # Pixels of an inch and of a point on a screen.
 INCH, POINT = 96, 96 / 72
 
@@ -44,9 +49,9 @@ def interactive(
 ) -> Figure:
     """What :func:`draw` gives, as a plotly figure: pointing at a chunk shows its text and why it stands where it does.
 
-    It works without a network in every kind of notebook, and ``figure.write_html("walk.html")`` keeps it as a page.
-    Paper and ink are those of plotly's template. Raises ConfigurationError without plotly, for a width below 4, and
-    for fewer than 1 nodes.
+    It needs no network in JupyterLab, Jupyter Notebook and VS Code; ``figure.write_html("walk.html")`` keeps it as a
+    page. Paper and ink are those of plotly's template. Raises ConfigurationError without plotly, for a width below 4,
+    and for fewer than 1 nodes.
     """
     check_size(width, nodes)
     try:
@@ -58,11 +63,13 @@ def interactive(
     frame = Frame.of(result, neighbourhood(result, around, nodes), width, _measured)
     figure = Figure()
     for link in frame.seen.links:
-        x, y = frame.line(link).T.tolist()
+        x, y = _between(frame.line(link)).T.tolist()
         line = {"color": GREY, "width": POINT * (0.6 + 1.2 * link.weight)}
         opacity = 0.45 if is_faint(link, frame.seen.spots) else 0.9
         figure.add_scatter(x=x, y=y, mode="lines", line=line, opacity=opacity, hoverinfo="skip", showlegend=False)
         figure.add_annotation(_arrow(x, y, opacity))
+        if link.mutual:
+            figure.add_annotation(_arrow(x[::-1], y[::-1], opacity))
         if link.label:
             figure.add_annotation(_text(frame.label(link), LABEL, opacity=opacity, italic=True))
     _add_chunks(figure, frame)
@@ -80,6 +87,20 @@ def interactive(
         hoverlabel={"align": "left"},
     )
     return figure
+
+
+def _between(line: Line) -> Line:
+    """The line without what would show inside the hollow shapes at its ends."""
+    start, *between, end = line
+    inward = [point for point in between if min(np.hypot(*(point - start)), np.hypot(*(point - end))) > 2 * CLEAR]
+    first, last = (inward or [end])[0], (inward or [start])[-1]
+    return np.array([_towards(start, first), *inward, _towards(end, last)])
+
+
+def _towards(point: Line, other: Line) -> Line:
+    way = other - point
+    moved: Line = point + CLEAR * way / np.hypot(*way)
+    return moved
 
 
 def _add_chunks(figure: Figure, frame: Frame) -> None:
@@ -150,7 +171,7 @@ def _text(
 def _arrow(x: list[float], y: list[float], opacity: float) -> dict[str, Any]:
     """The head of a line, which ends before the chunk's marker."""
     ends = {"x": x[-1], "y": y[-1], "ax": x[-2], "ay": y[-2], "axref": "x", "ayref": "y"}
-    looks = {"showarrow": True, "arrowhead": 2, "arrowwidth": 1, "arrowcolor": GREY, "opacity": opacity, "standoff": 7}
+    looks = {"showarrow": True, "arrowhead": 2, "arrowwidth": 1, "arrowcolor": GREY, "opacity": opacity}
     return {**ends, **looks, "text": ""}
 
 
@@ -161,4 +182,4 @@ def _plain(text: str) -> str:
 
 def _measured(text: str, *, size: float) -> float:
     """About how wide a text is on a screen, whatever font it has."""
-    return sum(1.0 if ord(letter) > 0x2E7F else 0.56 for letter in text) * size / 72
+    return sum(1.0 if ord(letter) > 0x2E7F else 0.53 for letter in text) * size / 72

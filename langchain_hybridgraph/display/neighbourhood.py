@@ -143,10 +143,14 @@ def _links(hits: Collection[Hit]) -> list[Link]:
             if step not in found or (step[0] in said and not found[step].label):
                 found[step] = _link(*step, said.get(step[0]))
     order = {place(hit): number for number, hit in enumerate(hits)}
+
+    def rank(id: str) -> tuple[int, str]:
+        return order.get(id, len(order)), id
+
     return [
         link._replace(mutual=(target, source) in found)
         for (source, target), link in found.items()
-        if (target, source) not in found or order[source] < order[target]
+        if (target, source) not in found or rank(source) < rank(target)
     ]
 
 

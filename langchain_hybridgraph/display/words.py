@@ -50,9 +50,9 @@ def title(hit: Hit) -> str:
 
 def quote(hit: Hit, size: int = QUOTED) -> str:
     """The beginning of a hit's text, after its title, on one line, cut between words."""
-    named = str(hit.chunk.metadata.get("title") or "")
-    text = hit.chunk.text.strip()
-    line = " ".join((text.removeprefix(named).strip() or text).split())
+    first, _, rest = hit.chunk.text.strip().partition("\n")
+    has_title = first.strip() == str(hit.chunk.metadata.get("title") or "")
+    line = " ".join((rest if has_title and rest.strip() else hit.chunk.text).split())
     if len(line) <= size:
         return line
     return (line[:size].rpartition(" ")[0] or line[:size]) + " …"

@@ -1,5 +1,7 @@
 """Who stands where in a picture."""
 
+from hypothesis import given
+from hypothesis import strategies as st
 from walked import answer, found, led
 
 from langchain_hybridgraph.display.neighbourhood import Link, neighbourhood
@@ -71,3 +73,18 @@ def test_nothing_found():
     """An answer without hits is an empty picture."""
     seen = neighbourhood(answer())
     assert (dict(seen.spots), seen.links, seen.columns) == ({}, [], 1)
+
+
+WALKS = st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=4, unique=True), min_size=1, max_size=8)
+
+
+@given(WALKS)
+def test_what_always_holds(walks):
+    """Whatever the paths: everybody on one is there, no two share a place, and edges join who is there."""
+    hits = [led(tuple(path), 0.5) for path in {path[-1]: path for path in walks}.values()]
+    seen = neighbourhood(answer(*hits))
+    assert set(seen.spots) == {id for hit in hits for id in hit.path}
+    assert len(set(places(seen).values())) == len(seen.spots)
+    beyond = [spot.row for spot in seen.spots.values() if spot.column]
+    assert len(set(beyond)) == len(beyond)
+    assert {id for link in seen.links for id in link[:2]} <= set(seen.spots)
