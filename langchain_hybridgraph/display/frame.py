@@ -52,10 +52,12 @@ class Placed(NamedTuple):
 class Frame(NamedTuple):
     """A picture's measures in inches, from its top left; ``left`` is the first column, ``gap`` the next one's distance.
 
-    Names of seeds stand left of them where there is another column, all others right.
+    Names of seeds stand left of them where there is another column, all others right. ``labelled`` is, for each chunk,
+    the one edge whose label it has room for.
     """
 
     seen: Neighbourhood
+    labelled: Mapping[str, Link]
     heading: str
     below: str
     width: float
@@ -74,7 +76,9 @@ class Frame(NamedTuple):
         top = MARGIN + HEADING_LINE * len(heading) + 0.42
         height = top + ROW * seen.rows + 0.65
         left, gap = _columns(seen, width, partial(measure, size=NAME))
-        return cls(seen, "\n".join(heading), summary(result, seen), width, height, top, left, gap, measure)
+        return cls(
+            seen, _labelled(seen), "\n".join(heading), summary(result, seen), width, height, top, left, gap, measure
+        )
 
     def at(self, spot: Spot) -> tuple[float, float]:
         """Where a chunk is."""
@@ -87,8 +91,8 @@ class Frame(NamedTuple):
         """
         source, target = self.seen.spots[link.source], self.seen.spots[link.target]
         start, end = np.array(self.at(source)), np.array(self.at(target))
-        if source.column >= target.column:
-            out = np.array([0.28 if target.column == 0 else -0.16, 0.0])
+        if not self._is_onward(link):
+            out = np.array([0.28 if target.column == 0 and self.seen.columns > 1 else -0.16, 0.0])
             return _bezier(start, start + out, end + out, end)
         if abs(start[1] - end[1]) < 1e-6:
             return np.array([start, end])
@@ -98,27 +102,35 @@ class Frame(NamedTuple):
         return np.vstack([_bezier(start, start + out, turn - (0.26 * self.gap, 0.0), turn), [end]])
 
     def name(self, spot: Spot) -> Placed:
-        """A chunk's place in the answer, its title in at most two lines, and its score."""
+        """A chunk's place in the answer, its title in at most two lines, and its score; one line above a label."""
         x, y = self.at(spot)
         is_left = spot.column == 0 and self.seen.columns > 1
         room = self.left - 0.16 - MARGIN if is_left else self.width - x - 0.16 - MARGIN
         measure = partial(self.measure, size=NAME)
-        text = "\n".join(wrapped(_rank(spot) + spot.title, room, 2, measure, end=_score(spot)))
+        lines = 1 if spot.id in self.labelled and not self._is_onward(self.labelled[spot.id]) else 2
+        text = "\n".join(wrapped(_rank(spot) + spot.title, room, lines, measure, end=_score(spot)))
         return Placed(text, x - 0.16, y, "right") if is_left else Placed(text, x + 0.16, y, "left")
 
-    def label(self, link: Link) -> Placed:
-        """An edge's name at its end; of one within a column, or back, below the name of where it leads to."""
+    def label(self, link: Link) -> Placed | None:
+        """An edge's name at its end; of one within a column, or back, below the name of where it leads to.
+
+        None for an edge without a name, and where another one's is.
+        """
+        if self.labelled.get(link.target) != link:
+            return None
         start, end = self.seen.spots[link.source], self.seen.spots[link.target]
         x, y = self.at(end)
         measure = partial(self.measure, size=LABEL)
-        if end.column > start.column:
+        if self._is_onward(link):
             room = (end.column - start.column) * self.gap - 0.33 * self.gap - 0.2
             return Placed(shortened(link.label, room, measure), x - 0.19, y - 0.075, "right")
         name = self.name(end)
         room = self.left - MARGIN - 0.16 if name.align == "right" else self.width - x - 0.16 - MARGIN
         said = f"{'with' if link.mutual else 'from'} {start.rank or start.title} over {link.label}"
-        lines = 1 + name.text.count("\n")
-        return Placed(shortened(said, room, measure), name.x, y + LINE * (1 + lines) / 2, name.align)
+        return Placed(shortened(said, room, measure), name.x, y + LINE, name.align)
+
+    def _is_onward(self, link: Link) -> bool:
+        return self.seen.spots[link.source].column < self.seen.spots[link.target].column
 
 
 def check_size(width: float, nodes: int) -> None:
@@ -188,6 +200,16 @@ def wrapped(text: str, room: float, lines: int, measure: OneSize, *, end: str = 
         rest = rest[stop:].lstrip()
     last = shortened(rest, room - measure(end), measure) + end
     return [*done, last if rest else end.lstrip()]
+
+
+def _labelled(seen: Neighbourhood) -> dict[str, Link]:
+    """For each chunk an edge with a name that leads to it, that of its own path before others."""
+    named = [link for link in seen.links if link.label]
+    return {link.target: link for link in sorted(named, key=lambda link: _is_own(link, seen.spots[link.target]))}
+
+
+def _is_own(link: Link, target: Spot) -> bool:
+    return target.hit is not None and target.hit.path[-2:] == (link.source, link.target)
 
 
 def _columns(seen: Neighbourhood, width: float, measure: OneSize) -> tuple[float, float]:

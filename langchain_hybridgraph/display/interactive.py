@@ -70,8 +70,8 @@ def interactive(
         figure.add_annotation(_arrow(x, y, opacity))
         if link.mutual:
             figure.add_annotation(_arrow(x[::-1], y[::-1], opacity))
-        if link.label:
-            figure.add_annotation(_text(frame.label(link), LABEL, opacity=opacity, italic=True))
+        if (label := frame.label(link)) is not None:
+            figure.add_annotation(_text(label, LABEL, opacity=opacity, italic=True))
     _add_chunks(figure, frame)
     _add_heading(figure, frame)
     blank = {"visible": False, "fixedrange": False}

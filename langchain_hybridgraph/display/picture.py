@@ -44,8 +44,8 @@ def draw(
     Seeds stand on the left, best first, and what edges led to on their right, a column per hop; every edge has the name
     of its relation, or of the entity that both sides mention. Size goes by score, and the number is the place in the
     answer. What ``around`` (the answer to the same question for a larger k) has beyond, as far as edges led to it, is
-    drawn hollow, the best first, until there are ``nodes`` chunks. ``width`` is in inches; the height follows. Paper
-    and ink are those of matplotlib's style.
+    drawn hollow, the best first, until there are ``nodes`` chunks. ``width`` is in inches; the height follows. Paper,
+    ink and font are those of matplotlib's style: for Chinese, say, ``rcParams["font.family"]`` has to name a font of it.
 
     Notebooks show the figure when a cell ends in it; ``figure.savefig("walk.svg")`` keeps it. Raises
     ConfigurationError without matplotlib, for a width below 4, and for fewer than 1 nodes.
@@ -87,8 +87,8 @@ class _Pen:
         self._axes.plot(*line.T, color=self._ink, alpha=alpha, linewidth=0.6 + 1.2 * link.weight, zorder=1)
         for end in (line, line[::-1]) if link.mutual else (line,):
             self._head(end, alpha)
-        if link.label:
-            self._write(self._frame.label(link), LABEL, alpha=0.6 if faint else 0.85, style="italic")
+        if (label := self._frame.label(link)) is not None:
+            self._write(label, LABEL, alpha=0.6 if faint else 0.85, style="italic")
 
     def _head(self, line: Line, alpha: float) -> None:
         arrow = {"arrowstyle": "-|>,head_width=.22,head_length=.4", "color": self._ink, "alpha": alpha, "shrinkB": 5.5}

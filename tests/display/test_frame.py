@@ -72,3 +72,12 @@ def test_an_end_may_stand_alone():
 def test_there_is_always_something():
     """Without any room an ellipsis is left."""
     assert shortened("Ada", 0, len) == "…"
+
+
+def test_one_label_to_a_chunk():
+    """Where two edges lead to a chunk, its own path is named there."""
+    hits = led(("a", "b"), 0.5, ("cites", 0.5)), led(("s", "b", "c"), 0.4, ("cites", 0.5), ("part_of", 0.5))
+    frame = framed(*hits)
+    labels = {(link.source, link.target): frame.label(link) for link in frame.seen.links}
+    assert labels["a", "b"].text == "cites"
+    assert labels["s", "b"] is None

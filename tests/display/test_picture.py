@@ -15,13 +15,18 @@ LONG = "The long and winding title of a chapter that nobody has ever read to its
 
 
 def many():
-    """Three seeds, of which one leads to twenty chunks, and five of those to one more each; long names throughout."""
+    """A seed leads to twenty chunks, five of which lead on; two seeds lead to each other; all names are long."""
     near = [
         led(("s0", f"n{n}"), 0.6 - n / 50, ("entity:some long entity name", 0.3), title=LONG.format(n))
         for n in range(20)
     ]
     far = [led(("s0", f"n{n}", f"f{n}"), 0.1, ("depends_on", 0.9), title=LONG.format(n)) for n in range(5)]
-    return answer(found("s0", 0.9), found("s1", 0.8), led(("s0", "s2"), 0.7, ("cites", 1.0)), *near, *far, query=LONG)
+    mutual = [
+        led(("s2", "s1"), 0.8, ("entity:another long entity name", 1.0), title=LONG),
+        led(("s1", "s2"), 0.7, ("entity:another long entity name", 1.0), title=LONG),
+        led(("s2", "n0", "x"), 0.1, ("cites", 0.5), ("entity:some other entity name", 0.5), title=LONG),
+    ]
+    return answer(found("s0", 0.9), *mutual, *near, *far, query=LONG)
 
 
 def texts(figure):
