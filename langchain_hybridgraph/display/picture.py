@@ -45,7 +45,7 @@ def draw(
     of its relation, or of the entity that both sides mention. Size goes by score, and the number is the place in the
     answer. What ``around`` (the answer to the same question for a larger k) has beyond, as far as edges led to it, is
     drawn hollow, the best first, until there are ``nodes`` chunks. ``width`` is in inches; the height follows. Paper,
-    ink and font are those of matplotlib's style: for Chinese, say, ``rcParams["font.family"]`` has to name a font of it.
+    ink and font are those of matplotlib's style: for Chinese, ``rcParams["font.family"]`` has to name a font of it.
 
     Notebooks show the figure when a cell ends in it; ``figure.savefig("walk.svg")`` keeps it. Raises
     ConfigurationError without matplotlib, for a width below 4, and for fewer than 1 nodes.
