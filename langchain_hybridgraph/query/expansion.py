@@ -76,10 +76,15 @@ class Expansion:
         labels = metadata.get("labels")
         return not self.seed_labels or (isinstance(labels, list) and not self.seed_labels.isdisjoint(map(str, labels)))
 
-    def fused(self, own: Mapping[str, Fused], cosines: Mapping[str, float], reached: Iterable[Arrived]) -> list[Fused]:
+    @property
+    def asks_search(self) -> bool:
+        """Whether the search's own score of what the walk led to counts."""
+        return is_mixed(self.score)
+
+    def fused(self, own: Mapping[str, Fused], hits: Iterable[Hit], reached: Iterable[Arrived]) -> list[Fused]:
         """Every chunk with its score after the walk, best first, ties by id.
 
-        ``own`` is what the search alone says of each, ``cosines`` are those with the question where they are known.
+        ``own`` is what the search alone says of each, at least of ``hits``, those that it found.
         """
         arrived = {each.id: each.value for each in reached}
         if self.seed_ids is not None:
@@ -88,21 +93,22 @@ class Expansion:
             best = max((one.score for one in own.values()), default=0.0)
             fused = [_mixed(one, arrived.get(id, 0.0), best, self.score) for id, one in own.items()]
         else:
-            values = arrived | self._unreached({id: one for id, one in own.items() if id not in arrived}, cosines)
-            fused = [Fused(id, values[id], {"graph": values[id]}) for id in own]
+            others = [] if self.seed_ids is not None else [hit for hit in hits if hit.id not in arrived]
+            values = arrived | self._unreached(others)
+            fused = [Fused(id, value, {"graph": value}) for id, value in values.items()]
         led = {each.id for each in reached if each.hops}
         kept = [one for one in fused if one.score >= self.min_score or one.id not in led]
         return sorted(kept, key=lambda one: (-one.score, one.id))
 
-    def _unreached(self, own: Mapping[str, Fused], cosines: Mapping[str, float]) -> dict[str, float]:
-        """What candidates are worth that the walk did not come to."""
-        compared = by_similarity(self.score)
-        scores = [max(cosines.get(id, one.score), 0.0) if compared else one.score for id, one in own.items()]
+    def _unreached(self, hits: Sequence[Hit]) -> dict[str, float]:
+        """What hits are worth that the walk did not come to."""
+        scores = [self._strength(hit) for hit in hits]
         seed = np.array(scores, np.float64)
         zero = np.zeros(len(seed))
         nowhere = np.full(len(seed), _NOWHERE)
         there = Reached(seed, max(scores, default=0.0), nowhere, zero, zero, zero + np.nan, seed, zero)
-        return dict(zip(own, np.nan_to_num(valued(self.score, there)).tolist(), strict=True))
+        values = np.nan_to_num(valued(self.score, there)).tolist()
+        return dict(zip((hit.id for hit in hits), values, strict=True))
 
 
 def _mixed(own: Fused, graph: float, best: float, score: Mixed) -> Fused:

@@ -243,12 +243,20 @@ def fuse(rankings: Sequence[Ranking], fusion: Fusion, k: int, trace: Trace) -> l
 
 
 def admit(
-    fused: Sequence[Fused], ranked: Ranked, query: Query, pipeline: Pipeline, trace: Trace, *, wanted: int
+    fused: Sequence[Fused],
+    ranked: Ranked,
+    query: Query,
+    pipeline: Pipeline,
+    trace: Trace,
+    *,
+    wanted: int,
+    admitted: Sequence[Hit] = (),
 ) -> Stage[list[Hit]]:
     """The candidates that exist, belong to the tenant, pass the filter and are valid: only these become hits.
 
-    Reads no further than ``wanted`` hits.
+    Reads no further than ``wanted`` hits, and none of those that were admitted before.
     """
+    there = {hit.id: hit.chunk for hit in admitted}
     known = {e.id: e.chunk for a in ranked.found.values() for e in a.entries if e.chunk is not None}
     found_by = {source.name: {entry.id for entry in answer.entries} for source, answer in ranked.found.items()}
     scores = {ranking.source: ranking.scores for ranking in ranked.rankings}
@@ -257,13 +265,16 @@ def admit(
     while start < len(fused) and len(hits) < wanted:
         part = fused[start : start + wanted]
         start += len(part)
-        ids = [one.id for one in part]
-        (chunks,) = yield [Call("catalogue", partial(pipeline.store.read, ids, query.scope, known), quick=True)]
-        if isinstance(chunks, Failure):
-            trace.note("catalogue", chunks.error)
-            trace.degrade(chunks.reason)
-            _judge([chunks], False, pipeline)
-            return []
+        chunks = {one.id: there[one.id] for one in part if one.id in there}
+        ids = [one.id for one in part if one.id not in there]
+        if ids:
+            (read,) = yield [Call("catalogue", partial(pipeline.store.read, ids, query.scope, known), quick=True)]
+            if isinstance(read, Failure):
+                trace.note("catalogue", read.error)
+                trace.degrade(read.reason)
+                _judge([read], False, pipeline)
+                return []
+            chunks |= read
         hits += [_hit(one, chunks[one.id], found_by, scores) for one in part if one.id in chunks]
     return hits[:wanted]
 
@@ -303,21 +314,26 @@ def expand(
         trace.method = "graph"
         trace.degrade("node-cap-reached" if found.capped else None)
         trace.degrade("converged-early" if found.converged else None)
-        own = {hit.id: Fused(hit.id, hit.score, hit.parts) for hit in hits}
-        scored = yield from _score_reached(found, own, ranked, query, pipeline=pipeline, trace=trace)
-        cosines = next((ranking.scores for ranking in scored.rankings if ranking.source == "vector"), {})
-        fused = expansion.fused(own, cosines, found.reached)
         wanted = _pool(query.k, replace(pipeline, expansion=None))
-        merged = yield from admit(fused, scored, query, pipeline, trace, wanted=wanted)
+        own = {hit.id: Fused(hit.id, hit.score, hit.parts) for hit in hits}
+        new = [arrived.id for arrived in found.reached if arrived.id not in own]
+        if expansion.asks_search:
+            ranked = yield from _score_new(new, own, ranked, query, pipeline=pipeline, trace=trace)
+        fused = expansion.fused(own, hits, found.reached)
+        if not expansion.asks_search:
+            best = {one.id for one in fused[:wanted]}
+            ranked = yield from _score_new(
+                [id for id in new if id in best], own, ranked, query, pipeline=pipeline, trace=trace
+            )
+        merged = yield from admit(fused, ranked, query, pipeline, trace, wanted=wanted, admitted=hits)
     arrived = {each.id: each for each in found.reached}
     return [led(hit, arrived.get(hit.id)) for hit in merged], graph
 
 
-def _score_reached(
-    walk: Walk, own: dict[str, Fused], ranked: Ranked, query: Query, *, pipeline: Pipeline, trace: Trace
+def _score_new(
+    new: Sequence[str], own: dict[str, Fused], ranked: Ranked, query: Query, *, pipeline: Pipeline, trace: Trace
 ) -> Stage[Ranked]:
-    """Add to ``own`` what the search would have said of the chunks that only the walk led to; gives all scores."""
-    new = [arrived.id for arrived in walk.reached if arrived.id not in own]
+    """Add to ``own`` what the search would have said of chunks that only the walk led to; gives all scores."""
     scored = Ranked(ranked.found, [replace(ranking, entries=ranking.entries[:1]) for ranking in ranked.rankings])
     if new:
         yield from _score(scored, dict.fromkeys(range(len(scored.rankings)), new), query, pipeline, trace)

@@ -119,6 +119,10 @@ class Graph(Protocol):
         """The id of each node; an entity's id too."""
         ...
 
+    def among(self, nodes: Nodes) -> Graph:
+        """The same graph, but ``neighbours`` gives only the hops to these chunks."""
+        ...
+
     def neighbours(self, nodes: Nodes) -> Hops:
         """The chunks one hop away: by an edge, or by an entity that both mention (weight: the product of both)."""
         ...

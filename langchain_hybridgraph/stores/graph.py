@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -130,6 +130,7 @@ class ScopedGraph:
     ways: Ways
     catalogue: Catalogue
     gate: Gate
+    ends: Mask | None = None
 
     def __len__(self) -> int:
         """How many chunks there are, in scope or not."""
@@ -165,11 +166,19 @@ class ScopedGraph:
             for node, row in zip(nodes.tolist(), rows.tolist(), strict=True)
         ]
 
+    def among(self, nodes: Nodes) -> ScopedGraph:
+        """The same graph, but :meth:`neighbours` gives only the hops to these chunks."""
+        ends = np.zeros_like(self.allowed)
+        rows = self._rows(nodes)
+        ends[rows] = self.allowed[rows]
+        ends[-1] = False
+        return replace(self, ends=ends)
+
     def neighbours(self, nodes: Nodes) -> Hops:
         """The chunks one hop away, by an edge or an entity that both mention; from an entity, the chunks there."""
         passing = self._passing(nodes)
         links, mentions = self._links(nodes)
-        links = links.taken(self.allowed[self._rows(links.end)])
+        links = links.taken(self._is_end(links.end))
         direct = Hops(
             links.origin, links.end.astype(np.int64), links.weight * passing[links.origin], np.full(len(links.end), -1)
         )
@@ -203,6 +212,10 @@ class ScopedGraph:
         """Which of the nodes a walk may go to: chunks in scope and entities."""
         is_open: Mask = self.allowed[self._rows(nodes)] | self._is_entity(nodes)
         return is_open
+
+    def _is_end(self, nodes: NDArray[np.integer]) -> Mask:
+        is_end: Mask = (self.allowed if self.ends is None else self.ends)[self._rows(nodes)]
+        return is_end
 
     def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
         """The cosine of each chunk with a unit vector; NaN where it is not known."""
@@ -256,7 +269,7 @@ class ScopedGraph:
         mentions = mentions.taken(self._rare_enough(mentions))
         entities, place = np.unique(mentions.end, return_inverse=True)
         there = self.adjacency.hanging(entities.astype(np.int64), self.wanted, backwards=True)
-        there = there.taken((there.relation == MENTIONS_CODE) & self.allowed[self._rows(there.end)])
+        there = there.taken((there.relation == MENTIONS_CODE) & self._is_end(there.end))
         order = np.argsort(there.origin, kind="stable") if self.adjacency.beside else slice(None)
         ends = there.end[order]
         weights = (there.weight * self._passing(entities)[there.origin])[order]
@@ -291,12 +304,18 @@ class ScopedGraph:
 
     def _best_sorted(self, hops: Hops) -> Hops:
         key = hops.origin << 32 | hops.node
-        order = np.argsort(key, kind="stable")
-        if (np.diff(key[order]) > 0).all():
+        order = np.argsort(key)
+        again = np.diff(key[order], prepend=-1) == 0
+        if not again.any():
             return hops
-        rarity = np.where(hops.via < 0, -1, self.degrees(hops.via))
-        order = np.lexsort((hops.via, rarity, -hops.weight, key))
-        return _taken(hops, order[np.diff(key[order], prepend=-1) > 0])
+        # Few are: only they have to be compared.
+        many = order[again | np.append(again[1:], False)]
+        rarity = np.where(hops.via[many] < 0, -1, self.degrees(hops.via[many]))
+        best = many[np.lexsort((hops.via[many], rarity, -hops.weight[many], key[many]))]
+        kept = np.ones(len(key), np.bool_)
+        kept[many] = False
+        kept[best[np.diff(key[best], prepend=-1) > 0]] = True
+        return _taken(hops, kept)
 
     def _passing(self, nodes: NDArray[np.integer]) -> Weights:
         """Which part of its weight an edge counts that leaves each node."""
@@ -328,9 +347,7 @@ class ScopedGraph:
         """The entity, -1 for none, over which the hop of each pair goes that has one."""
         wanted = set(pairs)
         origins = np.array(sorted({one for one, _ in wanted}), np.int64)
-        hops = self.neighbours(origins)
-        near = np.isin(hops.node, [other for _, other in pairs])
-        hops = _taken(hops, near)
+        hops = self.among(np.array(sorted({other for _, other in wanted}), np.int64)).neighbours(origins)
         found = zip(origins[hops.origin].tolist(), hops.node.tolist(), hops.via.tolist(), strict=True)
         return {(one, other): via for one, other, via in found if (one, other) in wanted}
 

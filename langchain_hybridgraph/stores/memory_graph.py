@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Collection, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
@@ -215,6 +216,7 @@ class _View:
         self._state, self._scope, self._ways = state, scope, ways
         self._node_of, self._ask_visible, self._ask_cosines = of.node_of, of.visible, of.cosines
         self._seen = np.where(state.is_entity, SEEN, SEEN if of.visible is None else MISSING).astype(np.int8)
+        self._ends: Nodes | None = None
         self._relations = None
         if ways.relations is not None:
             self._relations = np.array([state.names[r] for r in ways.relations if r in state.names], np.int64)
@@ -236,9 +238,17 @@ class _View:
         found: list[str] = self._state.ids[nodes].tolist()
         return found
 
+    def among(self, nodes: Nodes) -> _View:
+        """The same graph, leading to these chunks only."""
+        made = copy(self)
+        made._ends = nodes
+        return made
+
     def neighbours(self, nodes: Nodes) -> Hops:
         """The chunks one hop away, each once per origin, by the heaviest way; ties by an edge, then a rare entity."""
         hops = _together([self._direct(nodes), self._mentioning(self._rarest(self._mentioned(nodes)), nodes)])
+        if self._ends is not None:
+            hops = _at(hops, np.isin(hops.node, self._ends))
         over = np.where(hops.via < 0, 1.0, self._hub(hops.via))
         hops = hops._replace(weight=hops.weight * self._hub(nodes)[hops.origin] * over)
         rarity = np.where(hops.via < 0, -1, self._state.degree[hops.via])
