@@ -163,7 +163,7 @@ class Query:
 class Scored(NamedTuple):
     """A chunk's id with a source's own score (cosine, BM25), higher is better.
 
-    ``chunk`` is set by sources that cannot be asked for it again by id.
+    ``chunk`` is set by sources that cannot be asked for it again by id: in all of its entries, or in none.
     """
 
     id: str

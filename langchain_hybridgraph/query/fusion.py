@@ -385,7 +385,7 @@ def _ranks(ranking: Ranking) -> dict[str, int]:
 
 
 def _candidates(rankings: Sequence[Ranking]) -> dict[str, None]:
-    return dict.fromkeys(entry.id for ranking in rankings for entry in ranking.entries)
+    return dict.fromkeys(entry[0] for ranking in rankings for entry in ranking.entries)
 
 
 def _clipped(value: float) -> float:

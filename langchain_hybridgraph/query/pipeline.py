@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Mapping, Sequence, Set
+from collections.abc import Container, Generator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -127,9 +127,10 @@ def rank(
 
 
 class Ranked(NamedTuple):
-    """What the sources found, and every source's scores of it."""
+    """What the sources found, their scores of what each found itself, and those of what all found."""
 
     found: Mapping[Source, Found]
+    own: Sequence[Mapping[str, float]]
     rankings: list[Ranking]
 
     @property
@@ -138,12 +139,18 @@ class Ranked(NamedTuple):
         return all(len(r.entries) == len(a.entries) for r, a in zip(self.rankings, self.found.values(), strict=True))
 
 
+def _brought(found: Mapping[Source, Found]) -> dict[str, Chunk]:
+    """The chunks that sources brought along, by id."""
+    bringing = [answer for answer in found.values() if answer.entries and answer.entries[0].chunk is not None]
+    return {entry.id: entry.chunk for answer in bringing for entry in answer.entries if entry.chunk is not None}
+
+
 def name_alike(found: Mapping[Source, Found]) -> dict[Source, Found]:
     """The same with one id per chunk: an entry without an id of its own takes that of one with equal text and source.
 
     Only entries that carry their chunk are looked at; what a store of ours finds has its id.
     """
-    brought = [e.chunk for answer in found.values() for e in answer.entries if e.chunk is not None]
+    brought = list(_brought(found).values())
     contents = {chunk.id: (chunk.text, str(chunk.metadata.get("source", ""))) for chunk in brought}
     unnamed = {id for id, content in contents.items() if id == content_id(*content)}
     named = {content: id for id, content in contents.items() if id not in unnamed}
@@ -169,15 +176,12 @@ def score_all(
     With ``n`` only of the candidates that can be among the best n; the rankings hold no others then, but the first of
     each.
     """
-    ranked = Ranked(
-        found,
-        [
-            Ranking(
-                source.name, source.weight, a.entries, {e.id: e.score for e in a.entries}, a.bound, a.background, a.rest
-            )
-            for source, a in found.items()
-        ],
-    )
+    own = [{id: score for id, score, _ in answer.entries} for answer in found.values()]
+    rankings = [
+        Ranking(source.name, source.weight, answer.entries, scores, answer.bound, answer.background, answer.rest)
+        for (source, answer), scores in zip(found.items(), own, strict=True)
+    ]
+    ranked = Ranked(found, own, rankings)
     with trace.stage("score"):
         # First those that cannot say how good the rest may be.
         yield from _score(ranked, _missing(ranked, has_rest=False), query, pipeline, trace)
@@ -190,12 +194,11 @@ def score_all(
 
 def _missing(ranked: Ranked, has_rest: bool) -> dict[int, list[str]]:
     """The candidates that a source has no score of, by its place; of those that know their rest, or of the others."""
-    candidates = dict.fromkeys(entry.id for ranking in ranked.rankings for entry in ranking.entries)
-    return {
-        place: [id for id in candidates if id not in ranking.scores]
-        for place, ranking in enumerate(ranked.rankings)
-        if (ranking.rest is not None) == has_rest
-    }
+    places = [place for place, ranking in enumerate(ranked.rankings) if (ranking.rest is not None) == has_rest]
+    if not places:
+        return {}
+    candidates = dict.fromkeys(entry[0] for ranking in ranked.rankings for entry in ranking.entries)
+    return {place: [id for id in candidates if id not in ranked.rankings[place].scores] for place in places}
 
 
 def _score(
@@ -257,8 +260,8 @@ def admit(
     Reads no further than ``wanted`` hits, and none of those that were admitted before.
     """
     there = {hit.id: hit.chunk for hit in admitted}
-    known = {e.id: e.chunk for a in ranked.found.values() for e in a.entries if e.chunk is not None}
-    found_by = {source.name: {entry.id for entry in answer.entries} for source, answer in ranked.found.items()}
+    known = _brought(ranked.found)
+    found_by = {source.name: own for source, own in zip(ranked.found, ranked.own, strict=True)}
     scores = {ranking.source: ranking.scores for ranking in ranked.rankings}
     hits: list[Hit] = []
     start = 0
@@ -334,7 +337,7 @@ def _score_new(
     new: Sequence[str], own: dict[str, Fused], ranked: Ranked, query: Query, *, pipeline: Pipeline, trace: Trace
 ) -> Stage[Ranked]:
     """Add to ``own`` what the search would have said of chunks that only the walk led to; gives all scores."""
-    scored = Ranked(ranked.found, [replace(ranking, entries=ranking.entries[:1]) for ranking in ranked.rankings])
+    scored = ranked._replace(rankings=[replace(r, entries=r.entries[:1]) for r in ranked.rankings])
     if new:
         yield from _score(scored, dict.fromkeys(range(len(scored.rankings)), new), query, pipeline, trace)
         others = pipeline.fusion.others(scored.rankings, new) if can(pipeline.fusion, ScoresOthers) else ()
@@ -440,7 +443,7 @@ def _seed_pool(expansion: Expansion) -> int:
 
 
 def _hit(
-    fused: Fused, chunk: Chunk, found_by: Mapping[str, set[str]], scores: Mapping[str, Mapping[str, float]]
+    fused: Fused, chunk: Chunk, found_by: Mapping[str, Container[str]], scores: Mapping[str, Mapping[str, float]]
 ) -> Hit:
     finders = [source for source, ids in found_by.items() if fused.id in ids]
     cosine = scores.get("vector", {}).get(fused.id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import repeat
-from operator import ge
+from operator import ge, neg
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -90,11 +90,11 @@ class Rows:
     def scored(self, rows: Iterable[int], scores: Iterable[float]) -> list[Scored]:
         """Rows and scores as ids and scores, best first, ties by id."""
         known = self._ids
-        listed = list(scores)
-        found = list(map(Scored._make, zip([known[row] for row in rows], listed, repeat(None))))
+        ids, listed = [known[row] for row in rows], list(scores)
         if any(map(ge, listed[1:], listed)):  # not yet in order, or with ties
-            found.sort(key=_best_first)
-        return found
+            ordered = sorted(zip(map(neg, listed), ids, strict=True))
+            ids, listed = [id for _, id in ordered], [-score for score, _ in ordered]
+        return list(map(Scored._make, zip(ids, listed, repeat(None))))
 
     def _take(self, entry: Stored, row: int) -> None:
         self._ids[row] = entry.id
@@ -117,7 +117,3 @@ class Rows:
             self._alive = np.concatenate([self._alive, np.zeros(more, np.bool_)])
         self._ids.extend([""] * (end - len(self._ids)))
         self._end = end
-
-
-def _best_first(found: Scored) -> tuple[float, str]:
-    return -found.score, found.id
