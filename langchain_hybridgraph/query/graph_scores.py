@@ -312,12 +312,13 @@ def valued(score: GraphScore, reached: Reached) -> Weights:
         values = np.array([float(score(_path(reached, place))) for place in range(len(reached.hops))])
     if values.shape not in ((), reached.hops.shape):
         raise ConfigurationError(f"{score!r} gave {values.shape} values for {len(reached.hops)} paths; wanted one each")
-    if (
-        np.isnan(values).any()
-        and not np.isnan(reached.seed[np.isnan(np.broadcast_to(values, reached.seed.shape))]).all()
-    ):
+    values = np.broadcast_to(values, reached.hops.shape)
+    unknown = np.isnan(values)
+    if (unknown & ~np.isnan(reached.seed) & ~np.isnan(reached.own)).any():
         raise ConfigurationError(f"{score!r} gave NaN; wanted a number from 0 to 1 for each path")
-    return np.clip(np.broadcast_to(values, reached.hops.shape), 0.0, 1.0)
+    # A score that needs a similarity which nobody knows: nothing speaks for the chunk.
+    values = np.where(unknown & ~np.isnan(reached.seed), 0.0, values)
+    return np.clip(values, 0.0, 1.0)
 
 
 def chosen_by(score: GraphScore) -> ChosenBy:

@@ -134,7 +134,12 @@ def test_a_constant_is_a_score():
 def test_a_score_that_gives_no_number_per_path_is_refused(score):
     """NaN and another length raise."""
     with pytest.raises(ConfigurationError):
-        values(score, hops=[0, 1])
+        values(score, hops=[0, 1], own=0.5)
+
+
+def test_a_similarity_that_nobody_knows_speaks_for_nothing():
+    """A callable that looks at it gives 0 then."""
+    assert values(lambda r: r.own, hops=[0, 1], own=[0.5, NAN]) == [0.5, 0.0]
 
 
 def test_an_error_of_a_callable_is_its_own():
