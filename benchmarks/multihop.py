@@ -1,11 +1,11 @@
 """Does the graph find what a question does not name? Recall on two-hop questions, and no loss on simple ones.
 
-    python benchmarks/multihop.py [--sets NAME ...] [--presets] [--triples]
+    python benchmarks/multihop.py [--sets NAME ...] [--presets] [--triples] [--peer]
 
-Every retriever answers over the same texts with the same ready-made all-MiniLM-L6-v2 vectors; the graph is what
-``ingest(…, edges="auto")`` makes of them, no language model anywhere. Questions that name a filter are asked inside it; a
-conversation's last turn stands alone. ``--presets`` adds the settings of other systems, ``--triples`` gives EntityEdges
-the set's own triples where there are any.
+Every retriever answers over the same texts and the same ready-made all-MiniLM-L6-v2 vectors; the graph is what
+``ingest(…, edges="auto")`` makes of them, no language model anywhere. Questions that name a filter are asked inside
+it; a conversation's last turn stands alone. ``--presets`` adds the settings of other systems, ``--triples`` gives
+EntityEdges the set's own triples where there are any, ``--peer`` asks langchain-graph-retriever, which is slow.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ def main() -> None:
     options.add_argument("--sets", nargs="+", default=[*MULTIHOP, *SIMPLE])
     options.add_argument("--presets", action="store_true")
     options.add_argument("--triples", action="store_true")
+    options.add_argument(
+        "--peer", action="store_true", help="ask langchain-graph-retriever, too (it must be installed)"
+    )
     options.add_argument("--without-ensemble", action="store_true", help="leave LangChain's EnsembleRetriever out")
     chosen = options.parse_args()
     sets = require_sets()
@@ -86,6 +89,8 @@ def retrievers(
         yield "EnsembleRetriever .7/.3", ensemble(store, loaded, sets)
     yield "HybridRetriever", ours(HybridRetriever(store))
     yield "GraphRetriever", ours(GraphRetriever(store))
+    if chosen.peer:
+        yield "langchain-graph-retriever", graph_peer(store, loaded, sets)
     if chosen.presets:
         for preset in PRESETS:
             if preset != "evidence":
@@ -107,6 +112,27 @@ def ensemble(store: HybridGraphStore, loaded: Any, sets: Any) -> Answers:
     both = [store.as_retriever(search_kwargs={"k": DEPTH}), bm25]
     retriever = EnsembleRetriever(retrievers=both, weights=[0.7, 0.3])
     return lambda question, filter: [document.id or "" for document in retriever.invoke(question)][:DEPTH]
+
+
+def graph_peer(store: HybridGraphStore, loaded: Any, sets: Any) -> Answers:
+    """langchain-graph-retriever over LangChain's InMemoryVectorStore and the same vectors, walking our entities' names.
+
+    (Its adapter for Chroma cannot be imported with chromadb 1.2 and later.)
+    """
+    from graph_retriever.strategies import Eager
+    from langchain_core.vectorstores import InMemoryVectorStore
+    from langchain_graph_retriever import GraphRetriever as Peer
+
+    plain = InMemoryVectorStore(store.embeddings)
+    given = list(documents(loaded, sets))
+    for document in given:
+        names = {
+            edge.target.partition(":")[2] for edge in store.edges([document.id or ""]) if edge.relation == "mentions"
+        }
+        document.metadata = {"names": sorted(names)}
+    plain.add_documents(given)
+    peer = Peer(store=plain, edges=[("names", "names")], strategy=Eager(k=DEPTH, start_k=5, adjacent_k=10, max_depth=1))
+    return lambda question, filter: [document.id or "" for document in peer.invoke(question)]
 
 
 def scores(answers: Answers, loaded: Any) -> str:
