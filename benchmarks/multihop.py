@@ -76,7 +76,7 @@ def triples(name: str) -> dict[str, list[tuple[str, str, str]]]:
     assert place is not None
     file = place / name / "triples.jsonl"
     rows = map(json.loads, file.open(encoding="utf-8")) if file.exists() else ()
-    return {row["doc_id"]: [tuple(triple) for triple in row["triples"]] for row in rows}
+    return {row["doc_id"]: [tuple(triple) for triple in row["triples"] if len(triple) == 3] for row in rows}
 
 
 def retrievers(

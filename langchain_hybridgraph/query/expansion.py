@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.graph_scores import GraphScore, Mixed, Reached, by_similarity, is_mixed, valued
-from langchain_hybridgraph.query.traversal.walk import Arrived, AsksForNames, Traversal
+from langchain_hybridgraph.query.traversal.walk import Arrived, AsksQuestions, Question, Traversal
 from langchain_hybridgraph.records import Edge, Fused, Hit
 from langchain_hybridgraph.stores.base import can
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 # So many edges of its path, from its end on, stand in a hit's ``graph_context``.
 CONTEXT = 3
+# The share of the question that chunks have of some of its words, by id.
+Covered = Callable[[str, Sequence[str]], Mapping[str, float]]
 # Where a chunk would be that no walk comes to.
 _NOWHERE = 1_000_000
 
@@ -46,11 +50,16 @@ class Expansion:
         if self.seed_k < 1:
             raise ConfigurationError(f"seed_k is {self.seed_k}; the walk begins at so many hits, at least 1")
 
-    def for_question(self, text: str | None) -> Traversal:
-        """The traversal for this question."""
-        if text is None or self.names is None or not can(self.traversal, AsksForNames):
+    def for_question(self, text: str | None, seeds: Sequence[Hit], covered: Covered | None) -> Traversal:
+        """The traversal for this question; ``covered`` gives the share of it that chunks have, for some of its words.
+
+        ``seeds`` are best first; the words are those that half of the best or more of them lack.
+        """
+        if text is None or not can(self.traversal, AsksQuestions):
             return self.traversal
-        return self.traversal.asked_for(self.names(text))
+        left = left_open(text, [_read(hit) for hit in seeds[: self.traversal.sources]])
+        names = () if self.names is None else tuple(self.names(text))
+        return self.traversal.asked(Question(names, None if covered is None else partial(covered, left)))
 
     def seeds(self, hits: Sequence[Hit]) -> list[tuple[str, float]]:
         """The ids and scores, best first, at which the walk begins.
@@ -61,8 +70,13 @@ class Expansion:
             found = {hit.id: hit for hit in hits}
             given = [(id, self._strength(found[id]) if id in found else 1.0) for id in dict.fromkeys(self.seed_ids)]
             return sorted(given, key=_by_score)
-        chosen = [hit for hit in hits if self._is_seed(hit)][: self.seed_k]
-        return sorted(((hit.id, self._strength(hit)) for hit in chosen), key=_by_score)
+        return sorted(((hit.id, self._strength(hit)) for hit in self.seed_hits(hits)), key=_by_score)
+
+    def seed_hits(self, hits: Sequence[Hit]) -> list[Hit]:
+        """The hits among the seeds, best first."""
+        if self.seed_ids is not None:
+            return [hit for hit in hits if hit.id in self.seed_ids]
+        return [hit for hit in hits if self._is_seed(hit)][: self.seed_k]
 
     def _strength(self, hit: Hit) -> float:
         return hit.vector_score if by_similarity(self.score) and hit.vector_score is not None else hit.score
@@ -109,6 +123,22 @@ class Expansion:
         there = Reached(seed, max(scores, default=0.0), nowhere, zero, zero, zero + np.nan, seed, zero)
         values = np.nan_to_num(valued(self.score, there)).tolist()
         return dict(zip((hit.id for hit in hits), values, strict=True))
+
+
+def left_open(question: str, texts: Sequence[str]) -> str:
+    """The words of a question that half of the texts or more lack; a word is there when its beginning is.
+
+    >>> left_open("born director of Jaws", ["Jaws was directed by Steven Spielberg.", "Jaws, a film of 1975"])
+    'born director of'
+    """
+    lowered = [text.lower() for text in texts]
+    words = dict.fromkeys(re.findall(r"\w+", question))
+    lacking = {word: sum(word.lower()[: max(4, len(word) - 2)] not in text for text in lowered) for word in words}
+    return " ".join(word for word in words if 2 * lacking[word] >= len(texts))
+
+
+def _read(hit: Hit) -> str:
+    return f"{hit.chunk.metadata.get('title') or ''}\n{hit.chunk.text}"
 
 
 def _mixed(own: Fused, graph: float, best: float, score: Mixed) -> Fused:

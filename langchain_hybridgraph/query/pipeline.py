@@ -13,7 +13,7 @@ from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, R
 from langchain_hybridgraph.query import parents as parent_stage
 from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.calls import Call, Failure
-from langchain_hybridgraph.query.expansion import Expansion, led, steps, with_context
+from langchain_hybridgraph.query.expansion import Covered, Expansion, led, steps, with_context
 from langchain_hybridgraph.query.fusion import (
     ConvexCombination,
     DependsOnK,
@@ -298,7 +298,8 @@ def expand(
     def walk() -> tuple[Graph, Walk] | None:
         if not store.has_graph:
             return None
-        traversal = expansion.for_question(query.text)
+        covered = _covered_by(ranked, query)
+        traversal = expansion.for_question(query.text, expansion.seed_hits(hits), covered)
         graph = store.graph(query.scope, traversal.ways)
         return graph, traversal.walk(graph, seeds, expansion.score, vector)
 
@@ -331,6 +332,21 @@ def expand(
         merged = yield from admit(fused, ranked, query, pipeline, trace, wanted=wanted, admitted=hits)
     arrived = {each.id: each for each in found.reached}
     return [led(hit, arrived.get(hit.id)) for hit in merged], graph
+
+
+def _covered_by(ranked: Ranked, query: Query) -> Covered | None:
+    """What gives the share that chunks have of the question, for some of its words; None without a keyword index."""
+    keyword = next(((s, answer) for s, answer in ranked.found.items() if s.name == "keyword" and answer.bound), None)
+    if keyword is None:
+        return None
+    source, answer = keyword
+    bound = answer.bound or 1.0
+
+    def covered(words: str, ids: Sequence[str]) -> Mapping[str, float]:
+        call = source.score(replace(query, text=words), answer, ids) if words else None
+        return {} if call is None else {id: score / bound for id, score in call.run().items()}
+
+    return covered
 
 
 def _score_new(

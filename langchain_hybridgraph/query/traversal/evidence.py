@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.names import ENTITY, TITLE
 from langchain_hybridgraph.query.graph_scores import Reached, is_mixed, needs_own, valued
-from langchain_hybridgraph.query.traversal.walk import Arrived, OverWays, Walk, best_first, check_share, check_whole
-from langchain_hybridgraph.records import CITES, MENTIONS, REFERENCES
+from langchain_hybridgraph.query.traversal.walk import (
+    Arrived,
+    OverWays,
+    Question,
+    Walk,
+    best_first,
+    check_share,
+    check_whole,
+)
 from langchain_hybridgraph.stores.base import Hops
 
 if TYPE_CHECKING:
@@ -23,6 +31,7 @@ if TYPE_CHECKING:
 # No evidence is certain: two pieces of it are more than one.
 MOST = 0.98
 SURE = 0.25  # the power of a mention's weight
+USUAL = 0.05  # of the question is covered that the sources leave open, where nobody says
 THE_QUESTION = -1  # as a source
 
 
@@ -34,11 +43,12 @@ class LinkEvidence(OverWays):
 
     - name the title of another document (``title``), times the name's rarity, over the documents of that title and the
       fourth root of how many documents the seed names;
-    - share an entity with it that at most ``most_common`` edges lead to (``shared``), times its rarity squared;
-    - link to it, or cite it (``link``), over the fourth root of how many links the seed has.
+    - share an entity with it that at most ``most_common`` edges lead to, times the entity's rarity squared: ``shared``,
+      and ``uncovered`` times how much of the question the chunk has that half of the seeds leave open;
+    - have any other edge with it (``link``), over the fourth root of how many the seed has.
 
     How sure a mention is counts by the fourth root of its weight. Besides, the question itself can name a title
-    (``asked``), times its rarity; ``names`` are the normalised names in the question.
+    (``named``), times its rarity.
 
     Of one kind the strongest counts, and the kinds are joined as independent evidence: 1 − Π (1 − strength). Beside the
     seeds the ``max_nodes`` chunks are reached for which most speaks, their similarity to the question included. The
@@ -55,42 +65,49 @@ class LinkEvidence(OverWays):
     >>> evidence = LinkEvidence()
     >>> walk = evidence.walk(InMemoryGraph(edges).graph(Scope(), evidence.ways), [("a", 1.0)], NoisyOr(), None)
     >>> [(arrived.path, round(arrived.value, 3)) for arrived in walk.reached]
-    [(('a', 'b'), 0.349), (('a',), 0.0)]
+    [(('a', 'b'), 0.383), (('a',), 0.0)]
     """
 
-    relations: Iterable[str] | None = (MENTIONS, REFERENCES, CITES)
+    direction: Literal["out", "in", "both"] = "both"
+    hub_degree: int | None = None
     max_nodes: int = 100
     sources: int = 5
-    title: float = 0.9
-    shared: float = 0.4
-    asked: float = 0.7
+    title: float = 1.0
+    shared: float = 0.3
+    uncovered: float = 2.0
+    named: float = 0.7
     link: float = 0.4
     most_common: int = 100
-    names: tuple[str, ...] = ()
+    question: Question = field(default=Question(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_whole("sources", self.sources, least=1)
         check_whole("most_common", self.most_common, least=0)
-        for name in ("title", "shared", "asked", "link"):
+        for name in ("title", "shared", "named", "link"):
             check_share(name, getattr(self, name))
+        if not 0 <= self.uncovered < np.inf:
+            raise ConfigurationError(f"uncovered is {self.uncovered!r}; wanted a number from 0, such as 2")
 
     def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
         """See :class:`~langchain_hybridgraph.query.traversal.walk.Traversal`."""
         scores = {id: float(np.nan_to_num(own)) for id, own in reversed(list(seeds))}
         best = max(scores.values(), default=0.0) or 1.0
         sources = sorted(scores, key=lambda id: (-scores[id], id))[: self.sources]
-        found = self._evidence(graph, sources, np.array([scores[id] / best for id in sources]))
-        chosen = self._chosen(graph, found, graph.nodes(list(scores)), vector)
+        kinds = self._kinds(graph, sources, np.array([scores[id] / best for id in sources]))
+        likely = _joined([*kinds[1:], self._shared(kinds[0], np.full(len(kinds[0].node), USUAL))])
+        likely = self._chosen(graph, likely, graph.nodes(list(scores)), vector)
+        kinds = [kind.among(likely.node) for kind in kinds]
+        chosen = _joined([*kinds[1:], self._shared(kinds[0], self._covered(graph, kinds[0].node))])
         led = _Led.by(chosen, graph.ids(chosen.node), sources, scores)
         return Walk(led.arrived(graph, scores, score, vector))
 
-    def asked_for(self, names: Iterable[str]) -> LinkEvidence:
-        """The same for a question in which these names stand."""
-        return replace(self, names=tuple(names))
+    def asked(self, question: Question) -> LinkEvidence:
+        """The same for a question."""
+        return replace(self, question=question)
 
-    def _evidence(self, graph: Graph, sources: Sequence[str], worth: Weights) -> _Evidence:
-        """All that speaks for chunks, at most once per chunk: the strongest of each kind joined."""
+    def _kinds(self, graph: Graph, sources: Sequence[str], worth: Weights) -> list[_Evidence]:
+        """What speaks for chunks, of each kind the strongest; the shared entities first, by their rarity alone."""
         nodes = graph.nodes(sources)
         there = np.flatnonzero(nodes >= 0)
         links = graph.links(nodes[there])
@@ -98,18 +115,30 @@ class LinkEvidence(OverWays):
         is_chunk = graph.is_chunk(links.node)
         named = _Named.of(graph, Hops._make(column[~is_chunk] for column in links))
         linked = Hops._make(column[is_chunk] for column in links)
-        kinds = [self._titled(graph, named, nodes), self._sharing(graph, named, nodes), self._linked(linked)]
+        kinds = [self._sharing(graph, named, nodes), self._titled(graph, named, nodes), self._linked(linked)]
         told = [kind._replace(strength=kind.strength * worth[kind.source]) for kind in kinds]
-        return _joined([*told, self._named(graph)])
+        return [_strongest(kind) for kind in (*told, self._named(graph))]
+
+    def _shared(self, found: _Evidence, covered: Weights) -> _Evidence:
+        """Shared entities, as strong as they are with so much covered of what the sources leave open."""
+        return found._replace(strength=found.strength * (self.shared + self.uncovered * covered))
+
+    def _covered(self, graph: Graph, nodes: Nodes) -> Weights:
+        if self.question.covered is None or not len(nodes):
+            return np.full(len(nodes), USUAL)
+        ids = graph.ids(nodes)
+        known = self.question.covered(ids)
+        return np.array([known.get(id, 0.0) for id in ids], np.float64)
 
     def _named(self, graph: Graph) -> _Evidence:
         """The documents whose titles stand in the question."""
-        titles = graph.nodes([TITLE + name for name in self.names])
+        names = self.question.names
+        titles = graph.nodes([TITLE + name for name in names])
         there = np.flatnonzero(titles >= 0)
         bearers = graph.links(titles[there])
-        entities = graph.nodes([ENTITY + self.names[place] for place in there.tolist()])
+        entities = graph.nodes([ENTITY + names[place] for place in there.tolist()])
         share = _rarity(graph, entities) / np.maximum(np.bincount(bearers.origin, bearers.weight, len(there)), 1.0)
-        strength = self.asked * share[bearers.origin] * bearers.weight
+        strength = self.named * share[bearers.origin] * bearers.weight
         return _Evidence(np.full(len(bearers.node), THE_QUESTION), bearers.node, strength)
 
     def _titled(self, graph: Graph, named: _Named, sources: Nodes) -> _Evidence:
@@ -129,11 +158,11 @@ class LinkEvidence(OverWays):
         few = np.flatnonzero((named.degree > 1) & (named.degree <= self.most_common))
         holders = graph.links(named.entity[few])
         pairs = named.pairs(holders._replace(origin=few[holders.origin]), sources)
-        strength = self.shared * named.rarity[pairs.entity] ** 2 * (pairs.mention * pairs.weight) ** SURE
+        strength = named.rarity[pairs.entity] ** 2 * (pairs.mention * pairs.weight) ** SURE
         return _Evidence(pairs.source, pairs.node, strength)
 
     def _linked(self, links: Hops) -> _Evidence:
-        """What the sources link to or cite."""
+        """What the sources have any other edge with."""
         strength = self.link * links.weight * _shared_out(links.origin, links.node)
         return _Evidence(links.origin, links.node, strength)
 
@@ -158,6 +187,11 @@ class _Evidence(NamedTuple):
     source: Nodes
     node: Nodes
     strength: Weights
+
+    def among(self, nodes: Nodes) -> _Evidence:
+        """Those for these chunks."""
+        there = np.isin(self.node, nodes)
+        return _Evidence._make(column[there] for column in self)
 
 
 class _Pairs(NamedTuple):
@@ -233,8 +267,8 @@ def _shared_out(source: Nodes, node: Nodes) -> Weights:
 
 
 def _joined(kinds: Sequence[_Evidence]) -> _Evidence:
-    """One entry per chunk: the strongest evidence of each kind joined, with the source of the strongest of all."""
-    strongest = _together([_strongest(kind) for kind in kinds])
+    """One entry per chunk, of several kinds that have one: joined, with the source of the strongest."""
+    strongest = _together(kinds)
     order = np.lexsort((-strongest.strength, strongest.node))
     source, node, strength = strongest.source[order], strongest.node[order], strongest.strength[order]
     first = np.flatnonzero(np.diff(node, prepend=-1))

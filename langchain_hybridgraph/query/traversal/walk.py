@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -61,12 +61,28 @@ class Traversal(Protocol):
         ...
 
 
-@runtime_checkable
-class AsksForNames(Protocol):
-    """A traversal that looks at what the question names."""
+class Question(NamedTuple):
+    """What a traversal may know of the question.
 
-    def asked_for(self, names: Iterable[str]) -> Traversal:
-        """The traversal for a question in which these normalised names stand."""
+    ``names`` are normalised. ``covered`` says of each of some chunks how much it has of what the best hits leave open,
+    as a share of the whole question; what has nothing may be missing, and without words it is None.
+    """
+
+    names: Sequence[str] = ()
+    covered: Callable[[Sequence[str]], Mapping[str, float]] | None = None
+
+
+@runtime_checkable
+class AsksQuestions(Protocol):
+    """A traversal that looks at the question, and at the best so many seeds for what it leaves open."""
+
+    @property
+    def sources(self) -> int:
+        """How many of the seeds."""
+        ...
+
+    def asked(self, question: Question) -> Traversal:
+        """The traversal for this question."""
         ...
 
 
