@@ -6,6 +6,7 @@ Text goes in through ``ingest/``, lives in ``stores/``, comes out through ``quer
     filters.py     the one filter language
     times.py       times in any usual form; tokens.py: weights of texts
     errors.py      what a caller may catch
+    structured.py  what a chat model answers in a given form
     config.py      settings from arguments, environment and a YAML file
     ingest/        reading files, splitting, edges, the ingest itself
     stores/        the embedded store: catalogue, vectors, Chroma, Tantivy, rank_bm25
@@ -47,6 +48,11 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.ingest import SimilarityEdges as SimilarityEdges
     from langchain_hybridgraph.ingest import ingest as ingest
     from langchain_hybridgraph.query.budget import TokenBudget as TokenBudget
+    from langchain_hybridgraph.query.llm_rerank import LLMReranker as LLMReranker
+    from langchain_hybridgraph.query.planner import QueryPlan as QueryPlan
+    from langchain_hybridgraph.query.planner import QueryPlanner as QueryPlanner
+    from langchain_hybridgraph.query.planner import RulePlanner as RulePlanner
+    from langchain_hybridgraph.query.planner import TypedQuery as TypedQuery
     from langchain_hybridgraph.query.rerank import CrossEncoderReranker as CrossEncoderReranker
     from langchain_hybridgraph.query.rerank import ScoreReranker as ScoreReranker
     from langchain_hybridgraph.records import ALL_TIME as ALL_TIME
@@ -87,6 +93,8 @@ _HOMES = {
         "ingest",
     ),
     "query.budget": ("TokenBudget",),
+    "query.llm_rerank": ("LLMReranker",),
+    "query.planner": ("QueryPlan", "QueryPlanner", "RulePlanner", "TypedQuery"),
     "query.rerank": ("CrossEncoderReranker", "ScoreReranker"),
     "records": ("ALL_TIME", "Chunk", "Edge", "Hit", "RetrievalResult"),
     "retrievers.graph": ("GraphRetriever",),

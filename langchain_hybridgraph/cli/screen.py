@@ -38,6 +38,7 @@ MEANINGS = {
     "node-cap-reached": "edges led to more chunks than the walk takes in; the best of them stayed",
     "converged-early": "the walk ended before its last round, since its best did not change any more",
     "catalogue-failed": "the catalogue could not be read, so nothing that was found could be given",
+    "planner-failed": "the planner gave no usable plan; the question was searched for as it was put",
     "rerank-failed": "the reranker failed; the earlier order stays",
     "filter-post-applied": "the vector store does not know this filter; it was applied to what the store gave",
     "single-chunk-exceeds-budget": "the best chunk alone is larger than the budget of tokens; it is given whole",

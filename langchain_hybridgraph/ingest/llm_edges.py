@@ -21,6 +21,7 @@ from langchain_hybridgraph.ingest.llm_ledger import Ledger, edge_hash, hashed
 from langchain_hybridgraph.ingest.neighbours import HasNeighbours, Neighbours
 from langchain_hybridgraph.records import Chunk, Edge
 from langchain_hybridgraph.stores.base import ReadsBack, TakesChunks
+from langchain_hybridgraph.structured import answered, structured
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -96,7 +97,7 @@ class LLMEdges:
     >>> from langchain_core.runnables import RunnableLambda
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> class Model:  # in place of init_chat_model("…")
-    ...     def with_structured_output(self, schema):
+    ...     def with_structured_output(self, schema, **options):
     ...         answer = {"source": "b", "target": "a", "relation": "supports", "weight": 0.9}
     ...         return RunnableLambda(lambda messages: schema(edges=[answer]))
     >>> store = HybridGraphStore(None)
@@ -119,7 +120,7 @@ class LLMEdges:
         progress: str | Path | None = None,
     ) -> None:
         _check(batch_size, overlap, workers, attempts, backoff)
-        self._structured = _structured(llm)
+        self._model = structured(llm, FoundEdges, "LLMEdges", include_raw=True)
         self._batch_size = batch_size
         self._overlap = overlap
         self._workers = workers
@@ -291,11 +292,11 @@ class LLMEdges:
         """The answer of the first attempt that gives one; raises what the last one raised."""
         for attempt in range(self._attempts - 1):
             try:
-                return _understood(self._structured.invoke(_messages(question)))
+                return FoundEdges.model_validate(answered(self._model.invoke(_messages(question))))
             except Exception as error:  # noqa: BLE001 - a model may raise anything, and the last attempt's is told
                 logger.debug("attempt %d on %s: %r", attempt + 1, question, error)
             time.sleep(self._backoff * 2**attempt)
-        return _understood(self._structured.invoke(_messages(question)))
+        return FoundEdges.model_validate(answered(self._model.invoke(_messages(question))))
 
     def _checked(self, question: _Question, found: FoundEdges) -> Iterator[Edge]:
         ids = {chunk.id for chunk in question.chunks}
@@ -369,24 +370,6 @@ def _instructions(meanings: Mapping[str, str]) -> str:
 def _messages(question: _Question) -> list[tuple[str, str]]:
     passages = "\n\n".join(f"Passage {chunk.id}:\n{chunk.text}" for chunk in question.chunks)
     return [("system", question.instructions), ("human", passages)]
-
-
-def _understood(answer: Any) -> FoundEdges:
-    """The answer as edges; raises ValueError for none, as of a model that did not call the tool."""
-    if answer is None:
-        raise ValueError("the model did not answer in the form that was asked for")
-    return FoundEdges.model_validate(answer)
-
-
-def _structured(llm: Any) -> Runnable[Any, Any]:
-    try:
-        structured: Runnable[Any, Any] = llm.with_structured_output(FoundEdges)
-    except (AttributeError, NotImplementedError) as error:
-        raise ConfigurationError(
-            f"LLMEdges needs a chat model with with_structured_output, which {type(llm).__name__} does not have; "
-            'give one such as init_chat_model("…")'
-        ) from error
-    return structured
 
 
 def _meanings(relations: Sequence[str] | Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,144 @@
+"""Plans queries by rules, without a model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_hybridgraph.query.planner.plan import MEMORY, RESOURCE, SKILL, QueryPlan, TypedQuery, best
+from langchain_hybridgraph.query.planner.small_talk import is_small_talk
+
+_HOW_TO = re.compile(
+    r"(?:(?:explain|show me|tell me|teach me|help me|know|learn) )?"
+    r"(?:how (?:to|(?:do|can|could|should|would|might|did) (?:i|we|you|one))|"
+    r"(?:what(?:'s| is) the )?(?:best |right |easiest )?way to|(?:the )?steps (?:to|for)|"
+    r"(?:a |the )?(?:guide|tutorial) (?:to|for|on)|(?:help|teach|show) me(?: to)?|instructions (?:to|for))\b|"
+    # German, French, Spanish, Portuguese, Italian, Dutch, Russian, Chinese
+    r"wie (?:kann|könnte|soll|muss) (?:ich|man|wir)\b|wie(?= \w+ (?:ich|man|wir)\b)|"
+    r"comment (?:puis-je|peut-on|faire pour)\b|comment(?= \w+(?:er|ir|re)\b)|"
+    r"c[óo]mo (?:puedo|posso|se|faço para)\b|c[óo]mo(?= \w+[aei]r\b)|"
+    r"come (?:posso|si)\b|come(?= \w+(?:are|ere|ire)\b)|hoe (?:kan|moet) ik\b|как(?= \w+(?:ть|ти)\b)|如何|怎么|怎样",
+    re.IGNORECASE,
+)
+_POLITE = re.compile(
+    r"(?:(?:please|hi|hello|hey|ok|okay|so|and|but|also|then|now|thanks|thank you|bitte)\b|"
+    r"(?:can|could|would|will) you(?: please| kindly)?\b|do you know\b|i(?:'d| would) like (?:to know|you to|to)\b|"
+    r"i(?:'m| am) (?:trying|looking) to\b|i (?:want|need|wish|have) (?:to know|you to|to)\b|let me know\b|let's\b|"
+    r"(?:i )?(?:wonder|am wondering)\b)[\s,.:!;–-]*",
+    re.IGNORECASE,
+)
+_QUESTION = re.compile(
+    r"(?:(?:tell me|show me|give me|find me|find|search for|look up|look for|describe|explain|list|summari[sz]e)"
+    r"(?: (?:something|more|everything|all))?(?: (?:about|on))?|"
+    r"(?:what|which|who|where|when|why|how)(?:'s| (?:is|are|was|were|does|do|did|can|could|will|would|has|have|had))?"
+    r"(?: (?:there|it that))?|(?:is|are|was|were|does|do|did|can|could|will|would|has|have|had|should)(?: there)?)\b",
+    re.IGNORECASE,
+)
+_ARTICLE = re.compile(r"(?:the|a|an|any|some)\b", re.IGNORECASE)
+_OWN = re.compile(r"\b(?:my|mine|our|ours)\b", re.IGNORECASE)
+# "Can I", "do I need" and "if I" ask what holds for anybody.
+_ONE_OF_US = re.compile(
+    r"\b(?:did|do|have|had|was|were|am|are) (?:i|we)\b(?! (?:need|have|get|know)\b)|"
+    r"\b(?:i|we) (?:said|told|mentioned|asked|decided|chose|agreed|liked?|prefer(?:red)?|wanted|used|lived?|was)\b|"
+    r"\b(?:about|remind|remember) (?:me|us)\b",
+    re.IGNORECASE,
+)
+_OWN_ELSEWHERE = re.compile(
+    r"\b(?:mein(?:e[mnrs]?)?|unser(?:e[mnrs]?)?|notre|nos|mon|mes|mis|nuestr[oa]s?|mi[oa]|miei|nostr[oaie]|meus?|"
+    r"minhas?|noss[oa]s?|mijn|onze|mój|moja|moje|мо[йяеи]|мо[её]|наш[аеи]?)\b|我的|我们的|私の|내",
+    re.IGNORECASE,
+)
+_SAYING = re.compile(
+    r"(?:say|said|tell|told|mention(?:ed)?|ask(?:ed)?|talk(?:ed)?|decided?|choose|chosen?|agreed?)(?: you)?"
+    r"(?: (?:about|of|for|on|to))?\b(?: (?:the|an?)\b)?",
+    re.IGNORECASE,
+)
+_VERBS = re.compile(
+    r"(?:add|allow|apply|attach|back|build|cache|call|cancel|change|check|clean|clear|clone|combine|compare|"
+    r"compile|compress|compute|configure|connect|convert|copy|count|create|debug|declare|decode|define|delete|"
+    r"deploy|design|detect|disable|download|draw|edit|enable|encode|encrypt|export|extend|extract|filter|fix|"
+    r"format|generate|get|handle|implement|import|improve|increase|index|insert|inspect|install|integrate|join|"
+    r"limit|load|log|make|manage|mark|measure|merge|migrate|mock|monitor|mount|move|open|optimize|optimise|"
+    r"parse|pass|plot|prevent|profile|publish|read|rebuild|reduce|refactor|register|reload|remove|rename|"
+    r"render|repair|replace|reset|resize|restart|restore|retry|revert|roll|rotate|run|save|scale|schedule|send|"
+    r"serialize|serve|set|setup|share|sort|speed|split|start|stop|store|stream|switch|sync|test|track|train|"
+    r"translate|troubleshoot|tune|turn|uninstall|update|upgrade|upload|use|validate|verify|write)(?! of\b) ",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class RulePlanner:
+    """Without a model: the query as it was put, in every type, and beside it a query in the style of its type.
+
+    Small talk gives none. Else the raw query always comes first. "How to" and a verb at the beginning add a skill
+    query, "my", "our" and "did I" a memory query; any other question adds its noun phrase as a resource query.
+    What is only likely to help has priority 2, the others 1. The patterns know English and cues of some other
+    languages, whose queries stay as they are. Of the messages only the last is read, to tell assent from an answer;
+    what a query leaves to the conversation is for an expander to fill in.
+
+    >>> plan = RulePlanner()("", [], "How do I export my dashboards to Grafana?")
+    >>> for found in plan: print(found.priority, found.context_type, found.query)
+    1 None How do I export my dashboards to Grafana?
+    1 memory user's dashboards to Grafana
+    1 skill export my dashboards to Grafana
+    >>> RulePlanner()("", [], "Thanks a lot!")
+    QueryPlan(queries=(), degraded=(), error='')
+    """
+
+    def __call__(self, summary: str | None, messages: Sequence[Any], query: str) -> QueryPlan:
+        """What to search for; the summary is not read."""
+        if is_small_talk(query, messages):
+            return QueryPlan(())
+        return QueryPlan(best([TypedQuery(query, intent="what was asked"), *_beside(query)]))
+
+    async def acall(self, summary: str | None, messages: Sequence[Any], query: str) -> QueryPlan:
+        """The same; there is nothing to wait for."""
+        return self(summary, messages, query)
+
+
+def _beside(query: str) -> Iterator[TypedQuery]:
+    asked = _without(_POLITE, query[:1_000].strip()).rstrip(" ?？!.。").replace("’", "'")
+    about_the_user, how_to = _memory(asked), _skill(asked)
+    if about_the_user:
+        yield TypedQuery(about_the_user, MEMORY, "what is known of the user", 1 if _OWN.search(asked) else 2)
+    if how_to:
+        yield TypedQuery(how_to, SKILL, "how it is done", 1)
+    if not about_the_user and not how_to and (phrase := _noun_phrase(asked)):
+        yield TypedQuery(phrase, RESOURCE, "what is known of it", 2)
+
+
+def _skill(asked: str) -> str:
+    """The query from its verb on; nothing where it is not asked how something is done."""
+    if lead := _HOW_TO.match(asked):
+        return asked[lead.end() :].strip(" ,:")
+    return asked if _VERBS.match(asked) else ""
+
+
+def _memory(asked: str) -> str:
+    """What is the user's, as ``user's …``; nothing where the user is not spoken of."""
+    asked = asked[lead.end() :] if (lead := _HOW_TO.match(asked)) else asked
+    if _OWN_ELSEWHERE.search(asked) and not _OWN.search(asked):
+        return asked
+    if (found := _OWN.search(asked) or _ONE_OF_US.search(asked)) is None:
+        return ""
+    said = _without(_SAYING, asked[found.end() :].strip(" ,"))
+    return f"user's {said}" if said else asked
+
+
+def _noun_phrase(asked: str) -> str:
+    """What a question is about; nothing where it is no question or about one word."""
+    lead = _QUESTION.match(asked)
+    if lead is None:
+        return ""
+    phrase = _without(_ARTICLE, asked[lead.end() :].strip(" ,:"))
+    return phrase if " " in phrase else ""
+
+
+def _without(lead: re.Pattern[str], text: str) -> str:
+    """The text without what it begins with, as often as it does."""
+    while (found := lead.match(text)) and found.end():
+        text = text[found.end() :].lstrip()
+    return text
