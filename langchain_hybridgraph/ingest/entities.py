@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set, Sized
 from itertools import islice
 from tempfile import SpooledTemporaryFile
@@ -41,6 +42,7 @@ Triple = tuple[str, str, str]
 OWN, FURTHER = 1.0, 0.5  # the document's own title: from its first chunk, from the others
 TITLED, WORD = 0.8, 0.4  # another document's title of several words, of one
 GIVEN, STATED = 0.8, 0.9  # named by ``extract``, by a triple
+ABOUT, STATEMENTS = 0.8, 3  # what a document is about beside its title: the subject of so many triples
 SHORTENED = 0.6  # the whole name, where the text has only a part of it
 MOST_NAMES = 100  # of a chunk; the surest stay
 BLOCK = 1_000  # chunks whose edges are written together
@@ -65,9 +67,9 @@ class EntityEdges:
     chunks that mention it until they are ingested again.
 
     ``extract`` gives the names in a text (from GLiNER, spaCy, …) in place of the rules. ``triples`` are (subject,
-    relation, object) by chunk id or document id: both ends are mentioned, and the edges say the triple. Raises
-    ConfigurationError for triples of another form, for an ``extract`` that does not return names, and for chunks
-    whose id begins with ``entity:`` or ``title:``.
+    relation, object) by chunk id or document id: both ends are mentioned, and the edges say the triple; the subject of
+    three of them or more is as good as a title (.8). Raises ConfigurationError for triples of another form, for an
+    ``extract`` that does not return names, and for chunks whose id begins with ``entity:`` or ``title:``.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -167,10 +169,22 @@ class EntityEdges:
                 # Of a document in parts the first has what no text has.
                 for place in places or ([] if document.continues else [0]):
                     mentions[place].state(entity_name(name, readings[place].language), triple)
+        self._add_subjects(document.id, readings[0], mentions[0])
         for found, reading in zip(mentions, readings, strict=True):
-            for triple in self._triples.get(found.chunk, ()) if found.chunk != document.id else ():
+            if found.chunk == document.id:
+                continue
+            for triple in self._triples.get(found.chunk, ()):
                 for name in (triple[0], triple[2]):
                     found.state(entity_name(name, reading.language), triple)
+            self._add_subjects(found.chunk, reading, found)
+
+    def _add_subjects(self, id: str, reading: Reading, found: _Mentions) -> None:
+        """What several triples are told of is what the document is about."""
+        subjects = Counter(triple[0] for triple in self._triples.get(id, ()))
+        for subject in [subject for subject, count in subjects.items() if count >= STATEMENTS]:
+            name = entity_name(subject, reading.language)
+            if name:
+                found.add(TITLE + name, ABOUT, f"{subject}{_NAMES}{id} is about.")
 
     def _add_title(self, document: CutDocument, mentions: Sequence[_Mentions], language: FunctionWords) -> None:
         for name, written, is_certain in _title_names(document.title or "", language):
@@ -180,7 +194,7 @@ class EntityEdges:
                 weight = FURTHER if place or document.continues else OWN
                 found.add(ENTITY + name, weight, f"{found.label} is about {written}.")
             if not document.continues:
-                mentions[0].add(TITLE + name, OWN, f"{written}{_IS_TITLE}{document.id}.")
+                mentions[0].add(TITLE + name, OWN, f"{written}{_NAMES}{document.id} is about.")
                 if _is_telling(words_of(name), language.words):
                     self._titles.add(name, written)
 
@@ -323,7 +337,7 @@ def names_in(text: str) -> list[str]:
 # -- titles in texts ---------------------------------------------------------------------------------------------------
 
 MOST_CHARACTERS = 12  # of a title in a script without spaces
-_IS_TITLE = " is the title of "
+_NAMES = " is what "
 
 
 class _Titles:
@@ -382,7 +396,7 @@ def _stored_titles(names: Iterable[str], store: ReadsBack) -> dict[str, str]:
     asked = iter(names)
     while some := list(islice(asked, 20_000)):
         for edge in store.edges([TITLE + name for name in some], backwards=True):
-            found.setdefault(edge.target.removeprefix(TITLE), edge.description.partition(_IS_TITLE)[0])
+            found.setdefault(edge.target.removeprefix(TITLE), edge.description.partition(_NAMES)[0])
     return found
 
 

@@ -275,6 +275,14 @@ def test_triples_of_a_document():
     assert mentions(store, "d#0")["entity:delft"] == 0.9
 
 
+def test_the_subject_of_three_triples_names_the_document():
+    """Who is told three things of is what the document is about; two are too few."""
+    told = [("Ada", "wrote to", "Charles"), ("Ada", "was a", "countess"), ("Ada", "lived in", "London")]
+    store = stored(chunk("Letter", "a letter", "B"), triples={"B": [*told, *[("Charles", "built", "engines")] * 2]})
+    assert mentions(store, "B")["title:ada"] == 0.8
+    assert "title:charles" not in mentions(store, "B")
+
+
 @pytest.mark.parametrize("triple", [("a", "b"), "abc", ("a", "b", 3)])
 def test_triples_that_are_none(triple):
     """They are refused at once, naming their document."""
