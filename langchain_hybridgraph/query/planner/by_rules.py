@@ -12,7 +12,8 @@ from langchain_hybridgraph.query.planner.small_talk import is_small_talk
 
 _HOW_TO = re.compile(
     r"(?:(?:explain|show me|tell me|teach me|help me|know|learn) )?"
-    r"(?:how (?:to|(?:do|can|could|should|would|might|did) (?:i|we|you|one))|"
+    r"(?:how (?:to|(?:do|can|could|should|would|might|did) (?:i|we|you|one)|"
+    r"(?:i|we|you|one) (?:can|could|should|would|might))|"
     r"(?:what(?:'s| is) the )?(?:best |right |easiest )?way to|(?:the )?steps (?:to|for)|"
     r"(?:a |the )?(?:guide|tutorial) (?:to|for|on)|(?:help|teach|show) me(?: to)?|instructions (?:to|for))\b|"
     # German, French, Spanish, Portuguese, Italian, Dutch, Russian, Chinese
@@ -33,7 +34,8 @@ _QUESTION = re.compile(
     r"(?:(?:tell me|show me|give me|find me|find|search for|look up|look for|describe|explain|list|summari[sz]e)"
     r"(?: (?:something|more|everything|all))?(?: (?:about|on))?|"
     r"(?:what|which|who|where|when|why|how)(?:'s| (?:is|are|was|were|does|do|did|can|could|will|would|has|have|had))?"
-    r"(?: (?:there|it that))?|(?:is|are|was|were|does|do|did|can|could|will|would|has|have|had|should)(?: there)?)\b",
+    r"(?: (?:there|it that|(?:i|we|you|one)(?: (?:find|get|see))?))?|"
+    r"(?:is|are|was|were|does|do|did|can|could|will|would|has|have|had|should)(?: there)?)\b",
     re.IGNORECASE,
 )
 _ARTICLE = re.compile(r"(?:the|a|an|any|some)\b", re.IGNORECASE)
@@ -100,7 +102,7 @@ class RulePlanner:
 
 
 def _beside(query: str) -> Iterator[TypedQuery]:
-    asked = _without(_POLITE, query[:1_000].strip()).rstrip(" ?？!.。").replace("’", "'")
+    asked = _without(_POLITE, query[:1_000].strip()).strip(" ?？!.。¿¡").replace("’", "'")
     about_the_user, how_to = _memory(asked), _skill(asked)
     if about_the_user:
         yield TypedQuery(about_the_user, MEMORY, "what is known of the user", 1 if _OWN.search(asked) else 2)

@@ -1,0 +1,163 @@
+"""A server on localhost that speaks OpenAI's chat completions, for real clients with answers of our own."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One answer.
+
+    ``said`` is a text, or a value given in the form that the request asks for: as a call of its tool, or as JSON.
+    ``arguments`` is a tool call's text as it is, broken or not. ``status`` other than 200 is an error, ``raw`` the body
+    as it is. All of it comes after ``delay`` seconds.
+    """
+
+    said: Any = ""
+    status: int = 200
+    delay: float = 0.0
+    arguments: str | None = None
+    raw: bytes | None = None
+
+
+class OpenAIServer:
+    """Serves ``url`` until closed; ``requests`` are the bodies that came, in their order.
+
+    ``answer`` is one reply to everything, a sequence whose last reply repeats, or a function of the request's body. A
+    reply is a :class:`Reply` or what it has as ``said``.
+    """
+
+    def __init__(self, answer: Any) -> None:
+        self._answer = answer
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self.requests: list[dict[str, Any]] = []
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._http.daemon_threads = True
+        self._http.block_on_close = False
+        threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
+        self.url = f"http://127.0.0.1:{self._http.server_port}/v1"
+
+    def __enter__(self) -> "OpenAIServer":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._closing.set()
+        self._http.shutdown()
+        self._http.server_close()
+
+    def chat_model(self, **options: Any) -> Any:
+        """LangChain's own client of this server; it does not try again unless told to."""
+        from langchain_openai import ChatOpenAI
+
+        return ChatOpenAI(**{"base_url": self.url, "api_key": "none", "model": "test", "max_retries": 0, **options})
+
+    def _reply(self, request: dict[str, Any]) -> Reply:
+        with self._lock:
+            self.requests.append(request)
+            place = len(self.requests) - 1
+        answer = self._answer
+        if isinstance(answer, Callable):
+            answer = answer(request)
+        elif isinstance(answer, Sequence) and not isinstance(answer, str):
+            answer = answer[min(place, len(answer) - 1)]
+        return answer if isinstance(answer, Reply) else Reply(answer)
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                reply = server._reply(request)
+                server._closing.wait(reply.delay)
+                try:
+                    self._send(request, reply)
+                except OSError:
+                    self.close_connection = True  # the client gave up
+
+            def _send(self, request: dict[str, Any], reply: Reply) -> None:
+                if self.path != "/v1/chat/completions":
+                    reply = Reply(f"no such path: {self.path}", 404)
+                if reply.raw is not None:
+                    self._write(reply.status, "application/json", reply.raw)
+                elif reply.status != 200:
+                    error = {"error": {"message": str(reply.said), "type": "test", "code": None, "param": None}}
+                    self._write(reply.status, "application/json", json.dumps(error).encode())
+                elif request.get("stream"):
+                    self._write(200, "text/event-stream", _events(request, reply))
+                else:
+                    self._write(200, "application/json", json.dumps(_completion(request, reply)).encode())
+
+            def _write(self, status: int, kind: str, body: bytes) -> None:
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args: object) -> None:
+                """Say nothing."""
+
+        return Handler
+
+
+def material(request: dict[str, Any]) -> Any:
+    """The JSON that a request's last message quotes."""
+    return json.loads(request["messages"][-1]["content"])
+
+
+def _message(request: dict[str, Any], reply: Reply) -> dict[str, Any]:
+    as_text = reply.said if isinstance(reply.said, str) else json.dumps(reply.said)
+    tools = request.get("tools")
+    if tools is None or (isinstance(reply.said, str) and reply.arguments is None):
+        return {"role": "assistant", "content": as_text, "refusal": None}
+    function = {"name": tools[0]["function"]["name"], "arguments": reply.arguments or as_text}
+    return {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": function}]}
+
+
+def _completion(request: dict[str, Any], reply: Reply) -> dict[str, Any]:
+    message = _message(request, reply)
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    choice = {"index": 0, "message": message, "finish_reason": _reason(message), "logprobs": None}
+    return {**_envelope("chat.completion"), "choices": [choice], "usage": usage}
+
+
+def _events(request: dict[str, Any], reply: Reply) -> bytes:
+    """The answer in pieces of a few characters, as server-sent events."""
+    message = _message(request, reply)
+    deltas = [{"role": "assistant", "content": ""}]
+    if message.get("tool_calls"):
+        call = message["tool_calls"][0]
+        begun = {**call, "index": 0, "function": {**call["function"], "arguments": ""}}
+        deltas.append({"tool_calls": [begun]})
+        pieces = _pieces(call["function"]["arguments"])
+        deltas += [{"tool_calls": [{"index": 0, "function": {"arguments": piece}}]} for piece in pieces]
+    else:
+        deltas += [{"content": piece} for piece in _pieces(message["content"])]
+    choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    choices.append({"index": 0, "delta": {}, "finish_reason": _reason(message)})
+    chunks = [{**_envelope("chat.completion.chunk"), "choices": [choice]} for choice in choices]
+    return b"".join(f"data: {event}\n\n".encode() for event in [*map(json.dumps, chunks), "[DONE]"])
+
+
+def _pieces(text: str, size: int = 7) -> list[str]:
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+def _reason(message: dict[str, Any]) -> str:
+    return "tool_calls" if message.get("tool_calls") else "stop"
+
+
+def _envelope(kind: str) -> dict[str, Any]:
+    return {"id": "test", "object": kind, "created": int(time.time()), "model": "test"}

@@ -1,0 +1,100 @@
+import inspect
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph import RulePlanner
+
+
+def beside(query):
+    """What is searched for beside the raw query: type, query, priority."""
+    raw, *others = RulePlanner()("", [], query)
+    assert (raw.query, raw.context_type, raw.priority) == (query, None, 1)
+    return [(found.context_type, found.query, found.priority) for found in others]
+
+
+@pytest.mark.parametrize(
+    ("query", "skill"),
+    [
+        ("How do I install Chroma?", "install Chroma"),
+        ("how to rotate API keys", "rotate API keys"),
+        ("Hi, could you please tell me how we can merge two stores?", "merge two stores"),
+        ("What's the best way to split long texts?", "split long texts"),
+        ("configure persistence for Chroma", "configure persistence for Chroma"),
+        ("I want to migrate from FAISS", "migrate from FAISS"),
+        ("Wie installiere ich Chroma?", "installiere ich Chroma"),
+        ("Comment installer Chroma ?", "installer Chroma"),
+        ("¿Cómo puedo instalar Chroma?", "instalar Chroma"),
+        ("如何安装 Chroma", "安装 Chroma"),
+    ],
+)
+def test_how_to_is_a_skill(query, skill):
+    """How something is done is searched for from the verb on, in the user's words."""
+    assert beside(query) == [("skill", skill, 1)]
+
+
+@pytest.mark.parametrize(
+    ("query", "memory", "priority"),
+    [
+        ("What is my favourite editor?", "user's favourite editor", 1),
+        ("Which of our services use gRPC?", "user's services use gRPC", 1),
+        ("What did I say about pizza?", "user's pizza", 2),
+        ("what did we decide on the database", "user's database", 2),
+        ("What do you remember about me?", "What do you remember about me", 2),
+        ("Wo ist mein Schlüssel?", "Wo ist mein Schlüssel", 2),
+    ],
+)
+def test_what_is_the_users_is_a_memory(query, memory, priority):
+    """What the user calls theirs is asked for as "user's …"; other languages keep their words."""
+    assert beside(query) == [("memory", memory, priority)]
+
+
+@pytest.mark.parametrize(
+    ("query", "resource"),
+    [
+        ("What is the difference between BFS and Dijkstra?", "difference between BFS and Dijkstra"),
+        ("Can you please tell me about the limits of Chroma?", "limits of Chroma"),
+        ("is there a limit on uploads?", "limit on uploads"),
+        ("Where can I find the config file?", "config file"),
+    ],
+)
+def test_any_other_question_is_a_resource(query, resource):
+    """The noun phrase of a question, which may only help."""
+    assert beside(query) == [("resource", resource, 2)]
+
+
+@pytest.mark.parametrize(
+    "query", ["and its price?", "red roadster", "what is x", "use of force", "C++", "Wie hoch ist der Turm?", "42"]
+)
+def test_what_no_rule_knows_stays_alone(query):
+    """No rule, no further query."""
+    assert beside(query) == []
+
+
+def test_two_cues_give_two_queries():
+    """How something of the user's is done is looked for as a memory and as a skill."""
+    assert beside("How do I export my dashboards?") == [
+        ("memory", "user's dashboards", 1),
+        ("skill", "export my dashboards", 1),
+    ]
+
+
+def test_small_talk_is_no_query():
+    """Nothing is searched for, and nothing is degraded by that."""
+    plan = RulePlanner()("A long summary.", ["What is it?"], "Thanks a lot!")
+    assert (list(plan), plan.degraded) == ([], ())
+
+
+async def test_awaited_it_is_the_same():
+    """The asynchronous twin gives the same plan."""
+    assert inspect.iscoroutinefunction(RulePlanner().acall)
+    assert await RulePlanner().acall("", [], "How do I install it?") == RulePlanner()("", [], "How do I install it?")
+
+
+@given(st.text())
+def test_the_raw_query_is_always_kept(query):
+    """Whatever is typed: nothing, or the raw query first and at most five in all."""
+    plan = RulePlanner()(None, [], query)
+    assert len(plan) <= 5
+    assert not plan or plan[0].query == query

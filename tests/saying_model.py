@@ -1,0 +1,40 @@
+"""A chat model that says what a test wants, with LangChain's own ``with_structured_output`` by tool calling."""
+
+import json
+import time
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+
+
+class SayingModel(BaseChatModel):
+    """Says ``answer``, or what ``answer`` makes of the material it is shown.
+
+    A message is said as it is, an exception raised, a text said in place of a tool call; anything else is the tool
+    call. ``seconds`` pass before that.
+    """
+
+    answer: Any
+    seconds: float = 0.0
+    asked: list = []  # noqa: RUF012 - pydantic copies it
+
+    @property
+    def _llm_type(self):
+        return "saying"
+
+    def bind_tools(self, tools, **kwargs):
+        return self.bind(tools=tools, **kwargs)
+
+    def _generate(self, messages, stop=None, run_manager=None, **kwargs):
+        self.asked.append(messages)
+        time.sleep(self.seconds)
+        said = self.answer(json.loads(messages[-1].content)) if callable(self.answer) else self.answer
+        if isinstance(said, BaseException):
+            raise said
+        if isinstance(said, str):
+            said = AIMessage(said)
+        if not isinstance(said, AIMessage):
+            said = AIMessage("", tool_calls=[{"name": kwargs["tools"][0]["title"], "args": said, "id": "1"}])
+        return ChatResult(generations=[ChatGeneration(message=said)])
