@@ -58,7 +58,8 @@ class LLMReranker:
     A hit that the model gave no mark gets None, so it follows those that have one. When a batch fails, its hits cannot
     be compared with the others: ``rerank`` raises (the model's own error; ValueError for an answer without marks and
     for marks on another scale; TimeoutError after ``timeout`` seconds, None waits), upon which the pipeline keeps
-    the earlier order and says ``rerank-failed``. Attempts are a setting of the model (``max_retries``).
+    the earlier order and says ``rerank-failed``. Attempts are a setting of the model (``max_retries``), and so is how
+    long a call goes on in the background that was given up on (``timeout``); the end of the process waits for it.
 
     Raises ConfigurationError for a model without structured output and for numbers that cannot be used.
 

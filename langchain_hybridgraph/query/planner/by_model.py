@@ -61,7 +61,8 @@ class QueryPlanner:
     What can be understood of an answer counts: JSON in prose, a text in place of an object, a priority in words. More
     than 5 queries are cut to the 5 of highest priority, and one of an unknown type looks in every type. An answer
     without any query in it, an error, and no answer within ``timeout`` seconds (None waits) give the raw query
-    in every type and ``planner-failed``.
+    in every type and ``planner-failed``. Who is given up on goes on in the background, and the end of the process
+    waits for it: give the model a timeout, too.
 
     Raises ConfigurationError for a model without structured output and for a timeout of 0 or less.
 

@@ -1,0 +1,54 @@
+"""Edges by a model behind langchain-openai."""
+
+import re
+
+import pytest
+from held import all_edges
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from openai_server import OpenAIServer, Reply
+
+from langchain_hybridgraph import Chunk, HybridGraphStore, LLMEdges, ingest
+
+TEXTS = {"a": "Cats like fish.", "b": "Tom the cat ate a trout."}
+EDGE = {"source": "b", "target": "a", "relation": "supports", "weight": 0.9, "description": "Tom is such a cat."}
+
+
+def ingested(model, **options):
+    """The edges found, and the report's warnings."""
+    chunks = [Chunk(id, text, {"chunk_index": place}, "doc") for place, (id, text) in enumerate(TEXTS.items())]
+    with HybridGraphStore(None, DeterministicFakeEmbedding(size=4)) as store:
+        report = ingest(chunks, store, split=None, edges=[LLMEdges(model, backoff=0, **options)])
+        return list(all_edges(store)), report.warnings
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_edges_over_http(streaming):
+    """The model reads both texts, and its edge is in the store."""
+    with OpenAIServer({"edges": [EDGE]}) as server:
+        edges, warnings = ingested(server.chat_model(streaming=streaming))
+        assert [edge[:2] for edge in edges] == [("b", "a")]
+        assert not warnings
+        shown = server.requests[0]["messages"][-1]["content"]
+        assert re.findall(r"^Passage (\w+):$", shown, re.MULTILINE) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [Reply("slow down", 429), Reply("broken", 500), Reply(raw=b"{"), Reply('{"edges": [{"sou'), Reply("None at all.")],
+)
+def test_another_attempt_over_http(reply):
+    """After an error or a broken answer the model is asked again."""
+    with OpenAIServer([reply, {"edges": [EDGE]}]) as server:
+        edges, warnings = ingested(server.chat_model())
+        assert [edge[:2] for edge in edges] == [("b", "a")]
+        assert not warnings
+        assert len(server.requests) == 2
+
+
+def test_a_window_is_dropped_over_http():
+    """After three attempts without a usable answer the window is left out and named."""
+    with OpenAIServer("They are both about cats.") as server:
+        edges, warnings = ingested(server.chat_model())
+        assert edges == []
+        assert "no usable answer on 1 of 1 windows" in warnings[0]
+        assert len(server.requests) == 3
