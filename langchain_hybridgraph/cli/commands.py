@@ -114,6 +114,7 @@ def search(
     index: Index,
     k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="How many hits.")] = 5,
     where: Where = None,
+    graph: Annotated[bool, typer.Option("--graph", help="Go on over edges from what is found.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Say why each hit stands where it stands.")] = False,
     as_json: Json = False,
     tenant: Tenant = None,
@@ -123,11 +124,13 @@ def search(
 
     Works beside a process that is writing to the index, and in a folder that may not be written to.
     """
+    from langchain_hybridgraph.retrievers.graph import GraphRetriever
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 
     wanted = _parsed(where)
     with existing(index, embedding=embedding, tenant=tenant, read_only=True) as store:
-        result = HybridRetriever(store, k=k).retrieve(cleaned(query), filter=wanted)
+        retriever = GraphRetriever(store, k=k) if graph else HybridRetriever(store, k=k)
+        result = retriever.retrieve(cleaned(query), filter=wanted)
     if as_json:
         from langchain_hybridgraph.cli.answers import print_json, search_answer
 

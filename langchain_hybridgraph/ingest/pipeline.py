@@ -79,7 +79,8 @@ def ingest(
 
     ``split`` is ``"flat"`` (512 tokens, overlap 50), ``"parent_child"`` (1024 and 256), None (documents are
     chunks as they are), or any splitter (ours, LangChain's, a function). ``edges`` is ``"auto"`` (sequence,
-    links, hierarchy), a list of builders, or None. ``progress`` is True for a bar on the terminal, or a
+    links, hierarchy, entities), a list of builders or their names, or None; the edges of builders that are not named
+    stay. ``progress`` is True for a bar on the terminal, or a
     function of (documents done, total or None). Each batch of ``batch_size`` chunks is one transaction: after
     a crash, run it again, and what is there is neither written nor embedded a second time.
     ``prune_documents`` removes the documents that were not handed in (all, or those for whose id the function

@@ -12,6 +12,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import Filter, parse_filter
+from langchain_hybridgraph.ingest import ingest
 from langchain_hybridgraph.ingest.entities import names_in
 from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.expansion import Expansion
@@ -38,6 +39,7 @@ from langchain_hybridgraph.query.traversal import (
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
+from langchain_hybridgraph.retrievers.store import HybridGraphStore
 from langchain_hybridgraph.stores.base import HasGraph, SearchesVectors, can
 from langchain_hybridgraph.stores.memory_graph import InMemoryGraph
 
@@ -76,6 +78,7 @@ _OF_WALK = MappingProxyType(
     {"max_hops": "max_hops", "relation_filter": "relations", "min_weight": "min_weight", "max_nodes": "max_nodes"}
 )
 _OF_SCORE = ("vector_weight", "graph_weight", "hop_decay", "score_expanded")
+_SHORT = (*_OF_WALK, "bidirectional", *_OF_SCORE)
 
 
 class GraphRetriever(HybridRetriever):
@@ -151,7 +154,7 @@ class GraphRetriever(HybridRetriever):
             return value
         if isinstance(value, Sequence) and all(isinstance(each, Edge) for each in value):
             return InMemoryGraph(value)
-        raise ConfigurationError(f"graph is a {type(value).__name__}; wanted a list of Edge or an InMemoryGraph")
+        raise ConfigurationError(f"graph is {value!r:.80}; wanted a list of Edge objects, or an InMemoryGraph")
 
     @model_validator(mode="after")
     def _check_setting(self) -> Self:
@@ -166,19 +169,24 @@ class GraphRetriever(HybridRetriever):
 
     def _chosen(self) -> _Setting:
         chosen = PRESETS[self.preset or "evidence"]
-        short = [name for name in (*_OF_WALK, "bidirectional", *_OF_SCORE) if getattr(self, name) is not None]
+        short = [name for name in _SHORT if getattr(self, name) is not None]
         if short and (self.traversal is not None or self.score is not None or self.preset is not None):
             other = next(name for name in ("traversal", "score", "preset") if getattr(self, name) is not None)
             raise ConfigurationError(
-                f"{short[0]} is shorthand for BFS and HopDecay, so it does not go with {other}=: set it there, such as "
-                'traversal={"type": "bfs", "max_hops": 3}'
+                f"{short[0]} is shorthand for BFS with HopDecay, so it does not go with {other}=: leave one out, "
+                'or give traversal={"type": "bfs", …} and score={"type": "hop_decay", …} with their own parameters'
             )
         if short:
             return _Setting(self._short_walk(), self._short_score())
         return chosen._replace(
             traversal=chosen.traversal if self.traversal is None else self.traversal,
-            score=_fitting(self.traversal, chosen.score) if self.score is None else self.score,
+            score=self._fitting(self.traversal, chosen.score) if self.score is None else self.score,
         )
+
+    def _fitting(self, traversal: Any, score: GraphScore) -> GraphScore:
+        """This score; for a traversal that was given HopDecay, where nobody has asked for another."""
+        is_asked = any(getattr(self, name) is not None for name in ("score", "preset", *_SHORT))
+        return score if traversal is None or is_asked else HopDecay()
 
     def _short_walk(self) -> BFS:
         given = {theirs: value for ours, theirs in _OF_WALK.items() if (value := getattr(self, ours)) is not None}
@@ -224,6 +232,10 @@ class GraphRetriever(HybridRetriever):
         answer = self.retrieve(query, k, **options)
         return draw(answer, self.retrieve(query, max(len(answer), BEYOND), **options), width=width, nodes=nodes)
 
+    @staticmethod
+    def _fill(store: HybridGraphStore, documents: list[Document]) -> None:
+        ingest(documents, store, split=None)
+
     # -- settings of the pipeline ---------------------------------------------------------------------------
 
     @property
@@ -238,7 +250,7 @@ class GraphRetriever(HybridRetriever):
         walked = self._setting.traversal if traversal is None else traversal_from(traversal)
         return Expansion(
             traversal=walked,
-            score=_fitting(traversal, self._setting.score) if score is None else graph_score_from(score),
+            score=self._fitting(traversal, self._setting.score) if score is None else graph_score_from(score),
             seed_k=self.seed_k if seed_k is None else seed_k,
             seed_filter=self.seed_filter,
             seed_labels=self.seed_labels,
@@ -263,8 +275,3 @@ class GraphRetriever(HybridRetriever):
         if words is None or any(options.get(name) is not None for name in named) or named & self.model_fields_set:
             return super()._weights(options)
         return 1.0 - words, words
-
-
-def _fitting(traversal: Any, score: GraphScore) -> GraphScore:
-    """The preset's score, unless another traversal was given without a score: that has HopDecay."""
-    return score if traversal is None else HopDecay()

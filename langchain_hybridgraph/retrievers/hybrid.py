@@ -96,8 +96,12 @@ class HybridRetriever(PipelineRetriever):
     ) -> Self:
         """A retriever over a new (or grown) store with these Documents; in memory unless ``path`` names a folder."""
         store = HybridGraphStore(path, embedding, language=settings.pop("language", "english"))
-        store.add_documents(list(documents))
+        cls._fill(store, list(documents))
         return cls(store, **settings)
+
+    @staticmethod
+    def _fill(store: HybridGraphStore, documents: list[Document]) -> None:
+        store.add_documents(documents)
 
     @classmethod
     def from_store(cls, store: VectorStore, **settings: Any) -> Self:

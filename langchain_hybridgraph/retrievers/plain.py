@@ -105,10 +105,23 @@ class PlainStore:
         self._similar = _similarity(vector_store)
 
     def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        """The chunks among ``ids`` that the scope admits, from what the search brought along or the texts at hand."""
+        """The chunks among ``ids`` that the scope admits.
+
+        They are what the search brought along, texts at hand, or what a store gives that can be asked by id.
+        """
         texts = self.texts.chunks if self.texts else {}
-        found = ((id, known.get(id) or texts.get(id)) for id in ids)
-        return {id: chunk for id, chunk in found if chunk is not None and in_scope(chunk, scope)}
+        found = {id: chunk for id in ids if (chunk := known.get(id) or texts.get(id)) is not None}
+        missing = [id for id in ids if id not in found]
+        if missing:
+            found |= {entry.id: entry.chunk for entry in self._by_ids(missing) if entry.chunk is not None}
+        return {id: found[id] for id in ids if id in found and in_scope(found[id], scope)}
+
+    def _by_ids(self, ids: Sequence[str]) -> list[Scored]:
+        try:
+            documents = self.vector_store.get_by_ids(ids)
+        except NotImplementedError:
+            return []
+        return list(self._entries((document, 0.0) for document in documents))
 
     def vector_search(self, query: Query, n: int) -> Found:
         """The n nearest Documents in the query's scope, best first, ties by id; a cosine where the store tells one."""

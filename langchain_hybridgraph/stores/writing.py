@@ -40,6 +40,9 @@ class WrittenIndex(FollowedIndex):
     ) -> dict[str, int]:
         """Write one batch in one transaction (see ``stores.base.TakesChunks``).
 
+        Of two edges with one source, target and relation the heavier stays, also when it was there before;
+        :meth:`replace_edges` changes edges whatever they weigh.
+
         ``vectors``, len(chunks) × dimension, are taken instead of embedding the texts. Raises StoreLockedError
         while another store is writing, ValueError or TypeError for what cannot be stored, StoreError for a full
         disk; then nothing of the batch is written.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
+from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 from pydantic import ValidationError
 
 from langchain_hybridgraph import Edge, GraphRetriever, HybridGraphStore, HybridRetriever, by_meta, ingest
 from langchain_hybridgraph.errors import RetrievalError
+from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.graph_scores import HopDecay, RingDecay
 from langchain_hybridgraph.query.traversal import BFS
 from langchain_hybridgraph.retrievers.graph import PRESETS
@@ -228,9 +229,8 @@ def test_seeds_can_be_given():
 def test_seeds_can_be_given_without_a_question():
     """Nothing is embedded; a seed counts 1."""
     with drawn() as store:
-        retriever = hop_decay(store)
-        found = retriever.retrieve(None, seed_ids=["B"], vector=[1.0, 0.0])
-        assert [document.id for document in found] == ["B", "C", "D"]
+        found = hop_decay(store).retrieve(None, seed_ids=["B"])
+        assert scores(found) == pinned(B=1.0, C=0.21, D=0.135)
 
 
 def test_seeds_of_a_label():
@@ -260,6 +260,21 @@ def test_what_edges_lead_to_may_need_a_score():
     with drawn() as store:
         found = hop_decay(store, min_traversal_score=0.2).retrieve("q")
         assert {d.id for d in found if d.metadata["hops"]} == {"C"}
+
+
+def test_what_the_search_found_stays_where_edges_count_too_little():
+    """As if no edge had led to D: .7 of its cosine."""
+    with drawn() as store:
+        found = hop_decay(store, min_traversal_score=0.2).retrieve("q")
+        assert scores(found)["D"] == pytest.approx(0.07)
+        assert len(GraphRetriever(store, min_traversal_score=0.99).retrieve("q")) == len(COSINES)
+
+
+def test_what_is_no_seed_is_measured_by_the_best_of_all():
+    """Z alone is a seed. B, second of all, is three edges away: .7 of its score over that of A, the best."""
+    with drawn(Z={"labels": ["start"]}) as store:
+        retriever = GraphRetriever(store, preset="distance_decay", seed_keyword_weight=0.0, seed_labels=["start"])
+        assert scores(retriever.retrieve("q"))["B"] == pytest.approx(0.7 * 61 / 62)
 
 
 # -- ladders -------------------------------------------------------------------------------------------------------
@@ -346,6 +361,42 @@ def test_a_shorter_answer_is_the_head_of_a_longer_one(preset):
             longest[:2],
             longest[:3],
         ]
+
+
+def large():
+    """A hundred short texts, joined at random."""
+    rng = np.random.default_rng(3)
+    words = np.array(["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "mu"])
+    ids = [f"d{number:02}" for number in range(100)]
+    store = HybridGraphStore(None, DeterministicFakeEmbedding(size=16))
+    store.add_texts([" ".join(rng.choice(words, 5)) for _ in ids], ids=ids)
+    pairs = [(ids[one], ids[other]) for one, other in rng.integers(0, 100, (300, 2)) if one != other]
+    named = [(ids[one], f"entity:{rng.choice(words)}") for one in rng.integers(0, 100, 150)]
+    links = [Edge(one, other, "cites", float(rng.uniform(0.2, 1))) for one, other in pairs]
+    store.put([], edges=[*links, *(Edge(one, name, "mentions", 0.8) for one, name in named)])
+    return store
+
+
+@pytest.mark.parametrize("options", [{}, {"seed_ids": ["d01", "d50", "d77"]}])
+@pytest.mark.parametrize("settings", [{}, {"fusion": "rrf"}, {"min_traversal_score": 0.4}, {"mmr_lambda": 0.7}])
+def test_a_shorter_answer_is_the_head_of_any_longer_one(settings, options):
+    """For every preset, with many more candidates than seeds, and so is each score."""
+    with large() as store:
+        for preset in PRESETS:
+            retriever = GraphRetriever(store, preset=preset, budget=TokenBudget(max_tokens=10_000), **settings)
+            longest = list(scores(retriever.retrieve("gamma eta mu", k=33, **options)).items())
+            for k in (2, 10, 25):
+                shorter = scores(retriever.retrieve("gamma eta mu", k=k, **options))
+                assert list(shorter.items()) == longest[:k], (preset, k)
+
+
+def test_another_traversal_keeps_the_score_that_was_asked_for():
+    """By a preset, by ``score`` or by shorthand; where nobody asked for one, another traversal has HopDecay."""
+    with drawn() as store:
+        asked = [{"preset": "ring_decay"}, {"score": "ring_decay"}, {"vector_weight": 0.6}, {}]
+        walks = [GraphRetriever(store, **one).retrieve("q", traversal="beam").plan["walk"] for one in asked]
+        assert [walk["score"] for walk in walks] == ["RingDecay", "RingDecay", "HopDecay", "HopDecay"]
+        assert GraphRetriever(store, preset="ring_decay", traversal="beam").retrieve("q").plan["walk"] == walks[0]
 
 
 @pytest.mark.parametrize(
