@@ -1,9 +1,10 @@
 """How fast is the graph? One hop, building it, following a change, and the walks, over graphs of two sizes.
 
-    python benchmarks/graph_speed.py [--chunks 60000] [--edges 300000 3000000] [--rounds 100] [--queries]
+    python benchmarks/graph_speed.py [--chunks 60000] [--edges 300000 3000000] [--rounds 100] [--queries | --entities]
 
 Chunks are random unit vectors of 64 dimensions; with ``--queries`` they are those of the evaluation sets (384
-dimensions), and what is timed are whole queries, in turn with those of HybridRetriever. A third of the edges are
+dimensions), and what is timed are whole queries, in turn with those of HybridRetriever. ``--entities`` times what an
+ingest of those texts takes without edges and with those of names, and one document more. A third of the edges are
 mentions of entities, a chunk each; how often an entity is mentioned follows Zipf's law. The others lead anywhere.
 Figures are medians over random nodes or the sets' questions.
 """
@@ -201,6 +202,28 @@ def ask(chosen: argparse.Namespace, edges: int, place: Path) -> None:
     store.close()
 
 
+def ingest_entities(chunks: int, place: Path) -> None:
+    """What entity edges add to an ingest: of all texts, of a tenth more, of one more."""
+    from _corpus import grown
+
+    from langchain_hybridgraph import EntityEdges, HybridGraphStore, ingest
+
+    corpus = grown(chunks + chunks // 10 + 1)
+    rows = list(zip(corpus.ids, corpus.texts, strict=True))
+    for name, edges in (("without edges", None), ("with entities", EntityEdges())):
+        store = HybridGraphStore(place / name, corpus.embedding)
+        for start, stop in ((0, chunks), (chunks, len(rows) - 1), (len(rows) - 1, len(rows))):
+            part = [Chunk(id, text, {"title": text.partition("\n")[0]}) for id, text in rows[start:stop]]
+            began, worked = time.perf_counter(), time.process_time()
+            report = ingest(part, store, split=None, edges=edges)
+            spent, worked = time.perf_counter() - began, time.process_time() - worked
+            print(
+                f"{len(part):,} texts {name}: {spent:.2f} s ({worked:.2f} of processor), {report.edges:,} edges",
+                flush=True,
+            )
+        store.close()
+
+
 def main() -> None:
     """Print the tables."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -209,7 +232,12 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=100)
     options.add_argument("--keep", type=Path, help="a folder in which the stores are kept for the next run")
     options.add_argument("--queries", action="store_true", help="time whole queries over the evaluation sets")
+    options.add_argument("--entities", action="store_true", help="time an ingest with entity edges")
     chosen = options.parse_args()
+    if chosen.entities:
+        with tempfile.TemporaryDirectory() as place:
+            ingest_entities(chosen.chunks, Path(place))
+        return
     for edges in chosen.edges:
         with tempfile.TemporaryDirectory() as place:
             folder = (chosen.keep or Path(place)) / (f"{edges}-queries" if chosen.queries else str(edges))
