@@ -32,9 +32,9 @@ class Expansion:
     """How a search goes on over edges.
 
     The walk begins at the best ``seed_k`` hits, of those that pass ``seed_filter`` and have any of ``seed_labels``, or
-    at ``seed_ids`` instead. The hits that are no seeds stay candidates. What the walk led to needs ``min_score``.
-    ``names`` gives the normalised names in a question to a traversal that wants them. Raises ConfigurationError for a
-    seed_k below 1.
+    at ``seed_ids`` instead. The hits that are no seeds stay candidates. What the walk led to needs ``min_score``; a
+    candidate that has less is as if it had not been led to. ``names`` gives the normalised names in a question to a
+    traversal that wants them. Raises ConfigurationError for a seed_k below 1.
     """
 
     traversal: Traversal
@@ -61,16 +61,18 @@ class Expansion:
         names = () if self.names is None else tuple(self.names(text))
         return self.traversal.asked(Question(names, None if covered is None else partial(covered, left)))
 
-    def seeds(self, hits: Sequence[Hit]) -> list[tuple[str, float]]:
-        """The ids and scores, best first, at which the walk begins.
+    def seeds(self, hits: Sequence[Hit], strength: Mapping[str, float]) -> list[tuple[str, float]]:
+        """The ids and scores, best first, at which the walk begins; ``strength`` is that of the candidates.
 
-        Scores are cosines for a graph score that compares them with those of expanded chunks, else the search's own.
+        A given seed that is no candidate counts 1.
         """
-        if self.seed_ids is not None:
-            found = {hit.id: hit for hit in hits}
-            given = [(id, self._strength(found[id]) if id in found else 1.0) for id in dict.fromkeys(self.seed_ids)]
-            return sorted(given, key=_by_score)
-        return sorted(((hit.id, self._strength(hit)) for hit in self.seed_hits(hits)), key=_by_score)
+        ids = [hit.id for hit in self.seed_hits(hits)] if self.seed_ids is None else dict.fromkeys(self.seed_ids)
+        return sorted(((id, strength.get(id, 1.0)) for id in ids), key=_by_score)
+
+    @property
+    def picks_seeds(self) -> bool:
+        """Whether the seeds may stand anywhere among the hits."""
+        return self.seed_filter is not None or bool(self.seed_labels) or self.seed_ids is not None
 
     def seed_hits(self, hits: Sequence[Hit]) -> list[Hit]:
         """The hits among the seeds, best first."""
@@ -78,8 +80,14 @@ class Expansion:
             return [hit for hit in hits if hit.id in self.seed_ids]
         return [hit for hit in hits if self._is_seed(hit)][: self.seed_k]
 
-    def _strength(self, hit: Hit) -> float:
-        return hit.vector_score if by_similarity(self.score) and hit.vector_score is not None else hit.score
+    def strengths(self, own: Iterable[Fused], cosines: Mapping[str, float]) -> dict[str, float]:
+        """What each candidate counts as a seed.
+
+        It is the cosine for a graph score that compares it with those of expanded chunks, else the search's own score.
+        """
+        if not by_similarity(self.score):
+            cosines = {}
+        return {one.id: one.score if (c := cosines.get(one.id)) is None else min(1.0, max(0.0, c)) for one in own}
 
     def _is_seed(self, hit: Hit) -> bool:
         metadata = hit.chunk.metadata
@@ -95,34 +103,39 @@ class Expansion:
         """Whether the search's own score of what the walk led to counts."""
         return is_mixed(self.score)
 
-    def fused(self, own: Mapping[str, Fused], hits: Iterable[Hit], reached: Iterable[Arrived]) -> list[Fused]:
-        """Every chunk with its score after the walk, best first, ties by id.
+    @property
+    def keeps_order(self) -> bool:
+        """Whether scores only grow by the walk: then candidates that it does not come to stay in their order."""
+        return self.asks_search and self.seed_ids is None and not self.min_score
 
-        ``own`` is what the search alone says of each, at least of ``hits``, those that it found.
+    def fused(
+        self, own: Mapping[str, Fused], strength: Mapping[str, float], reached: Sequence[Arrived]
+    ) -> tuple[list[Fused], dict[str, Arrived]]:
+        """Every chunk with its score after the walk, best first, ties by id; and what was reached, by id.
+
+        ``own`` is what the search alone says of each, ``strength`` that of the candidates, those that it found.
         """
-        arrived = {each.id: each.value for each in reached}
         if self.seed_ids is not None:
-            own = {id: one for id, one in own.items() if id in arrived}
+            own, strength = {each.id: own[each.id] for each in reached if each.id in own}, {}
         if is_mixed(self.score):
             best = max((one.score for one in own.values()), default=0.0)
-            fused = [_mixed(one, arrived.get(id, 0.0), best, self.score) for id, one in own.items()]
+            values = {each.id: _mixed(own[each.id], each.value, best, self.score) for each in reached}
+            others = {id: own[id] for id in strength}
         else:
-            others = [] if self.seed_ids is not None else [hit for hit in hits if hit.id not in arrived]
-            values = arrived | self._unreached(others)
-            fused = [Fused(id, value, {"graph": value}) for id, value in values.items()]
-        led = {each.id for each in reached if each.hops}
-        kept = [one for one in fused if one.score >= self.min_score or one.id not in led]
-        return sorted(kept, key=lambda one: (-one.score, one.id))
+            values = {each.id: Fused(each.id, each.value, {"graph": each.value}) for each in reached}
+            others = self._unreached(strength)
+        arrived = {each.id: each for each in reached if not each.hops or values[each.id].score >= self.min_score}
+        fused = others | {id: values[id] for id in arrived}
+        return sorted(fused.values(), key=lambda one: (-one.score, one.id)), arrived
 
-    def _unreached(self, hits: Sequence[Hit]) -> dict[str, float]:
-        """What hits are worth that the walk did not come to."""
-        scores = [self._strength(hit) for hit in hits]
-        seed = np.array(scores, np.float64)
+    def _unreached(self, strength: Mapping[str, float]) -> dict[str, Fused]:
+        """What candidates are worth where the walk does not come to them."""
+        seed = np.array(list(strength.values()), np.float64)
         zero = np.zeros(len(seed))
         nowhere = np.full(len(seed), _NOWHERE)
-        there = Reached(seed, max(scores, default=0.0), nowhere, zero, zero, zero + np.nan, seed, zero)
+        there = Reached(seed, float(seed.max(initial=0.0)), nowhere, zero, zero, zero + np.nan, seed, zero)
         values = np.nan_to_num(valued(self.score, there)).tolist()
-        return dict(zip((hit.id for hit in hits), values, strict=True))
+        return {id: Fused(id, value, {"graph": value}) for id, value in zip(strength, values, strict=True)}
 
 
 def left_open(question: str, texts: Sequence[str]) -> str:

@@ -117,21 +117,22 @@ def rank(
     Aggregation Algorithms for Middleware, PODS 2001); all are when some of the others turn out not to be admitted.
     """
     wanted = _pool(query.k, pipeline)
-    for contenders in (wanted, None):
+    for contenders in (wanted if _keeps_order(pipeline) else None, None):
         ranked = yield from score_all(found, contenders, query, pipeline, trace)
         fused = fuse(ranked.rankings, pipeline.fusion, query.k, trace)
         hits = yield from admit(fused, ranked, query, pipeline, trace, wanted=wanted)
         if ranked.is_whole or [hit.id for hit in hits] == [one.id for one in fused[:wanted]]:
             break
-    return hits, ranked
+    return hits, ranked._replace(fused=fused)
 
 
 class Ranked(NamedTuple):
-    """What the sources found, their scores of what each found itself, and those of what all found."""
+    """What the sources found, their scores of what each found itself, and those of what all found; then fused."""
 
     found: Mapping[Source, Found]
     own: Sequence[Mapping[str, float]]
     rankings: list[Ranking]
+    fused: Sequence[Fused] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -292,7 +293,9 @@ def expand(
     if store is None:
         trace.degrade("no-graph-store")
         return hits, None
-    seeds = expansion.seeds(hits)
+    own = {one.id: one for one in ranked.fused}
+    strength = expansion.strengths(ranked.fused, next((r.scores for r in ranked.rankings if r.source == "vector"), {}))
+    seeds = expansion.seeds(hits, strength)
     vector = next((answer.vector for answer in ranked.found.values() if answer.vector is not None), None)
 
     def walk() -> tuple[Graph, Walk] | None:
@@ -319,18 +322,16 @@ def expand(
         trace.degrade("node-cap-reached" if found.capped else None)
         trace.degrade("converged-early" if found.converged else None)
         wanted = _pool(query.k, replace(pipeline, expansion=None))
-        own = {hit.id: Fused(hit.id, hit.score, hit.parts) for hit in hits}
         new = [arrived.id for arrived in found.reached if arrived.id not in own]
         if expansion.asks_search:
             ranked = yield from _score_new(new, own, ranked, query, pipeline=pipeline, trace=trace)
-        fused = expansion.fused(own, hits, found.reached)
+        fused, arrived = expansion.fused(own, strength, found.reached)
         if not expansion.asks_search:
             best = {one.id for one in fused[:wanted]}
             ranked = yield from _score_new(
                 [id for id in new if id in best], own, ranked, query, pipeline=pipeline, trace=trace
             )
         merged = yield from admit(fused, ranked, query, pipeline, trace, wanted=wanted, admitted=hits)
-    arrived = {each.id: each for each in found.reached}
     return [led(hit, arrived.get(hit.id)) for hit in merged], graph
 
 
@@ -454,8 +455,13 @@ def _pool(k: int, pipeline: Pipeline) -> int:
 
 
 def _seed_pool(expansion: Expansion) -> int:
-    """How many hits may have to be looked at for the seeds; what the walk does not come to keeps its order."""
-    return ALL if expansion.seed_filter is not None or expansion.seed_labels else expansion.seed_k
+    """How many hits may have to be looked at for the seeds."""
+    return ALL if expansion.picks_seeds else expansion.seed_k
+
+
+def _keeps_order(pipeline: Pipeline) -> bool:
+    """Whether candidates that are not among the best before the walk are not after it, unless it leads to them."""
+    return pipeline.expansion is None or (pipeline.expansion.keeps_order and can(pipeline.fusion, ScoresOthers))
 
 
 def _hit(

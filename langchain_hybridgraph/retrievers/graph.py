@@ -12,7 +12,6 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import Filter, parse_filter
-from langchain_hybridgraph.ingest import ingest
 from langchain_hybridgraph.ingest.entities import names_in
 from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.expansion import Expansion
@@ -39,7 +38,6 @@ from langchain_hybridgraph.query.traversal import (
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
-from langchain_hybridgraph.retrievers.store import HybridGraphStore
 from langchain_hybridgraph.stores.base import HasGraph, SearchesVectors, can
 from langchain_hybridgraph.stores.memory_graph import InMemoryGraph
 
@@ -154,7 +152,7 @@ class GraphRetriever(HybridRetriever):
             return value
         if isinstance(value, Sequence) and all(isinstance(each, Edge) for each in value):
             return InMemoryGraph(value)
-        raise ConfigurationError(f"graph is {value!r:.80}; wanted a list of Edge objects, or an InMemoryGraph")
+        raise ConfigurationError(f"graph is a {type(value).__name__}; wanted a list of Edge or an InMemoryGraph")
 
     @model_validator(mode="after")
     def _check_setting(self) -> Self:
@@ -173,8 +171,8 @@ class GraphRetriever(HybridRetriever):
         if short and (self.traversal is not None or self.score is not None or self.preset is not None):
             other = next(name for name in ("traversal", "score", "preset") if getattr(self, name) is not None)
             raise ConfigurationError(
-                f"{short[0]} is shorthand for BFS with HopDecay, so it does not go with {other}=: leave one out, "
-                'or give traversal={"type": "bfs", …} and score={"type": "hop_decay", …} with their own parameters'
+                f"{short[0]} is shorthand for BFS and HopDecay, so it does not go with {other}=: set it there, such as "
+                'traversal={"type": "bfs", "max_hops": 3}'
             )
         if short:
             return _Setting(self._short_walk(), self._short_score())
@@ -231,10 +229,6 @@ class GraphRetriever(HybridRetriever):
         draw = display.interactive if interactive else display.draw
         answer = self.retrieve(query, k, **options)
         return draw(answer, self.retrieve(query, max(len(answer), BEYOND), **options), width=width, nodes=nodes)
-
-    @staticmethod
-    def _fill(store: HybridGraphStore, documents: list[Document]) -> None:
-        ingest(documents, store, split=None)
 
     # -- settings of the pipeline ---------------------------------------------------------------------------
 
