@@ -17,10 +17,10 @@ _HOW_TO = re.compile(
     r"(?:what(?:'s| is) the )?(?:best |right |easiest )?way to|(?:the )?steps (?:to|for)|"
     r"(?:a |the )?(?:guide|tutorial) (?:to|for|on)|(?:help|teach|show) me(?: to)?|instructions (?:to|for))\b|"
     # German, French, Spanish, Portuguese, Italian, Dutch, Russian, Chinese
-    r"wie (?:kann|könnte|soll|muss) (?:ich|man|wir)\b|wie(?= \w+ (?:ich|man|wir)\b)|"
+    r"wie (?:kann|könnte|soll|muss) (?:ich|man|wir)\b|wie(?= (?!nenn)\w+ (?:ich|man|wir)\b)|"
     r"comment (?:puis-je|peut-on|faire pour)\b|comment(?= \w+(?:er|ir|re)\b)|"
-    r"c[óo]mo (?:puedo|posso|se|faço para)\b|c[óo]mo(?= \w+[aei]r\b)|"
-    r"come (?:posso|si)\b|come(?= \w+(?:are|ere|ire)\b)|hoe (?:kan|moet) ik\b|как(?= \w+(?:ть|ти)\b)|如何|怎么|怎样",
+    r"c[óo]mo (?:puedo|posso|faço para)\b|c[óo]mo(?= \w+[aei]r\b)|"
+    r"come posso\b|come(?= \w+(?:are|ere|ire)\b)|hoe (?:kan|moet) ik\b|как(?= \w+(?:ть|ти)\b)|如何|怎么|怎样",
     re.IGNORECASE,
 )
 _POLITE = re.compile(
@@ -33,25 +33,27 @@ _POLITE = re.compile(
 _QUESTION = re.compile(
     r"(?:(?:tell me|show me|give me|find me|find|search for|look up|look for|describe|explain|list|summari[sz]e)"
     r"(?: (?:something|more|everything|all))?(?: (?:about|on))?|"
-    r"(?:what|which|who|where|when|why|how)(?:'s| (?:is|are|was|were|does|do|did|can|could|will|would|has|have|had))?"
+    r"how(?:'s| (?:is|are|was|were|does|do|did|can|could|will|would|has|have|had))|"
+    r"(?:what|which|who|where|when|why)(?:'s| (?:is|are|was|were|does|do|did|can|could|will|would|has|have|had))?"
     r"(?: (?:there|it that|(?:i|we|you|one)(?: (?:find|get|see))?))?|"
-    r"(?:is|are|was|were|does|do|did|can|could|will|would|has|have|had|should)(?: there)?)\b",
+    r"(?:is|are|was|were) there)\b",
     re.IGNORECASE,
 )
 _ARTICLE = re.compile(r"(?:the|a|an|any|some)\b", re.IGNORECASE)
-_OWN = re.compile(r"\b(?:my|mine|our|ours)\b", re.IGNORECASE)
+_OWN = re.compile(r"(?:\b(?:my|mine|our|ours)|^(?:My|Our))\b")  # with a capital elsewhere it is in a title
 # "Can I", "do I need" and "if I" ask what holds for anybody.
 _ONE_OF_US = re.compile(
-    r"\b(?:did|do|have|had|was|were|am|are) (?:i|we)\b(?! (?:need|have|get|know)\b)|"
+    r"\b(?:did|have|had|was|were|am|are) (?:i|we)\b(?! (?:need|have|get|know)\b)|"
+    r"\bdo (?:i|we)\b(?= (?:like|love|hate|prefer|want|own|have|use|work|live)\b)(?! have to\b)|"
     r"\b(?:i|we) (?:said|told|mentioned|asked|decided|chose|agreed|liked?|prefer(?:red)?|wanted|used|lived?|was)\b|"
     r"\b(?:about|remind|remember) (?:me|us)\b",
     re.IGNORECASE,
 )
 _OWN_ELSEWHERE = re.compile(
-    r"\b(?:mein(?:e[mnrs]?)?|unser(?:e[mnrs]?)?|notre|nos|mon|mes|mis|nuestr[oa]s?|mi[oa]|miei|nostr[oaie]|meus?|"
-    r"minhas?|noss[oa]s?|mijn|onze|mój|moja|moje|мо[йяеи]|мо[её]|наш[аеи]?)\b|我的|我们的|私の|내",
-    re.IGNORECASE,
+    r"(?:\b(?:mein(?:e[mnrs]?)?|unser(?:e[mnrs]?)?|notre|mon|mes|mis|nuestr[oa]s?|mi[oa]|miei|nostr[oaie]|meus?|"
+    r"minhas?|noss[oa]s?|mijn|onze|mój|moja|moje|мо[йяеи]|моё|наш[аеи]?)(?![-\w])|我的|我们的|私の|내 )"
 )
+_CLAUSE = re.compile(r"[,;?!]|\. ")
 _SAYING = re.compile(
     r"(?:say|said|tell|told|mention(?:ed)?|ask(?:ed)?|talk(?:ed)?|decided?|choose|chosen?|agreed?)(?: you)?"
     r"(?: (?:about|of|for|on|to))?\b(?: (?:the|an?)\b)?",
@@ -126,7 +128,7 @@ def _memory(asked: str) -> str:
         return asked
     if (found := _OWN.search(asked) or _ONE_OF_US.search(asked)) is None:
         return ""
-    said = _without(_SAYING, asked[found.end() :].strip(" ,"))
+    said = _CLAUSE.split(_without(_SAYING, asked[found.end() :].strip(" ,")))[0].strip()
     return f"user's {said}" if said else asked
 
 

@@ -39,6 +39,7 @@ def test_how_to_is_a_skill(query, skill):
     [
         ("What is my favourite editor?", "user's favourite editor", 1),
         ("Which of our services use gRPC?", "user's services use gRPC", 1),
+        ("if I remodel my house, do I pay for the debris?", "user's house", 1),
         ("What did I say about pizza?", "user's pizza", 2),
         ("what did we decide on the database", "user's database", 2),
         ("What do you remember about me?", "What do you remember about me", 2),
@@ -65,7 +66,22 @@ def test_any_other_question_is_a_resource(query, resource):
 
 
 @pytest.mark.parametrize(
-    "query", ["and its price?", "red roadster", "what is x", "use of force", "C++", "Wie hoch ist der Turm?", "42"]
+    "query",
+    [
+        "Cómo se llama el río?",
+        "How long did the war last?",
+        "Are wolves dogs?",
+        "where do I sue",
+        "Can I use it abroad?",
+        "mis-capped RNA",
+        "and its price?",
+        "red roadster",
+        "what is x",
+        "use of force",
+        "C++",
+        "Wie hoch ist der Turm?",
+        "42",
+    ],
 )
 def test_what_no_rule_knows_stays_alone(query):
     """No rule, no further query."""
@@ -77,6 +93,13 @@ def test_two_cues_give_two_queries():
     assert beside("How do I export my dashboards?") == [
         ("memory", "user's dashboards", 1),
         ("skill", "export my dashboards", 1),
+    ]
+
+
+def test_a_title_is_not_the_users():
+    """ "My" in a name says nothing about the user."""
+    assert beside("Which film came out earlier, My Darling or Mon Amour?") == [
+        ("resource", "film came out earlier, My Darling or Mon Amour", 2)
     ]
 
 
