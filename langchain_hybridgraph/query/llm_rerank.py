@@ -112,7 +112,7 @@ class LLMReranker:
         config = {"run_name": "LLMReranker", "max_concurrency": self.workers, **SILENT}
         run = partial(self._model.batch, asked, config)
         arun = partial(self._model.abatch, asked, config)
-        (answers,) = yield [Call("rerank", run, arun, lane=("llm", id(self)))]
+        (answers,) = yield [Call("rerank", run, arun, lane=("model", id(self)))]
         if isinstance(answers, Failure):
             raise answers.error
         marks = [mark for batch, answer in zip(batches, answers, strict=True) for mark in _read(answer, len(batch))]

@@ -109,7 +109,7 @@ class QueryPlanner:
         config = {"run_name": "QueryPlanner", **SILENT}
         run = partial(self._model.invoke, asked, config)
         arun = partial(self._model.ainvoke, asked, config)
-        (answer,) = yield [Call("planner", run, arun, lane=("planner", id(self)))]
+        (answer,) = yield [Call("planner", run, arun, lane=("model", id(self)))]
         if isinstance(answer, Failure):
             return QueryPlan.raw(query, answer.error)
         try:
