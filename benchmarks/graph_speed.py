@@ -235,8 +235,8 @@ def main() -> None:
     options.add_argument("--entities", action="store_true", help="time an ingest with entity edges")
     chosen = options.parse_args()
     if chosen.entities:
-        with tempfile.TemporaryDirectory() as place:
-            ingest_entities(chosen.chunks, Path(place))
+        with tempfile.TemporaryDirectory() as stores:
+            ingest_entities(chosen.chunks, Path(stores))
         return
     for edges in chosen.edges:
         with tempfile.TemporaryDirectory() as place:
