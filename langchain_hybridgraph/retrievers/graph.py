@@ -198,10 +198,8 @@ class GraphRetriever(HybridRetriever):
         if self.graph is None:
             return store if can(store, HasGraph) else None
         if isinstance(self.graph, InMemoryGraph):
-            if self.graph.visible is None:
-                self.graph.visible = lambda ids, scope: store.read(ids, scope, {})
-            if self.graph.cosines is None and can(store, SearchesVectors):
-                self.graph.cosines = store.vector_scores
+            cosines = store.vector_scores if can(store, SearchesVectors) else None
+            return self.graph.beside(lambda ids, scope: store.read(ids, scope, {}), cosines)
         graph: HasGraph = self.graph
         return graph
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from threading import Lock
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Mask, Scope, Vector, Ways
-    from langchain_hybridgraph.stores.base import Graph, Nodes, Weights
+    from langchain_hybridgraph.stores.base import Graph, HasGraph, Nodes, Weights
 
 Visible = Callable[[Sequence[str], "Scope"], Collection[str]]
 Cosines = Callable[["Vector", Sequence[str]], "dict[str, float]"]
@@ -87,11 +87,17 @@ class InMemoryGraph:
 
     def graph(self, scope: Scope, ways: Ways) -> Graph:
         """The graph as it is now, for a call with this scope; edges that are added later are not in it."""
+        return _View(self._now(), scope, ways, _Asked(self.node_of, self.visible, self.cosines))
+
+    def beside(self, visible: Visible, cosines: Cosines | None) -> HasGraph:
+        """These edges beside a store that gives what they lack; what was given at construction stays."""
+        return _Beside(self, self.visible or visible, self.cosines or cosines)
+
+    def _now(self) -> _State:
         with self._lock:
             if self._state is None:
                 self._state = _State.of(list(self.node_of), list(self._edges), self._columns)
-            state = self._state
-        return _View(state, scope, ways, self)
+            return self._state
 
     def _add(self, edge: Edge) -> None:
         source, target = (self.node_of.setdefault(id, len(self.node_of)) for id in (edge.source, edge.target))
@@ -209,10 +215,37 @@ class _State(NamedTuple):
         )
 
 
+@dataclass(frozen=True)
+class _Beside:
+    """Edges, which several stores may share, beside one of them."""
+
+    edges: InMemoryGraph
+    visible: Visible
+    cosines: Cosines | None
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether there is any edge now."""
+        return self.edges.has_graph
+
+    def graph(self, scope: Scope, ways: Ways) -> Graph:
+        """The graph as it is now, for a call with this scope."""
+        edges = self.edges
+        return _View(edges._now(), scope, ways, _Asked(edges.node_of, self.visible, self.cosines))
+
+
+class _Asked(NamedTuple):
+    """What a view asks: for the node of an id, which chunks are visible, and for cosines."""
+
+    node_of: Mapping[str, int]
+    visible: Visible | None
+    cosines: Cosines | None
+
+
 class _View:
     """A state of the edges as one call may see it: a :class:`~langchain_hybridgraph.stores.base.Graph`."""
 
-    def __init__(self, state: _State, scope: Scope, ways: Ways, of: InMemoryGraph) -> None:
+    def __init__(self, state: _State, scope: Scope, ways: Ways, of: _Asked) -> None:
         self._state, self._scope, self._ways = state, scope, ways
         self._node_of, self._ask_visible, self._ask_cosines = of.node_of, of.visible, of.cosines
         self._seen = np.where(state.is_entity, SEEN, SEEN if of.visible is None else MISSING).astype(np.int8)
@@ -222,7 +255,7 @@ class _View:
             self._relations = np.array([state.names[r] for r in ways.relations if r in state.names], np.int64)
 
     def __len__(self) -> int:
-        return int(np.count_nonzero(~self._state.is_entity))
+        return int(np.count_nonzero(~self._state.is_entity & (self._state.degree > 0)))
 
     def nodes(self, ids: Sequence[str]) -> Nodes:
         """See :class:`~langchain_hybridgraph.stores.base.Graph`, as for all that follow."""

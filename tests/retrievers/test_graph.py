@@ -295,6 +295,19 @@ def test_a_plain_store_without_edges_says_so():
     assert GraphRetriever(plain, DOCUMENTS).retrieve("notes").degraded == ("no-graph-store",)
 
 
+def test_edges_can_be_shared_by_stores():
+    """Each sees its own chunks: the second has no C."""
+    shared = InMemoryGraph(edges(*PINNED))
+    found = []
+    for names in (COSINES, ["A", "B", "D"]):
+        documents = [Document(id=name, page_content=name) for name in names]
+        plain = InMemoryVectorStore(Angles())
+        plain.add_documents(documents)
+        answer = hop_decay(plain, documents=documents, graph=shared).retrieve("q")
+        found.append({d.id for d in answer if d.metadata["hops"]})
+    assert found == [{"C", "D"}, set()]
+
+
 def test_edges_beside_a_plain_store():
     """The same walk over a list of edges."""
     plain = InMemoryVectorStore(Angles())
@@ -305,8 +318,10 @@ def test_edges_beside_a_plain_store():
     assert {id: found[id] for id in expected} == expected
 
 
-class Broken(InMemoryGraph):
+class Broken:
     """A graph that is gone when it is walked."""
+
+    has_graph = True
 
     def graph(self, scope, ways):
         raise OSError("the graph has disappeared")
@@ -316,7 +331,7 @@ def test_a_graph_that_disappears_leaves_the_hits():
     """graph-failed, and the search's own answer."""
     with HybridGraphStore(None) as store:
         store.add_documents(DOCUMENTS)
-        retriever = GraphRetriever(store, graph=Broken(edges(("ada", "loom", 1.0))))
+        retriever = GraphRetriever(store, graph=Broken())
         found = retriever.retrieve("Who wrote notes?")
         assert found.degraded == ("graph-failed",)
         assert found[0].id == "ada"
@@ -327,7 +342,7 @@ def test_a_failing_graph_can_raise():
     """on_error='raise' goes for the graph, too."""
     with HybridGraphStore(None) as store:
         store.add_documents(DOCUMENTS)
-        retriever = GraphRetriever(store, graph=Broken(edges(("ada", "loom", 1.0))), on_error="raise")
+        retriever = GraphRetriever(store, graph=Broken(), on_error="raise")
         with pytest.raises(RetrievalError, match="disappeared"):
             retriever.retrieve("Who wrote notes?")
 

@@ -238,3 +238,10 @@ def test_it_is_what_a_list_of_edges_says(drawn, removed, direction):
     found = {(inside[o], id): w for o, id, w in zip(hops.origin, graph.ids(hops.node), hops.weight, strict=True)}
     assert found == expected
     assert all(edge is not None for edge in graph.edges(list(expected)))
+
+
+def test_what_has_no_edge_left_is_no_chunk_any_more():
+    """Among so many chunks an entity is rare: a and b, when c is gone."""
+    store = InMemoryGraph([Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("c", "entity:x", "mentions")])
+    store.remove(["c"])
+    assert len(store.graph(Scope(), Ways())) == 2

@@ -267,8 +267,9 @@ def _shared_out(source: Nodes, node: Nodes) -> Weights:
 
 
 def _joined(kinds: Sequence[_Evidence]) -> _Evidence:
-    """One entry per chunk, of several kinds that have one: joined, with the source of the strongest."""
+    """One entry per chunk for which anything speaks: of several kinds joined, with the source of the strongest."""
     strongest = _together(kinds)
+    strongest = _Evidence._make(column[strongest.strength > 0] for column in strongest)
     order = np.lexsort((-strongest.strength, strongest.node))
     source, node, strength = strongest.source[order], strongest.node[order], strongest.strength[order]
     first = np.flatnonzero(np.diff(node, prepend=-1))
