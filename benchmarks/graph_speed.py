@@ -190,9 +190,9 @@ def ask(chosen: argparse.Namespace, edges: int, place: Path) -> None:
     }
     took: dict[str, list[float]] = {name: [] for name in retrievers}
     for turn in range(-10, chosen.rounds):
-        for place, (name, retriever) in enumerate(retrievers.items()):
+        for step, (name, retriever) in enumerate(retrievers.items()):
             # Never the question that was just asked, for which all caches are warm.
-            question = corpus.questions[(turn + 50 * place) % len(corpus.questions)]
+            question = corpus.questions[(turn + 50 * step) % len(corpus.questions)]
             spent = seconds(lambda r=retriever, q=question: r.invoke(q))  # type: ignore[misc]  # bound at definition
             if turn >= 0:
                 took[name].append(spent * 1e3)
