@@ -28,7 +28,7 @@ from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.query.traversal.walk import Walk
 from langchain_hybridgraph.records import Chunk, Found, Fused, Hit, Query, Ranking, Scored, cleaned, content_id
-from langchain_hybridgraph.stores.base import GivesVectors, Graph, HasGraph, HasParents, Local, Reads, can
+from langchain_hybridgraph.stores.base import GivesVectors, Graph, HasGraph, HasParents, Reads, can
 
 T = TypeVar("T")
 Stage = Generator[Sequence[Call], Sequence[Any], T]
@@ -307,8 +307,7 @@ def expand(
         return graph, traversal.walk(graph, seeds, expansion.score, vector)
 
     with trace.stage("expand"):
-        quick = can(store, Local) and store.is_local
-        (walked,) = yield [Call("graph", walk, quick=quick, lane=(id(store), "graph"))]
+        (walked,) = yield [Call("graph", walk, lane=(id(store), "graph"))]
         if walked is None:
             trace.degrade("no-graph-store")
             return hits, None

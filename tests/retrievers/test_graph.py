@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 from langchain_core.documents import Document
@@ -336,6 +338,29 @@ def test_a_graph_that_disappears_leaves_the_hits():
         assert found.degraded == ("graph-failed",)
         assert found[0].id == "ada"
         assert "disappeared" in found.plan["errors"]["graph"]
+
+
+class Slow(InMemoryGraph):
+    """A graph beside the store that is not walked before it is let."""
+
+    is_local = True
+    let = threading.Event()
+
+    def beside(self, visible, cosines):
+        return self
+
+    def graph(self, scope, ways):
+        self.let.wait(60)
+        return super().graph(scope, ways)
+
+
+def test_a_slow_graph_is_not_waited_for():
+    """The hits of the search come back in time, wherever the graph is."""
+    with drawn() as store:
+        found = hop_decay(store, graph=Slow(edges(*PINNED)), deadline_ms=100).retrieve("q")
+        Slow.let.set()
+        assert "deadline-exceeded:graph" in found.degraded
+        assert len(found) == len(COSINES)
 
 
 def test_a_failing_graph_can_raise():
