@@ -13,7 +13,7 @@ PACKAGE = "langchain_hybridgraph"
 ROOT = Path(__file__).parent.parent / PACKAGE
 
 # records, filters … ← stores.base ← stores.<engine>; query.<stage> ← query.pipeline ← retrievers, cli
-GROUND = {"records", "filters", "errors", "names", "times", "tokens"}
+GROUND = {"records", "filters", "errors", "function_words", "names", "times", "tokens"}
 PLUMBING = {"query.calls", "query.trace", "structured"}  # what stages wait, report and ask models with
 RIM = ("retrievers", "ingest", "embeddings", "cli", "llama_index", "testing", "evaluation", "display")
 ENGINES = {

@@ -12,9 +12,9 @@ from tempfile import SpooledTemporaryFile
 from typing import IO, Any, NamedTuple, Protocol, runtime_checkable
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.function_words import FunctionWords, function_words
 from langchain_hybridgraph.ingest.cutting import CutDocument
 from langchain_hybridgraph.ingest.edges import EdgeSet
-from langchain_hybridgraph.ingest.function_words import FunctionWords, function_words
 from langchain_hybridgraph.ingest.phrases import (
     MOST_LETTERS,
     MOST_WORDS,

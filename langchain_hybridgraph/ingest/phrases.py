@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from enum import IntEnum
 from typing import NamedTuple
 
-from langchain_hybridgraph.ingest.function_words import FunctionWords, function_words
+from langchain_hybridgraph.function_words import FunctionWords, function_words
 
 # How sure a mention is, and how much of the text's own matter the name is likely to be.
 WHOLE, QUOTED, SINGLE, PART, COMMON_NOUN = 0.8, 0.8, 0.5, 0.4, 0.2

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.ingest.function_words import function_words
+from langchain_hybridgraph.function_words import function_words
 from langchain_hybridgraph.ingest.phrases import MOST_WORDS, joined, read, text_words, words_of
 
 

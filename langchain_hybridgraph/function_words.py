@@ -1,4 +1,4 @@
-"""Words that begin sentences without being names, by language."""
+"""Words that build sentences and say nothing by themselves, by language."""
 
 from __future__ import annotations
 
@@ -178,6 +178,15 @@ _LANGUAGES_OF: dict[str, list[str]] = {}
 for _code, _found in _TABLE.items():
     for _word in _found.words:
         _LANGUAGES_OF.setdefault(_word, []).append(_code)
+
+
+def is_function_word(word: str) -> bool:
+    """Whether a lower-case word is one of any of the languages.
+
+    >>> is_function_word("their"), is_function_word("ihre"), is_function_word("engine")
+    (True, True, False)
+    """
+    return word in _LANGUAGES_OF
 
 
 def function_words(words: Iterable[str]) -> FunctionWords:
