@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.ingest import MetadataEdges as MetadataEdges
     from langchain_hybridgraph.ingest import SequenceEdges as SequenceEdges
     from langchain_hybridgraph.ingest import SimilarityEdges as SimilarityEdges
+    from langchain_hybridgraph.ingest import build_layers as build_layers
     from langchain_hybridgraph.ingest import ingest as ingest
     from langchain_hybridgraph.query.budget import TokenBudget as TokenBudget
     from langchain_hybridgraph.query.llm_rerank import LLMReranker as LLMReranker
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Hit as Hit
     from langchain_hybridgraph.records import RetrievalResult as RetrievalResult
     from langchain_hybridgraph.retrievers.graph import GraphRetriever as GraphRetriever
+    from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever as HierarchicalRetriever
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever as HybridRetriever
     from langchain_hybridgraph.retrievers.indexing import index as index
     from langchain_hybridgraph.retrievers.store import HybridGraphStore as HybridGraphStore
@@ -90,6 +92,7 @@ _HOMES = {
         "MetadataEdges",
         "SequenceEdges",
         "SimilarityEdges",
+        "build_layers",
         "ingest",
     ),
     "query.budget": ("TokenBudget",),
@@ -98,6 +101,7 @@ _HOMES = {
     "query.rerank": ("CrossEncoderReranker", "ScoreReranker"),
     "records": ("ALL_TIME", "Chunk", "Edge", "Hit", "RetrievalResult"),
     "retrievers.graph": ("GraphRetriever",),
+    "retrievers.hierarchical": ("HierarchicalRetriever",),
     "retrievers.hybrid": ("HybridRetriever",),
     "retrievers.indexing": ("index",),
     "retrievers.store": ("HybridGraphStore",),

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.ingest.files import SUPPORTED_SUFFIXES as SUPPORTED_SUFFIXES
     from langchain_hybridgraph.ingest.files import FileError as FileError
     from langchain_hybridgraph.ingest.files import read_files as read_files
+    from langchain_hybridgraph.ingest.layers import LayersReport as LayersReport
+    from langchain_hybridgraph.ingest.layers import Summary as Summary
+    from langchain_hybridgraph.ingest.layers import build_layers as build_layers
     from langchain_hybridgraph.ingest.llm_edges import LLMEdges as LLMEdges
     from langchain_hybridgraph.ingest.metadata_edges import MetadataEdges as MetadataEdges
     from langchain_hybridgraph.ingest.pipeline import IngestReport as IngestReport
@@ -41,6 +44,7 @@ _MODULES = {
     "edges": ("EdgeBuilder", "EdgeSet", "HierarchyEdges", "LinkEdges", "SequenceEdges"),
     "entities": ("EntityEdges",),
     "files": ("SUPPORTED_SUFFIXES", "FileError", "read_files"),
+    "layers": ("LayersReport", "Summary", "build_layers"),
     "llm_edges": ("LLMEdges",),
     "metadata_edges": ("MetadataEdges",),
     "pipeline": ("IngestReport", "ingest"),
@@ -61,6 +65,7 @@ __all__ = [
     "HierarchyEdges",
     "IngestReport",
     "LLMEdges",
+    "LayersReport",
     "LinkEdges",
     "MetadataEdges",
     "ParentChildSplitter",
@@ -70,6 +75,8 @@ __all__ = [
     "SequenceEdges",
     "SimilarityEdges",
     "Splitter",
+    "Summary",
+    "build_layers",
     "ingest",
     "read_files",
     "read_python_docs",

@@ -25,6 +25,7 @@ from langchain_hybridgraph.ingest.links import (
     split_fragment,
 )
 from langchain_hybridgraph.ingest.outline import slug
+from langchain_hybridgraph.names import directory_of
 from langchain_hybridgraph.records import CONTAINS, REFERENCES, SEQUENCE, Chunk, Edge, cleaned
 from langchain_hybridgraph.stores.base import TakesChunks
 
@@ -463,7 +464,7 @@ class HierarchyEdges:
         nodes = self._nodes(self._store)
         edges: list[Edge] = []
         for below in [*self._chunks, *(uri for uri in nodes if uri not in self._chunks)]:
-            above = _directory(below)
+            above = directory_of(below)
             if above and nodes[above] != nodes[below]:
                 text = f"{above} contains {below.rsplit('/', 1)[-1]}."
                 edges.append(Edge(nodes[above], nodes[below], CONTAINS, 1.0, text))
@@ -477,10 +478,10 @@ class HierarchyEdges:
         """The id of the node of every uri, and of all directories above them."""
         above: dict[str, None] = {}
         for uri in self._chunks:
-            directory = _directory(uri)
+            directory = directory_of(uri)
             while directory and directory not in above:
                 above[directory] = None
-                directory = _directory(directory)
+                directory = directory_of(directory)
         missing = [directory for directory in above if directory not in self._chunks]
         nodes = dict(self._chunks)
         for start in range(0, len(missing), 2_000):
@@ -491,17 +492,6 @@ class HierarchyEdges:
                 there = known.get(directory) or set()
                 nodes[directory] = first if first in there else directory
         return nodes
-
-
-def _directory(uri: str) -> str:
-    """The uri of the directory above, empty for the top.
-
-    >>> _directory("python://asyncio/Queue"), _directory("python://asyncio"), _directory("docs/a.md")
-    ('python://asyncio', '', 'docs')
-    """
-    scheme, slashes, path = uri.rpartition("://")
-    above = path.rpartition("/")[0].rstrip("/")
-    return f"{scheme}{slashes}{above}" if above else ""
 
 
 def _has_own_id(document: CutDocument, chunk: Chunk) -> bool:

@@ -165,6 +165,78 @@ class HasGraph(Protocol):
         ...
 
 
+class Tree(Protocol):
+    """The directories and documents of one state of a store, as one call may see them.
+
+    Nodes are numbers. A document may be a directory, too. What holds nothing in the call's scope is not there.
+    """
+
+    def __len__(self) -> int:
+        """How many directories and documents there are."""
+        ...
+
+    def node(self, uri: str) -> int:
+        """The number of a directory or document, -1 for one that is not there."""
+        ...
+
+    def uri(self, node: int) -> str:
+        """The uri of a node."""
+        ...
+
+    def above(self, node: int) -> int:
+        """The directory that a node stands in, -1 at the top."""
+        ...
+
+    def top(self) -> list[int]:
+        """What stands in no directory, by uri."""
+        ...
+
+    def children(self, node: int) -> list[int]:
+        """What stands in a directory, by uri."""
+        ...
+
+    def is_directory(self, node: int) -> bool:
+        """Whether anything stands in it."""
+        ...
+
+    def is_document(self, node: int) -> bool:
+        """Whether chunks stand at it itself."""
+        ...
+
+    def is_whole(self, node: int) -> bool:
+        """Whether the call may see everything that stands there and below."""
+        ...
+
+    def chunks(self, node: int) -> list[str]:
+        """The ids of the chunks of a document, the oldest first; none for a directory that is no document."""
+        ...
+
+    def versions(self, node: int) -> list[int]:
+        """Numbers that are others when a chunk of the document has changed."""
+        ...
+
+    def context_type(self, node: int) -> str | None:
+        """What the document's metadata say that it is."""
+        ...
+
+    def nodes(self, ids: Sequence[str]) -> list[int]:
+        """The node at which each chunk stands, -1 for one that the call may not see."""
+        ...
+
+    def nearest(self, nodes: Sequence[int], vector: Vector, n: int) -> list[int]:
+        """The n of these nodes whose own chunks are nearest to a unit vector."""
+        ...
+
+
+@runtime_checkable
+class HasTree(Protocol):
+    """A store whose chunks stand in directories."""
+
+    def tree(self, scope: Scope) -> Tree:
+        """The tree as a call with this scope may see it."""
+        ...
+
+
 # -- stores: they know chunks by their ids ---------------------------------------------------------------------
 
 

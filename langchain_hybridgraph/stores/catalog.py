@@ -331,6 +331,16 @@ class Catalogue:
         """Row and text of all chunks from this row on, by row."""
         return ((entry.row or 0, entry.text) for entry in self.iterate(start))
 
+    def places(self, start: int, stop: int, tenant: str) -> Iterator[tuple[int, Any, Any, Any, str, Any]]:
+        """Row, ``uri``, ``url``, ``source``, document and ``context_type`` of a tenant's chunks in [start, stop)."""
+        named = ", ".join(f"json_extract(metadata, '$.{key}')" for key in ("uri", "url", "source"))
+        with self.reading() as connection:
+            yield from connection.execute(
+                f"SELECT row, {named}, document, json_extract(metadata, '$.context_type') FROM nodes "
+                "WHERE row >= ? AND row < ? AND tenant = ? ORDER BY row",
+                (start, stop, tenant),
+            ).fetchall()
+
     def rows(self) -> list[int]:
         """The rows of all chunks, ascending."""
         with self.reading() as connection:

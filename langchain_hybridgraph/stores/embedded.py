@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from langchain_hybridgraph.stores.care import CaredIndex
 from langchain_hybridgraph.stores.generation import Embeds
 from langchain_hybridgraph.stores.graph import WalkedIndex
+from langchain_hybridgraph.stores.layers import LayeredIndex
+from langchain_hybridgraph.stores.tree import TreedIndex
 
 
-class EmbeddedStore(WalkedIndex, CaredIndex):
+class EmbeddedStore(TreedIndex, WalkedIndex, LayeredIndex):
     """Chunks, parents and edges in one folder, searched by vector and by keyword, and walked.
 
     ``path`` None keeps everything in memory. ``embedding`` makes the vectors and ``name`` says which model it is;

@@ -1,0 +1,179 @@
+"""Does a search down the tree find what a flat one finds, looking at less? Recall, nodes scored, and time.
+
+    python benchmarks/tree.py [--embedding lsa] [--questions 500] [--size 60000] [--without-speed]
+
+The documentation of the running interpreter's standard library is a tree of some 6,000 documents: a question is the
+first sentence of a docstring, which is taken out of its document, and the answer that document. ``anthropic_docs`` is
+a documentation site with questions, answers and ready-made all-MiniLM-L6-v2 vectors. Directories are summarised without
+a model; both retrievers have their default settings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from _corpus import Ready, folder, grown, require_sets
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+
+from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore, HybridRetriever, build_layers, ingest
+from langchain_hybridgraph.ingest import read_python_docs
+
+SENTENCE = re.compile(r"(?<=[.!?])\s+")
+DEPTH = 5
+
+Question = tuple[str, set[str]]
+
+
+def main() -> None:
+    """Print a table per corpus, then the times."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--embedding", default="lsa", help="of the standard library's documentation")
+    options.add_argument("--questions", type=int, default=500)
+    options.add_argument("--size", type=int, default=60_000)
+    options.add_argument("--without-speed", action="store_true")
+    chosen = options.parse_args()
+    documents, questions = standard_library(chosen.questions)
+    measure("standard library", HybridGraphStore(None, chosen.embedding), documents, questions)
+    if folder() is not None:
+        measure("anthropic_docs", *site())
+        if not chosen.without_speed:
+            speed(chosen.size)
+
+
+def standard_library(n: int) -> tuple[list[Document], list[Question]]:
+    """The documents, and n questions that are the first sentences of docstrings, which are taken out of them."""
+    documents = list(read_python_docs())
+    asked = []
+    for place, document in enumerate(documents):
+        head, _, text = document.page_content.partition("\n\n")
+        first, *rest = SENTENCE.split(text.strip(), maxsplit=1)
+        if rest and len(first.split()) >= 6 and len(first) < 300 and len(rest[0].split()) >= 15:
+            asked.append((place, head, first, rest[0]))
+    questions = []
+    for place, head, first, rest in random.Random(7).sample(asked, n):
+        old = documents[place]
+        documents[place] = Document(id=old.id, page_content=f"{head}\n\n{rest}", metadata=old.metadata)
+        questions.append((" ".join(first.split()), {old.metadata["uri"]}))
+    return documents, questions
+
+
+class Known(Ready):
+    """Ready-made vectors; a summary, which has none, has the mean of those of the texts that begin with its lines."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """One vector per text."""
+        missing = [text for text in texts if text not in self.vectors]
+        for text in missing:
+            self.vectors[text] = self._of_parts(text)
+        return super().embed_documents(texts)
+
+    def _of_parts(self, summary: str) -> np.ndarray:
+        names = {line.partition(":")[0].casefold() for line in summary.splitlines()}
+        near = [
+            vector
+            for text, vector in self.vectors.items()
+            if re.sub(r"\W+", "-", text.partition("\n")[0].casefold()).strip("-") in names
+        ]
+        mean = np.sum(near, axis=0) if near else np.random.default_rng(len(summary)).normal(size=384)
+        return (mean / np.linalg.norm(mean)).astype(np.float32)
+
+
+def site() -> tuple[HybridGraphStore, list[Document], list[Question]]:
+    """The documentation site: sections below pages below directories, by their URLs."""
+    sets = require_sets()
+    loaded = sets.load("anthropic_docs")
+    documents = [
+        Document(id=row["id"], page_content=sets.document_text(row), metadata={"title": row["title"]})
+        for row in loaded.corpus
+    ]
+    questions = [(query["text"], set(loaded.qrels[query["id"]])) for query in loaded.queries]
+    return HybridGraphStore(None, Known(sets.PrecomputedEmbeddings("anthropic_docs").vectors)), documents, questions
+
+
+def measure(name: str, store: HybridGraphStore, documents: list[Document], questions: list[Question]) -> None:
+    """Ingest, summarise, ask, print."""
+    report = ingest(documents, store, split=None, edges=None)
+    layers = build_layers(store)
+    print(f"\n{name}: {report.documents:,} documents; {layers}")
+    print(f"{'':42}{'recall@5':>9}{'scored':>8}{'of':>7}{'opened':>8}")
+    flat = HybridRetriever(store, k=DEPTH)
+    print(f"{'flat':42}{recall(lambda q: [hit.id for hit in flat.retrieve(q).hits], questions):9.3f}")
+    for label, settings in {
+        "tree": {},
+        "tree, bare directories among the 5": {"directories": True},
+        "tree, alpha .7": {"alpha": 0.7},
+        "tree, 10 rounds": {"max_rounds": 10},
+    }.items():
+        tree = HierarchicalRetriever(store, k=DEPTH, **settings)
+        plans: list[dict[str, Any]] = []
+        found = recall(lambda q, tree=tree, plans=plans: down(tree, q, plans), questions)
+        scored, opened = (statistics.mean(plan[key] for plan in plans) for key in ("scored", "opened"))
+        print(f"{label:42}{found:9.3f}{scored:8.0f}{plans[0]['nodes']:7,}{opened:8.1f}", flush=True)
+    store.close()
+
+
+def down(tree: HierarchicalRetriever, question: str, plans: list[dict[str, Any]]) -> list[str]:
+    """What the tree's retriever finds; notes what it looked at."""
+    result = tree.retrieve(question)
+    plans.append(result.plan["queries"][0])
+    return [hit.id for hit in result.hits]
+
+
+def recall(answers: Callable[[str], Sequence[str]], questions: Sequence[Question]) -> float:
+    """The mean share of the wanted documents that are among the first 5."""
+    return statistics.mean(len(wanted & set(answers(text))) / len(wanted) for text, wanted in questions)
+
+
+class Anything(Embeddings):
+    """Ready-made vectors, and for any other text one that only it has."""
+
+    def __init__(self, vectors: dict[str, np.ndarray]) -> None:
+        self.vectors = vectors
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """One vector per text."""
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        """The vector of a text."""
+        known = self.vectors.get(text)
+        made = np.random.default_rng(len(text)).normal(size=384) if known is None else known
+        return [float(number) for number in made / np.linalg.norm(made)]
+
+
+def speed(size: int) -> None:
+    """The times of a flat search and of one down the tree over the same chunks, in turn."""
+    corpus = grown(size)
+    store = HybridGraphStore(None, Anything(corpus.embedding.vectors))
+    placed = [
+        known | {"uri": f"{known['source']}/part{n // 2_000}/section{n // 40}/text{n}.md"}
+        for n, known in enumerate(corpus.metadatas)
+    ]
+    store.add_texts(corpus.texts, placed, ids=corpus.ids, vectors=corpus.vectors)
+    print(f"\n{size:,} chunks: {build_layers(store)}; again: {build_layers(store)}")
+    flat, tree = HybridRetriever(store, k=10), HierarchicalRetriever(store, k=10)
+    took: list[tuple[float, float]] = []
+    for turn in range(-10, 200):
+        question = corpus.questions[turn % len(corpus.questions)]
+        times = []
+        for retriever in (flat, tree):
+            began = time.perf_counter()
+            retriever.retrieve(question)
+            times.append((time.perf_counter() - began) * 1e3)
+        if turn >= 0:
+            took.append((times[0], times[1]))
+    ratio = statistics.median(down / flat for flat, down in took)
+    medians = [statistics.median(each[side] for each in took) for side in (0, 1)]
+    print(f"flat {medians[0]:.2f} ms, tree {medians[1]:.2f} ms, {ratio:.2f} times as long (medians)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""What a search down a tree finds, as records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from langchain_hybridgraph.query.planner import MEMORY, RESOURCE, SKILL, TypedQuery
+from langchain_hybridgraph.records import Hit
+
+_NAMED = (MEMORY, RESOURCE, SKILL)
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """An edge of a hit: the uri at its other end, and what it says."""
+
+    uri: str
+    relation: str
+    weight: float
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundContext:
+    """A directory or document that was found.
+
+    ``abstract`` is L0, up to 256 characters; L1 and L2 are read on demand
+    (:meth:`HierarchicalRetriever.overview`, :meth:`HierarchicalRetriever.read`). ``hit`` holds the best chunk of a
+    document, the overview of a directory, and why it ranks where it ranks.
+    """
+
+    uri: str
+    context_type: str
+    is_leaf: bool
+    abstract: str
+    score: float
+    relations: tuple[Relation, ...] = ()
+    hit: Hit | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """What one query of a plan found: below which uris it looked, and how many of how many nodes it scored."""
+
+    query: TypedQuery
+    roots: tuple[str, ...]
+    hits: tuple[FoundContext, ...]
+    scored: int
+    nodes: int
+    opened: int
+
+
+@dataclass(frozen=True, slots=True)
+class FindResult(Iterable[FoundContext]):
+    """What was found, by type, each best first; iterating gives all of them, best first.
+
+    ``by_type`` holds what is neither memory, resource nor skill. ``query_plan`` are the queries that were run, one
+    without a session, and ``query_results`` what each found by itself. ``degraded`` is that of a RetrievalResult.
+    """
+
+    contexts: tuple[FoundContext, ...]
+    query_plan: tuple[TypedQuery, ...]
+    query_results: tuple[QueryResult, ...]
+    degraded: tuple[str, ...] = ()
+    took_ms: float = 0.0
+
+    @property
+    def memories(self) -> tuple[FoundContext, ...]:
+        """What was found of type memory."""
+        return self._of(MEMORY)
+
+    @property
+    def resources(self) -> tuple[FoundContext, ...]:
+        """What was found of type resource."""
+        return self._of(RESOURCE)
+
+    @property
+    def skills(self) -> tuple[FoundContext, ...]:
+        """What was found of type skill."""
+        return self._of(SKILL)
+
+    @property
+    def by_type(self) -> dict[str, tuple[FoundContext, ...]]:
+        """What was found of every other type."""
+        others = dict.fromkeys(each.context_type for each in self.contexts if each.context_type not in _NAMED)
+        return {name: self._of(name) for name in others}
+
+    @property
+    def total(self) -> int:
+        """How many were found."""
+        return len(self.contexts)
+
+    def __len__(self) -> int:
+        return len(self.contexts)
+
+    def __iter__(self) -> Iterator[FoundContext]:
+        return iter(self.contexts)
+
+    def _of(self, name: str) -> tuple[FoundContext, ...]:
+        return tuple(each for each in self.contexts if each.context_type == name)

@@ -1,0 +1,244 @@
+"""The tree of directories and documents in an open index, by the uris of its chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from langchain_hybridgraph.names import directory_of, plain_uri
+from langchain_hybridgraph.stores.searching import SearchedIndex
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.records import Mask, Scope, Vector
+    from langchain_hybridgraph.stores.base import Nodes
+    from langchain_hybridgraph.stores.opening import Seen
+
+# Directories deeper than this do not exist: what lies in them hangs from the last one that does.
+DEEPEST = 64
+
+
+class TreedIndex(SearchedIndex):
+    """An open index whose chunks stand in directories.
+
+    A chunk stands at its metadata's ``uri``, else ``url``, else at its document's id where that is a uri, else at its
+    ``source`` (below it where the source holds several documents). The uris are read at the first call, and from
+    then on those of new rows: what a row holds never changes.
+    """
+
+    _places: Places | None = None
+    _tree: _Grown | None = None
+
+    def tree(self, scope: Scope) -> ScopedTree:
+        """The tree as a call with this scope may see it (see ``stores.base.HasTree``)."""
+        self._check_scope(scope)
+        with self._gate:
+            seen = self._refresh()
+            grown = self._grown(seen)
+            return ScopedTree(grown, seen, self._allowed(seen.rows, scope))
+
+    def _grown(self, seen: Seen) -> _Grown:
+        grown = self._tree
+        if grown is not None and grown.version == seen.rows.version:
+            return grown
+        with self._refreshing:
+            if self._places is None or self._places.rows > len(seen.rows):
+                self._places = Places()
+            self._places.grow(self._catalogue.places(self._places.rows, len(seen.rows), seen.rows.tenant))
+            self._places.rows = len(seen.rows)
+            self._tree = _Grown.of(self._places, seen)
+            return self._tree
+
+
+class Places:
+    """Every uri that a chunk was ever stored under, and the directories above it, as numbers; it only grows."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.uris: list[str] = []
+        self.above: list[int] = []
+        self.depth: list[int] = []
+        self.below: list[list[int]] = []
+        self.chunks: list[list[int]] = []
+        self.types: dict[int, str] = {}
+        self.of_row: dict[int, int] = {}
+        self.number: dict[str, int] = {}
+
+    def grow(self, found: Iterable[tuple[int, Any, Any, Any, str, Any]]) -> None:
+        """Take in rows: (row, uri, url, source, document, context_type)."""
+        for row, uri, url, source, document, context_type in found:
+            place = self.of_row[row] = self._place(_standing(uri, url, source, document))
+            self.chunks[place].append(row)
+            if isinstance(context_type, str) and context_type:
+                self.types[place] = context_type
+
+    def _place(self, uri: str) -> int:
+        missing = []
+        while uri and uri not in self.number:
+            missing.append(uri)
+            uri = directory_of(uri)
+        above = self.number.get(uri, -1)
+        # The document itself is always there, of the directories above it those that are not too deep.
+        for uri in reversed(missing):
+            if uri is not missing[0] and above >= 0 and self.depth[above] >= DEEPEST:
+                continue
+            above = self._add(uri, above)
+        return above
+
+    def _add(self, uri: str, above: int) -> int:
+        place = len(self.uris)
+        self.uris.append(uri)
+        self.above.append(above)
+        self.depth.append(self.depth[above] + 1 if above >= 0 else 0)
+        self.below.append([])
+        self.chunks.append([])
+        if above >= 0:
+            self.below[above].append(place)
+        self.number[uri] = place
+        return place
+
+
+class _Level(NamedTuple):
+    """The places of one depth, and what is above each."""
+
+    places: Nodes
+    above: Nodes
+
+
+@dataclass(frozen=True)
+class _Grown:
+    """The places of one version, as arrays."""
+
+    places: Places
+    version: int
+    size: int
+    of_row: Nodes
+    levels: tuple[_Level, ...]
+    tops: tuple[int, ...]
+    living: Nodes = field(repr=False)
+
+    @classmethod
+    def of(cls, places: Places, seen: Seen) -> _Grown:
+        size = len(places.uris)
+        of_row = np.full(len(seen.rows), -1, np.int64)
+        of_row[list(places.of_row)] = list(places.of_row.values())
+        depth, above = np.array(places.depth, np.int64), np.array(places.above, np.int64)
+        order = np.argsort(depth, kind="stable")
+        cuts = np.flatnonzero(np.diff(depth[order])) + 1
+        levels = tuple(_Level(part, above[part]) for part in reversed(np.split(order, cuts)[1:]))
+        tops = tuple(np.flatnonzero(above < 0).tolist())
+        made = cls(places, seen.rows.version, size, of_row, levels, tops, np.zeros(0, np.int64))
+        return replace(made, living=made.counts(seen.rows.allowed(None)))
+
+    def counts(self, allowed: Mask) -> Nodes:
+        """How many of these chunks stand at each place and below it."""
+        standing = self.of_row[allowed[: len(self.of_row)]]
+        count = np.bincount(standing[standing >= 0], minlength=self.size)
+        for level in self.levels:
+            count += np.bincount(level.above, weights=count[level.places], minlength=self.size).astype(np.int64)
+        return count
+
+
+class ScopedTree:
+    """One state of the tree, as one call may see it (see ``stores.base.Tree``): what holds nothing is not there."""
+
+    def __init__(self, grown: _Grown, seen: Seen, allowed: Mask) -> None:
+        self._grown, self._seen, self._allowed = grown, seen, allowed
+        self._places = grown.places
+        is_all = np.count_nonzero(allowed) == seen.rows.living
+        self._count: NDArray[np.int64] = grown.living if is_all else grown.counts(allowed)
+
+    def __len__(self) -> int:
+        """How many directories and documents there are."""
+        return int(np.count_nonzero(self._count))
+
+    def node(self, uri: str) -> int:
+        """The number of a directory or document, -1 for one that holds nothing or is not there."""
+        node = self._places.number.get(plain_uri(uri), -1)
+        return node if self._is_there(node) else -1
+
+    def uri(self, node: int) -> str:
+        """The uri of a node."""
+        return self._places.uris[node]
+
+    def above(self, node: int) -> int:
+        """The directory that a node stands in, -1 at the top."""
+        return self._places.above[node]
+
+    def top(self) -> list[int]:
+        """What stands in no directory, by uri."""
+        return self._sorted(self._grown.tops)
+
+    def children(self, node: int) -> list[int]:
+        """What stands in a directory, by uri."""
+        return self._sorted(self._places.below[node])
+
+    def is_directory(self, node: int) -> bool:
+        """Whether anything stands in it."""
+        return any(map(self._is_there, self._places.below[node]))
+
+    def is_document(self, node: int) -> bool:
+        """Whether chunks stand at it itself."""
+        return bool(self._rows([node]))
+
+    def is_whole(self, node: int) -> bool:
+        """Whether the call may see everything that stands there and below."""
+        return bool(self._count[node] == self._grown.living[node])
+
+    def chunks(self, node: int) -> list[str]:
+        """The ids of the chunks of a document, the oldest first; none for a directory that is no document."""
+        return self._seen.rows.ids(self._rows([node]))
+
+    def versions(self, node: int) -> list[int]:
+        """Numbers that are others when a chunk of the document has changed."""
+        return self._rows([node])
+
+    def context_type(self, node: int) -> str | None:
+        """What the document's metadata say that it is."""
+        return self._places.types.get(node)
+
+    def nodes(self, ids: Sequence[str]) -> list[int]:
+        """The node at which each chunk stands, -1 for one that the call may not see."""
+        rows = self._seen.rows
+        found = []
+        for id in ids:
+            row = next(iter(rows.rows([id])), -1)
+            seen = 0 <= row < len(self._grown.of_row) and self._allowed[row]
+            found.append(int(self._grown.of_row[row]) if seen else -1)
+        return found
+
+    def nearest(self, nodes: Sequence[int], vector: Vector, n: int) -> list[int]:
+        """The n of these nodes whose own chunks are nearest to a unit vector."""
+        rows = self._rows(nodes)
+        matrix = self._seen.generation.matrix
+        if matrix is None or not rows:
+            return list(nodes[:n])
+        cosines = matrix.scores(vector, np.array(rows, np.int64))
+        best = np.argsort(-cosines, kind="stable")
+        return list(dict.fromkeys(self._grown.of_row[np.array(rows)[best]].tolist()))[:n]
+
+    def _rows(self, nodes: Iterable[int]) -> list[int]:
+        end, allowed = len(self._grown.of_row), self._allowed
+        standing = chain.from_iterable(self._places.chunks[node] for node in nodes)
+        return [row for row in standing if row < end and allowed[row]]
+
+    def _is_there(self, node: int) -> bool:
+        return 0 <= node < self._grown.size and self._count[node] > 0
+
+    def _sorted(self, nodes: Iterable[int]) -> list[int]:
+        return sorted(filter(self._is_there, nodes), key=self._places.uris.__getitem__)
+
+
+def _standing(uri: Any, url: Any, source: Any, document: str) -> str:
+    """The uri at which a chunk stands."""
+    for named in (uri, url):
+        if isinstance(named, str) and named.strip():
+            return plain_uri(named)
+    if "://" in document or not (isinstance(source, str) and source.strip()):
+        return plain_uri(document)
+    return plain_uri(source if source == document else f"{source.rstrip('/')}/{document}")
