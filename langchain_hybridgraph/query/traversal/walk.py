@@ -232,7 +232,10 @@ class Trail:
 
     def _steps(self, frontier: Nodes, decay: float, floor: float) -> Paths:
         """The paths that go on from these by one edge, several to a node."""
-        hops = self._graph.neighbours(self.paths.node[frontier])
+        # Without room only better paths to what is known count; once there is known to be more, nothing else is asked.
+        is_full = self._room == 0 and self.capped
+        graph = self._graph.among(self._known.node) if is_full else self._graph
+        hops = graph.neighbours(self.paths.node[frontier])
         flow = self.paths.flow[frontier][hops.origin] * hops.weight * decay
         places = self._known.where(hops.node)
         taken = ~(flow < floor)
