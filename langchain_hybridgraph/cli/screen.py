@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
@@ -15,7 +15,9 @@ from langchain_hybridgraph.stores.analysis import Analyzer
 if TYPE_CHECKING:
     from langchain_core.documents import Document
 
+    from langchain_hybridgraph.cli.branches import Branch
     from langchain_hybridgraph.records import Hit, RetrievalResult
+    from langchain_hybridgraph.retrievers.found import FindResult
 
 WIDEST = 100
 INDENT = 11  # below the title
@@ -34,9 +36,14 @@ MEANINGS = {
     "interleaved": "the two lists were dealt out in turn",
     "parents-failed": "some larger texts could not be read; the pieces that were found stand in their place",
     "no-graph-store": "the store has no edges; the answer is that of the hybrid search",
+    "seeds-missing": "some of seed_ids are no chunks that this call may see; the walk began at the others",
     "graph-failed": "the edges could not be walked; the answer is that of the hybrid search",
     "node-cap-reached": "edges led to more chunks than the walk takes in; the best of them stayed",
     "converged-early": "the walk ended before its last round, since its best did not change any more",
+    "no-tree": "the texts stand in no directories; the answer is that of the hybrid search, one hit a document",
+    "no-layers": "the directories have no summaries, so the search began at documents; hybridgraph tree makes them",
+    "layers-failed": "the summaries of the directories could not be searched; the search began at documents",
+    "session-failed": "the conversation could not be read, so the question was planned without it",
     "catalogue-failed": "the catalogue could not be read, so nothing that was found could be given",
     "planner-failed": "the planner gave no usable plan; the question was searched for as it was put",
     "rerank-failed": "the reranker failed; the earlier order stays",
@@ -75,6 +82,39 @@ def show_result(
         _show(console, Text(f"{reason}: {meaning(reason)}", "yellow"), hanging=True)
     if explain:
         _show(console, Text(_how(result), "dim"), hanging=True)
+
+
+def show_contexts(console: Console, found: FindResult, *, explain: bool = False) -> None:
+    """Print what a search down the tree has found: score, type, uri, abstract and relations, best first."""
+    for rank, each in enumerate(found, start=1):
+        kind = each.context_type if each.is_leaf else f"{each.context_type}, directory"
+        score = (f"{each.score:.3f}", "bold green")
+        place = (printable(each.uri), "bold")
+        _show(console, Text.assemble((f"{rank:>2}  ", "dim"), score, "  ", place, (f"  {kind}", "dim")), hanging=True)
+        _show(console, Text(" ".join(printable(each.abstract).split())))
+        for relation in each.relations:
+            _show(console, Text(f"{printable(relation.relation)}: {printable(relation.uri)}", "dim"))
+        if explain and each.hit is not None:
+            _show(console, Text(each.hit.explain(), "dim"))
+    if not found:
+        console.print("nothing found")
+    for reason in found.degraded:
+        _show(console, Text(f"{reason}: {meaning(reason)}", "yellow"), hanging=True)
+    if explain:
+        for result in found.query_results:
+            looked = f"{result.opened} directories opened, {result.scored:,} of {result.nodes:,} nodes scored"
+            _show(console, Text(f"{looked}, {found.took_ms:.1f} ms", "dim"), hanging=True)
+
+
+def show_branches(console: Console, branches: Sequence[Branch]) -> None:
+    """Print a tree: a line each, indented by depth, with what it contains and its abstract."""
+    for branch in branches:
+        count = f"  {branch.contains:,}" if branch.contains else ""
+        name = Text.assemble("  " * branch.depth, (printable(branch.name), "bold" if count else ""), (count, "dim"))
+        abstract = " ".join(printable(branch.abstract).split())
+        name.append(f"  {abstract}" if abstract else "", "dim")
+        name.truncate(console.width, overflow="ellipsis")
+        console.print(name, soft_wrap=True)
 
 
 def show_facts(console: Console, facts: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.names import ENTITY, TITLE
 from langchain_hybridgraph.query.graph_scores import GraphScore, Mixed, Reached, by_similarity, is_mixed, valued
 from langchain_hybridgraph.query.traversal.walk import Arrived, AsksQuestions, Question, Traversal
 from langchain_hybridgraph.records import Edge, Fused, Hit
@@ -49,6 +50,8 @@ class Expansion:
     def __post_init__(self) -> None:
         if self.seed_k < 1:
             raise ConfigurationError(f"seed_k is {self.seed_k}; the walk begins at so many hits, at least 1")
+        if self.seed_ids is not None and not self.seed_ids:
+            raise ConfigurationError("seed_ids is empty; wanted ids to begin at, or leave it out to begin at the hits")
 
     def for_question(self, text: str | None, seeds: Sequence[Hit], covered: Covered | None) -> Traversal:
         """The traversal for this question; ``covered`` gives the share of it that chunks have, for some of its words.
@@ -165,9 +168,10 @@ def led(hit: Hit, arrived: Arrived | None) -> Hit:
     """The hit with the path that the walk came by."""
     if arrived is None or not arrived.hops:
         return hit
+    path = tuple(id for id in arrived.path if not id.startswith((ENTITY, TITLE)))
     found_by = (*hit.found_by, "graph")
     source = "fused" if hit.found_by else "graph"
-    return replace(hit, hops=arrived.hops, path=arrived.path, found_by=found_by, source=source)
+    return replace(hit, hops=arrived.hops, path=path, found_by=found_by, source=source)
 
 
 def steps(hit: Hit) -> list[tuple[str, str]]:

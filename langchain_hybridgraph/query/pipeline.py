@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, RetrievalError
+from langchain_hybridgraph.names import ENTITY
 from langchain_hybridgraph.query import parents as parent_stage
 from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.calls import Call, Failure
@@ -294,7 +295,10 @@ def expand(
         trace.degrade("no-graph-store")
         return hits, None
     own = {one.id: one for one in ranked.fused}
-    strength = expansion.strengths(ranked.fused, next((r.scores for r in ranked.rankings if r.source == "vector"), {}))
+    if expansion.seed_ids is not None:
+        ranked = yield from _score_given(expansion.seed_ids, own, ranked, query, pipeline=pipeline, trace=trace)
+    cosines = next((ranking.scores for ranking in ranked.rankings if ranking.source == "vector"), {})
+    strength = expansion.strengths(own.values(), cosines)
     seeds = expansion.seeds(hits, strength)
     vector = next((answer.vector for answer in ranked.found.values() if answer.vector is not None), None)
 
@@ -332,6 +336,24 @@ def expand(
             )
         merged = yield from admit(fused, ranked, query, pipeline, trace, wanted=wanted, admitted=hits)
     return [led(hit, arrived.get(hit.id)) for hit in merged], graph
+
+
+def _score_given(
+    ids: Sequence[str], own: dict[str, Fused], ranked: Ranked, query: Query, *, pipeline: Pipeline, trace: Trace
+) -> Stage[Ranked]:
+    """Add to ``own`` what the search would have said of given seeds, 1 without a question; says which are not there."""
+    (there,) = yield [Call("catalogue", partial(pipeline.store.read, ids, query.scope, {}), quick=True)]
+    if isinstance(there, Failure):
+        trace.degrade(there.reason)
+        trace.note("catalogue", there.error)
+        there = {}
+    elif not all(id in there or id.startswith(ENTITY) for id in ids):
+        trace.degrade("seeds-missing")
+    new = [id for id in ids if id in there and id not in own]
+    scored = yield from _score_new(new, own, ranked, query, pipeline=pipeline, trace=trace)
+    if not scored.rankings:
+        own |= {id: Fused(id, 1.0, {"seed": 1.0}) for id in new}
+    return scored
 
 
 def _covered_by(ranked: Ranked, query: Query) -> Covered | None:

@@ -12,6 +12,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import Filter, parse_filter
+from langchain_hybridgraph.ingest import ingest
 from langchain_hybridgraph.ingest.entities import names_in
 from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.expansion import Expansion
@@ -38,6 +39,7 @@ from langchain_hybridgraph.query.traversal import (
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
+from langchain_hybridgraph.retrievers.store import HybridGraphStore
 from langchain_hybridgraph.stores.base import HasGraph, SearchesVectors, can
 from langchain_hybridgraph.stores.memory_graph import InMemoryGraph
 
@@ -123,7 +125,6 @@ class GraphRetriever(HybridRetriever):
     min_traversal_score: float = Field(0.0, ge=0, le=1, description="Chunks that only edges led to need this score.")
 
     _call_options: ClassVar[Set[str]] = frozenset(CallOptions.__annotations__)
-    _kept: _Setting | None = PrivateAttr(None)
     _edges: HasGraph | None = PrivateAttr(None)
 
     def __init__(self, vector_store: VectorStore, documents: Iterable[Document] | None = None, **settings: Any) -> None:
@@ -152,7 +153,7 @@ class GraphRetriever(HybridRetriever):
             return value
         if isinstance(value, Sequence) and all(isinstance(each, Edge) for each in value):
             return InMemoryGraph(value)
-        raise ConfigurationError(f"graph is a {type(value).__name__}; wanted a list of Edge or an InMemoryGraph")
+        raise ConfigurationError(f"graph is {value!r:.80}; wanted a list of Edge objects, or an InMemoryGraph")
 
     @model_validator(mode="after")
     def _check_setting(self) -> Self:
@@ -161,24 +162,20 @@ class GraphRetriever(HybridRetriever):
 
     @property
     def _setting(self) -> _Setting:
-        if self._kept is None:
-            self._kept = self._chosen()
-        return self._kept
-
-    def _chosen(self) -> _Setting:
+        """What the fields say now: they may be set after construction, as ``configurable_fields`` does."""
         chosen = PRESETS[self.preset or "evidence"]
         short = [name for name in _SHORT if getattr(self, name) is not None]
         if short and (self.traversal is not None or self.score is not None or self.preset is not None):
             other = next(name for name in ("traversal", "score", "preset") if getattr(self, name) is not None)
             raise ConfigurationError(
-                f"{short[0]} is shorthand for BFS and HopDecay, so it does not go with {other}=: set it there, such as "
-                'traversal={"type": "bfs", "max_hops": 3}'
+                f"{short[0]} is shorthand for BFS with HopDecay, so it does not go with {other}=: leave one out, "
+                'or give traversal={"type": "bfs", …} and score={"type": "hop_decay", …} with their own parameters'
             )
         if short:
             return _Setting(self._short_walk(), self._short_score())
         return chosen._replace(
-            traversal=chosen.traversal if self.traversal is None else self.traversal,
-            score=self._fitting(self.traversal, chosen.score) if self.score is None else self.score,
+            traversal=chosen.traversal if self.traversal is None else traversal_from(self.traversal),
+            score=self._fitting(self.traversal, chosen.score) if self.score is None else graph_score_from(self.score),
         )
 
     def _fitting(self, traversal: Any, score: GraphScore) -> GraphScore:
@@ -227,6 +224,10 @@ class GraphRetriever(HybridRetriever):
         draw = display.interactive if interactive else display.draw
         answer = self.retrieve(query, k, **options)
         return draw(answer, self.retrieve(query, max(len(answer), BEYOND), **options), width=width, nodes=nodes)
+
+    @staticmethod
+    def _fill(store: HybridGraphStore, documents: list[Document]) -> None:
+        ingest(documents, store, split=None)
 
     # -- settings of the pipeline ---------------------------------------------------------------------------
 

@@ -176,6 +176,10 @@ class ScopedGraph:
 
     def neighbours(self, nodes: Nodes) -> Hops:
         """The chunks one hop away, by an edge or an entity that both mention; from an entity, the chunks there."""
+        return self._best(self._hops(nodes))
+
+    def _hops(self, nodes: Nodes) -> Hops:
+        """All hops to chunks, several between the same two where they are joined in several ways."""
         passing = self._passing(nodes)
         links, mentions = self._links(nodes)
         links = links.taken(self._is_end(links.end))
@@ -183,8 +187,7 @@ class ScopedGraph:
             links.origin, links.end.astype(np.int64), links.weight * passing[links.origin], np.full(len(links.end), -1)
         )
         shared = self._by_entities(nodes, passing, mentions)
-        hops = shared if not len(direct.node) else direct if not len(shared.node) else _joined([direct, shared])
-        return self._best(hops)
+        return shared if not len(direct.node) else direct if not len(shared.node) else _joined([direct, shared])
 
     def links(self, nodes: Nodes) -> Hops:
         """The edges as they are, to chunks and to entities, and from entities to the chunks that mention them.
@@ -230,8 +233,8 @@ class ScopedGraph:
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
         """What each step from chunk to chunk was: the heaviest edge, or the two mentions of the rarest shared entity.
 
-        It is the hop that :meth:`neighbours` has. Of equally heavy edges the one with the lesser relation, then source.
-        None for a step that is none, or is gone meanwhile.
+        It is the hop that :meth:`neighbours` has; without damping an edge, or the rarest entity. Of equally heavy edges
+        the one with the lesser relation, then source. None for a step that is none, or is gone meanwhile.
         """
         ends = list(dict.fromkeys(end for step in steps for end in step))
         nodes = dict(zip(ends, self.nodes(ends).tolist(), strict=True))
@@ -347,7 +350,12 @@ class ScopedGraph:
         """The entity, -1 for none, over which the hop of each pair goes that has one."""
         wanted = set(pairs)
         origins = np.array(sorted({one for one, _ in wanted}), np.int64)
-        hops = self.among(np.array(sorted({other for _, other in wanted}), np.int64)).neighbours(origins)
+        hops = self.among(np.array(sorted({other for _, other in wanted}), np.int64))._hops(origins)
+        if self.ways.hub_degree is None:
+            # Undamped, a common entity weighs as much as a rare one, and says less.
+            weight = np.where(hops.via < 0, 1.0, 1.0 / np.maximum(self.degrees(hops.via), 2))
+            hops = hops._replace(weight=weight)
+        hops = self._best(hops)
         found = zip(origins[hops.origin].tolist(), hops.node.tolist(), hops.via.tolist(), strict=True)
         return {(one, other): via for one, other, via in found if (one, other) in wanted}
 

@@ -279,11 +279,17 @@ class _View:
 
     def neighbours(self, nodes: Nodes) -> Hops:
         """The chunks one hop away, each once per origin, by the heaviest way; ties by an edge, then a rare entity."""
+        return self._best(self._hops(nodes))
+
+    def _hops(self, nodes: Nodes) -> Hops:
+        """All hops to chunks, several between the same two where they are joined in several ways."""
         hops = _together([self._direct(nodes), self._mentioning(self._rarest(self._mentioned(nodes)), nodes)])
         if self._ends is not None:
             hops = _at(hops, np.isin(hops.node, self._ends))
         over = np.where(hops.via < 0, 1.0, self._hub(hops.via))
-        hops = hops._replace(weight=hops.weight * self._hub(nodes)[hops.origin] * over)
+        return hops._replace(weight=hops.weight * self._hub(nodes)[hops.origin] * over)
+
+    def _best(self, hops: Hops) -> Hops:
         rarity = np.where(hops.via < 0, -1, self._state.degree[hops.via])
         return _once(hops, len(self._state.ids), hops.via, rarity, -hops.weight)
 
@@ -317,7 +323,11 @@ class _View:
         return [self._edge(*step) if min(step) >= 0 else None for step in ends.tolist()]
 
     def _edge(self, origin: int, node: int) -> Edge | tuple[Edge, Edge] | None:
-        hops = self.neighbours(np.array([origin]))
+        hops = self._hops(np.array([origin]))
+        if self._ways.hub_degree is None:
+            # Undamped, a common entity weighs as much as a rare one, and says less.
+            hops = hops._replace(weight=np.where(hops.via < 0, 1.0, 1.0 / np.maximum(self._state.degree[hops.via], 2)))
+        hops = self._best(hops)
         via = hops.via[hops.node == node].tolist()
         if not via:
             return None

@@ -461,6 +461,42 @@ def test_an_unusable_setting_says_what_would_do(settings, said):
         GraphRetriever(store, **settings)
 
 
+def test_a_setting_may_be_changed():
+    """What is set after construction holds from then on."""
+    with drawn() as store:
+        retriever = GraphRetriever(store, preset="hop_decay", seed_k=2, k=10)
+        retriever.traversal = "beam"
+        retriever.score = HopDecay(score_expanded=False)
+        assert retriever.retrieve("q").plan["walk"]["traversal"] == "Beam"
+
+
+def test_unknown_seeds_are_named():
+    """The walk begins at the others; of no seeds at all nothing can be asked."""
+    with drawn() as store:
+        found = hop_decay(store).retrieve("q", seed_ids=["B", "nobody"])
+        assert found.degraded == ("seeds-missing",)
+        assert [document.id for document in found] == ["B", "C", "D"]
+        with pytest.raises(ValueError, match="seed_ids is empty"):
+            hop_decay(store).retrieve("q", seed_ids=[])
+
+
+def test_given_seeds_count_by_their_likeness():
+    """Z, far from the question, is worth less than A, whether or not the search had found them."""
+    with drawn() as store:
+        found = scores(hop_decay(store).retrieve("q", seed_ids=["Z", "A"], score=HopDecay(score_expanded=False)))
+        assert (found["A"], found["Z"]) == (pytest.approx(0.93), pytest.approx(0.335))
+
+
+def test_a_context_names_the_rarest_shared_name():
+    """Both mention the film and its country; the film is what joins them."""
+    mentions = [("A", "entity:jaws"), ("C", "entity:jaws"), *((name, "entity:usa") for name in "ABCDZ")]
+    with drawn(*(Edge(one, other, "mentions", 0.8) for one, other in mentions)) as store:
+        walk = {"type": "evidence", "relations": ["mentions"], "sources": 1}
+        found = GraphRetriever(store, k=5, traversal=walk, score="noisy_or").retrieve("q")
+        context = {document.id: document.metadata["graph_context"] for document in found}
+        assert context["C"][0]["entity"] == "entity:jaws"
+
+
 def test_seed_ids_are_a_list():
     """A text would be taken letter by letter."""
     with drawn() as store, pytest.raises(ValueError, match=r"\['A'\]"):

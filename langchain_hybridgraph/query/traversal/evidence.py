@@ -291,7 +291,7 @@ def _together(parts: Sequence[_Evidence]) -> _Evidence:
 
 
 class _Led(NamedTuple):
-    """Chunks, each with where it was led to from (itself, for a seed that nothing speaks for), and how strongly."""
+    """Chunks, each with where it was led to from (a source from itself), and how strongly."""
 
     ids: Sequence[str]
     begins: Sequence[str]
@@ -301,7 +301,11 @@ class _Led(NamedTuple):
     def by(cls, found: _Evidence, ids: Sequence[str], sources: Sequence[str], seeds: Mapping[str, float]) -> _Led:
         """What was found, and the other seeds."""
         others = list(dict.fromkeys(seeds).keys() - set(ids))
-        begins = [id if x == THE_QUESTION else sources[x] for id, x in zip(ids, found.source.tolist(), strict=True)]
+        rooted = set(sources)
+        begins = [
+            id if x == THE_QUESTION or id in rooted else sources[x]
+            for id, x in zip(ids, found.source.tolist(), strict=True)
+        ]
         return cls([*ids, *others], [*begins, *others], np.concatenate([found.strength, np.zeros(len(others))]))
 
     def arrived(
