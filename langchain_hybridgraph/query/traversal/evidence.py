@@ -33,6 +33,7 @@ MOST = 0.98
 SURE = 0.25  # the power of a mention's weight
 USUAL = 0.05  # of the question is covered that the sources leave open, where nobody says
 THE_QUESTION = -1  # as a source
+MOST_LINKS = 1_000
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class LinkEvidence(OverWays):
         links = links._replace(origin=there[links.origin])
         is_chunk = graph.is_chunk(links.node)
         named = _Named.of(graph, Hops._make(column[~is_chunk] for column in links))
-        linked = Hops._make(column[is_chunk] for column in links)
+        linked = _heaviest(Hops._make(column[is_chunk] for column in links))
         kinds = [self._sharing(graph, named, nodes), self._titled(graph, named, nodes), self._linked(linked)]
         told = [kind._replace(strength=kind.strength * worth[kind.source]) for kind in kinds]
         return [_strongest(kind) for kind in (*told, self._named(graph))]
@@ -251,6 +252,15 @@ class _Named(NamedTuple):
         return _Pairs(
             self.source[mention], self.place[mention], edges.node[edge], self.weight[mention], edges.weight[edge]
         )
+
+
+def _heaviest(links: Hops) -> Hops:
+    """At most ``MOST_LINKS`` of each source: of so many none says much."""
+    if len(links.node) <= MOST_LINKS:
+        return links
+    order = np.lexsort((links.node, -links.weight, links.origin))
+    first = np.searchsorted(links.origin[order], links.origin[order])
+    return Hops._make(column[order[np.arange(len(order)) - first < MOST_LINKS]] for column in links)
 
 
 def _rarity(graph: Graph, entities: Nodes) -> Weights:
