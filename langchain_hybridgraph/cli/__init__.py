@@ -1,8 +1,9 @@
-"""The command line ``hybridgraph``: ingest, search, delete, stats, check, repair, demo.
+"""The command line ``hybridgraph``: ingest, search, find, tree, delete, stats, check, repair, demo.
 
     commands.py    the verbs and their options
     answers.py     what --json prints: the stable schema
     screen.py      the same for people
+    branches.py    the directories of an index, as lines
     opening.py     which index, with which settings
     demo.py        the main job on the documentation of Python's standard library
     errors.py      errors in one line, exit codes

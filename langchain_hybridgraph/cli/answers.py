@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.ingest import IngestReport
     from langchain_hybridgraph.records import Hit, RetrievalResult
+    from langchain_hybridgraph.retrievers.found import FindResult
     from langchain_hybridgraph.stores.care import CheckReport
 
 
@@ -34,6 +35,35 @@ def search_answer(result: RetrievalResult[Document]) -> dict[str, Any]:
         "degraded": list(result.degraded),
         "took_ms": round(result.took_ms, 3),
         "hits": [hit_answer(rank, hit) for rank, hit in enumerate(result.hits, start=1)],
+    }
+
+
+def find_answer(found: FindResult) -> dict[str, Any]:
+    """``find --json``: the queries that were run, ``degraded``, ``took_ms``, and ``hits``, best first.
+
+    A hit has ``rank``, ``uri``, ``context_type``, ``is_leaf`` (false for a directory), ``score``, ``abstract``,
+    ``relations`` (uri, relation, weight, description) and ``text``: that of its best chunk, or its overview.
+    """
+    return {
+        "queries": [
+            {"query": each.query.query, "roots": list(each.roots), "scored": each.scored, "nodes": each.nodes}
+            for each in found.query_results
+        ],
+        "degraded": list(found.degraded),
+        "took_ms": round(found.took_ms, 3),
+        "hits": [
+            {
+                "rank": rank,
+                "uri": each.uri,
+                "context_type": each.context_type,
+                "is_leaf": each.is_leaf,
+                "score": each.score,
+                "abstract": each.abstract,
+                "relations": [asdict(relation) for relation in each.relations],
+                "text": "" if each.hit is None else each.hit.chunk.text,
+            }
+            for rank, each in enumerate(found, start=1)
+        ],
     }
 
 

@@ -142,6 +142,79 @@ def search(
 
 
 @app.command()
+def find(
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="A question, or words.")],
+    *,
+    index: Index,
+    under: Annotated[
+        list[str] | None, typer.Option(metavar="URI", help="Only below this; may be given several times.")
+    ] = None,
+    k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="How many hits.")] = 5,
+    where: Where = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Say why each hit stands where it stands.")] = False,
+    as_json: Json = False,
+    tenant: Tenant = None,
+    embedding: Model = None,
+) -> None:
+    """Ask an index from its directories down.
+
+    Finds documents, each once, and directories. Their summaries are made by hybridgraph tree.
+    """
+    from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever
+
+    wanted = _parsed(where)
+    with existing(index, embedding=embedding, tenant=tenant, read_only=True) as store:
+        targets = None if under is None else [cleaned(uri) for uri in under]
+        result = HierarchicalRetriever(store, k=k).find(cleaned(query), targets, filter=wanted)
+    if as_json:
+        from langchain_hybridgraph.cli.answers import find_answer, print_json
+
+        print_json(find_answer(result))
+    else:
+        from langchain_hybridgraph.cli.screen import show_contexts, terminal
+
+        show_contexts(terminal(), result, explain=explain)
+
+
+@app.command()
+def tree(
+    *,
+    index: Index,
+    under: Annotated[str | None, typer.Option(metavar="URI", help="Only this and what it contains.")] = None,
+    depth: Annotated[int, typer.Option(metavar="N", min=1, help="How many levels are shown.")] = 2,
+    as_it_is: Annotated[bool, typer.Option("--as-it-is", help="Show it without summarising what has changed.")] = False,
+    as_json: Json = False,
+    tenant: Tenant = None,
+    embedding: Model = None,
+) -> None:
+    """Summarise the directories of an index that have changed, and show them.
+
+    While another process is writing, or in a folder that may not be written to, they are shown as they are.
+    """
+    from langchain_hybridgraph.cli.branches import branches
+    from langchain_hybridgraph.errors import ReadOnlyError, StoreLockedError
+    from langchain_hybridgraph.ingest.layers import build_layers
+
+    with existing(index, embedding=embedding, tenant=tenant, read_only=as_it_is) as store:
+        if not as_it_is:
+            try:
+                say(str(build_layers(store, progress=True)))
+            except (ReadOnlyError, StoreLockedError) as error:
+                say(f"not summarised: {error}")
+        shown = branches(store, None if under is None else cleaned(under), depth)
+    if as_json:
+        from langchain_hybridgraph.cli.answers import print_json
+
+        print_json({"tree": [branch._asdict() for branch in shown]})
+    else:
+        from langchain_hybridgraph.cli.screen import show_branches, terminal
+
+        show_branches(terminal(), shown)
+        if not shown:
+            typer.echo("nothing is in this index")
+
+
+@app.command()
 def delete(
     *,
     index: Index,

@@ -8,7 +8,6 @@ which means waiting, and of every directory only the best children count.
 from __future__ import annotations
 
 import heapq
-import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -26,13 +25,15 @@ _DECIMALS = 12
 class Judged(NamedTuple):
     """What a node is worth by itself, both in [0, 1]: as an answer, and as the way to others.
 
-    ``name`` decides among equals. ``counts`` is False for what may be walked through, but is no answer.
+    ``way`` None is not known: the node is walked through when nothing better is left, and its children are judged as
+    if they were roots. ``name`` decides among equals. ``counts`` is False for what may be walked through, but is no
+    answer.
     """
 
     node: int
     name: str
     answer: float
-    way: float
+    way: float | None
     counts: bool = True
 
 
@@ -151,7 +152,7 @@ class _Walk:
     def open(self, directory: int, judged: Sequence[Judged]) -> None:
         """Take in a directory's children."""
         came = self._ways[directory]
-        best = sorted(judged, key=lambda each: (-round(max(each.answer, each.way), _DECIMALS), each.name))
+        best = sorted(judged, key=lambda each: (-round(max(each.answer, each.way or 0.0), _DECIMALS), each.name))
         for each in best[: self._descent.width]:
             self.reach(each, came)
         self._rounds += 1
@@ -159,22 +160,22 @@ class _Walk:
 
     def reach(self, judged: Judged, came: float | None) -> None:
         """Take in a node, where it is above the threshold and better than before."""
-        value, way = (_mixed(own, came, self._descent.alpha) for own in (judged.answer, judged.way))
-        node, threshold = judged.node, self._descent.threshold
+        node, alpha, threshold = judged.node, self._descent.alpha, self._descent.threshold
+        value = _mixed(judged.answer, came, alpha)
         known = self._reached.get(node)
         if judged.counts and value > threshold and (known is None or value > known.value):
             self._names[node] = judged.name
             self._reached[node] = Reached(node, value, judged.answer, came)
-        before = self._ways.get(node, -math.inf)
-        if way > threshold and (before is None or way > before) and node not in self._opened:
+        way = None if judged.way is None else _mixed(judged.way, came, alpha)
+        if way is None or way > threshold:
             self.wait(node, judged.name, way)
 
     def wait(self, node: int, name: str, way: float | None) -> None:
-        """Let a node wait to be opened, with this value as a way; one that waits with a value keeps it."""
-        if way is None and node in self._ways:
+        """Let a node wait to be opened, with this value as a way, unless it waits with a better one or was opened."""
+        if node in self._opened or (node in self._ways and _worth(way) <= _worth(self._ways[node])):
             return
         self._ways[node] = way
-        heapq.heappush(self._waiting, (1.0 if way is None else -round(way, _DECIMALS), name, node))
+        heapq.heappush(self._waiting, (-_worth(way), name, node))
 
     def ended(self, *, converged: bool) -> Descended:
         """All that was reached."""
@@ -189,6 +190,11 @@ class _Walk:
 
     def _rank(self, reached: Reached) -> tuple[float, str]:
         return -round(reached.value, _DECIMALS), self._names[reached.node]
+
+
+def _worth(way: float | None) -> float:
+    """As what a way is compared; one that is not known is less than any."""
+    return -1.0 if way is None else round(way, _DECIMALS)
 
 
 def _mixed(own: float, came: float | None, alpha: float) -> float:

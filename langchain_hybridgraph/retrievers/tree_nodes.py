@@ -53,6 +53,8 @@ class Nodes:
         self._vector: Vector | None = None
         self._texts: _Scores
         self._summaries: _Scores | None = None
+        self._summarised: Tree | None = None
+        self._led: dict[int, float] = {}
         self._chunks: dict[int, list[str]] = {}
         self._known: dict[int, Judged] = {}
 
@@ -81,6 +83,7 @@ class Nodes:
             on_error="empty",
         )
         scope = Scope(None, self._query.scope.tenant, None)
+        self._summarised = self._layers.tree(scope)
         query = replace(self._query, k=CANDIDATES, vector=self._vector, scope=scope)
         trace = Trace()
         found = yield from gather(query, asked, trace)
@@ -110,6 +113,9 @@ class Nodes:
             above = node if tree.is_directory(node) else tree.above(node)
             # A document that stands at the top, or is the target itself, is a start itself.
             standing.append(above if above >= 0 and is_below(above) else node)
+        for node in documents:
+            score = max(map(self._texts.score, tree.chunks(node)))
+            self._led[tree.above(node)] = max(score, self._led.get(tree.above(node), 0.0))
         return list(dict.fromkeys([*directories[:n], *standing]))
 
     # -- what nodes are worth -------------------------------------------------------------------------------
@@ -152,13 +158,22 @@ class Nodes:
 
     def _judged(self, node: int) -> Judged:
         uri, chunks = self.tree.uri(node), self._chunks[node]
-        summary = 0.0 if self._summaries is None else self._summaries.score(uri)
+        summary = self._summaries.score(uri) if self._summaries is not None and self._has_summary(uri) else None
         answer = max(map(self._texts.score, chunks)) if chunks else summary
-        return Judged(node, uri, answer, max(answer, summary), self.is_answer(node))
+        # A directory that was not summarised is as good as the best that the flat search has found in it.
+        ways = [way for way in (answer, summary or self._led.get(node)) if way]
+        counts = answer is not None and self.is_answer(node)
+        return Judged(node, uri, answer or 0.0, max(ways) if ways else 0.0 if summary is not None else None, counts)
+
+    def _has_summary(self, uri: str) -> bool:
+        node = -1 if self._summarised is None else self._summarised.node(uri)
+        return node >= 0 and self._summarised is not None and self._summarised.is_document(node)
 
     def _reread(self, judged: list[Judged]) -> Stage[list[Judged]]:
         """The best of them as the reranker has them: documents by their best chunk, directories by their overview."""
-        best = sorted(judged, key=lambda each: (-max(each.answer, each.way), each.name))[: self._pipeline.rerank_depth]
+        best = sorted(judged, key=lambda each: (-max(each.answer, each.way or 0.0), each.name))[
+            : self._pipeline.rerank_depth
+        ]
         answers = yield from self.hits([(each.node, each.answer) for each in best])
         overviews = self._overviews([each.node for each in best if each.node in answers and self._chunks[each.node]])
         ways = {
@@ -175,7 +190,9 @@ class Nodes:
         for each in best:
             answer = scores.get(answers[each.node].id) if each.node in answers else None
             way = scores.get(ways[each.node].id) if each.node in ways else None
-            if answer is not None or way is not None:
+            if each.node not in answers:
+                found.append(each)  # there is nothing to read of it: a directory without a summary
+            elif answer is not None or way is not None:
                 both = [score for score in (answer, way) if score is not None]
                 counts = each.counts and answer is not None
                 found.append(each._replace(answer=answer or 0.0, way=max(both), counts=counts))

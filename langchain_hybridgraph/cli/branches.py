@@ -1,0 +1,57 @@
+"""The directories of an index, as lines to be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from langchain_hybridgraph.ingest.layers import name_of
+from langchain_hybridgraph.records import Scope
+from langchain_hybridgraph.retrievers.tree_nodes import targeted
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.retrievers.store import HybridGraphStore
+    from langchain_hybridgraph.stores.base import Tree
+
+
+class Branch(NamedTuple):
+    """A directory or document: how deep it is below what was asked for, and how much stands in it."""
+
+    uri: str
+    name: str
+    depth: int
+    contains: int
+    abstract: str
+
+
+def branches(store: HybridGraphStore, under: str | None, depth: int) -> list[Branch]:
+    """The tree below a uri (None: all of it), so many levels of it, each directory before what it contains.
+
+    Raises ConfigurationError for a uri at which nothing stands.
+    """
+    from langchain_hybridgraph.retrievers.documents import moment
+
+    tree = store.tree(Scope(None, store.tenant, moment(None)))
+    tops = tree.top() if under is None else targeted(tree, [under])[0]
+    lines = [line for top in tops for line in _below(tree, top, 0, depth)]
+    layers = store.layers()
+    wanted = [tree.uri(node) for node, _, contains in lines if contains]
+    abstracts = {chunk.id: str(chunk.metadata["abstract"]) for chunk in (layers.get(wanted) if layers else ())}
+    return [
+        Branch(tree.uri(node), name_of(tree.uri(node)) if below else tree.uri(node), below, contains, "")._replace(
+            abstract=_without_name(abstracts.get(tree.uri(node), ""))
+        )
+        for node, below, contains in lines
+    ]
+
+
+def _below(tree: Tree, node: int, depth: int, deepest: int) -> Iterator[tuple[int, int, int]]:
+    children = tree.children(node)
+    yield node, depth, len(children)
+    if depth + 1 < deepest:
+        for child in children:
+            yield from _below(tree, child, depth + 1, deepest)
+
+
+def _without_name(abstract: str) -> str:
+    return abstract.partition(": ")[2] or abstract
