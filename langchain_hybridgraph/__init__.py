@@ -49,6 +49,11 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.ingest import build_layers as build_layers
     from langchain_hybridgraph.ingest import ingest as ingest
     from langchain_hybridgraph.query.budget import TokenBudget as TokenBudget
+    from langchain_hybridgraph.query.expanders import AppendHistory as AppendHistory
+    from langchain_hybridgraph.query.expanders import ExpandedQuery as ExpandedQuery
+    from langchain_hybridgraph.query.expanders import HistoryTerms as HistoryTerms
+    from langchain_hybridgraph.query.expanders import LLMRewrite as LLMRewrite
+    from langchain_hybridgraph.query.expanders import StripQuestion as StripQuestion
     from langchain_hybridgraph.query.llm_rerank import LLMReranker as LLMReranker
     from langchain_hybridgraph.query.planner import QueryPlan as QueryPlan
     from langchain_hybridgraph.query.planner import QueryPlanner as QueryPlanner
@@ -61,6 +66,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Edge as Edge
     from langchain_hybridgraph.records import Hit as Hit
     from langchain_hybridgraph.records import RetrievalResult as RetrievalResult
+    from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever as AdvancedRetriever
     from langchain_hybridgraph.retrievers.graph import GraphRetriever as GraphRetriever
     from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever as HierarchicalRetriever
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever as HybridRetriever
@@ -96,10 +102,12 @@ _HOMES = {
         "ingest",
     ),
     "query.budget": ("TokenBudget",),
+    "query.expanders": ("AppendHistory", "ExpandedQuery", "HistoryTerms", "LLMRewrite", "StripQuestion"),
     "query.llm_rerank": ("LLMReranker",),
     "query.planner": ("QueryPlan", "QueryPlanner", "RulePlanner", "TypedQuery"),
     "query.rerank": ("CrossEncoderReranker", "ScoreReranker"),
     "records": ("ALL_TIME", "Chunk", "Edge", "Hit", "RetrievalResult"),
+    "retrievers.advanced": ("AdvancedRetriever",),
     "retrievers.graph": ("GraphRetriever",),
     "retrievers.hierarchical": ("HierarchicalRetriever",),
     "retrievers.hybrid": ("HybridRetriever",),

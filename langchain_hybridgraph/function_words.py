@@ -180,15 +180,6 @@ for _code, _found in _TABLE.items():
         _LANGUAGES_OF.setdefault(_word, []).append(_code)
 
 
-def is_function_word(word: str) -> bool:
-    """Whether a lower-case word is one of any of the languages.
-
-    >>> is_function_word("their"), is_function_word("ihre"), is_function_word("engine")
-    (True, True, False)
-    """
-    return word in _LANGUAGES_OF
-
-
 def function_words(words: Iterable[str]) -> FunctionWords:
     """Those of the language that these lower-case words are probably in; none for a language that is not known.
 

@@ -1,0 +1,117 @@
+"""Reads what was said before a question.
+
+A history comes in many forms; what it holds is turns, oldest first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from langchain_hybridgraph.errors import ConfigurationError
+
+USER, ASSISTANT = "user", "assistant"
+_SPEAKERS = {
+    "user": USER, "human": USER, "customer": USER, "question": USER,
+    "assistant": ASSISTANT, "ai": ASSISTANT, "agent": ASSISTANT, "bot": ASSISTANT, "model": ASSISTANT,
+    "chatbot": ASSISTANT, "answer": ASSISTANT,
+}  # fmt: skip
+# Neither a question nor an answer: what a conversation is about does not stand in instructions and raw results.
+_UNSAID = frozenset({"system", "developer", "tool", "function", "remove"})
+_LABEL = re.compile(rf"\s*({'|'.join([*_SPEAKERS, *_UNSAID])})\s*[:：]\s*", re.IGNORECASE)
+# Of a longer history the first and the last turns are read: who asks on seldom means what lies between.
+_FIRST, _LAST = 5, 45
+_WANTED = (
+    'wanted is a list of texts, (role, text) pairs, {"role": …, "content": …} or LangChain messages, oldest first, '
+    'such as ["User: Which car is red?", "Assistant: The roadster."]'
+)
+
+
+class Turn(NamedTuple):
+    """What somebody said.
+
+    ``speaker`` is ``"user"``, ``"assistant"``, another role as it was given, or "" where none was. ``line`` is the
+    turn with its speaker, as it was given if it was one text.
+    """
+
+    speaker: str
+    text: str
+    line: str
+
+
+def turns(history: Any, query: str = "") -> list[Turn]:
+    """The turns of a history, oldest first; [] for None and for one in which nothing was said.
+
+    An item is a text (``"User: …"`` names its speaker), a (role, text) pair, a mapping with ``role`` and ``content``,
+    or a LangChain message; the whole may also be a chat history, which has ``messages``. Of contents in parts the
+    texts count; images, tool calls and other messages without a text are left out, and so are system and tool
+    messages. A last turn of the user that is ``query`` itself is the question, not its history. Of more than 50 items
+    the first 5 and the last 45 are read. Raises ConfigurationError for anything else.
+
+    >>> for turn in turns(["User: red car", ("ai", "A roadster"), {"role": "user", "content": "how fast"}]):
+    ...     print(turn)
+    Turn(speaker='user', text='red car', line='User: red car')
+    Turn(speaker='assistant', text='A roadster', line='Assistant: A roadster')
+    Turn(speaker='user', text='how fast', line='User: how fast')
+    """
+    said = list(_said(_items(history)))
+    if said and said[-1].speaker in (USER, "") and said[-1].text == query.strip():
+        said.pop()
+    return said
+
+
+def _items(history: Any) -> Iterator[tuple[int, Any]]:
+    """The items that are read, each with its place."""
+    if history is None:
+        return
+    if not isinstance(history, (str, Sequence)) and hasattr(history, "messages"):
+        history = history.messages
+    if isinstance(history, (str, bytes, Mapping)) or not isinstance(history, Sequence):
+        raise ConfigurationError(f"the history is {_shown(history)}; {_WANTED}")
+    for place in range(len(history)):
+        if place < _FIRST or place >= len(history) - _LAST:
+            yield place, history[place]
+
+
+def _said(items: Iterator[tuple[int, Any]]) -> Iterator[Turn]:
+    for place, item in items:
+        role, content, line = _parts(item, place)
+        text = " ".join(_texts(content)).strip()
+        if text and role.lower() not in _UNSAID:
+            speaker = _SPEAKERS.get(role.lower(), role)
+            yield Turn(speaker, text, line or (f"{speaker.capitalize()}: {text}" if speaker else text))
+
+
+def _parts(item: Any, place: int) -> tuple[str, Any, str]:
+    """Role, content, and the line if it is one already."""
+    if isinstance(item, str):
+        label = _LABEL.match(item)
+        return (label[1], item[label.end() :], item.strip()) if label else ("", item, item.strip())
+    if isinstance(item, (tuple, list)) and len(item) == 2 and isinstance(item[0], str):
+        return item[0], item[1], ""
+    if isinstance(item, Mapping) and ("content" in item or "role" in item):
+        return str(item.get("role") or item.get("type") or ""), item.get("content"), ""
+    if hasattr(item, "content") and isinstance(kind := getattr(item, "type", None), str):
+        return (
+            (str(getattr(item, "role", "")) if kind == "chat" else kind).removesuffix("MessageChunk"),
+            item.content,
+            "",
+        )
+    raise ConfigurationError(f"item {place} of the history is {_shown(item)}; {_WANTED}")
+
+
+def _texts(content: Any) -> Iterator[str]:
+    """The texts of a content, which may come in parts."""
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, Mapping):
+        yield from _texts(content.get("text"))
+    elif isinstance(content, (list, tuple)):
+        for part in content:
+            yield from _texts(part)
+
+
+def _shown(thing: Any) -> str:
+    said = repr(thing)
+    return said if len(said) <= 80 else f"{said[:77]}…"
