@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from types import MappingProxyType
 from typing import Any
 
@@ -64,7 +64,7 @@ def traversal_from(form: str | Mapping[str, Any] | Traversal) -> Traversal:
     if name not in TRAVERSALS:
         raise ConfigurationError(f"traversal {name!r} is unknown; wanted one of {', '.join(TRAVERSALS)}")
     kind: Any = TRAVERSALS[name]
-    allowed = [each.name for each in fields(kind)]
+    allowed = [each.name for each in fields(kind) if each.repr]  # the rest is for the pipeline
     if unknown := [key for key in parameters if key not in allowed]:
         raise ConfigurationError(
             f"traversal {name!r} has no parameter {', '.join(map(repr, unknown))}; wanted {', '.join(allowed)}"
@@ -83,6 +83,6 @@ def traversal_form(traversal: Traversal) -> dict[str, Any]:
     """
     for name, kind in TRAVERSALS.items():
         if type(traversal) is kind:
-            form = asdict(traversal)  # type: ignore[call-overload]  # all of ours are dataclasses
+            form = {each.name: getattr(traversal, each.name) for each in fields(kind) if each.repr}  # type: ignore[arg-type]  # all of ours are dataclasses
             return {"type": name, **form, "relations": form["relations"] and sorted(form["relations"])}
     raise ConfigurationError(f"{traversal!r} has no form as a mapping; those of {', '.join(TRAVERSALS)} have one")
