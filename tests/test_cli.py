@@ -122,6 +122,32 @@ def test_every_format_is_found(read_index, question, source):
     assert answer("search", question, "--index", read_index)["hits"][0]["metadata"]["source"] == source
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "User: How often do I descale?\n\nAssistant: Every month.\n",
+        '[["user", "How often do I descale?"], ["assistant", "Every month."]]',
+        '{"role": "user", "content": "How often do I descale?"}\n{"role": "assistant", "content": "Every month."}\n',
+    ],
+)
+@pytest.mark.parametrize("more", [(), ("--graph",)])
+def test_a_question_after_a_conversation(read_index, tmp_path, said, more):
+    """Lines, a JSON list and JSON Lines: what the question leaves out is taken from them."""
+    (tmp_path / "said").write_text(said, encoding="utf-8")
+    found = answer("search", "And why?", "--index", read_index, "--history", tmp_path / "said", *more)
+    assert found["query"] == "And why?"
+    assert found["hits"][0]["metadata"]["source"] == "docs/guide.md"
+
+
+@pytest.mark.parametrize("said", ["[1]", "[{", '{"role": "user"', b"\xff\xfe\x00"])
+def test_a_history_that_cannot_be_read(read_index, tmp_path, said):
+    """One line that says so."""
+    (tmp_path / "said").write_bytes(said if isinstance(said, bytes) else said.encode())
+    done = hybridgraph("search", "And why?", "--index", read_index, "--history", tmp_path / "said")
+    assert done.exit_code == 2, done.stdout
+    assert "history" in done.stderr
+
+
 def test_ids_of_json_lines_are_kept(read_index):
     """A line's own id is the chunk's id's beginning, and its document."""
     assert answer("search", "milk frother", "--index", read_index)["hits"][0]["document_id"] == "p2"

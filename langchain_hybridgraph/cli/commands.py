@@ -56,6 +56,17 @@ Model = Annotated[
     str | None, typer.Option("--embedding", metavar="MODEL", help="Only where it was package.module:factory.")
 ]
 Where = Annotated[str | None, typer.Option("--filter", metavar="JSON", help='Such as \'{"year": {"$gte": 2020}}\'.')]
+History = Annotated[
+    Path | None,
+    typer.Option(
+        "--history",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        allow_dash=True,
+        help='What was said before: lines such as "User: …", or JSON; - reads it from standard input.',
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 DEMO = Path(f"python-{sys.version_info.major}.{sys.version_info.minor}.hybridgraph")
@@ -114,6 +125,7 @@ def search(
     index: Index,
     k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="How many hits.")] = 5,
     where: Where = None,
+    history: History = None,
     graph: Annotated[bool, typer.Option("--graph", help="Go on over edges from what is found.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Say why each hit stands where it stands.")] = False,
     as_json: Json = False,
@@ -124,13 +136,18 @@ def search(
 
     Works beside a process that is writing to the index, and in a folder that may not be written to.
     """
+    from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
     from langchain_hybridgraph.retrievers.graph import GraphRetriever
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 
     wanted = _parsed(where)
+    said = _said(history)
     with existing(index, embedding=embedding, tenant=tenant, read_only=True) as store:
         retriever = GraphRetriever(store, k=k) if graph else HybridRetriever(store, k=k)
-        result = retriever.retrieve(cleaned(query), filter=wanted)
+        if said:
+            result = AdvancedRetriever(retriever).retrieve_with_context(cleaned(query), said, filter=wanted)
+        else:
+            result = retriever.retrieve(cleaned(query), filter=wanted)
     if as_json:
         from langchain_hybridgraph.cli.answers import print_json, search_answer
 
@@ -325,6 +342,24 @@ def _parsed(where: str | None) -> Filter | None:
         return parse_filter(json.loads(where))
     except json.JSONDecodeError as error:
         raise FilterError(f"--filter is not JSON ({error}); wanted something like '{{\"year\": 2020}}'") from error
+
+
+def _said(history: Path | None) -> list[Any]:
+    """The turns in a file: a JSON list, a JSON value a line, or a text a line."""
+    if history is None:
+        return []
+    try:
+        text = sys.stdin.read() if str(history) == "-" else history.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"--history {history} cannot be read ({error}); wanted is a text file") from error
+    lines = [line for line in cleaned(text).splitlines() if line.strip()]
+    try:
+        found = json.loads(text) if text.lstrip().startswith("[") else None
+        if found is None and lines and lines[0].lstrip().startswith("{"):
+            found = [json.loads(line) for line in lines]
+    except json.JSONDecodeError as error:
+        raise ConfigurationError(f"--history {history} begins like JSON and is none ({error})") from error
+    return lines if found is None else list(found)
 
 
 def _listed(names: Any) -> str:

