@@ -143,11 +143,11 @@ def abstract_of(text: str, title: str = "", most: int = ABSTRACT) -> str:
     'They purr.'
     """
     body, lead = _body(text, title), ""
-    for start, end in islice(spans(0, sentences(body, 0, len(body)), len(body)), 20):
-        sentence = " ".join(body[start:end].split())
-        if lead and len(lead) + len(sentence) >= most:
+    for _, end in islice(spans(0, sentences(body, 0, len(body)), len(body)), 20):
+        longer = " ".join(body[:end].split())
+        if lead and len(longer) > most:
             break
-        lead = f"{lead} {sentence}".strip()
+        lead = longer
     return clipped(lead or title, most)
 
 

@@ -62,8 +62,9 @@ class Descent:
     """How to walk down a tree.
 
     A child's value is ``alpha`` · own + (1 − ``alpha``) · that of its directory (``Propagation``); a directory without
-    a value passes own through. What is not above ``threshold`` is left out. Of every directory the max(2 k, 20) best
-    children count. The walk ends when the best ``k`` stay the same for ``max_rounds`` directories.
+    a value passes own through. What is not above ``threshold`` is left out; a directory is not opened where nothing in
+    it could be above it, or when it is worth nothing itself. Of every directory the max(2 k, 20) best children count.
+    The walk ends when the best ``k`` stay the same for ``max_rounds`` directories; with fewer than k it goes on.
 
     Raises ConfigurationError for values that cannot be used.
     """
@@ -167,7 +168,8 @@ class _Walk:
             self._names[node] = judged.name
             self._reached[node] = Reached(node, value, judged.answer, came)
         way = None if judged.way is None else _mixed(judged.way, came, alpha)
-        if way is None or way > threshold:
+        # Below a way of this value nothing is worth more than a perfect child.
+        if way is None or (way > 0 and _mixed(1.0, way, alpha) > threshold):
             self.wait(node, judged.name, way)
 
     def wait(self, node: int, name: str, way: float | None) -> None:

@@ -408,6 +408,9 @@ class HierarchicalRetriever(HybridRetriever):
         nodes = Nodes(tree, query, asked.pipeline, trace)
         nodes.is_answer = partial(self._may_be_found, tree, typed.context_type, directories)
         yield from nodes.search(self._weights({}))
+        below = tuple(tree.uri(node) for node in roots if node != TOP)
+        if not nodes.has_found:
+            return _Walked((), below, 0, 0)
         with trace.stage("walk"):
             starts = nodes.starts(roots, self.start_k)
             yield from nodes.look_ahead(starts)
@@ -419,7 +422,6 @@ class HierarchicalRetriever(HybridRetriever):
         found = [
             _Found(tree.uri(node), node, self._type(tree, node), not tree.is_directory(node), hit) for node, hit in hits
         ]
-        below = tuple(tree.uri(node) for node in roots if node != TOP)
         return _Walked(tuple(found), below, len(nodes.scored), walk.opened)
 
     def _may_be_found(self, tree: Tree, context_type: str | None, directories: bool, node: int) -> bool:

@@ -66,7 +66,13 @@ class Nodes:
         ranked = yield from score_all(found, CANDIDATES, self._query, self._pipeline, self._trace)
         self._vector = next((answer.vector for answer in found.values() if answer.vector is not None), None)
         self._texts = _Scores(ranked, fuse(ranked.rankings, self._fusion, self._query.k, self._trace), self._fusion)
-        yield from self._search_directories(weights)
+        if found:
+            yield from self._search_directories(weights)
+
+    @property
+    def has_found(self) -> bool:
+        """Whether the search has found anything to begin with."""
+        return bool(self._texts.found) or (self._summaries is not None and bool(self._summaries.found))
 
     def _search_directories(self, weights: tuple[float, float]) -> Stage[None]:
         if self._layers is None or not len(self._layers):

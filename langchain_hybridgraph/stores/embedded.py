@@ -12,7 +12,7 @@ from pathlib import Path
 
 from langchain_hybridgraph.stores.generation import Embeds
 from langchain_hybridgraph.stores.graph import WalkedIndex
-from langchain_hybridgraph.stores.layers import LayeredIndex
+from langchain_hybridgraph.stores.layered import LayeredIndex
 from langchain_hybridgraph.stores.tree import TreedIndex
 
 

@@ -108,9 +108,15 @@ def test_a_node_in_itself():
 
 
 def test_the_threshold_is_strict():
-    """A value of exactly the threshold is out, and so is what only it leads to."""
+    """A value of exactly the threshold is out; what it leads to is not, if it is above."""
     _, values, _ = walked({"root": "AB", "A": ["a"]}, {"A": 0.5, "B": 0.6, "a": 1.0}, k=5, threshold=0.5)
-    assert set(values) == {"B"}
+    assert values == {"B": 0.6, "a": 0.75}
+
+
+def test_where_nothing_can_be_above_the_threshold_is_not_looked():
+    """.5 · 1 + .5 · .5 is exactly .75."""
+    _, _, levels = walked({"root": "A", "A": ["a"]}, {"A": 0.5, "a": 1.0}, k=5, threshold=0.75)
+    assert levels == [["A"]]
 
 
 def test_what_is_worth_nothing_is_left_out():

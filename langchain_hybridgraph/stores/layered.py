@@ -100,11 +100,23 @@ class LayeredIndex(CaredIndex):
 
     def check(self) -> CheckReport:
         """Compare catalogue, matrix and engines, those of the summaries too (see ``care.CaredIndex``)."""
-        return self._with_layers(super().check(), repaired=False)
+        report, layers = super().check(), self.layers()
+        if layers is None:
+            return report
+        found = layers.check()
+        return replace(
+            report,
+            problems=(*report.problems, *_of_layers(found.problems)),
+            unchecked=(*report.unchecked, *_of_layers(found.unchecked)),
+            counts={**report.counts, "layers": found.counts["chunks"]},
+        )
 
     def repair(self) -> CheckReport:
         """Mend what ``check`` finds, in the summaries too; then check."""
-        return self._with_layers(super().repair(), repaired=True)
+        layers = self.layers()
+        if layers is not None:
+            layers.repair()
+        return super().repair()
 
     def stats(self) -> dict[str, Any]:
         """Counts and facts, and how many directories have a summary (``layers``)."""
@@ -117,18 +129,6 @@ class LayeredIndex(CaredIndex):
         if held is not None:
             held[1].close()
         super().close()
-
-    def _with_layers(self, report: CheckReport, *, repaired: bool) -> CheckReport:
-        layers = self.layers()
-        if layers is None:
-            return report
-        found = layers.repair() if repaired else layers.check()
-        return replace(
-            report,
-            problems=(*report.problems, *_of_layers(found.problems)),
-            unchecked=(*report.unchecked, *_of_layers(found.unchecked)),
-            counts={**report.counts, "layers": found.counts["chunks"]},
-        )
 
 
 class _Lent:

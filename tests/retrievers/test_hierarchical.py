@@ -1,0 +1,693 @@
+"""HierarchicalRetriever: down the tree, by types and targets, over conversations, and through LangChain."""
+
+import asyncio
+import math
+
+import numpy as np
+import pytest
+from langchain_core.chat_history import InMemoryChatMessageHistory
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_tests.integration_tests import RetrieversIntegrationTests
+from pydantic import ValidationError
+
+from langchain_hybridgraph import (
+    Edge,
+    HierarchicalRetriever,
+    HybridGraphStore,
+    HybridRetriever,
+    TokenBudget,
+    build_layers,
+    by_meta,
+    ingest,
+)
+from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, TenantError
+from langchain_hybridgraph.ingest.layers import Summary
+from langchain_hybridgraph.query.fusion import ConvexCombination
+from langchain_hybridgraph.query.planner import QueryPlan, TypedQuery
+from langchain_hybridgraph.query.rerank import TextReranker
+from langchain_hybridgraph.records import ALL_TIME
+
+OWN = {
+    "A": 0.8, "B": 0.7, "C": 0.6, "D": 0.5, "E": 0.4,
+    "A/a1": 0.9, "A/a2": 0.6, "B/b1": 0.5, "C/c1": 0.5, "D/d1": 0.5, "E/e1": 0.99,
+}  # fmt: skip
+
+
+class Angles(Embeddings):
+    """A text is a uri; its cosine with any question is the one above."""
+
+    def embed_documents(self, texts):
+        return [self._vector(OWN.get(text.partition("\n")[0], 0.0)) for text in texts]
+
+    def embed_query(self, text):
+        return [1.0, 0.0]
+
+    def _vector(self, cosine):
+        return [cosine, math.sqrt(1 - cosine * cosine)]
+
+
+def pinned(**settings):
+    """SPEC's tree over a real store: directories without texts, whose summaries have the cosines above."""
+    store = HybridGraphStore(None, Angles())
+    leaves = [uri for uri in OWN if "/" in uri]
+    ingest([Document(uri, metadata={"uri": uri}, id=uri) for uri in leaves], store, split=None)
+    build_layers(store, lambda directory: Summary(directory.uri, ""))
+    # The cosine itself is the score.
+    known = {"keyword_weight": 0.0, "fusion": ConvexCombination("bound"), "k": 2} | settings
+    return HierarchicalRetriever(store, **known)
+
+
+TEXTS = {
+    "lib/pets/cats.md": "Cats purr when they are content. A cat sleeps most of the day.",
+    "lib/pets/dogs.md": "Dogs bark at strangers. A dog wants to be walked.",
+    "lib/cars/roadster.md": "The red roadster has two seats and costs 200 coins.",
+    "lib/cars/van.md": "A van carries nine people or a lot of furniture.",
+    "lib/food/bread.md": "Bread is made of flour, water, yeast and salt.",
+}
+
+
+def library(texts=TEXTS, path=None, layers=True, **metadata):
+    store = HybridGraphStore(path, "lsa")
+    ingest([Document(text, metadata={"uri": uri, **metadata}, id=uri) for uri, text in texts.items()], store)
+    if layers:
+        build_layers(store)
+    return store
+
+
+def uris(found):
+    return [each.uri for each in found]
+
+
+@pytest.fixture(scope="module")
+def shelf():
+    return library()
+
+
+# -- the numbers of the specification ---------------------------------------------------------------------------
+
+
+def test_the_pin():
+    """Limit 2: a1 .85, A .80, ended early; with no start but the root, E is not looked into."""
+    retriever = pinned()
+    found = retriever.find("anything")
+    assert [(each.uri, each.is_leaf) for each in found] == [("A/a1", True), ("A", False)]
+    assert [each.score for each in found] == pytest.approx([0.85, 0.80], abs=1e-5)
+    assert found.degraded == ("converged-early",)
+
+
+def test_alpha_and_threshold():
+    """Own alone; and strictly above .85 is nothing."""
+    assert [each.score for each in pinned(alpha=1.0).find("x")] == pytest.approx([0.99, 0.9], abs=1e-5)
+    assert uris(pinned().find("x", score_threshold=0.82)) == ["A/a1"]
+    assert uris(pinned().find("x", score_threshold=0.86)) == []
+
+
+def test_parts_sum_to_the_score():
+    """What the directory gave is a part of its own."""
+    hit = pinned().find("x").contexts[0].hit
+    assert math.fsum(hit.parts.values()) == pytest.approx(hit.score)
+    assert hit.parts["hierarchy"] == pytest.approx(0.4, abs=1e-5)
+
+
+# -- find -------------------------------------------------------------------------------------------------------
+
+
+def test_a_question_finds_its_document(shelf):
+    """And says what it is."""
+    found = HierarchicalRetriever(shelf, k=3, directories=False).find("How much is the red roadster?")
+    first = found.contexts[0]
+    assert (first.uri, first.context_type, first.is_leaf) == ("lib/cars/roadster.md", "resource", True)
+    assert first.abstract == TEXTS["lib/cars/roadster.md"]
+    assert (found.total, len(found), len(found.resources), found.memories, found.skills) == (
+        len(found.contexts), len(found), len(found), (), (),
+    )  # fmt: skip
+
+
+def test_a_document_is_found_once():
+    """By its best chunk."""
+    store = HybridGraphStore(None, "lsa")
+    long = "\n\n".join(f"Chapter {n} tells of cats. " + "They purr and sleep. " * 60 for n in range(8))
+    ingest([Document(long, metadata={"uri": "d/long.md"}, id="long"), *_documents()], store)
+    build_layers(store)
+    found = HierarchicalRetriever(store, k=10).find("cats purr")
+    assert uris(found).count("d/long.md") == 1
+
+
+def test_below_a_target(shelf):
+    """Nothing else is found; a document may be the target, and several may."""
+    retriever = HierarchicalRetriever(shelf, k=10)
+    assert set(uris(retriever.find("cats and dogs and a van", "lib/cars/"))) <= {"lib/cars", *_below("lib/cars")}
+    assert uris(retriever.find("cat", "lib/pets/cats.md")) == ["lib/pets/cats.md"]
+    both = set(uris(retriever.find("cats, a van", ["lib/cars", "lib/pets"])))
+    assert {"lib/cars/van.md", "lib/pets/cats.md"} <= both
+
+
+@pytest.mark.parametrize("target", ["nowhere", "lib/pet", ["lib/cars", "lib/nothing"]])
+def test_a_target_outside_the_tree(shelf, target):
+    """It is named, and so is what there is."""
+    with pytest.raises(ConfigurationError, match=r"lies under '(nowhere|lib/pet|lib/nothing)'; .*'lib'"):
+        HierarchicalRetriever(shelf).find("cats", target)
+
+
+def test_a_target_must_be_a_uri(shelf):
+    """A number is none."""
+    with pytest.raises(ConfigurationError, match="target_uri has 7"):
+        HierarchicalRetriever(shelf).find("cats", [7])
+
+
+def test_any_scheme_and_any_letters():
+    """Schemes, spaces and other scripts; a bare scheme is all that it has."""
+    texts = {"viking://Käse & Brot/ein Text.md": "Käse schmeckt gut.", "note://日本/東京.md": "東京は大きい。"}
+    retriever = HierarchicalRetriever(library(texts), k=5, directories=False)
+    assert uris(retriever.find("Käse", "viking://Käse & Brot")) == ["viking://Käse & Brot/ein Text.md"]
+    assert uris(retriever.find("東京", "note://")) == ["note://日本/東京.md"]
+
+
+def test_relations():
+    """Up to five edges to other documents, the heaviest first; neighbours in a text and directories are none."""
+    store = library()
+    edges = [Edge("lib/pets/cats.md#0", f"{uri}#0", "cites", 0.5 + n / 10, "why") for n, uri in enumerate(TEXTS) if n]
+    store.put([], edges=edges)
+    first = HierarchicalRetriever(store, k=1, directories=False).find("cats purr").contexts[0]
+    assert [(each.uri, each.relation, round(each.weight, 1)) for each in first.relations] == [
+        ("lib/food/bread.md", "cites", 0.9),
+        ("lib/cars/van.md", "cites", 0.8),
+        ("lib/cars/roadster.md", "cites", 0.7),
+        ("lib/pets/dogs.md", "cites", 0.6),
+    ]
+
+
+def test_no_more_than_five_relations():
+    """Of twenty."""
+    store = library({**TEXTS, **{f"more/{n}.md": f"Text {n}." for n in range(20)}})
+    store.put([], edges=[Edge("lib/pets/cats.md#0", f"more/{n}.md#0", "cites", 0.5) for n in range(20)])
+    assert len(HierarchicalRetriever(store, k=1, directories=False).find("cats purr").contexts[0].relations) == 5
+
+
+def test_layers_on_demand(shelf):
+    """L0, L1 and L2 of a directory and of a document."""
+    retriever = HierarchicalRetriever(shelf)
+    assert retriever.abstract("lib/pets").startswith("pets: cats.md (Cats purr")
+    assert "dogs.md: Dogs bark" in retriever.overview("lib/pets")
+    assert retriever.read("lib/pets") == ""
+    assert retriever.read("lib/pets/cats.md") == TEXTS["lib/pets/cats.md"]
+    with pytest.raises(ConfigurationError, match="lies under 'lib/none'"):
+        retriever.read("lib/none")
+
+
+def test_a_whole_text_is_read_without_doublings():
+    """Chunks overlap; the text does not."""
+    store = HybridGraphStore(None, "lsa")
+    text = " ".join(f"Sentence number {n} is here." for n in range(600))
+    ingest([Document(text, metadata={"uri": "d/a"}, id="a")], store)
+    assert len(store) > 3
+    assert HierarchicalRetriever(store).read("d/a") == text
+
+
+# -- types ------------------------------------------------------------------------------------------------------
+
+TYPED = {
+    "ctx://user/memories/editor.md": "The user prefers the editor vim.",
+    "ctx://agent/memories/case.md": "The editor crashed when the user opened a large log.",
+    "ctx://resources/manual.md": "The manual of the editor explains buffers.",
+    "ctx://agent/skills/edit.md": "Open the editor, then press i to insert text.",
+    "ctx://elsewhere/free.md": "A free text about an editor.",
+}
+
+
+def typed(**settings):
+    return HierarchicalRetriever(library(TYPED), **{"k": 10, "directories": False} | settings)
+
+
+def test_types_by_directory():
+    """What stands in no type's directory is a resource."""
+    found = typed().find("the editor")
+    assert {each.uri.rpartition("/")[2] for each in found.memories} == {"editor.md", "case.md"}
+    assert {each.uri.rpartition("/")[2] for each in found.skills} == {"edit.md"}
+    assert {each.uri.rpartition("/")[2] for each in found.resources} == {"manual.md", "free.md"}
+    assert found.by_type == {}
+
+
+def test_a_type_of_ones_own():
+    """Metadata decide; it stands in by_type."""
+    store = library(TYPED)
+    own = {"uri": "ctx://resources/ticket.md", "context_type": "ticket"}
+    ingest([Document("A ticket about the editor.", metadata=own, id="ticket")], store)
+    found = HierarchicalRetriever(store, k=10).find("editor ticket")
+    assert uris(found.by_type["ticket"]) == ["ctx://resources/ticket.md"]
+
+
+def test_roots_of_ones_own():
+    """Other directories for a type."""
+    retriever = typed(roots={"note": ["elsewhere/"], "memory": ["user/memories"]})
+    found = retriever.find("the editor")
+    assert uris(found.by_type["note"]) == ["ctx://elsewhere/free.md"]
+    assert uris(found.memories) == ["ctx://user/memories/editor.md"]
+
+
+# -- search -----------------------------------------------------------------------------------------------------
+
+
+def planned(*queries, **settings):
+    asked = []
+
+    def planner(summary, messages, query):
+        asked.append((summary, messages, query))
+        return list(queries)
+
+    return typed(planner=planner, **settings), asked
+
+
+def test_without_a_session_nothing_is_planned():
+    """The planner is not asked."""
+    retriever, asked = planned(TypedQuery("buffers", "resource"))
+    found = retriever.search("the editor")
+    assert asked == []
+    assert found.query_plan == (TypedQuery("the editor"),)
+
+
+@pytest.mark.parametrize(
+    "session",
+    [
+        ["hello", ("user", "more")],
+        [HumanMessage("hello"), AIMessage("more")],
+        InMemoryChatMessageHistory(messages=[HumanMessage("hello"), AIMessage("more")]),
+        {"summary": "", "messages": [HumanMessage("hello"), AIMessage("more")]},
+    ],
+)
+def test_all_forms_of_a_session(session):
+    """The planner gets its messages."""
+    retriever, asked = planned(TypedQuery("buffers", "resource"))
+    assert retriever.search("the editor", session).query_plan == (TypedQuery("buffers", "resource"),)
+    assert (asked[0][0], len(asked[0][1]), asked[0][2]) == ("", 2, "the editor")
+
+
+def test_the_planner_is_shown_so_much():
+    """The last five messages of ten thousand, and 30,000 characters of the summary."""
+    retriever, asked = planned()
+    retriever.search("x", {"summary": "s" * 90_000, "messages": [f"turn {n}" for n in range(10_000)]})
+    assert (len(asked[0][0]), asked[0][1]) == (30_000, [f"turn {n}" for n in range(9_995, 10_000)])
+
+
+@pytest.mark.parametrize("session", ["a text", 7, {"history": []}])
+def test_what_is_no_session(session):
+    """It is named, with what would do."""
+    with pytest.raises(ConfigurationError, match=r"session (is|has)"):
+        typed().search("x", session)
+
+
+def test_a_type_finds_its_type():
+    """Below its directories only."""
+    retriever, _ = planned(TypedQuery("the editor", "memory"))
+    found = retriever.search("the editor", [])
+    assert found.query_results[0].roots == ("ctx://user/memories", "ctx://agent/memories")
+    assert len(found.memories) == found.total == 2
+
+
+def test_explicit_targets_win():
+    """The type's own directories are not looked into then."""
+    retriever, _ = planned(TypedQuery("the editor", "memory"))
+    assert uris(retriever.search("x", [], "ctx://user")) == ["ctx://user/memories/editor.md"]
+    assert uris(retriever.search("x", [], "ctx://resources")) == []
+
+
+def test_priority_weighs():
+    """(6 − priority) / 5 of the score alone."""
+    alone, _ = planned(TypedQuery("editor buffers", "resource"))
+    weighed, _ = planned(TypedQuery("editor buffers", "resource", priority=4))
+    one, other = alone.search("x", ["hi"]), weighed.search("x", ["hi"])
+    assert [each.score for each in other] == pytest.approx([0.4 * each.score for each in one])
+    hit = other.contexts[0].hit
+    assert math.fsum(hit.parts.values()) == pytest.approx(hit.score)
+
+
+def test_several_queries_are_merged():
+    """Each hit once, with its best score, cut to k; each query's own result is there, too."""
+    queries = TypedQuery("the editor", "memory"), TypedQuery("the editor", priority=2), TypedQuery("editor", "skill")
+    retriever, _ = planned(*queries)
+    found = retriever.search("x", ["hi"], k=3)
+    assert len(found) == len(set(uris(found))) == 3
+    assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+    best = {}
+    for result in found.query_results:
+        for each in result.hits:
+            best[each.uri] = max(best.get(each.uri, 0.0), each.score * result.query.weight)
+    assert {each.uri: pytest.approx(each.score) for each in found} == {uri: best[uri] for uri in uris(found)}
+    assert found.query_plan == (queries[0], queries[2], queries[1])
+
+
+def test_small_talk_searches_nothing():
+    """No queries, no hits."""
+    retriever, _ = planned()
+    found = retriever.search("thanks!", ["hi"])
+    assert (found.total, found.query_plan, found.query_results, found.degraded) == (0, (), (), ())
+
+
+def test_the_default_planner_needs_no_model():
+    """Rules make the queries."""
+    assert typed().search("thanks!", ["hello"]).total == 0
+    assert typed().search("What does the manual of the editor explain?", ["hello"]).total > 0
+
+
+@pytest.mark.parametrize("answer", ["I would look for the editor.", None, [{"query": "x"}], [7], RuntimeError("down")])
+def test_a_planner_that_does_not_plan(answer):
+    """The raw query, and planner-failed."""
+
+    def planner(summary, messages, query):
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    found = typed(planner=planner).search("the editor", ["hi"])
+    assert found.query_plan == (TypedQuery("the editor"),)
+    assert "planner-failed" in found.degraded
+    assert found.total > 0
+
+
+def test_a_plan_that_says_it_failed():
+    """Its reason is passed on."""
+    found = typed(planner=lambda *_: QueryPlan.raw("the editor", ValueError("prose"))).search("x", ["hi"])
+    assert "planner-failed" in found.degraded
+
+
+def test_a_history_that_cannot_be_read():
+    """The question is planned without it."""
+
+    class Broken(InMemoryChatMessageHistory):
+        async def aget_messages(self):
+            raise OSError("gone")
+
+    retriever, asked = planned(TypedQuery("the editor"))
+    found = asyncio.run(retriever.asearch("the editor", Broken()))
+    assert "session-failed" in found.degraded
+    assert asked[0][1] == []
+    assert found.total > 0
+
+
+# -- modes ------------------------------------------------------------------------------------------------------
+
+
+def counting(scores):
+    read = []
+
+    def rerank(query, texts):
+        read.append(list(texts))
+        return [scores(text) for text in texts]
+
+    return TextReranker(rerank), read
+
+
+def test_search_thinks_and_find_is_quick(shelf):
+    """The reranker reads in the one and not in the other, unless the call says so."""
+    reranker, read = counting(lambda text: 0.5)
+    retriever = HierarchicalRetriever(shelf, reranker=reranker)
+    retriever.find("cats")
+    retriever.search("cats", ["hi"], mode="quick")
+    assert read == []
+    retriever.search("cats", ["hi"])
+    retriever.search("cats")
+    retriever.find("cats", mode="thinking")
+    assert len(read) > 3
+
+
+def test_the_reranker_reads_starts_and_levels(shelf):
+    """Overviews of directories and texts of documents; what it says leads the walk."""
+    reranker, read = counting(lambda text: 0.9 if "van" in text.casefold() else 0.1)
+    retriever = HierarchicalRetriever(shelf, k=1, reranker=reranker, directories=False)
+    found = retriever.find("cats purr", mode="thinking")
+    assert uris(found) == ["lib/cars/van.md"]
+    assert found.contexts[0].hit.rerank_score == pytest.approx(0.9)
+    assert math.fsum(found.contexts[0].hit.parts.values()) == pytest.approx(found.contexts[0].score)
+    assert len(read) >= 2
+    assert any("cars" in text for text in read[0])
+
+
+def test_a_reranker_that_fails(shelf):
+    """The earlier order stays, and it is said."""
+    reranker = TextReranker(lambda query, texts: 1 / 0)
+    one = HierarchicalRetriever(shelf, k=3, reranker=reranker).find("cats purr", mode="thinking")
+    other = HierarchicalRetriever(shelf, k=3).find("cats purr")
+    assert uris(one) == uris(other)
+    assert "rerank-failed" in one.degraded
+
+
+def test_no_other_mode(shelf):
+    """It is named."""
+    with pytest.raises(ConfigurationError, match="mode is 'slow'"):
+        HierarchicalRetriever(shelf).find("x", mode="slow")
+
+
+# -- scope ------------------------------------------------------------------------------------------------------
+
+
+def test_filters_hold_for_every_hit():
+    """And no directory is a hit of which the call may not see everything."""
+    store = library()
+    ingest([Document("Cats are secret.", metadata={"uri": "lib/pets/secret.md", "level": 9}, id="s")], store)
+    build_layers(store)
+    retriever = HierarchicalRetriever(store, k=20)
+    assert "lib/pets" in uris(retriever.find("cats purr"))
+    open_to_all = uris(retriever.find("cats purr", filter={"level": {"$ne": 9}}))
+    assert "lib/pets/cats.md" in open_to_all
+    assert not {"lib/pets", "lib", "lib/pets/secret.md"} & set(open_to_all)
+    assert uris(retriever.find("cats", filter=by_meta(level=9))) == ["lib/pets/secret.md"]
+    assert retriever.find("cats", filter={"level": 8}).total == 0
+
+
+def test_time_holds_for_every_hit():
+    """What is over is not found, unless one asks for then."""
+    store = library()
+    over = {"uri": "lib/pets/old.md", "valid_until": "2001-01-01"}
+    ingest([Document("Cats were worshipped.", metadata=over, id="old")], store)
+    retriever = HierarchicalRetriever(store, k=20)
+    assert "lib/pets/old.md" not in uris(retriever.find("cats worshipped"))
+    assert "lib/pets/old.md" in uris(retriever.find("cats worshipped", as_of="2000-06-01"))
+    assert "lib/pets/old.md" in uris(retriever.find("cats worshipped", as_of=ALL_TIME))
+
+
+def test_another_tenant_is_refused(shelf):
+    """As everywhere."""
+    with pytest.raises(TenantError):
+        HierarchicalRetriever(shelf).find("x", tenant="other")
+
+
+def test_what_was_deleted_is_not_found():
+    """Nor its directory, whose summary is still there."""
+    store = library()
+    store.delete(document=_below("lib/pets"))
+    found = uris(HierarchicalRetriever(store, k=20).find("cats purr"))
+    assert not {"lib/pets", *_below("lib/pets")} & set(found)
+
+
+# -- degradation ------------------------------------------------------------------------------------------------
+
+
+def test_without_summaries():
+    """It starts from documents, and says so."""
+    found = HierarchicalRetriever(library(layers=False), k=1).find("Which cats purr?")
+    assert uris(found) == ["lib/pets/cats.md"]
+    assert "no-layers" in found.degraded
+
+
+def test_without_a_tree():
+    """Texts that stand nowhere are found all the same."""
+    store = HybridGraphStore.from_texts(list(TEXTS.values()), "lsa", ids=["a", "b", "c", "d", "e"])
+    found = HierarchicalRetriever(store, k=1).find("Which cats purr?")
+    assert (uris(found), "no-tree" in found.degraded) == (["a"], True)
+
+
+def test_an_empty_store():
+    """Nothing is found, and nothing is wrong."""
+    found = HierarchicalRetriever(HybridGraphStore(None)).find("anything")
+    assert found.total == 0
+    assert not {"no-tree", "no-layers"} & set(found.degraded)
+
+
+def test_a_store_without_a_tree_is_refused():
+    """At construction, with what would do."""
+    with pytest.raises(ConfigurationError, match="InMemoryVectorStore knows no tree"):
+        HierarchicalRetriever(InMemoryVectorStore(DeterministicFakeEmbedding(size=8)))
+
+
+def test_a_thousand_children():
+    """The wanted one is found among them, though not all are scored."""
+    texts = {f"d/{n:04}.md": f"Text number {n} about thing{n}." for n in range(1_000)}
+    retriever = HierarchicalRetriever(library(texts), k=3, directories=False)
+    found = retriever.find("thing123")
+    assert uris(found)[0] == "d/0123.md"
+    assert found.query_results[0].scored < 600
+
+
+@pytest.mark.parametrize("query", ["", "   ", "zzzz qqqq", 'C++ "x a AND', "\ud800"])
+def test_odd_questions(shelf, query):
+    """No error."""
+    HierarchicalRetriever(shelf).find(query)
+
+
+def test_a_vector_alone(shelf):
+    """The question may be left out."""
+    vector = shelf.vectors(["lib/cars/van.md#0"])[0]
+    result = HierarchicalRetriever(shelf, k=1, directories=False).retrieve(None, vector=vector)
+    assert result[0].metadata["uri"] == "lib/cars/van.md"
+    assert "no-query-text" in result.degraded
+
+
+def test_all_sources_failing_is_an_error(shelf, monkeypatch):
+    """Empty only where that is wanted."""
+
+    def fails(*_):
+        raise OSError("gone")
+
+    monkeypatch.setattr(shelf, "vector_search", fails)
+    monkeypatch.setattr(shelf, "keyword_search", fails)
+    with pytest.raises(RetrievalError):
+        HierarchicalRetriever(shelf).find("cats")
+    assert HierarchicalRetriever(shelf, on_error="empty").find("cats").total == 0
+
+
+# -- settings ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"alpha": 2},
+        {"start_k": 0},
+        {"max_rounds": 0},
+        {"score_threshold": 1.5},
+        {"planner": "rules"},
+        {"roots": {"memory": "user/memories"}},
+        {"alfa": 0.5},
+    ],
+)
+def test_settings_that_cannot_be(shelf, settings):
+    """Each is refused at construction."""
+    with pytest.raises(ValidationError, match=next(iter(settings))):
+        HierarchicalRetriever(shelf, **settings)
+
+
+def test_a_fusion_that_scores_no_single_chunk(shelf):
+    """It is named, with one that does."""
+    with pytest.raises(ConfigurationError, match="ReciprocalRankFusion ranks whole lists"):
+        HierarchicalRetriever(shelf, fusion="rrf")
+
+
+def test_an_option_that_does_not_exist(shelf):
+    """As everywhere."""
+    with pytest.raises(TypeError, match="treshold"):
+        HierarchicalRetriever(shelf).invoke("x", treshold=1)
+
+
+def test_later_stages_work(shelf):
+    """min_score, diversity and the budget."""
+    retriever = HierarchicalRetriever(shelf, k=3, directories=False)
+    scores = [document.metadata["score"] for document in retriever.invoke("cats and dogs")]
+    assert len(retriever.invoke("cats and dogs", min_score=scores[1])) == 2
+    assert len(HierarchicalRetriever(shelf, k=3, mmr_lambda=0.5).invoke("cats and dogs")) == 3
+    assert len(HierarchicalRetriever(shelf, k=3, budget=TokenBudget(max_tokens=16)).invoke("cats and dogs")) == 1
+
+
+# -- LangChain --------------------------------------------------------------------------------------------------
+
+
+def test_invoke_is_find(shelf):
+    """The same hits as Documents, which name them; directories are none unless they are wanted."""
+    retriever = HierarchicalRetriever(shelf, k=3)
+    documents = retriever.invoke("How much is the red roadster?")
+    found = HierarchicalRetriever(shelf, k=3, directories=False).find("How much is the red roadster?")
+    assert [document.metadata["uri"] for document in documents] == uris(found)
+    first = documents[0].metadata
+    assert (first["is_leaf"], first["context_type"], first["retrieval_method"]) == (True, "resource", "hierarchical")
+    assert first["abstract"] == TEXTS["lib/cars/roadster.md"]
+    with_them = HierarchicalRetriever(shelf, k=3, directories=True).invoke("pets: cats and dogs")
+    assert {document.metadata["is_leaf"] for document in with_them} == {True, False}
+
+
+def test_invoke_is_search_with_a_session():
+    """The planner is asked."""
+    retriever, asked = planned(TypedQuery("the editor", "memory"))
+    documents = retriever.invoke("what was it?", session=["The editor."])
+    assert {document.metadata["context_type"] for document in documents} == {"memory"}
+    assert len(asked) == 1
+
+
+def test_sync_and_async_agree(shelf):
+    """find, search, invoke and retrieve."""
+    retriever = HierarchicalRetriever(shelf, k=4)
+    question, session = "Which pets sleep?", ["hello"]
+
+    async def all_of_them():
+        return (
+            await retriever.afind(question, "lib"),
+            await retriever.asearch(question, session),
+            await retriever.ainvoke(question, target_uri="lib/pets"),
+            await retriever.aretrieve(question),
+        )
+
+    found, searched, invoked, retrieved = asyncio.run(all_of_them())
+    assert found.contexts == retriever.find(question, "lib").contexts
+    assert searched.contexts == retriever.search(question, session).contexts
+    assert invoked == retriever.invoke(question, target_uri="lib/pets")
+    assert retrieved == retriever.retrieve(question)
+
+
+def test_an_awaited_planner():
+    """In an event loop its own coroutine is awaited."""
+
+    class Planner:
+        def __call__(self, summary, messages, query):
+            raise AssertionError("not in the loop")
+
+        async def acall(self, summary, messages, query):
+            return [TypedQuery("the editor", "skill")]
+
+    found = asyncio.run(typed(planner=Planner()).asearch("x", ["hi"]))
+    assert [each.context_type for each in found] == ["skill"]
+
+
+def test_the_plan_says_what_was_done(shelf):
+    """Queries, roots, and how many nodes were scored."""
+    result = HierarchicalRetriever(shelf, k=2).retrieve("cats", target_uri="lib/pets")
+    (query,) = result.plan["queries"]
+    assert (query["query"], query["roots"], query["nodes"]) == ("cats", ["lib/pets"], 9)
+    assert 0 < query["scored"] <= 9
+    assert HierarchicalRetriever(shelf).get_retrieval_stats()["calls"] == 0
+
+
+def test_the_whole_tree_finds_what_a_flat_search_finds():
+    """A tree that is walked whole, own scores alone: the documents of the hybrid search in its order."""
+    store = library()
+    tree = HierarchicalRetriever(store, k=5, alpha=1.0, max_rounds=99)
+    flat = HybridRetriever(store, k=5)
+    for question in ("cats purr", "a red roadster", "flour and water"):
+        wanted = [hit.id.partition("#")[0] for hit in flat.retrieve(question).hits if hit.score > 0]
+        assert [document.metadata["uri"] for document in tree.invoke(question)] == wanted
+        scores = [document.metadata["score"] for document in tree.invoke(question)]
+        assert np.allclose(scores, [hit.score for hit in flat.retrieve(question).hits if hit.score > 0], atol=1e-6)
+
+
+class TestStandard(RetrieversIntegrationTests):
+    """LangChain's own suite for retrievers."""
+
+    @property
+    def retriever_constructor(self):
+        return HierarchicalRetriever
+
+    @property
+    def retriever_constructor_params(self):
+        return {"vector_store": library()}
+
+    @property
+    def retriever_query_example(self):
+        return "cats and dogs and cars"
+
+
+def _documents():
+    return [Document(text, metadata={"uri": uri}, id=uri) for uri, text in TEXTS.items()]
+
+
+def _below(directory):
+    return [uri for uri in TEXTS if uri.startswith(f"{directory}/")]

@@ -1,0 +1,125 @@
+"""The summaries' own index: kept out of everything else, and kept in step with the vectors."""
+
+import pytest
+from langchain_core.embeddings import DeterministicFakeEmbedding
+
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, build_layers
+from langchain_hybridgraph.errors import ReadOnlyError
+from langchain_hybridgraph.records import Chunk, Scope
+
+PAGES = {"pets/cats.md": "Cats purr and sleep.", "pets/dogs.md": "Dogs bark at night.", "cars/fast.md": "It is fast."}
+
+
+def filled(path=None, embedding="lsa", **known):
+    store = HybridGraphStore(path, embedding, **known)
+    store.put([Chunk(uri, text, {"uri": uri}, uri) for uri, text in PAGES.items()])
+    store.settle()
+    return store
+
+
+def test_there_are_none_before_they_are_made():
+    """And asking makes none."""
+    store = filled()
+    assert store.layers() is None
+    assert "layers" not in store.stats()
+
+
+@pytest.mark.parametrize("retriever", [HybridRetriever, GraphRetriever])
+def test_no_other_search_sees_them(retriever):
+    """Answers, scores and counts are the same with them and without."""
+    with_layers, without = filled(), filled()
+    build_layers(with_layers)
+    for question in ("Which pets purr?", "pets", "cars fast"):
+        one, other = (retriever(store, k=10).retrieve(question) for store in (with_layers, without))
+        assert [(hit.id, hit.score) for hit in one.hits] == [(hit.id, hit.score) for hit in other.hits]
+    assert len(with_layers) == len(without) == 3
+    assert with_layers.find(Scope()) == without.find(Scope())
+    assert with_layers.document_ids() == without.document_ids()
+
+
+def test_they_are_counted_by_themselves():
+    """Two directories."""
+    store = filled()
+    build_layers(store)
+    assert store.stats()["layers"] == 2
+    assert store.check().counts == {"chunks": 3, "edges": 0, "layers": 2}
+
+
+def test_they_last(tmp_path):
+    """Another opening, and a reader, find them."""
+    store = filled(tmp_path)
+    build_layers(store)
+    store.close()
+    for read_only in (False, True):
+        store = HybridGraphStore(tmp_path, read_only=read_only)
+        assert sorted(store.layers().document_ids()) == ["cars", "pets"]
+        store.close()
+
+
+def test_a_reader_sees_those_that_are_made_later(tmp_path):
+    """Without opening anew."""
+    writer = filled(tmp_path)
+    reader = HybridGraphStore(tmp_path, read_only=True)
+    assert reader.layers() is None
+    build_layers(writer)
+    assert len(reader.layers()) == 2
+    reader.close()
+    writer.close()
+
+
+def test_who_may_not_write_makes_none(tmp_path):
+    """A store that is open for reading says so."""
+    filled(tmp_path).close()
+    store = HybridGraphStore(tmp_path, read_only=True)
+    with pytest.raises((ReadOnlyError, Exception), match="read_only"):
+        build_layers(store)
+    assert store.layers() is None
+    store.close()
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_a_new_model_takes_the_summaries_over(tmp_path, in_memory):
+    """Vectors of another generation are not compared with them; the texts are embedded anew, not made anew."""
+    store = filled(None if in_memory else tmp_path)
+    build_layers(store)
+    generation = store.stats()["generation"]
+    store.put([Chunk(f"more/{n}", f"word{n} other{n} text", {"uri": f"more/{n}"}, f"more/{n}") for n in range(20)])
+    store.settle()
+    assert store.stats()["generation"] > generation
+    assert store.layers() is None
+    assert build_layers(store).summarised == 1
+    assert sorted(store.layers().document_ids()) == ["cars", "more", "pets"]
+    if not in_memory:
+        assert len(list(tmp_path.glob("layers-*"))) == 1
+    store.close()
+
+
+def test_check_looks_into_them(tmp_path):
+    """A problem of theirs is named as theirs, and repair mends it."""
+    store = filled(tmp_path, DeterministicFakeEmbedding(size=8))
+    build_layers(store)
+    with store.layers()._catalogue.writing() as connection:
+        connection.execute("INSERT INTO edges VALUES (1, 'lost', 999, 1.0, '', NULL, NULL)")
+    assert store.check().problems == ("summaries of directories: 1 edges point to nothing",)
+    assert store.repair().ok
+    store.close()
+
+
+def test_tenants_have_their_own(tmp_path):
+    """One's summaries are not among another's."""
+    for tenant in ("one", "two"):
+        store = HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8), tenant=tenant)
+        store.put([Chunk("a", f"of {tenant}", {"uri": f"{tenant}/a"}, "a")])
+        build_layers(store)
+        assert store.layers().document_ids() == [tenant]
+        store.close()
+
+
+def test_closing_closes_them(tmp_path):
+    """The folder's locks are free."""
+    store = filled(tmp_path)
+    build_layers(store)
+    store.close()
+    again = HybridGraphStore(tmp_path)
+    assert build_layers(again).unchanged == 2
+    again.close()
