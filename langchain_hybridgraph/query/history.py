@@ -43,11 +43,11 @@ class Turn(NamedTuple):
 def turns(history: Any, query: str = "") -> list[Turn]:
     """The turns of a history, oldest first; [] for None and for one in which nothing was said.
 
-    An item is a text (``"User: …"`` names its speaker), a (role, text) pair, a mapping with ``role`` and ``content``,
-    or a LangChain message; the whole may also be a chat history, which has ``messages``. Of contents in parts the
-    texts count; images, tool calls and other messages without a text are left out, and so are system and tool
-    messages. A last turn of the user that is ``query`` itself is the question, not its history. Of more than 50 items
-    the first 5 and the last 45 are read. Raises ConfigurationError for anything else.
+    An item is a text (``"User: …"`` names its speaker), a (role, text) pair, a pair of a question and its answer, a
+    mapping with ``role`` and ``content``, or a LangChain message; the whole may also be a chat history, which has
+    ``messages``. Of contents in parts the texts count; images, tool calls and other messages without a text are left
+    out, and so are system and tool messages. A last turn of the user that is ``query`` itself is the question, not its
+    history. Of more than 50 items the first 5 and the last 45 are read. Raises ConfigurationError for anything else.
 
     >>> for turn in turns(["User: red car", ("ai", "A roadster"), {"role": "user", "content": "how fast"}]):
     ...     print(turn)
@@ -76,11 +76,20 @@ def _items(history: Any) -> Iterator[tuple[int, Any]]:
 
 def _said(items: Iterator[tuple[int, Any]]) -> Iterator[Turn]:
     for place, item in items:
+        if _is_question_and_answer(item):
+            yield from _said(enumerate([(USER, item[0]), (ASSISTANT, item[1])]))
+            continue
         role, content, line = _parts(item, place)
         text = " ".join(_texts(content)).strip()
         if text and role.lower() not in _UNSAID:
             speaker = _SPEAKERS.get(role.lower(), role)
             yield Turn(speaker, text, line or (f"{speaker.capitalize()}: {text}" if speaker else text))
+
+
+def _is_question_and_answer(item: Any) -> bool:
+    """Whether a pair is what was asked and what was answered: no role has a blank or a question mark in it."""
+    is_pair = isinstance(item, (tuple, list)) and len(item) == 2 and all(isinstance(part, str) for part in item)
+    return is_pair and any(sign in item[0].strip() for sign in (" ", "?", "？"))
 
 
 def _parts(item: Any, place: int) -> tuple[str, Any, str]:

@@ -58,8 +58,9 @@ class AdvancedRetriever(BaseRetriever):
     and the turns before it that gives a text. Without a history the question is searched for as it is.
 
     ``fuse_raw`` searches for the raw question too, so that a change of topic does not hurt: over our own retrievers the
-    expander's ``context`` moves the question's vector, and the words stay those of the question; otherwise raw and
-    expanded question are searched for and fused by rank. Without it only the expanded question is searched for.
+    expander's ``context`` moves the question's vector, which takes one more embedding, and the words stay those of the
+    question (unless a reranker is to read it); otherwise raw and expanded question are searched for and fused by rank.
+    Without it only the expanded question is searched for.
 
     A history is what :func:`~langchain_hybridgraph.query.history.turns` reads. It comes with the call
     (``conversation_history=``, or ``{"input": …, "chat_history": …}`` as input), else from ``get_session_history``, a
@@ -259,7 +260,10 @@ class AdvancedRetriever(BaseRetriever):
             vector = yield from self._mixed(asked, expanded, trace)
             how = "raw" if vector is None else "mixed"
             options = asked.options if vector is None else {**asked.options, "vector": vector}
-            (result,) = yield [self._call("retriever", asked.query, k, options, asked)]
+            # A reranker reads no vectors: it has to be told in words what the question leaves out.
+            reranked = vector is not None and getattr(self.retriever, "reranker", None) is not None
+            text = expanded.text if reranked and asked.query else asked.query
+            (result,) = yield [self._call("retriever", text, k, options, asked)]
         elif how == "both":
             depth = None if k is None else max(k, FUSED)
             texts = {"question": asked.query, "conversation": expanded.text}
@@ -496,12 +500,10 @@ def _fused(
 ) -> Result | Failure:
     """One list of what raw and expanded question found; where one of the searches failed, what the other found."""
     found = {name: one for name, one in zip(names, answers, strict=True) if not isinstance(one, Failure)}
-    failed = [one for one in answers if isinstance(one, Failure)]
-    if not found:
-        return failed[0]
-    for failure in failed:
-        if isinstance(failure.error, (TypeError, ValueError)):
-            return failure  # what is asked wrongly is wrong for both
+    for failure in (one for one in answers if isinstance(one, Failure)):
+        is_asked_wrongly = failure.source == "question" and isinstance(failure.error, (TypeError, ValueError))
+        if is_asked_wrongly or not found:
+            return failure
         trace.note(failure.source, failure.error)
         trace.degrade(failure.reason)
     weights = {"question": 1 - weight, "conversation": weight}

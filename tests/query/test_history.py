@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.chat_history import InMemoryChatMessageHistory
-from langchain_core.messages import AIMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, ChatMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.history import Turn, turns
@@ -25,6 +25,7 @@ SAID = [
             {"role": "user", "content": "red car"},
             {"role": "assistant", "content": [{"type": "text", "text": "A roadster"}]},
         ],
+        [("human", "red car"), AIMessageChunk("A roadster")],
         [{"type": "human", "content": "red car"}, {"role": "bot", "content": "A roadster"}],
         [HumanMessage("red car"), AIMessage("A roadster")],
         [HumanMessage([{"type": "text", "text": "red car"}]), ChatMessage(role="assistant", content="A roadster")],
@@ -34,6 +35,15 @@ SAID = [
 def test_every_form_gives_the_same_turns(history):
     """Texts, pairs, mappings and messages, also mixed."""
     assert turns(history) == SAID
+
+
+def test_pairs_of_question_and_answer():
+    """The oldest form of LangChain's chains."""
+    assert [turn.line for turn in turns([("Which car is red?", "A roadster"), ("human", "How fast?")])] == [
+        "User: Which car is red?",
+        "Assistant: A roadster",
+        "User: How fast?",
+    ]
 
 
 def test_a_chat_history_gives_its_messages():

@@ -81,6 +81,19 @@ class Failing(Words):
         return super()._get_relevant_documents(query, run_manager=run_manager)
 
 
+class Marks:
+    """A reranker that notes what it reads."""
+
+    filters = False
+
+    def __init__(self, read):
+        self.read = read
+
+    def rerank(self, query, hits):
+        self.read.append(query)
+        return [0.5] * len(hits)
+
+
 class NoContext(Embeddings):
     """Vectors of questions only, as ready-made ones are."""
 
@@ -297,6 +310,21 @@ def test_one_of_two_searches_may_fail():
     result = AdvancedRetriever(Failing()).retrieve_with_context("and its price?", HISTORY)
     assert ids(result) == ids(Words().invoke("and its price?"))
     assert result.degraded == ("conversation-failed",)
+
+
+def test_what_is_asked_wrongly_is_no_failure_of_a_search(hybrid):
+    """A malformed filter is an error, whichever way was searched."""
+    for retriever in (AdvancedRetriever(hybrid), AdvancedRetriever(hybrid, expander=AppendHistory())):
+        with pytest.raises(ValueError, match="unknown"):
+            retriever.retrieve_with_context("and its price?", HISTORY, filter={"n": {"$unknown": 1}})
+
+
+def test_a_reranker_reads_the_whole_question(store):
+    """It has no vectors to see what the question leaves out."""
+    read = []
+    hybrid = HybridRetriever(store, reranker=Marks(read))
+    AdvancedRetriever(hybrid).retrieve_with_context("and how fast?", HISTORY)
+    assert read == ["and how fast? car red Tesla roadster"]
 
 
 def test_when_all_searches_fail_the_call_fails():
