@@ -69,9 +69,10 @@ def _items(history: Any) -> Iterator[tuple[int, Any]]:
         history = history.messages
     if isinstance(history, (str, bytes, Mapping)) or not isinstance(history, Sequence):
         raise ConfigurationError(f"the history is {_shown(history)}; {_WANTED}")
-    for place in range(len(history)):
-        if place < _FIRST or place >= len(history) - _LAST:
-            yield place, history[place]
+    first = min(_FIRST, len(history))
+    last = max(first, len(history) - _LAST)
+    for place in (*range(first), *range(last, len(history))):
+        yield place, history[place]
 
 
 def _said(items: Iterator[tuple[int, Any]]) -> Iterator[Turn]:
