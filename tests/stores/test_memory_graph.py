@@ -200,7 +200,7 @@ def test_a_plain_store_says_what_may_be_seen():
     documents = [
         Document(id=id, page_content=id, metadata={"year": year}) for id, year in (("a", 1), ("b", 2), ("c", 1))
     ]
-    store = PlainStore(Chroma.from_documents(documents, embeddings), Texts(documents))
+    store = PlainStore(Chroma.from_documents(documents, embeddings, collection_name="visible"), Texts(documents))
     edges = [Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("a", "c", "cites", 0.5), Edge("a", "gone", "cites")]
     beside = InMemoryGraph(edges, visible=lambda ids, scope: store.read(ids, scope, {}), cosines=store.vector_scores)
     graph = beside.graph(Scope(filter=parse_filter({"year": 1})), Ways())
