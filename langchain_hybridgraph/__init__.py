@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Hit as Hit
     from langchain_hybridgraph.records import RetrievalResult as RetrievalResult
     from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever as AdvancedRetriever
+    from langchain_hybridgraph.retrievers.found import FindResult as FindResult
     from langchain_hybridgraph.retrievers.graph import GraphRetriever as GraphRetriever
     from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever as HierarchicalRetriever
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever as HybridRetriever
@@ -108,6 +109,7 @@ _HOMES = {
     "query.rerank": ("CrossEncoderReranker", "ScoreReranker"),
     "records": ("ALL_TIME", "Chunk", "Edge", "Hit", "RetrievalResult"),
     "retrievers.advanced": ("AdvancedRetriever",),
+    "retrievers.found": ("FindResult",),
     "retrievers.graph": ("GraphRetriever",),
     "retrievers.hierarchical": ("HierarchicalRetriever",),
     "retrievers.hybrid": ("HybridRetriever",),

@@ -78,12 +78,13 @@ class HierarchicalRetriever(HybridRetriever):
     :meth:`find` runs one query. :meth:`search` has ``planner`` make typed queries of a conversation first
     (:class:`RulePlanner` by default, :class:`QueryPlanner` with a model). ``invoke`` is ``find``, or ``search`` where
     ``session=`` is given, as Documents. In mode ``"thinking"`` (that of ``search``) the ``reranker`` reads the start
-    points and each level, in ``"quick"`` (that of ``find``) none does. A query of a type looks below the directories
-    that ``roots`` has for it, where there are any, and finds only what is of that type: by the metadata
-    ``context_type``, else by these directories, else a resource. ``directories`` says whether directories without a
-    text of their own may be hits: None lets them be found by ``find`` and ``search``, where an agent goes on from them,
-    and not be Documents, where they would stand in the place of texts. One of which the call may not see everything
-    is no hit in any case.
+    points and each level; in ``"quick"`` (that of ``find``), and where there is none, the search's own scores decide.
+
+    A query of a type looks below the directories that ``roots`` has for it, where there are any, and finds only what is
+    of that type: by the metadata ``context_type``, else by these directories, else a resource. ``directories`` says
+    whether directories without a text of their own may be hits: None lets them be found by ``find`` and ``search``,
+    where an agent goes on from them, and not be Documents, where they would stand in the place of texts. One of which
+    the call may not see everything is no hit in any case.
 
     Without summaries it starts from the documents alone, and says ``no-layers``; without any directory it is a hybrid
     search over documents, and says ``no-tree``.

@@ -337,7 +337,8 @@ class Catalogue:
         with self.reading() as connection:
             yield from connection.execute(
                 f"SELECT row, {named}, document, json_extract(metadata, '$.context_type') FROM nodes "
-                "WHERE row >= ? AND row < ? AND tenant = ? ORDER BY row",
+                # With the plus the tenant is no way to the rows: only the new ones are read.
+                "WHERE row >= ? AND row < ? AND +tenant = ? ORDER BY row",
                 (start, stop, tenant),
             ).fetchall()
 

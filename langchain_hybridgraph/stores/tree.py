@@ -32,26 +32,26 @@ class TreedIndex(SearchedIndex):
     """
 
     _places: Places | None = None
-    _tree: _Grown | None = None
+    _tree: tuple[Seen, _Grown] | None = None
 
     def tree(self, scope: Scope) -> ScopedTree:
         """The tree as a call with this scope may see it (see ``stores.base.HasTree``)."""
         self._check_scope(scope)
         with self._gate:
-            seen = self._refresh()
-            grown = self._grown(seen)
+            seen, grown = self._latest_tree()
             return ScopedTree(grown, seen, self._allowed(seen.rows, scope))
 
-    def _grown(self, seen: Seen) -> _Grown:
-        grown = self._tree
-        if grown is not None and grown.version == seen.rows.version:
-            return grown
-        with self._refreshing:
-            if self._places is None or self._places.rows > len(seen.rows):
+    def _latest_tree(self) -> tuple[Seen, _Grown]:
+        held = self._tree
+        if held is not None and held[0].rows.version == self._refresh().rows.version:
+            return held
+        with self._refreshing:  # by one thread at a time: what one of them grows is never ahead of what it sees
+            seen = self._refresh()
+            if self._places is None or len(self._places.of_row) > len(seen.rows):
                 self._places = Places()
-            self._places.grow(self._catalogue.places(self._places.rows, len(seen.rows), seen.rows.tenant))
-            self._places.rows = len(seen.rows)
-            self._tree = _Grown.of(self._places, seen)
+            start, end = len(self._places.of_row), len(seen.rows)
+            self._places.grow(end, self._catalogue.places(start, end, seen.rows.tenant))
+            self._tree = seen, _Grown.of(self._places, seen)
             return self._tree
 
 
@@ -59,18 +59,18 @@ class Places:
     """Every uri that a chunk was ever stored under, and the directories above it, as numbers; it only grows."""
 
     def __init__(self) -> None:
-        self.rows = 0
         self.uris: list[str] = []
         self.above: list[int] = []
         self.depth: list[int] = []
         self.below: list[list[int]] = []
         self.chunks: list[list[int]] = []
         self.types: dict[int, str] = {}
-        self.of_row: dict[int, int] = {}
+        self.of_row: list[int] = []
         self.number: dict[str, int] = {}
 
-    def grow(self, found: Iterable[tuple[int, Any, Any, Any, str, Any]]) -> None:
-        """Take in rows: (row, uri, url, source, document, context_type)."""
+    def grow(self, end: int, found: Iterable[tuple[int, Any, Any, Any, str, Any]]) -> None:
+        """Take in the rows up to ``end``: (row, uri, url, source, document, context_type) of those that live."""
+        self.of_row += [-1] * (end - len(self.of_row))
         for row, uri, url, source, document, context_type in found:
             place = self.of_row[row] = self._place(_standing(uri, url, source, document))
             self.chunks[place].append(row)
@@ -115,7 +115,6 @@ class _Grown:
     """The places of one version, as arrays."""
 
     places: Places
-    version: int
     size: int
     of_row: Nodes
     levels: tuple[_Level, ...]
@@ -125,14 +124,13 @@ class _Grown:
     @classmethod
     def of(cls, places: Places, seen: Seen) -> _Grown:
         size = len(places.uris)
-        of_row = np.full(len(seen.rows), -1, np.int64)
-        of_row[list(places.of_row)] = list(places.of_row.values())
+        of_row = np.array(places.of_row, np.int64)
         depth, above = np.array(places.depth, np.int64), np.array(places.above, np.int64)
         order = np.argsort(depth, kind="stable")
         cuts = np.flatnonzero(np.diff(depth[order])) + 1
         levels = tuple(_Level(part, above[part]) for part in reversed(np.split(order, cuts)[1:]))
         tops = tuple(np.flatnonzero(above < 0).tolist())
-        made = cls(places, seen.rows.version, size, of_row, levels, tops, np.zeros(0, np.int64))
+        made = cls(places, size, of_row, levels, tops, np.zeros(0, np.int64))
         return replace(made, living=made.counts(seen.rows.allowed(None)))
 
     def counts(self, allowed: Mask) -> Nodes:

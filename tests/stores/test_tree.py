@@ -1,5 +1,7 @@
 """The tree of an index: where chunks stand, who sees what of it, and how it follows the store."""
 
+import threading
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -169,6 +171,32 @@ def test_a_tree_that_is_held_stays_what_it_was():
     store.tree(Scope())
     assert [before.uri(node) for node in before.top()] == ["a"]
     assert [before.uri(node) for node in before.children(before.node("a"))] == ["a/x"]
+
+
+def test_threads_read_while_one_writes():
+    """Each sees a tree that once was, with all that was written before it asked."""
+    store, faults = stored("d/0000"), []
+    written = [1]
+
+    def read():
+        while written[0] < 60:
+            least = written[0]
+            tree = store.tree(Scope())
+            children = tree.children(tree.node("d"))
+            if len(children) < least or [tree.uri(node) for node in children] != [
+                f"d/{n:04}" for n in range(len(children))
+            ]:
+                faults.append(len(children))
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for n in range(1, 60):
+        store.put([chunk(f"d/{n:04}")])
+        written[0] = n + 1
+    for reader in readers:
+        reader.join()
+    assert faults == []
 
 
 def test_very_deep_uris():
