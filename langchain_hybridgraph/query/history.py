@@ -44,10 +44,11 @@ def turns(history: Any, query: str = "") -> list[Turn]:
     """The turns of a history, oldest first; [] for None and for one in which nothing was said.
 
     An item is a text (``"User: …"`` names its speaker), a (role, text) pair, a pair of a question and its answer, a
-    mapping with ``role`` and ``content``, or a LangChain message; the whole may also be a chat history, which has
-    ``messages``. Of contents in parts the texts count; images, tool calls and other messages without a text are left
-    out, and so are system and tool messages. A last turn of the user that is ``query`` itself is the question, not its
-    history. Of more than 50 items the first 5 and the last 45 are read. Raises ConfigurationError for anything else.
+    mapping with ``role`` and ``content``, or a LangChain message; the whole may also be a chat history or a mapping,
+    which has ``messages``. Of contents in parts the texts count; images, tool calls and other messages without a text
+    are left out, and so are system and tool messages. A last turn of the user that is ``query`` itself is the question,
+    not its history. Of more than 50 items the first 5 and the last 45 are read. Raises ConfigurationError for anything
+    else.
 
     >>> for turn in turns(["User: red car", ("ai", "A roadster"), {"role": "user", "content": "how fast"}]):
     ...     print(turn)
@@ -65,7 +66,9 @@ def _items(history: Any) -> Iterator[tuple[int, Any]]:
     """The items that are read, each with its place."""
     if history is None:
         return
-    if not isinstance(history, (str, Sequence)) and hasattr(history, "messages"):
+    if isinstance(history, Mapping) and "messages" in history:
+        history = history["messages"]
+    elif not isinstance(history, (str, Sequence)) and hasattr(history, "messages"):
         history = history.messages
     if isinstance(history, (str, bytes, Mapping)) or not isinstance(history, Sequence):
         raise ConfigurationError(f"the history is {_shown(history)}; {_WANTED}")

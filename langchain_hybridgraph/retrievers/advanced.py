@@ -433,7 +433,9 @@ def _read(input: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any
     configured = ensure_config(config).get("configurable", {}).get("session_id")
     told: dict[str, Any] = {} if configured is None else {"session_id": configured}
     if isinstance(input, Mapping):
-        question = next((input[key] for key in ("input", "query", "question") if input.get(key) is not None), None)
+        question = next(
+            (input[key] for key in ("input", "query", "question", "messages") if input.get(key) is not None), None
+        )
         history = next((input[key] for key in ("chat_history", "history") if input.get(key) is not None), None)
         if question is None:
             raise ConfigurationError(

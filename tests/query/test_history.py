@@ -50,6 +50,7 @@ def test_a_chat_history_gives_its_messages():
     """What LangChain keeps for a session can be given as it is."""
     history = InMemoryChatMessageHistory(messages=[HumanMessage("red car"), AIMessage("A roadster")])
     assert turns(history) == SAID
+    assert turns({"summary": "Cars.", "messages": history.messages}) == SAID
 
 
 @pytest.mark.parametrize("history", [None, [], (), ["", "  "], [HumanMessage("")]])

@@ -429,6 +429,13 @@ def test_sessions_at_once_do_not_mix():
             ]
         },
         [HumanMessage("Which car is red?"), AIMessage("The roadster by Tesla is red."), HumanMessage("and how fast?")],
+        {
+            "messages": [
+                ("user", "Which car is red?"),
+                ("ai", "The roadster by Tesla is red."),
+                ("user", "and how fast?"),
+            ]
+        },
     ],
 )
 def test_inputs_of_a_chain(hybrid, given):
