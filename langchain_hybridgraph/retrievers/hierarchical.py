@@ -70,9 +70,10 @@ class HierarchicalRetriever(HybridRetriever):
     """The best of a tree of directories and documents, found from its directories down.
 
     The tree is that of the chunks' ``uri`` (files of an ingested folder have one), of any scheme; ``build_layers``
-    summarises its directories. A query starts at the ``start_k`` best directories by their summaries and at those in
-    which the ``start_k`` best documents stand, and always looks into the best directory next: a child's score is
-    ``alpha`` · its own (that of the hybrid search) + (1 − ``alpha``) · its directory's. It ends when the best k have
+    summarises its directories. A query starts at the ``start_k`` best directories by their summaries, at the
+    ``start_documents`` best documents of the hybrid search and at the directories in which these stand, and always
+    looks into the best directory next: a child's score is ``alpha`` · its own (that of the hybrid search) +
+    (1 − ``alpha``) · its directory's; a start has its own. It ends when the best k have
     stayed the same for ``max_rounds`` directories (``converged-early``). A document is found once, by its best chunk.
 
     :meth:`find` runs one query. :meth:`search` has ``planner`` make typed queries of a conversation first
@@ -104,7 +105,8 @@ class HierarchicalRetriever(HybridRetriever):
 
     planner: Any = Field(None, description="Makes typed queries of a conversation; None is RulePlanner().")
     alpha: float = Field(0.5, ge=0, le=1, description="What a node's own score counts beside its directory's.")
-    start_k: int = Field(3, ge=1, description="So many directories, and those of so many documents, are starts.")
+    start_k: int = Field(3, ge=1, description="The walk starts at so many of the best directories.")
+    start_documents: int = Field(3, ge=0, description="And at so many of the best documents, and where these stand.")
     max_rounds: int = Field(3, ge=1, description="Ends after so many directories in which the best k stay the same.")
     score_threshold: float = Field(0.0, ge=0, lt=1, description="Only scores above it count.")
     roots: Mapping[str, Sequence[str]] = Field(
@@ -413,7 +415,7 @@ class HierarchicalRetriever(HybridRetriever):
         if not nodes.has_found:
             return _Walked((), below, 0, 0)
         with trace.stage("walk"):
-            starts = nodes.starts(roots, self.start_k)
+            starts = nodes.starts(roots, self.start_k, self.start_documents)
             yield from nodes.look_ahead(starts)
             judged = yield from nodes.judge(starts)
             named = [(node, "" if node == TOP else tree.uri(node)) for node in roots]

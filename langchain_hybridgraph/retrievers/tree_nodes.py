@@ -99,8 +99,12 @@ class Nodes:
             self._trace.degrade("layers-failed")
             self._trace.errors[f"layers: {source}"] = error
 
-    def starts(self, roots: Iterable[int], n: int) -> list[int]:
-        """The n best directories by their summaries, and where the n best documents stand; all below ``roots``."""
+    def starts(self, roots: Iterable[int], n: int, n_documents: int) -> list[int]:
+        """The n best directories by their summaries, some of the best documents, and where these stand.
+
+        All are below ``roots``. A document that is a start keeps the score that it has by itself, so that a directory
+        that says little of it cannot hide it.
+        """
         tree, allowed = self.tree, set(roots)
 
         def is_below(node: int) -> bool:
@@ -114,15 +118,12 @@ class Nodes:
         documents = tree.nodes([one.id for one in self._texts.found[:CANDIDATES]])
         documents = [node for node in dict.fromkeys(documents) if node >= 0 and is_below(node)]
         self.scored.update(directories, documents)
-        standing = []
-        for node in documents[:n]:
-            above = node if tree.is_directory(node) else tree.above(node)
-            # A document that stands at the top, or is the target itself, is a start itself.
-            standing.append(above if above >= 0 and is_below(above) else node)
+        holding = [node if tree.is_directory(node) else tree.above(node) for node in documents[:n_documents]]
+        holding = [node for node in holding if node >= 0 and is_below(node)]
         for node in documents:
             score = max(map(self._texts.score, tree.chunks(node)))
             self._led[tree.above(node)] = max(score, self._led.get(tree.above(node), 0.0))
-        return list(dict.fromkeys([*directories[:n], *standing]))
+        return list(dict.fromkeys([*directories[:n], *holding, *documents[:n_documents]]))
 
     # -- what nodes are worth -------------------------------------------------------------------------------
 

@@ -56,7 +56,7 @@ def pinned(**settings):
     ingest([Document(uri, metadata={"uri": uri}, id=uri) for uri in leaves], store, split=None)
     build_layers(store, lambda directory: Summary(directory.uri, ""))
     # The cosine itself is the score.
-    known = {"keyword_weight": 0.0, "fusion": ConvexCombination("bound"), "k": 2} | settings
+    known = {"keyword_weight": 0.0, "fusion": ConvexCombination("bound"), "k": 2, "start_documents": 0} | settings
     return HierarchicalRetriever(store, **known)
 
 
@@ -98,9 +98,16 @@ def test_the_pin():
     assert found.degraded == ("converged-early",)
 
 
+def test_a_document_that_is_a_start_keeps_its_score():
+    """The best of the flat search is found, whatever its directory says, and no score is lowered by it."""
+    found = pinned(start_documents=1).find("anything")
+    assert uris(found) == ["E/e1", "A/a1"]
+    assert [each.score for each in found] == pytest.approx([0.99, 0.85], abs=1e-5)
+
+
 def test_alpha_and_threshold():
     """Own alone; and strictly above .85 is nothing."""
-    assert [each.score for each in pinned(alpha=1.0).find("x")] == pytest.approx([0.99, 0.9], abs=1e-5)
+    assert [each.score for each in pinned(alpha=1.0, max_rounds=9).find("x")] == pytest.approx([0.99, 0.9], abs=1e-5)
     assert uris(pinned().find("x", score_threshold=0.82)) == ["A/a1"]
     assert uris(pinned().find("x", score_threshold=0.86)) == []
 
