@@ -53,6 +53,10 @@ class KeywordIndex(Protocol):
         """
         ...
 
+    def __len__(self) -> int:
+        """How many rows are in the index."""
+        ...
+
     def rows(self) -> set[int]:
         """All rows in the index, for ``check``."""
         ...

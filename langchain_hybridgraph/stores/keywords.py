@@ -70,7 +70,14 @@ class Keywords:
         """Whether there is something for :meth:`follow` to do."""
         if self._path is not None and not self._path.exists():
             return version > 0
-        return self.index.applied != version or self.reason is not None
+        return self.index.applied != version or self.reason is not None or not self._is_whole()
+
+    def _is_whole(self) -> bool:
+        """Whether the index has as many texts as the catalogue.
+
+        After a kill on a busy machine one deleted text in some ten thousand was seen to be back, mark and all.
+        """
+        return len(self.index) == self._catalogue.count_rows()
 
     def follow(self, version: int, floor: int) -> None:
         """Bring the index up to ``version``; anew when the outbox, which begins after ``floor``, is too short."""
@@ -81,6 +88,10 @@ class Keywords:
             touched = self._catalogue.changed_rows(applied)
             alive = {entry.row: entry.text for entry in self._catalogue.read_rows(touched) if entry.row is not None}
             self.index.apply(version, alive.items(), [row for row in touched if row not in alive])
+            if not self._is_whole():
+                self.rebuild(version)
+        elif not self._is_whole():
+            self.rebuild(version)
 
     def rebuild(self, version: int) -> None:
         """Make the index anew from the catalogue's texts; who asks meanwhile waits."""

@@ -99,6 +99,10 @@ class RankBM25Index:
             kept = {row: words for row, words in self._words.items() if row not in gone}
             self._words, self._statistics, self._applied = kept | added, None, version
 
+    def __len__(self) -> int:
+        """How many rows are in the index."""
+        return len(self.rows())
+
     def rows(self) -> set[int]:
         """All rows in the index."""
         return set(self._words)

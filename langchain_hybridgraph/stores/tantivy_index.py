@@ -149,6 +149,10 @@ class TantivyIndex:
                 raise
             self.reload()
 
+    def __len__(self) -> int:
+        """How many rows are in the index; one document of it is the mark."""
+        return max(0, int(self._seen().num_docs) - (1 if self._applied else 0))
+
     def rows(self) -> set[int]:
         """All rows in the index."""
         import tantivy

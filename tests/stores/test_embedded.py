@@ -1137,8 +1137,8 @@ def edge_to_nothing(store, folder):
 
 
 DAMAGES = {
-    "a row missing in Tantivy": (lambda s, f: damaged_words(s, f, remove=[1]), "keyword index: 1 chunks are missing"),
-    "a row too many in Tantivy": (lambda s, f: damaged_words(s, f, add=[77]), "keyword index: 1 deleted chunks"),
+    "a row missing in Tantivy": (lambda s, f: damaged_words(s, f, remove=[1]), None),
+    "a row too many in Tantivy": (lambda s, f: damaged_words(s, f, add=[77]), None),
     "a row missing in Chroma": (lambda s, f: damaged_chroma(s, f, remove=[1]), "Chroma: 1 chunks are missing"),
     "a row too many in Chroma": (lambda s, f: damaged_chroma(s, f, add=[77]), "Chroma: 1 deleted chunks"),
     "a bit flipped in the matrix": (flipped, "vector matrix: 1 chunks"),
@@ -1149,7 +1149,7 @@ DAMAGES = {
     "no Chroma": (without("chroma-0"), "Chroma: 3 chunks are missing"),
     "Tantivy's head overwritten": (overwritten("keywords/meta.json"), None),
     "Chroma's head overwritten": (overwritten("chroma-0/chroma.sqlite3"), "Chroma: Chroma could not open"),
-    "an outbox entry dropped": (dropped_outbox, "keyword index: 2 chunks are missing"),
+    "an outbox entry dropped": (dropped_outbox, "Chroma: 2 chunks are missing"),
     "an edge to nothing": (edge_to_nothing, "1 edges point to nothing"),
 }
 
