@@ -139,6 +139,13 @@ def test_a_question_after_a_conversation(read_index, tmp_path, said, more):
     assert found["hits"][0]["metadata"]["source"] == "docs/guide.md"
 
 
+def test_a_conversation_on_standard_input(read_index):
+    """FILE - is what comes through the pipe."""
+    said = "User: How often do I descale?\nAssistant: Every month.\n"
+    done = hybridgraph("search", "And why?", "--index", read_index, "--history", "-", "--json", input=said)
+    assert json.loads(done.stdout)["hits"][0]["metadata"]["source"] == "docs/guide.md"
+
+
 @pytest.mark.parametrize("said", ["[1]", "[{", '{"role": "user"', b"\xff\xfe\x00"])
 def test_a_history_that_cannot_be_read(read_index, tmp_path, said):
     """One line that says so."""

@@ -61,8 +61,6 @@ History = Annotated[
     typer.Option(
         "--history",
         metavar="FILE",
-        exists=True,
-        dir_okay=False,
         allow_dash=True,
         help='What was said before: lines such as "User: …", or JSON; - reads it from standard input.',
     ),
