@@ -55,11 +55,11 @@ class SearchedIndex(OpenIndex):
         stored = self._catalogue.read_rows(rows)
         while len(stored) < len(rows):
             # Somebody has just written: a chunk that got a new row stands there, one that was deleted nowhere.
-            version = self._rows.version
-            rows = self._refresh().rows.rows(ids)
+            seen = self._refresh()
+            rows = seen.rows.rows(ids)
             stored = self._catalogue.read_rows(rows)
-            if self._rows.version == version:
-                break
+            if self._catalogue.version() == seen.rows.version:
+                break  # nothing was written between looking up and reading: what is missing is gone
         return stored
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
