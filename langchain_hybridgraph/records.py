@@ -137,12 +137,35 @@ ALL_TIME = Times.ALL
 class Scope:
     """What a call may see: every hit, whatever path found it, satisfies all three.
 
-    ``as_of`` is unix seconds UTC; None switches the check of validity off.
+    ``as_of`` is unix seconds UTC; None switches the check of validity off. ``known_at`` is unix seconds UTC, too: what
+    was taken in later is not there, and validity is what was known of it then; None is what is known now.
     """
 
     filter: Filter | None = None
     tenant: str | None = None
     as_of: float | None = None
+    known_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What a store knows of a chunk beside its text: given in its metadata, or learned since.
+
+    Times are unix seconds UTC. None is unset, which is not 0. ``confidence`` and ``utility`` lie in [0, 1].
+    ``used_at`` is when it was last of use, ``learned_at`` when the store took it in, ``provenance_depth`` how many
+    derivations lie between it and what was seen or said.
+    """
+
+    confidence: float | None = None
+    utility: float | None = None
+    active_count: int = 0
+    used_at: float | None = None
+    valid_from: float | None = None
+    valid_until: float | None = None
+    created_at: float | None = None
+    learned_at: float | None = None
+    memory_type: str | None = None
+    provenance_depth: int = 0
 
 
 @dataclass(frozen=True, slots=True)

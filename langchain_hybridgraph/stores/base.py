@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Chunk, Edge, Found, Mask, Query, Scope, Vector, Ways
+    from langchain_hybridgraph.records import Chunk, Edge, Found, Learned, Mask, Query, Scope, Vector, Ways
 
     Nodes = NDArray[np.int64]
     Weights = NDArray[np.float64]
@@ -343,6 +343,24 @@ class GivesVectors(Protocol):
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
         """The unit vectors of these chunks, len(ids) × dimension; zeros for an id without one."""
+        ...
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """A store that keeps what was learned of its chunks: how sure, how useful, how often used, valid when."""
+
+    def learned(self, ids: Sequence[str], scope: Scope) -> dict[str, Learned]:
+        """What is known of each of these chunks, at the scope's ``known_at``; chunks that are not there are left out."""
+        ...
+
+
+@runtime_checkable
+class HasSessions(Protocol):
+    """A store that keeps the turns of conversations."""
+
+    def session_turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
+        """The last n turns of a session in the call's scope, the newest first; [] for an unknown session."""
         ...
 
 
