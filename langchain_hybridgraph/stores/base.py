@@ -351,7 +351,7 @@ class Remembers(Protocol):
     """A store that keeps what was learned of its chunks: how sure, how useful, how often used, valid when."""
 
     def learned(self, ids: Sequence[str], scope: Scope) -> dict[str, Learned]:
-        """What is known of each of these chunks, at the scope's ``known_at``; chunks that are not there are left out."""
+        """What is known of each of these chunks at the scope's ``known_at``; those that are not there are left out."""
         ...
 
 
