@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent / PACKAGE
 
 # records, filters … ← stores.base ← stores.<engine>; query.<stage> ← query.pipeline ← retrievers, cli
 GROUND = {"records", "filters", "errors", "function_words", "names", "times", "tokens"}
-PLUMBING = {"query.calls", "query.trace", "structured"}  # what stages wait, report and ask models with
+PLUMBING = {"query.calls", "query.forms", "query.trace", "structured"}  # how stages wait, are named, report, ask models
 RIM = ("retrievers", "ingest", "embeddings", "cli", "llama_index", "testing", "evaluation", "display")
 ENGINES = {
     "chromadb": {"stores.chroma", "embeddings.minilm"},

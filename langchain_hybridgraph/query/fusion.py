@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import compress
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkab
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.forms import from_form
 from langchain_hybridgraph.records import Fused, Ranking
 
 # The cosine of a question and an arbitrary chunk, mean and standard deviation, where a source does not tell its
@@ -336,17 +337,7 @@ def fusion_from(form: str | Mapping[str, Any] | Fusion) -> Fusion:
     >>> fusion_from({"type": "rrf", "rank_constant": 10})
     ReciprocalRankFusion(rank_constant=10, normalize='theoretical')
     """
-    if isinstance(form, str):
-        form = {"type": form}
-    if not isinstance(form, Mapping):
-        if callable(form):
-            return form
-        raise ConfigurationError(f"fusion is {form!r}; wanted one of {', '.join(FUSIONS)}, a mapping, or a Fusion")
-    parameters = dict(form)
-    name = parameters.pop("type", None)
-    if name not in FUSIONS:
-        raise ConfigurationError(f"fusion {name!r} is unknown; wanted one of {', '.join(FUSIONS)}")
-    return _built(name, parameters)
+    return from_form("fusion", form, FUSIONS, callable)
 
 
 def check_weights(weights: Sequence[float]) -> None:
@@ -434,19 +425,6 @@ def _placed(turns: Iterable[tuple[str, str]]) -> list[Fused]:
 
 def _longest(lists: Sequence[tuple[str, list[str]]]) -> int:
     return max((len(ids) for _, ids in lists), default=0)
-
-
-def _built(name: str, parameters: Mapping[str, Any]) -> Fusion:
-    kind = FUSIONS[name]
-    allowed = [each.name for each in fields(kind)]  # type: ignore[arg-type]  # all of ours are dataclasses
-    unknown = [key for key in parameters if key not in allowed]
-    if unknown:
-        wanted = f"wanted {', '.join(allowed)}" if allowed else "it takes none"
-        raise ConfigurationError(f"fusion {name!r} has no parameter {', '.join(map(repr, unknown))}; {wanted}")
-    try:
-        return kind(**parameters)
-    except (TypeError, AttributeError) as error:
-        raise ConfigurationError(f"fusion {name!r} cannot use {dict(parameters)!r}: {error}") from error
 
 
 def _check_background(source: str, background: Any) -> None:

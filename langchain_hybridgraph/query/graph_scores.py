@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.forms import form_of, from_form
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -267,23 +268,7 @@ def graph_score_from(form: str | Mapping[str, Any] | GraphScore) -> GraphScore:
     >>> graph_score_from({"type": "propagation", "alpha": 0.4})
     Propagation(alpha=0.4)
     """
-    if isinstance(form, str):
-        form = {"type": form}
-    if not isinstance(form, Mapping):
-        if callable(form):
-            return form
-        raise ConfigurationError(f"score is {form!r}; wanted one of {', '.join(GRAPH_SCORES)}, a mapping or a callable")
-    parameters = dict(form)
-    name = parameters.pop("type", None)
-    if name not in GRAPH_SCORES:
-        raise ConfigurationError(f"graph score {name!r} is unknown; wanted one of {', '.join(GRAPH_SCORES)}")
-    kind: Any = GRAPH_SCORES[name]
-    allowed = [each.name for each in fields(kind)]
-    if unknown := [key for key in parameters if key not in allowed]:
-        wanted = f"wanted {', '.join(allowed)}" if allowed else "it takes none"
-        raise ConfigurationError(f"graph score {name!r} has no parameter {', '.join(map(repr, unknown))}; {wanted}")
-    score: GraphScore = kind(**parameters)
-    return score
+    return from_form("score", form, GRAPH_SCORES, callable)
 
 
 def graph_score_form(score: GraphScore) -> dict[str, Any]:
@@ -294,10 +279,7 @@ def graph_score_form(score: GraphScore) -> dict[str, Any]:
     >>> graph_score_form(RingDecay(decay=0.4))
     {'type': 'ring_decay', 'decay': 0.4, 'min_energy': 0.05}
     """
-    for name, kind in GRAPH_SCORES.items():
-        if type(score) is kind:
-            return {"type": name, **asdict(score)}  # type: ignore[call-overload]  # all of ours are dataclasses
-    raise ConfigurationError(f"{score!r} has no form as a mapping; those of {', '.join(GRAPH_SCORES)} have one")
+    return form_of("score", score, GRAPH_SCORES)
 
 
 def valued(score: GraphScore, reached: Reached) -> Weights:

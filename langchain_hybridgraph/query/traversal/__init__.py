@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from types import MappingProxyType
 from typing import Any
 
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.forms import form_of, from_form
 from langchain_hybridgraph.query.traversal.beam import Beam
 from langchain_hybridgraph.query.traversal.best_first import BestFirst
 from langchain_hybridgraph.query.traversal.bfs import BFS
@@ -51,26 +50,7 @@ def traversal_from(form: str | Mapping[str, Any] | Traversal) -> Traversal:
     >>> traversal_from({"type": "bfs", "max_hops": 3}).max_hops
     3
     """
-    if isinstance(form, str):
-        form = {"type": form}
-    if not isinstance(form, Mapping):
-        if callable(getattr(form, "walk", None)) and not isinstance(form, type):
-            return form
-        raise ConfigurationError(
-            f"traversal is {form!r}; wanted one of {', '.join(TRAVERSALS)}, a mapping, or a Traversal"
-        )
-    parameters = dict(form)
-    name = parameters.pop("type", None)
-    if name not in TRAVERSALS:
-        raise ConfigurationError(f"traversal {name!r} is unknown; wanted one of {', '.join(TRAVERSALS)}")
-    kind: Any = TRAVERSALS[name]
-    allowed = [each.name for each in fields(kind) if each.repr]  # the rest is for the pipeline
-    if unknown := [key for key in parameters if key not in allowed]:
-        raise ConfigurationError(
-            f"traversal {name!r} has no parameter {', '.join(map(repr, unknown))}; wanted {', '.join(allowed)}"
-        )
-    traversal: Traversal = kind(**parameters)
-    return traversal
+    return from_form("traversal", form, TRAVERSALS, lambda one: callable(getattr(one, "walk", None)))
 
 
 def traversal_form(traversal: Traversal) -> dict[str, Any]:
@@ -81,8 +61,4 @@ def traversal_form(traversal: Traversal) -> dict[str, Any]:
     >>> traversal_form(BFS(relations={"cites"}))["relations"]
     ['cites']
     """
-    for name, kind in TRAVERSALS.items():
-        if type(traversal) is kind:
-            form = {each.name: getattr(traversal, each.name) for each in fields(kind) if each.repr}  # type: ignore[arg-type]  # all of ours are dataclasses
-            return {"type": name, **form, "relations": form["relations"] and sorted(form["relations"])}
-    raise ConfigurationError(f"{traversal!r} has no form as a mapping; those of {', '.join(TRAVERSALS)} have one")
+    return form_of("traversal", traversal, TRAVERSALS)
