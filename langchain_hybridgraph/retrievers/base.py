@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any, ClassVar, Literal, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, Unpack, cast
 
 import numpy as np
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableConfig
-from pydantic import ConfigDict, Field, PrivateAttr, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
 
 from langchain_hybridgraph.errors import ConfigurationError, TenantError
 from langchain_hybridgraph.filters import Filter, parse_filter
@@ -34,8 +34,12 @@ from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.records import ALL_TIME, Hit, Query, RetrievalResult, Scope
 from langchain_hybridgraph.retrievers.compressors import as_reranker
 from langchain_hybridgraph.retrievers.documents import annotate, moment
+from langchain_hybridgraph.retrievers.tool import SearchArguments, chosen_arguments, search_tool
 from langchain_hybridgraph.stores.base import AwaitsVectors, HasGraph, Reads, can
 from langchain_hybridgraph.times import parse_time
+
+if TYPE_CHECKING:
+    from langchain_core.tools import BaseTool
 
 FilterLike = Filter | Mapping[str, Any]
 
@@ -99,6 +103,7 @@ class PipelineRetriever(BaseRetriever):
     metadata_prefix: str = Field("", description="Stands before the keys that retrieval writes into metadata.")
 
     _call_options: ClassVar[Set[str]] = CallOptions.__annotations__.keys() - GRAPH_OPTIONS
+    _tool_arguments: ClassVar[type[BaseModel]] = SearchArguments  # a kind of retriever may derive its own from it
     _statistics: _Statistics = PrivateAttr(default_factory=lambda: _Statistics())  # noqa: PLW0108 - defined below
 
     @field_validator("filter")
@@ -159,6 +164,27 @@ class PipelineRetriever(BaseRetriever):
         from langchain_hybridgraph.display import explained
 
         return explained(self.retrieve(query, k, **options))
+
+    def as_tool(
+        self,
+        args_schema: type[BaseModel] | None = None,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        arg_types: dict[str, type] | None = None,
+    ) -> BaseTool:
+        """A tool for an agent: it takes query, k and filter, answers in words, and has the Documents as artifact.
+
+        ``args_schema`` replaces the arguments: ``query`` and options of a call. ``arg_types`` are LangChain's, for
+        input without types; ConfigurationError, as these have some.
+
+        >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+        >>> store = HybridGraphStore.from_texts(["Trains carry coal.", "Ships sail."], "lsa", ids=["train", "ship"])
+        >>> tool = HybridRetriever(store).as_tool(name="search_notes", description="Searches the notes.")
+        >>> print(tool.invoke({"query": "coal", "k": 1}).splitlines()[1])
+        Trains carry coal.
+        """
+        return search_tool(self, chosen_arguments(args_schema, arg_types, self._tool_arguments), name, description)
 
     def get_retrieval_stats(self) -> dict[str, Any]:
         """Since construction: calls, errors, Documents per call, p50 and p95 in ms, how often each degradation."""
