@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
@@ -199,3 +200,9 @@ def _load(name: str, device: str | None, max_length: int | None) -> Any:
             'pip install "langchain-hybridgraph[rerank]"'
         ) from missing
     return CrossEncoder(name, device=device, max_length=max_length)
+
+
+RERANKERS: Mapping[str, Callable[..., Reranker]] = MappingProxyType(
+    {"score": ScoreReranker, "cross_encoder": CrossEncoderReranker}
+)
+"""The rerankers that a file can name; those that need an object of the caller's it cannot."""

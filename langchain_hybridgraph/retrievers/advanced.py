@@ -18,7 +18,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 from langchain_core.vectorstores import VectorStore
-from pydantic import ConfigDict, Field, PrivateAttr
+from pydantic import ConfigDict, Field, PrivateAttr, field_validator
 
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
 from langchain_hybridgraph.query.calls import Call, Failure, Search, adrive, drive
@@ -28,6 +28,7 @@ from langchain_hybridgraph.query.expanders import (
     ExpandedQuery,
     HistoryTerms,
     StripQuestion,
+    expander_from,
 )
 from langchain_hybridgraph.query.fusion import ReciprocalRankFusion
 from langchain_hybridgraph.query.history import Turn, turns
@@ -54,8 +55,9 @@ class AdvancedRetriever(BaseRetriever):
     """What any retriever finds for a question that leans on a conversation.
 
     ``retriever`` is one of ours or any LangChain retriever. ``expander`` makes the question whole: by default
-    :class:`HistoryTerms`, which needs no model and leaves alone what stands by itself; or any function of the question
-    and the turns before it that gives a text. Without a history the question is searched for as it is.
+    :class:`HistoryTerms`, which needs no model and leaves alone what stands by itself; or another by its name
+    (``{"type": "append_history", "turns": 2}``); or any function of the question and the turns before it that gives a
+    text. Without a history the question is searched for as it is.
 
     ``fuse_raw`` searches for the raw question too, so that a change of topic does not hurt: over our own retrievers the
     expander's ``context`` moves the question's vector, which takes one more embedding, and the words stay those of the
@@ -94,11 +96,11 @@ class AdvancedRetriever(BaseRetriever):
 
     def __init__(self, retriever: BaseRetriever, **settings: Any) -> None:
         super().__init__(**settings | {"retriever": retriever})
-        if not callable(self.expander):
-            raise ConfigurationError(
-                f"expander is {self.expander!r}; wanted is HistoryTerms(), AppendHistory(), LLMRewrite(llm), or a "
-                "function of the question and the turns before it that gives a text"
-            )
+
+    @field_validator("expander")
+    @classmethod
+    def _named_expander(cls, value: Any) -> Any:
+        return expander_from(value)
 
     # -- construction ---------------------------------------------------------------------------------------
 

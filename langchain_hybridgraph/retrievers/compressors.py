@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from numbers import Real
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.documents import BaseDocumentCompressor, Document
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.rerank import Reranker, TextReranker
+from langchain_hybridgraph.query.forms import from_form
+from langchain_hybridgraph.query.rerank import RERANKERS, Reranker, TextReranker
 
 if TYPE_CHECKING:
     from langchain_core.callbacks import Callbacks
@@ -75,7 +76,8 @@ class CompressorReranker:
 def as_reranker(value: Any) -> Reranker:
     """A reranker from a reranker, a LangChain compressor, or a function of query and texts to scores.
 
-    Raises ConfigurationError for anything else.
+    Or from the name of one (``"cross_encoder"``), or a mapping such as ``{"type": "score", "min_score": 0.3}``. Raises
+    ConfigurationError for anything else.
 
     >>> as_reranker(lambda query, texts: [1.0 for _ in texts]).filters
     False
@@ -86,6 +88,8 @@ def as_reranker(value: Any) -> Reranker:
         return value
     if callable(value) and not isinstance(value, type):
         return TextReranker(value)
+    if isinstance(value, str | Mapping):
+        return from_form("reranker", value, RERANKERS, callable)
     raise ConfigurationError(
         f"{value!r} cannot rerank; give a reranker such as ScoreReranker(min_score=0.3), a LangChain "
         "BaseDocumentCompressor, or a function (query, texts) -> scores"

@@ -11,14 +11,26 @@ from langchain_core.runnables import RunnableLambda
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.expanders import (
+    EXPANDERS,
     AppendHistory,
     ExpandedQuery,
     HistoryTerms,
     LLMRewrite,
     StripQuestion,
+    expander_from,
     leaning,
 )
 from langchain_hybridgraph.query.history import turns
+
+
+def test_an_expander_has_a_name():
+    """A name makes it with its defaults, a mapping with its parameters; a function stays what it is."""
+    assert [expander_from(name) for name in EXPANDERS] == [HistoryTerms(), AppendHistory(), StripQuestion()]
+    assert expander_from({"type": "history_terms", "most": 5}) == HistoryTerms(most=5)
+    assert expander_from(turns) is turns
+    with pytest.raises(ConfigurationError, match="did you mean 'history_terms'"):
+        expander_from("history")
+
 
 CARS = turns(["User: red car", "Assistant: A roadster", "User: how fast", "Assistant: 200"])
 

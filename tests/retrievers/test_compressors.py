@@ -323,7 +323,14 @@ def test_as_reranker():
     assert isinstance(as_reranker(lambda query, texts: [1.0] * len(texts)), TextReranker)
 
 
-@pytest.mark.parametrize("value", [None, 0.3, "rerank", ScoreReranker, Both])
+def test_a_reranker_by_name():
+    """A mapping has the parameters; a name that is not known is told what is."""
+    assert as_reranker({"type": "score", "min_score": 0.3}) == ScoreReranker(0.3)
+    with pytest.raises(ConfigurationError, match="reranker 'rerank' is unknown; .*wanted one of score, cross_encoder"):
+        as_reranker("rerank")
+
+
+@pytest.mark.parametrize("value", [None, 0.3, ScoreReranker, Both])
 def test_as_reranker_refuses(value):
     """Anything else, a class included, is an error that says what would do."""
     with pytest.raises(ConfigurationError, match="cannot rerank; give a reranker such as"):
