@@ -63,9 +63,9 @@ class Cutter:
     """Cuts the documents of one ingest, one after the other.
 
     ``splitter`` None keeps every document as the one chunk that it is, with its id (or a hash of text and
-    source). A :class:`Chunk` is always kept as it is. Several Documents with the same ``document_id`` or
-    ``source`` are parts of one document; of several with the same ``Document.id`` the last one counts, and
-    ``note`` is told.
+    source). A :class:`Chunk` or :class:`CutDocument` is kept as it is. Several Documents with the same
+    ``document_id`` or ``source`` are parts of one document; of several with the same ``Document.id`` the last one
+    counts, and ``note`` is told.
     """
 
     def __init__(self, splitter: Splitter | None, note: Note) -> None:
@@ -75,8 +75,10 @@ class Cutter:
         self._latest = ""
         self._taken: dict[str, int] = {}  # how often each hash was used in the latest document
 
-    def cut(self, document: Document | Chunk) -> CutDocument:
+    def cut(self, document: Document | Chunk | CutDocument) -> CutDocument:
         """The chunks of a document. Raises ConfigurationError for what is neither a Document nor a Chunk."""
+        if isinstance(document, CutDocument):
+            return document
         if isinstance(document, Chunk):
             return self._kept(document.document, document, document.metadata)
         if not hasattr(document, "page_content"):

@@ -60,7 +60,7 @@ class ListsDocuments(Protocol):
 
 
 def ingest(
-    documents: Iterable[Document | Chunk],
+    documents: Iterable[Document | Chunk | CutDocument],
     store: Any,
     *,
     split: Any = "flat",
@@ -71,8 +71,8 @@ def ingest(
 ) -> IngestReport:
     """Cut documents into chunks, write those that are new or changed, and connect them; returns what was done.
 
-    ``documents`` are LangChain Documents (or Chunks, which are taken as they are), read one batch at a time,
-    so a generator of any length will do. A document is named by its metadata ``document_id``, else its id,
+    ``documents`` are LangChain Documents (or Chunks and CutDocuments, which are taken as they are), read one batch
+    at a time, so a generator of any length will do. A document is named by its metadata ``document_id``, else its id,
     else its ``source``, else its content. What is handed in for a document replaces all that it had.
     Documents of one name are parts of one document, in order; only of those that are named by ``Document.id``
     the last one counts.
@@ -138,7 +138,7 @@ class _Run:
         for builder in builders:
             builder.start(store)
 
-    def take(self, document: Document | Chunk) -> bool:
+    def take(self, document: Document | Chunk | CutDocument) -> bool:
         """Cut a document and write the batch when it is full; returns whether something was written."""
         cut = self._cutter.cut(document)
         again = not cut.continues and cut.id in self._begun
@@ -237,12 +237,17 @@ def _check_several(documents: object) -> None:
 
 
 def _transactions(batch: Sequence[CutDocument], size: int) -> Iterator[tuple[list[Chunk], list[Chunk]]]:
-    """The batch in slices of at most ``size`` chunks, each with the parents of its chunks that no earlier slice had."""
+    """The batch in slices of at most ``size`` chunks, each with the parents of its chunks that no earlier slice had.
+
+    Parents of parents come last.
+    """
     parents = {parent.id: parent for document in batch for parent in document.parents}
     chunks = [chunk for document in batch for chunk in document.chunks]
     for some in _slices(chunks, size):
         wanted = dict.fromkeys(chunk.parent_id for chunk in some)
         yield some, [parents.pop(id) for id in wanted if id is not None and id in parents]
+    if parents:
+        yield [], list(parents.values())
 
 
 def _slices(values: Sequence[Any], size: int) -> Iterator[list[Any]]:
