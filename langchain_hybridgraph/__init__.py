@@ -12,6 +12,7 @@ Text goes in through ``ingest/``, lives in ``stores/``, comes out through ``quer
     stores/        the embedded store: catalogue, vectors, Chroma, Tantivy, rank_bm25
     query/         the pipeline and its stages
     retrievers/    the LangChain side: retrievers, the VectorStore, reranking by compressors
+    telemetry/     who hears of searches: logs, Prometheus, OpenTelemetry, LangChain's handlers
     display/       why these hits, in words and as a picture
     embeddings/    LSAEmbeddings, OnnxMiniLMEmbeddings
     cli/           the command line
@@ -73,6 +74,11 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever as HybridRetriever
     from langchain_hybridgraph.retrievers.indexing import index as index
     from langchain_hybridgraph.retrievers.store import HybridGraphStore as HybridGraphStore
+    from langchain_hybridgraph.telemetry import LogSink as LogSink
+    from langchain_hybridgraph.telemetry import OpenTelemetrySink as OpenTelemetrySink
+    from langchain_hybridgraph.telemetry import PrometheusSink as PrometheusSink
+    from langchain_hybridgraph.telemetry import add_sink as add_sink
+    from langchain_hybridgraph.telemetry import remove_sink as remove_sink
 
 __version__ = "0.1.0"
 
@@ -115,6 +121,7 @@ _HOMES = {
     "retrievers.hybrid": ("HybridRetriever",),
     "retrievers.indexing": ("index",),
     "retrievers.store": ("HybridGraphStore",),
+    "telemetry": ("LogSink", "OpenTelemetrySink", "PrometheusSink", "add_sink", "remove_sink"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -15,13 +15,15 @@ ROOT = Path(__file__).parent.parent / PACKAGE
 # records, filters … ← stores.base ← stores.<engine>; query.<stage> ← query.pipeline ← retrievers, cli
 GROUND = {"records", "filters", "errors", "function_words", "names", "times", "tokens"}
 PLUMBING = {"query.calls", "query.forms", "query.trace", "structured"}  # how stages wait, are named, report, ask models
-RIM = ("retrievers", "ingest", "embeddings", "cli", "llama_index", "testing", "evaluation", "display")
+RIM = ("telemetry", "retrievers", "ingest", "embeddings", "cli", "llama_index", "testing", "evaluation", "display")
 ENGINES = {
     "chromadb": {"stores.chroma", "embeddings.minilm"},
     "tantivy": {"stores.tantivy_index", "stores.analysis"},
     "rank_bm25": {"stores.rank_bm25_index"},
     "scipy": {"embeddings.lsa"},
     "sentence_transformers": {"query.rerank"},
+    "prometheus_client": {"telemetry.prometheus"},
+    "opentelemetry": {"telemetry.opentelemetry"},
     "yaml": {"config"},
 }
 

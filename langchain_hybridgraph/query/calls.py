@@ -68,6 +68,8 @@ async def adrive(search: Search[Result], deadline: float | None = None) -> Resul
     except StopIteration as stop:
         result: Result = stop.value
         return result
+    finally:
+        search.close()  # a search that was interrupted ends now and not when it is collected
 
 
 def _advance(search: Search[Result], run: Callable[[Sequence[Call]], Sequence[Any]]) -> Result:
@@ -78,6 +80,8 @@ def _advance(search: Search[Result], run: Callable[[Sequence[Call]], Sequence[An
     except StopIteration as stop:
         result: Result = stop.value
         return result
+    finally:
+        search.close()
 
 
 def _run(calls: Sequence[Call], deadline: float | None) -> list[Any]:

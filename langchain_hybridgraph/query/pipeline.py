@@ -121,7 +121,8 @@ def rank(
     for contenders in (wanted if _keeps_order(pipeline) else None, None):
         ranked = yield from score_all(found, contenders, query, pipeline, trace)
         fused = fuse(ranked.rankings, pipeline.fusion, query.k, trace)
-        hits = yield from admit(fused, ranked, query, pipeline, trace, wanted=wanted)
+        with trace.stage("admit"):
+            hits = yield from admit(fused, ranked, query, pipeline, trace, wanted=wanted)
         if ranked.is_whole or [hit.id for hit in hits] == [one.id for one in fused[:wanted]]:
             break
     return hits, ranked._replace(fused=fused)
@@ -437,26 +438,29 @@ def choose(hits: list[Hit], query: Query, pipeline: Pipeline, trace: Trace) -> S
     """The k hits that the selection wants."""
     selection, store = pipeline.selection, pipeline.store
     if selection.mmr_lambda is None or not hits:
-        return select(hits, selection, query.k)
+        with trace.stage("select"):
+            return select(hits, selection, query.k)
     if not can(store, GivesVectors):
         raise ConfigurationError(
             f"mmr_lambda={selection.mmr_lambda} needs the vectors of the hits, which this store does not give: "
             "use a HybridGraphStore or Chroma, or leave mmr_lambda out"
         )
     ids = [(hit.child or hit.chunk).id for hit in hits]
-    (vectors,) = yield [Call("vector", lambda: store.vectors(ids))]
-    if isinstance(vectors, Failure):
-        trace.note("vector", vectors.error)
-        trace.degrade(vectors.reason)
-        return select(hits, replace(selection, mmr_lambda=None), query.k)
-    return select(hits, selection, query.k, vectors)
+    with trace.stage("select"):
+        (vectors,) = yield [Call("vector", lambda: store.vectors(ids))]
+        if isinstance(vectors, Failure):
+            trace.note("vector", vectors.error)
+            trace.degrade(vectors.reason)
+            return select(hits, replace(selection, mmr_lambda=None), query.k)
+        return select(hits, selection, query.k, vectors)
 
 
 def fit(hits: list[Hit], budget: TokenBudget | None, trace: Trace) -> list[Hit]:
     """The hits that fit into the budget of tokens, where there is one."""
     if budget is None:
         return hits
-    kept, reasons = budget.fit(hits)
+    with trace.stage("budget"):
+        kept, reasons = budget.fit(hits)
     for reason in reasons:
         trace.degrade(reason)
     return kept

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, Unpack, cas
 import numpy as np
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
 
 from langchain_hybridgraph.errors import ConfigurationError, TenantError
 from langchain_hybridgraph.filters import Filter, parse_filter
 from langchain_hybridgraph.query.budget import TokenBudget
-from langchain_hybridgraph.query.calls import adrive, drive, offload
+from langchain_hybridgraph.query.calls import Search, adrive, drive, offload
 from langchain_hybridgraph.query.expansion import Expansion
 from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion, fusion_from
 from langchain_hybridgraph.query.pipeline import Pipeline, search
@@ -34,8 +33,10 @@ from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.records import ALL_TIME, Hit, Query, RetrievalResult, Scope
 from langchain_hybridgraph.retrievers.compressors import as_reranker
 from langchain_hybridgraph.retrievers.documents import annotate, moment
+from langchain_hybridgraph.retrievers.observed import ObservedRetriever, hits_of
 from langchain_hybridgraph.retrievers.tool import SearchArguments, chosen_arguments, search_tool
 from langchain_hybridgraph.stores.base import AwaitsVectors, HasGraph, Reads, can
+from langchain_hybridgraph.telemetry.stage_events import astage_events, stage_events
 from langchain_hybridgraph.times import parse_time
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class CallOptions(CallSettings, total=False):
 GRAPH_OPTIONS = frozenset({"seed_ids", "seed_k", "traversal", "score", "graph_slots"})
 
 
-class PipelineRetriever(BaseRetriever):
+class PipelineRetriever(ObservedRetriever):
     """The settings that every retriever has.
 
     ``filter`` and ``tenant`` narrow every call; a call's own filter narrows further. ``as_of`` (ISO 8601, datetime or
@@ -207,12 +208,16 @@ class PipelineRetriever(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
     ) -> list[Document]:
-        return list(self._run(self._prepare(query, options, run_manager.get_child())))
+        prepared = self._prepare(query, options, run_manager.get_child())
+        with stage_events(run_manager, prepared.trace):
+            return list(self._run(prepared))
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
     ) -> list[Document]:
-        return list(await self._arun(self._prepare(query, options, run_manager.get_child())))
+        prepared = self._prepare(query, options, run_manager.get_child())
+        async with astage_events(run_manager, prepared.trace):
+            return list(await self._arun(prepared))
 
     def _prepare(self, query: str | None, options: CallOptions, callbacks: Any = None) -> _Prepared:
         self._check_options(options)
@@ -286,7 +291,7 @@ class PipelineRetriever(BaseRetriever):
 
     def _run(self, prepared: _Prepared) -> RetrievalResult[Document]:
         with self._statistics.counting_errors():
-            hits: list[Hit] = drive(prepared.search, prepared.deadline)
+            hits: list[Hit] = drive(self._told(prepared), prepared.deadline)
         return self._result(hits, prepared)
 
     async def _arun(self, prepared: _Prepared) -> RetrievalResult[Document]:
@@ -294,8 +299,11 @@ class PipelineRetriever(BaseRetriever):
             # An embedded engine has nothing to await: one thread for the whole search costs least.
             return await offload(partial(self._run, prepared))
         with self._statistics.counting_errors():
-            hits: list[Hit] = await adrive(prepared.search, prepared.deadline)
+            hits: list[Hit] = await adrive(self._told(prepared), prepared.deadline)
         return self._result(hits, prepared)
+
+    def _told(self, prepared: _Prepared) -> Search[list[Hit]]:
+        return self._observed(prepared.search, prepared.trace, prepared.query.text, prepared.query.k, hits_of)
 
     def _result(self, hits: list[Hit], prepared: _Prepared) -> RetrievalResult[Document]:
         trace = prepared.trace

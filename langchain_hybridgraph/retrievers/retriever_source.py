@@ -40,7 +40,7 @@ class RetrieverSource:
         if text is None:
             return None
 
-        config: RunnableConfig = {"callbacks": self.callbacks}
+        config: RunnableConfig = {"callbacks": self.callbacks, "tags": [self.name]}
 
         async def awaited() -> Found:
             return self._found(await self.retriever.ainvoke(text, config))

@@ -1,0 +1,87 @@
+"""A retriever of which others may hear: by a tracer, a logger, sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any, TypeVar
+
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
+from pydantic import Field, field_validator
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.trace import Trace
+from langchain_hybridgraph.retrievers.documents import chunk_id
+from langchain_hybridgraph.telemetry import Delivery, LogSink, OpenTelemetrySink
+from langchain_hybridgraph.telemetry.listening import Results, delivery_for, listeners, observed
+from langchain_hybridgraph.telemetry.logs import logger_from
+
+Answer = TypeVar("Answer")
+
+
+class ObservedRetriever(BaseRetriever):
+    """The settings of who hears of a retriever's searches, beside the sinks of the process (``add_sink``)."""
+
+    tracer: Any = Field(None, repr=False, exclude=True, description="An OpenTelemetry tracer, which gets spans.")
+    logger: Any = Field(None, repr=False, exclude=True, description="A logger or its name, which gets a line each.")
+    sinks: Sequence[Any] = Field((), repr=False, exclude=True, description="Functions of an event, which get all.")
+
+    @field_validator("tracer")
+    @classmethod
+    def _usable_tracer(cls, value: Any) -> Any:
+        if value is not None and not callable(getattr(value, "start_span", None)):
+            raise ConfigurationError(f'tracer is {value!r}; wanted opentelemetry.trace.get_tracer("…")')
+        return value
+
+    @field_validator("logger")
+    @classmethod
+    def _usable_logger(cls, value: Any) -> Any:
+        return None if value is None else logger_from(value)
+
+    @field_validator("sinks")
+    @classmethod
+    def _usable_sinks(cls, value: Sequence[Any]) -> tuple[Any, ...]:
+        if not all(map(callable, value)):
+            raise ConfigurationError(f"sinks is {value!r}; wanted functions of an event, such as [PrometheusSink()]")
+        return tuple(value)
+
+    def _observed(
+        self, search: Generator[Any, Any, Answer], trace: Trace, query: str | None, k: int | None, results: Results
+    ) -> Generator[Any, Any, Answer]:
+        """The same search, told to whoever listens; itself when nobody does."""
+        heard = listeners(self._deliveries())
+        if not heard:
+            return search
+        return observed(search, heard, trace, retriever=type(self).__name__, query=query, k=k, results=results)
+
+    def _deliveries(self) -> Sequence[Delivery]:
+        if self.tracer is None and self.logger is None and not self.sinks:
+            return ()
+        own = [delivery_for(sink) for sink in self.sinks]
+        if self.tracer is not None:
+            own.append(delivery_for(self.tracer, OpenTelemetrySink))
+        if self.logger is not None:
+            own.append(delivery_for(self.logger, LogSink))
+        return own
+
+    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
+        """What LangSmith shows of a retriever: its name, and what its vectors are kept and made by."""
+        params = super()._get_ls_params(**kwargs)
+        store = getattr(self, "vector_store", None)
+        embedding = getattr(store, "embeddings", None)
+        if store is not None:
+            params["ls_vector_store_provider"] = type(store).__name__
+        if embedding is not None:
+            params["ls_embedding_provider"] = type(embedding).__name__
+        return params
+
+
+def hits_of(hits: Iterable[Any]) -> list[tuple[str, float]]:
+    """The ids and scores of hits."""
+    return [(hit.id, hit.score) for hit in hits]
+
+
+def scores_of(documents: Iterable[Document], prefix: str = "") -> list[tuple[str, float]]:
+    """The ids and scores of Documents; 0 where the metadata has no score."""
+    scored = [(chunk_id(document), document.metadata.get(prefix + "relevance_score")) for document in documents]
+    return [(id, float(score) if isinstance(score, int | float) else 0.0) for id, score in scored]

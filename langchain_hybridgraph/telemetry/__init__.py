@@ -1,0 +1,20 @@
+"""What searches tell about themselves, and who listens.
+
+>>> from langchain_hybridgraph.telemetry import LogSink, add_sink, remove_sink
+>>> sink = LogSink()
+>>> _ = add_sink(sink)
+>>> remove_sink(sink)
+"""
+
+from langchain_hybridgraph.telemetry.delivery import Delivery as Delivery
+from langchain_hybridgraph.telemetry.delivery import flush as flush
+from langchain_hybridgraph.telemetry.events import Event as Event
+from langchain_hybridgraph.telemetry.events import Search as Search
+from langchain_hybridgraph.telemetry.events import SearchEnded as SearchEnded
+from langchain_hybridgraph.telemetry.events import Sink as Sink
+from langchain_hybridgraph.telemetry.events import StageEnded as StageEnded
+from langchain_hybridgraph.telemetry.listening import add_sink as add_sink
+from langchain_hybridgraph.telemetry.listening import remove_sink as remove_sink
+from langchain_hybridgraph.telemetry.logs import LogSink as LogSink
+from langchain_hybridgraph.telemetry.opentelemetry import OpenTelemetrySink as OpenTelemetrySink
+from langchain_hybridgraph.telemetry.prometheus import PrometheusSink as PrometheusSink

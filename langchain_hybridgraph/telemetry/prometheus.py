@@ -1,0 +1,106 @@
+"""Metrics for Prometheus."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from langchain_hybridgraph.errors import MissingExtraError
+from langchain_hybridgraph.telemetry.events import Event, Search, SearchEnded, StageEnded
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry, Counter, Histogram
+
+SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+DOCUMENTS = (0, 1, 2, 3, 5, 10, 20, 50, 100)
+
+
+class _Metrics(NamedTuple):
+    duration: Histogram
+    documents: Histogram
+    degraded: Counter
+    errors: Counter
+
+
+class PrometheusSink:
+    """Counts searches in a registry of ``prometheus_client``, by default its own; serving it is the application's.
+
+    - ``rag_retrieval_duration_seconds{mode}`` (histogram): how long searches took, also those that raised
+    - ``rag_retrieved_documents_count{mode}`` (histogram): how many Documents they gave
+    - ``rag_retrieval_degraded_total{reason}``: how often each reason stood in ``degraded``
+    - ``rag_pipeline_errors_total{component, exception_type}``: what failed, whether or not the search went on without;
+      the component ``retriever`` is the search itself, which raised
+
+    A search that another retriever of ours asks for is a part of that one's: it is not counted as a search of its own,
+    and what both say of it is counted once. Several sinks of one registry share its metrics. Raises
+    MissingExtraError, which names the line to install, without ``prometheus_client``.
+
+    >>> from prometheus_client import CollectorRegistry
+    >>> registry = CollectorRegistry()
+    >>> PrometheusSink(registry)(SearchEnded(Search("HybridRetriever", 10, "cat", 0), "hybrid", 1.5, (("id", 0.9),)))
+    >>> registry.get_sample_value("rag_retrieved_documents_count_sum", {"mode": "hybrid"})
+    1.0
+    """
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self._metrics = _metrics_of(registry)
+        self._told: WeakKeyDictionary[Search, set[Any]] = WeakKeyDictionary()
+
+    def __call__(self, event: Event) -> None:
+        """Count a search; its stages are not counted."""
+        if isinstance(event, StageEnded) or event.cancelled:
+            return
+        if event.search.parent is None:
+            self._metrics.duration.labels(event.mode).observe(event.took_ms / 1e3)
+            if event.error is None:
+                self._metrics.documents.labels(event.mode).observe(len(event.results))
+        self._count_failures(event)
+
+    def _count_failures(self, event: SearchEnded) -> None:
+        told = self._told.pop(event.search, set())
+        failed = {*event.degraded, *event.error_types.items()}
+        for each in sorted(failed - told, key=str):
+            if isinstance(each, str):
+                self._metrics.degraded.labels(each).inc()
+            else:
+                self._metrics.errors.labels(*each).inc()
+        if event.search.parent is not None:
+            self._told.setdefault(event.search.parent, set()).update(told, failed)
+
+
+_known: WeakKeyDictionary[CollectorRegistry, _Metrics] = WeakKeyDictionary()
+_making = threading.Lock()
+
+
+def _metrics_of(registry: CollectorRegistry | None) -> _Metrics:
+    try:
+        from prometheus_client import REGISTRY, Counter, Histogram
+    except ImportError as missing:
+        raise MissingExtraError(
+            "PrometheusSink needs prometheus_client, which cannot be imported: "
+            'pip install "langchain-hybridgraph[prometheus]"'
+        ) from missing
+    at = REGISTRY if registry is None else registry
+    with _making:
+        if at not in _known:
+            _known[at] = _Metrics(
+                Histogram(
+                    "rag_retrieval_duration_seconds", "How long a search took.", ["mode"], buckets=SECONDS, registry=at
+                ),
+                Histogram(
+                    "rag_retrieved_documents_count",
+                    "How many Documents a search gave.",
+                    ["mode"],
+                    buckets=DOCUMENTS,
+                    registry=at,
+                ),
+                Counter("rag_retrieval_degraded_total", "Searches that were degraded.", ["reason"], registry=at),
+                Counter(
+                    "rag_pipeline_errors_total",
+                    "Failures of components of a search.",
+                    ["component", "exception_type"],
+                    registry=at,
+                ),
+            )
+        return _known[at]

@@ -1,0 +1,61 @@
+"""What LangChain's handlers hear of a search beside its run: a custom event per stage, and one at the end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.callbacks.manager import ahandle_event, handle_event
+
+from langchain_hybridgraph.query.trace import Trace
+
+STAGE = "retrieval_stage"
+SEARCH = "retrieval_search"
+
+
+@contextmanager
+def stage_events(manager: CallbackManagerForRetrieverRun, trace: Trace) -> Iterator[None]:
+    """Tell the handlers of a run, where there are any, what the search within was; before the run's end or error.
+
+    Handlers hear LangChain's way: on the caller's thread, and an error is logged, unless ``raise_error`` is set.
+    """
+    try:
+        yield
+    finally:
+        if manager.handlers:
+            for name, data in _events(trace):
+                handle_event(manager.handlers, *_CUSTOM, name, data, **_run(manager))
+
+
+@asynccontextmanager
+async def astage_events(manager: AsyncCallbackManagerForRetrieverRun, trace: Trace) -> AsyncIterator[None]:
+    """What :func:`stage_events` does, in the event loop."""
+    try:
+        yield
+    finally:
+        if manager.handlers:
+            for name, data in _events(trace):
+                await ahandle_event(manager.handlers, *_CUSTOM, name, data, **_run(manager))
+
+
+_CUSTOM = ("on_custom_event", "ignore_custom_event")
+
+
+def _run(manager: Any) -> dict[str, Any]:
+    return {"run_id": manager.run_id, "tags": manager.tags, "metadata": manager.metadata}
+
+
+def _events(trace: Trace) -> list[tuple[str, dict[str, Any]]]:
+    stages = [
+        {
+            "stage": run.name,
+            "after_ms": round((run.began - trace.began) * 1e3, 3),
+            "took_ms": round(run.took_ms, 3),
+            "error": None if run.error is None else type(run.error).__name__,
+        }
+        for run in trace.runs
+    ]
+    search = {"mode": trace.method, "degraded": list(trace.reasons), "took_ms": round(trace.took_ms, 3)}
+    return [*((STAGE, stage) for stage in stages), (SEARCH, search)]
