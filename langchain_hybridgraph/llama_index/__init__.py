@@ -1,0 +1,70 @@
+"""The retrievers and rerankers in a LlamaIndex program.
+
+>>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+>>> from langchain_hybridgraph.llama_index import LlamaIndexRetriever, ingest_nodes
+>>> from llama_index.core.schema import TextNode
+>>> store = HybridGraphStore()
+>>> _ = ingest_nodes([TextNode(text="the cat sat", id_="cat"), TextNode(text="dogs bark", id_="dog")], store)
+>>> retriever = LlamaIndexRetriever(HybridRetriever(store), k=1)
+>>> [found.node_id for found in retriever.retrieve("Where is the cat?")]
+['cat']
+
+Needs ``pip install "langchain-hybridgraph[llama-index]"``; nothing else imports LlamaIndex.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from langchain_hybridgraph.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.llama_index.filters import filter_from as filter_from
+    from langchain_hybridgraph.llama_index.ingest import ingest_nodes as ingest_nodes
+    from langchain_hybridgraph.llama_index.models import LlamaIndexChatModel as LlamaIndexChatModel
+    from langchain_hybridgraph.llama_index.models import LlamaIndexEmbeddings as LlamaIndexEmbeddings
+    from langchain_hybridgraph.llama_index.postprocessor import RerankPostprocessor as RerankPostprocessor
+    from langchain_hybridgraph.llama_index.retriever import LlamaIndexRetriever as LlamaIndexRetriever
+    from langchain_hybridgraph.llama_index.retriever import QueryWithOptions as QueryWithOptions
+    from langchain_hybridgraph.llama_index.retriever import RetrievalReportEvent as RetrievalReportEvent
+    from langchain_hybridgraph.llama_index.vector_store import LlamaIndexVectorStore as LlamaIndexVectorStore
+
+_MODULES = {
+    "filters": ("filter_from",),
+    "ingest": ("ingest_nodes",),
+    "models": ("LlamaIndexChatModel", "LlamaIndexEmbeddings"),
+    "postprocessor": ("RerankPostprocessor",),
+    "retriever": ("LlamaIndexRetriever", "QueryWithOptions", "RetrievalReportEvent"),
+    "vector_store": ("LlamaIndexVectorStore",),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [
+    "LlamaIndexChatModel",
+    "LlamaIndexEmbeddings",
+    "LlamaIndexRetriever",
+    "LlamaIndexVectorStore",
+    "QueryWithOptions",
+    "RerankPostprocessor",
+    "RetrievalReportEvent",
+    "filter_from",
+    "ingest_nodes",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] != "llama_index":
+            raise
+        raise MissingExtraError(
+            f'{name} needs LlamaIndex, which cannot be imported: pip install "langchain-hybridgraph[llama-index]"'
+        ) from missing
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,95 @@
+"""LlamaIndex's metadata filters in our filter language."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from operator import and_, or_
+from typing import Any
+
+from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
+
+from langchain_hybridgraph.errors import FilterError
+from langchain_hybridgraph.filters import Filter, has_labels, join_key, parse_filter
+
+_OPERATORS: Mapping[FilterOperator, str] = {
+    FilterOperator.EQ: "$eq",
+    FilterOperator.NE: "$ne",
+    FilterOperator.GT: "$gt",
+    FilterOperator.GTE: "$gte",
+    FilterOperator.LT: "$lt",
+    FilterOperator.LTE: "$lte",
+    FilterOperator.IN: "$in",
+    FilterOperator.NIN: "$nin",
+    FilterOperator.CONTAINS: "$contains",
+    FilterOperator.TEXT_MATCH: "$contains",
+}
+_EMPTY: tuple[Mapping[str, Any], ...] = ({"$exists": False}, {"$eq": ""}, {"$eq": []})
+# What LlamaIndex's vector stores write as the id of the source document.
+_DOCUMENT = frozenset({"doc_id", "ref_doc_id"})
+
+
+def filter_from(filters: MetadataFilters | Filter | Mapping[str, Any] | None) -> Filter | None:
+    """The same filter in our language, None for one that asks for nothing; our own filters are parsed.
+
+    Keys are whole names, also those with a dot. ``doc_id`` and ``ref_doc_id`` are our ``document_id``: the id of the
+    source document. Filters may be nested. ``TEXT_MATCH`` is a substring, case and all; of ``ANY`` and ``ALL`` the
+    elements of a list count. What a value means stands in :mod:`langchain_hybridgraph.filters`.
+
+    Raises FilterError for what cannot be said: ``TEXT_MATCH_INSENSITIVE``, and None as a value.
+
+    >>> filter_from(MetadataFilters(filters=[MetadataFilter(key="year", value=2020, operator=FilterOperator.GTE)]))
+    parse_filter({'year': {'$gte': 2020}})
+    """
+    if not isinstance(filters, MetadataFilters):
+        return parse_filter(filters)
+    parts = [part for each in filters.filters if (part := _part(each)) is not None]
+    if not parts:
+        return None
+    if filters.condition is FilterCondition.NOT:
+        return ~_joined(or_, parts)
+    return _joined(or_ if filters.condition is FilterCondition.OR else and_, parts)
+
+
+def _part(each: MetadataFilter | MetadataFilters) -> Filter | None:
+    return filter_from(each) if isinstance(each, MetadataFilters) else _comparison(each)
+
+
+def _joined(join: Callable[[Filter, Filter], Filter], parts: list[Filter]) -> Filter:
+    return reduce(join, parts)
+
+
+def _comparison(each: MetadataFilter) -> Filter:
+    key = "document_id" if each.key in _DOCUMENT else join_key((each.key,))
+    if each.operator is FilterOperator.IS_EMPTY:
+        return _joined(or_, [_parsed(key, condition) for condition in _EMPTY])
+    if each.value is None:
+        raise FilterError(
+            f"the filter on {each.key!r} compares with None, which nothing equals; for a key without a value write "
+            f"MetadataFilter(key={each.key!r}, operator=FilterOperator.IS_EMPTY, value=None)"
+        )
+    if each.operator in (FilterOperator.ANY, FilterOperator.ALL):
+        return _of_several(each, key)
+    if each.operator not in _OPERATORS:
+        raise FilterError(
+            f"{each.operator} on {each.key!r} cannot be said in our filter language, which knows case: write "
+            "FilterOperator.TEXT_MATCH, or keep a lower-case copy of the value in the metadata"
+        )
+    return _parsed(key, {_OPERATORS[each.operator]: each.value})
+
+
+def _of_several(each: MetadataFilter, key: str) -> Filter:
+    if not isinstance(each.value, list):
+        raise FilterError(f"{each.operator} on {each.key!r} takes a list, not {each.value!r}; write [{each.value!r}]")
+    if not each.value:
+        # As in Python: any of nothing is false, all of nothing is true of whatever is there.
+        return _parsed(key, {"$in": []} if each.operator is FilterOperator.ANY else {"$exists": True})
+    # A list of one type of strict values; labels may be numbers, too.
+    values: Any = each.value
+    return has_labels(values, key=key) if each.operator is FilterOperator.ANY else has_labels(all_of=values, key=key)
+
+
+def _parsed(key: str, condition: Mapping[str, Any]) -> Filter:
+    parsed = parse_filter({key: condition})
+    assert parsed is not None, "a condition is a filter"
+    return parsed

@@ -1,0 +1,131 @@
+"""Brings LlamaIndex's nodes into a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from llama_index.core.schema import BaseNode, NodeRelationship
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.ingest import CutDocument, IngestReport, ingest
+from langchain_hybridgraph.ingest.edges import EdgeSet, as_builders
+from langchain_hybridgraph.ingest.progress import Progress
+from langchain_hybridgraph.llama_index.nodes import node_id, relationship_edges, text_of, to_chunk
+from langchain_hybridgraph.records import PART_OF, SEQUENCE, Chunk, Edge
+from langchain_hybridgraph.stores.base import TakesChunks
+
+OTHERS = ("links", "hierarchy", "entities")
+"""What joins nodes beside their own relationships."""
+
+
+class RelationshipEdges:
+    """The edges that nodes have as relationships, of relations ``sequence`` and ``part_of``."""
+
+    relations = (SEQUENCE, PART_OF)
+
+    def __init__(self, nodes: Iterable[BaseNode], apart: frozenset[str] = frozenset()) -> None:
+        self._edges = {node_id(node): list(relationship_edges(node, apart)) for node in nodes}
+
+    def start(self, store: TakesChunks) -> None:
+        """Nothing of an earlier ingest is needed."""
+
+    def see(self, document: CutDocument) -> Iterator[EdgeSet]:
+        """The edges of the document's chunks and parents, in the place of those that they had."""
+        ids = [chunk.id for chunk in (*document.chunks, *document.parents)]
+        yield EdgeSet([edge for id in ids for edge in self._edges.get(id, ())], ids)
+
+    def finish(self) -> tuple[()]:
+        """Nothing has to wait for other documents."""
+        return ()
+
+
+def ingest_nodes(
+    nodes: Sequence[BaseNode],
+    store: Any,
+    *,
+    edges: Any = OTHERS,
+    progress: bool | Progress | None = None,
+    batch_size: int = 1_000,
+) -> IngestReport:
+    """Write LlamaIndex nodes as chunks with their relationships as edges; returns what was done.
+
+    Ids, texts, metadata and relationships stay as they are, and come back on what a
+    :class:`~langchain_hybridgraph.llama_index.retriever.LlamaIndexRetriever` finds. The source document is the chunk's
+    document, next and previous are edges ``sequence``, parent and children ``part_of``. Of a hierarchy the nodes
+    without children among the ``nodes`` are searched, and give way to their parents unless the retriever has
+    ``parents=False``; the other nodes are kept as parents. ``edges`` are further builders, as ``ingest`` takes them.
+
+    The nodes of a document replace all that it had, so hand them in together. LlamaIndex makes new ids at each run
+    unless told otherwise: with ``SimpleDirectoryReader(…, filename_as_id=True)`` a second run replaces the documents of
+    the first, and with ``SentenceSplitter(id_func=lambda i, doc: f"{doc.node_id}#{i}")`` it costs nothing.
+
+    The store embeds the texts without metadata; a store without nodes yet takes the ids alone as names, so open it with
+    the embedding that you want. Nodes without a text (images) are left out, and a warning in the report says how many.
+    Raises ConfigurationError for what is no node, and what ``ingest`` raises.
+
+    >>> from langchain_hybridgraph import HybridGraphStore
+    >>> from llama_index.core.schema import TextNode
+    >>> report = ingest_nodes([TextNode(text="the cat sat", id_="cat")], HybridGraphStore())
+    >>> report.added, report.warnings
+    (1, ())
+    """
+    given = _checked(nodes)
+    textless = frozenset(node_id(node) for node in given if not text_of(node).strip())
+    full = [node for node in given if node_id(node) not in textless]
+    builders = [RelationshipEdges(full, textless), *_others(edges)]
+    report = ingest(_documents(full), store, split=None, edges=builders, progress=progress, batch_size=batch_size)
+    if not textless:
+        return report
+    named = ", ".join(sorted(textless)[:3]) + (", …" if len(textless) > 3 else "")
+    return replace(report, warnings=(*report.warnings, f"{len(textless)} nodes have no text: {named}"))
+
+
+def _checked(nodes: Any) -> list[BaseNode]:
+    given = [nodes] if isinstance(nodes, BaseNode) else list(nodes)
+    for node in given:
+        if not isinstance(node, BaseNode):
+            raise ConfigurationError(
+                f"ingest_nodes takes LlamaIndex nodes, not {type(node).__name__}: "
+                "SentenceSplitter().get_nodes_from_documents(documents) makes them, ingest() takes LangChain Documents"
+            )
+    return given
+
+
+def _others(edges: Any) -> list[Any]:
+    return as_builders(list(OTHERS) if edges == "auto" else list(edges) if isinstance(edges, tuple) else edges)
+
+
+def _documents(nodes: Sequence[BaseNode]) -> list[CutDocument]:
+    """The nodes by document, documents and nodes in the order in which they come."""
+    wholes = _wholes(nodes)
+    chunks: dict[str, list[Chunk]] = {}
+    parents: dict[str, list[Chunk]] = {}
+    for id, node in {node_id(node): node for node in nodes}.items():
+        parent = node.relationships.get(NodeRelationship.PARENT)
+        above = None if parent is None or isinstance(parent, list) else parent.node_id
+        chunk = to_chunk(node, above if above in wholes else None)
+        (parents if id in wholes else chunks).setdefault(chunk.document, []).append(chunk)
+    names = dict.fromkeys((*chunks, *parents))
+    return [
+        CutDocument(name, _common(chunks, name), tuple(chunks.get(name, ())), tuple(parents.get(name, ())))
+        for name in names
+    ]
+
+
+def _wholes(nodes: Sequence[BaseNode]) -> frozenset[str]:
+    """The ids of the nodes that have a child among the nodes."""
+    there = {node_id(node) for node in nodes}
+    ends = ((edge.source, edge.target) for node in nodes for edge in _part_of(node))
+    return frozenset(whole for part, whole in ends if part in there and whole in there)
+
+
+def _part_of(node: BaseNode) -> Iterator[Edge]:
+    return (edge for edge in relationship_edges(node) if edge.relation == PART_OF)
+
+
+def _common(chunks: Mapping[str, Sequence[Chunk]], name: str) -> Mapping[str, Any]:
+    """What is said of the document: the metadata of its first chunk."""
+    first = chunks.get(name)
+    return first[0].metadata if first else {}

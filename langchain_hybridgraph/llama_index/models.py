@@ -1,0 +1,132 @@
+"""LlamaIndex's embeddings and language models as ours."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.embeddings import Embeddings
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.llms.llm import LLM
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.structured import quoted
+
+_WORKERS = 5
+
+
+class LlamaIndexEmbeddings(Embeddings):
+    """A LlamaIndex embedding model as LangChain Embeddings, for a store or a retriever.
+
+    Its caches, batches, rate limits and events stay its own. An index records the model by class and ``model_name``.
+
+    >>> from llama_index.core.embeddings import MockEmbedding
+    >>> LlamaIndexEmbeddings(MockEmbedding(embed_dim=2)).embed_query("any")
+    [0.5, 0.5]
+    """
+
+    def __init__(self, embed_model: BaseEmbedding) -> None:
+        if not isinstance(embed_model, BaseEmbedding):
+            raise ConfigurationError(
+                f"LlamaIndexEmbeddings was given {embed_model!r:.80}; wanted is a LlamaIndex embedding model such as "
+                "Settings.embed_model"
+            )
+        self.embed_model = embed_model
+
+    @property
+    def model_name(self) -> str:
+        """Class and name of the model."""
+        return f"{self.embed_model.class_name()}/{self.embed_model.model_name}"
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """One vector per text."""
+        return self.embed_model.get_text_embedding_batch(texts)
+
+    def embed_query(self, text: str) -> list[float]:
+        """The vector of a question."""
+        return self.embed_model.get_query_embedding(text)
+
+    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
+        """What :meth:`embed_documents` gives, awaited."""
+        return await self.embed_model.aget_text_embedding_batch(texts)
+
+    async def aembed_query(self, text: str) -> list[float]:
+        """What :meth:`embed_query` gives, awaited."""
+        return await self.embed_model.aget_query_embedding(text)
+
+
+class LlamaIndexChatModel:
+    """A LlamaIndex language model for what asks a model for an answer in a form: ``LLMReranker``, ``QueryPlanner``, …
+
+    The form is asked for in words, so any model will do; what does not come in it is an error of that stage.
+
+    >>> from langchain_hybridgraph import LLMReranker
+    >>> from llama_index.core.llms import MockLLM
+    >>> LLMReranker(LlamaIndexChatModel(MockLLM())).filters
+    False
+    """
+
+    def __init__(self, llm: LLM) -> None:
+        if not isinstance(llm, LLM):
+            raise ConfigurationError(
+                f"LlamaIndexChatModel was given {llm!r:.80}; wanted is a LlamaIndex LLM such as Settings.llm"
+            )
+        self.llm = llm
+
+    def with_structured_output(self, schema: Any, *, include_raw: bool = False, method: str | None = None) -> _Asked:
+        """The model, told to answer in the form of ``schema``; ``method`` "json_mode" is the one there is."""
+        if method not in (None, "json_mode"):
+            raise ConfigurationError(f"method is {method!r}; a LlamaIndex model is asked in words: leave it out")
+        form = schema.model_json_schema() if hasattr(schema, "model_json_schema") else schema
+        return _Asked(self.llm, f"Answer with one JSON value alone, of this schema:\n{quoted(form)}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A model's answer as :func:`~langchain_hybridgraph.structured.answered` reads it."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A model that knows the form; what LangChain calls a Runnable."""
+
+    llm: LLM
+    form: str
+
+    def invoke(self, input: Any, config: Any = None, /) -> dict[str, Any]:
+        return _answer(self.llm.chat(self._messages(input)))
+
+    async def ainvoke(self, input: Any, config: Any = None, /) -> dict[str, Any]:
+        return _answer(await self.llm.achat(self._messages(input)))
+
+    def batch(self, inputs: list[Any], config: Any = None, /) -> list[Any]:
+        with ThreadPoolExecutor(_workers(config)) as pool:
+            return list(pool.map(self.invoke, inputs))
+
+    async def abatch(self, inputs: list[Any], config: Any = None, /) -> list[Any]:
+        free = asyncio.Semaphore(_workers(config))
+
+        async def one(input: Any) -> dict[str, Any]:
+            async with free:
+                return await self.ainvoke(input)
+
+        return list(await asyncio.gather(*map(one, inputs)))
+
+    def _messages(self, input: Iterable[tuple[str, str]]) -> list[ChatMessage]:
+        roles = {"human": "user", "ai": "assistant"}
+        said = [ChatMessage(role=roles.get(role, role), content=text) for role, text in input]
+        return [ChatMessage(role="system", content=self.form), *said]
+
+
+def _answer(response: Any) -> dict[str, Any]:
+    return {"raw": _Said(response.message.content or ""), "parsed": None, "parsing_error": None}
+
+
+def _workers(config: Mapping[str, Any] | None) -> int:
+    return (config or {}).get("max_concurrency") or _WORKERS

@@ -1,0 +1,145 @@
+"""LlamaIndex's nodes as chunks, Documents and edges, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from langchain_core.documents import Document
+from llama_index.core.schema import BaseNode, IndexNode, MetadataMode, NodeRelationship, RelatedNodeInfo, TextNode
+from llama_index.core.vector_stores.utils import metadata_dict_to_node
+
+from langchain_hybridgraph.records import PART_OF, SEQUENCE, Chunk, Edge, content_id
+
+# LlamaIndex's own vector stores keep a node under these keys, so that a collection of theirs is read as well.
+CONTENT, KIND = "_node_content", "_node_type"
+_WRITTEN = frozenset({CONTENT, KIND, "document_id", "doc_id", "ref_doc_id"})
+_BY_LLAMA_INDEX = {NodeRelationship.NEXT: SEQUENCE, NodeRelationship.PARENT: PART_OF}
+
+
+def node_id(node: BaseNode) -> str:
+    """The node's id; for an empty one a hash of text and source, the same in every run."""
+    return node.node_id or content_id(text_of(node), _source(node.metadata))
+
+
+def text_of(node: BaseNode) -> str:
+    """What is searched of a node: its text without metadata, "" for an image without one."""
+    return node.get_content(MetadataMode.NONE)
+
+
+def to_chunk(node: BaseNode, parent: str | None = None) -> Chunk:
+    """The node as a chunk of its source document.
+
+    The metadata are the node's, with ``source`` for LlamaIndex's ``file_path`` where there is none, and the whole node
+    but its text and embedding, from which :func:`to_node` makes it again.
+    """
+    metadata = stored_metadata(node)
+    return Chunk(node_id(node), text_of(node), metadata, document_of(node), parent)
+
+
+def to_document(node: BaseNode) -> Document:
+    """The node as a LangChain Document with the metadata of its chunk, which name its document."""
+    chunk = to_chunk(node)
+    document = {} if chunk.document_id is None else {"document_id": chunk.document_id}
+    return Document(chunk.text, id=chunk.id, metadata={**chunk.metadata, **document})
+
+
+def document_of(node: BaseNode) -> str | None:
+    """The id of the source document, None for a node without one."""
+    related = _related(node, NodeRelationship.SOURCE)
+    return related[0] if related else None
+
+
+def stored_metadata(node: BaseNode) -> dict[str, Any]:
+    """The node's metadata as JSON holds them, and under LlamaIndex's own keys the rest of it."""
+    kept = _storable(node).model_dump(mode="json")
+    metadata: dict[str, Any] = dict(kept["metadata"])
+    if "source" not in metadata and (source := _source(metadata)):
+        metadata["source"] = source
+    without_text = {name: value for name, value in kept.items() if name not in ("text", "text_resource")}
+    rest = without_text | {"id_": node_id(node), "embedding": None}
+    return metadata | {CONTENT: json.dumps(rest, ensure_ascii=False), KIND: node.class_name()}
+
+
+def to_node(document: Document, notes: Iterable[str] = ()) -> BaseNode:
+    """The node that a Document was made from, with what was written into its metadata since; else a new TextNode.
+
+    ``notes`` are metadata of the Document that say how it was found: neither a language model nor an embedding is
+    shown them.
+    """
+    metadata, noted = document.metadata, set(notes)
+    if CONTENT in metadata:
+        node = metadata_dict_to_node(metadata, text=document.page_content)
+        noted |= metadata.keys() - node.metadata.keys() - _WRITTEN - {"source"}
+        node.metadata = node.metadata | {key: metadata[key] for key in metadata if key in noted and key not in _WRITTEN}
+    else:
+        node = TextNode(text=document.page_content, metadata=dict(metadata))
+    if document.id is not None:
+        node.node_id = document.id
+    node.excluded_llm_metadata_keys = _with(node.excluded_llm_metadata_keys, noted)
+    node.excluded_embed_metadata_keys = _with(node.excluded_embed_metadata_keys, noted)
+    return node
+
+
+def relationship_edges(node: BaseNode, apart: frozenset[str] = frozenset()) -> Iterator[Edge]:
+    """The node's edges: to the next one and from the previous one, to the parent and from the children.
+
+    Neighbours are joined by ``sequence``, part and whole by ``part_of``, weight 1. What is ``apart`` has no edges.
+    """
+    here = node_id(node)
+    name = document_of(node) or here
+    for relationship, backwards in (
+        (NodeRelationship.NEXT, NodeRelationship.PREVIOUS),
+        (NodeRelationship.PARENT, NodeRelationship.CHILD),
+    ):
+        relation = _BY_LLAMA_INDEX[relationship]
+        ends = [(here, other) for other in _related(node, relationship)]
+        ends += [(other, here) for other in _related(node, backwards)]
+        said = f"{name} continues in the next part." if relation == SEQUENCE else f"Part of a longer part of {name}."
+        for source, target in ends:
+            if source != target and apart.isdisjoint((source, target)):
+                yield Edge(source, target, relation, 1.0, said)
+
+
+def restored_relationships(
+    chunk: Chunk, forward: Iterable[Edge], backward: Iterable[Edge]
+) -> dict[NodeRelationship, RelatedNodeInfo]:
+    """The relationships of a chunk that was never a node, from what the store knows of it.
+
+    ``forward`` are edges that leave it, ``backward`` edges that arrive; of several neighbours on one side the one of
+    the heaviest edge counts, ties by id.
+    """
+    found = {
+        NodeRelationship.SOURCE: chunk.document if chunk.document != chunk.id else None,
+        NodeRelationship.PARENT: chunk.parent,
+        NodeRelationship.NEXT: _neighbour((edge.weight, edge.target) for edge in forward if edge.relation == SEQUENCE),
+        NodeRelationship.PREVIOUS: _neighbour(
+            (edge.weight, edge.source) for edge in backward if edge.relation == SEQUENCE
+        ),
+    }
+    return {name: RelatedNodeInfo(node_id=id) for name, id in found.items() if id is not None}
+
+
+def _neighbour(weighted: Iterable[tuple[float, str]]) -> str | None:
+    return min(((-weight, id) for weight, id in weighted), default=(0.0, None))[1]
+
+
+def _related(node: BaseNode, relationship: NodeRelationship) -> list[str]:
+    related = node.relationships.get(relationship)
+    several = related if isinstance(related, list) else [] if related is None else [related]
+    return [each.node_id for each in several if each.node_id]
+
+
+def _source(metadata: Mapping[str, Any]) -> str:
+    return str(metadata.get("source") or metadata.get("file_path") or "")
+
+
+def _storable(node: BaseNode) -> BaseNode:
+    # An IndexNode may hold a retriever or a query engine; LlamaIndex finds it again by its index_id (object_map).
+    is_held = isinstance(node, IndexNode) and not isinstance(node.obj, BaseNode)
+    return node.model_copy(update={"obj": None}) if is_held else node
+
+
+def _with(keys: list[str], more: set[str]) -> list[str]:
+    return [*keys, *sorted(more.difference(keys))]

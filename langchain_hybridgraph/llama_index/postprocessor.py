@@ -1,0 +1,150 @@
+"""Our rerankers as LlamaIndex node postprocessors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from llama_index.core.bridge.pydantic import Field, field_validator
+from llama_index.core.callbacks.schema import CBEventType, EventPayload
+from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import NodeWithScore, QueryBundle
+from llama_index_instrumentation import get_dispatcher
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.llama_index.nodes import text_of
+from langchain_hybridgraph.query.calls import offload
+from langchain_hybridgraph.query.rerank import AsyncReranker, Reranker, ScoreReranker, apply_scores
+from langchain_hybridgraph.records import Chunk, Hit
+from langchain_hybridgraph.retrievers.compressors import as_reranker
+from langchain_hybridgraph.stores.base import can
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Report = Callable[[list[NodeWithScore]], list[NodeWithScore]]
+
+dispatcher = get_dispatcher(__name__)
+
+FAILED = "rerank-failed"
+
+
+class RerankPostprocessor(BaseNodePostprocessor):
+    """The nodes in the order of a reranker, with its scores, at most ``top_n`` of them.
+
+    ``reranker`` is one of ours (``ScoreReranker``, ``LLMReranker``, ``CrossEncoderReranker``), any LangChain
+    compressor, or a function from query and texts to scores. The nodes that were handed in stay as they are; a score
+    of None is 0. A reranker that fails leaves the earlier order, and ``degraded`` in the nodes' metadata says
+    ``rerank-failed`` (``on_error="raise"`` raises instead).
+
+    Raises ConfigurationError for what cannot rerank, and without a query for a reranker that reads it.
+
+    >>> from langchain_hybridgraph import ScoreReranker
+    >>> from llama_index.core.schema import TextNode
+    >>> nodes = [NodeWithScore(node=TextNode(text="t", id_=id), score=score) for id, score in [("a", 0.9), ("b", 0.2)]]
+    >>> [node.node_id for node in RerankPostprocessor(ScoreReranker(0.5)).postprocess_nodes(nodes, query_str="any")]
+    ['a']
+    """
+
+    reranker: Any = Field(exclude=True, description="Scores the nodes.")
+    top_n: int | None = Field(None, ge=1, description="At most so many nodes; None: all.")
+    on_error: str = Field("degrade", pattern="^(degrade|raise)$", description="What a failing reranker means.")
+
+    def __init__(self, reranker: Any, *, top_n: int | None = None, **settings: Any) -> None:
+        super().__init__(**settings | {"reranker": reranker, "top_n": top_n})
+
+    @field_validator("reranker")
+    @classmethod
+    def _adapted(cls, value: Any) -> Reranker:
+        return as_reranker(value)
+
+    @classmethod
+    def class_name(cls) -> str:
+        """The name in LlamaIndex's registries."""
+        return "RerankPostprocessor"
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        query, hits = self._query(query_bundle), _hits(nodes)
+        with self._reporting(nodes, query_bundle) as report:
+            try:
+                scores = self.reranker.rerank(query, hits) if hits else []
+                return report(self._reordered(nodes, apply_scores(hits, scores, self.reranker)))
+            except Exception as error:  # noqa: BLE001 - a reranker may be the caller's own, and raise anything
+                return report(self._kept(nodes, error))
+
+    async def _apostprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        if not can(self.reranker, AsyncReranker):
+            return await offload(partial(self._postprocess_nodes, nodes, query_bundle))
+        query, hits = self._query(query_bundle), _hits(nodes)
+        with self._reporting(nodes, query_bundle) as report:
+            try:
+                scores = await self.reranker.arerank(query, hits) if hits else []
+                return report(self._reordered(nodes, apply_scores(hits, scores, self.reranker)))
+            except Exception as error:  # noqa: BLE001 - as above
+                return report(self._kept(nodes, error))
+
+    def _query(self, query: QueryBundle | None) -> str:
+        if query is not None:
+            return query.query_str
+        if isinstance(self.reranker, ScoreReranker):
+            return ""
+        raise ConfigurationError(
+            f"{type(self.reranker).__name__} reads the query, and none is given: postprocess_nodes(nodes, query_str=…)"
+        )
+
+    @contextmanager
+    def _reporting(self, nodes: list[NodeWithScore], query: QueryBundle | None) -> Iterator[Report]:
+        """LlamaIndex's events around the reranking, new and old; what is reported is given back."""
+        name, top_n = type(self.reranker).__name__, self.top_n or len(nodes)
+        done: list[NodeWithScore] = []
+
+        def report(found: list[NodeWithScore]) -> list[NodeWithScore]:
+            done.extend(found)
+            return found
+
+        dispatcher.event(ReRankStartEvent(query=query, nodes=nodes, top_n=top_n, model_name=name))
+        payload: dict[str, Any] = {
+            EventPayload.NODES: nodes,
+            EventPayload.MODEL_NAME: name,
+            EventPayload.QUERY_STR: query.query_str if query else "",
+            EventPayload.TOP_K: top_n,
+        }
+        with self.callback_manager.event(CBEventType.RERANKING, payload=payload) as event:
+            yield report
+            event.on_end(payload={EventPayload.NODES: done})
+        dispatcher.event(ReRankEndEvent(nodes=done))
+
+    def _reordered(self, nodes: Sequence[NodeWithScore], hits: Sequence[Hit]) -> list[NodeWithScore]:
+        best = hits[: self.top_n]
+        return [NodeWithScore(node=nodes[int(hit.id)].node, score=hit.score) for hit in best]
+
+    def _kept(self, nodes: Sequence[NodeWithScore], error: Exception) -> list[NodeWithScore]:
+        """The nodes as they were, noting what happened; raises the error where that is wanted."""
+        if self.on_error == "raise":
+            raise error
+        return [_noted(node) for node in nodes[: self.top_n]]
+
+
+def _hits(nodes: Sequence[NodeWithScore]) -> list[Hit]:
+    """The nodes as hits, named by their place: one node may stand in a list twice."""
+    width = len(str(len(nodes)))
+    return [
+        Hit(Chunk(f"{place:0{width}}", text_of(node.node), node.metadata), node.get_score(), "node", {})
+        for place, node in enumerate(nodes)
+    ]
+
+
+def _noted(found: NodeWithScore) -> NodeWithScore:
+    node = found.node.model_copy(deep=True)
+    node.metadata["degraded"] = [*node.metadata.get("degraded", []), FAILED]
+    for keys in (node.excluded_llm_metadata_keys, node.excluded_embed_metadata_keys):
+        if "degraded" not in keys:
+            keys.append("degraded")
+    return NodeWithScore(node=node, score=found.score)

@@ -1,0 +1,263 @@
+"""Any of our retrievers as a LlamaIndex retriever."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.callbacks.base import CallbackManager
+from llama_index.core.indices.vector_store.base import VectorStoreIndex
+from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBundle, QueryType
+from llama_index_instrumentation import get_dispatcher
+from llama_index_instrumentation.base import BaseEvent
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.llama_index.filters import filter_from
+from langchain_hybridgraph.llama_index.nodes import CONTENT, restored_relationships, to_node
+from langchain_hybridgraph.llama_index.vector_store import LlamaIndexVectorStore
+from langchain_hybridgraph.query.calls import offload
+from langchain_hybridgraph.records import Hit, RetrievalResult
+from langchain_hybridgraph.retrievers.graph import GraphRetriever
+from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
+from langchain_hybridgraph.stores.base import ReadsBack
+
+dispatcher = get_dispatcher(__name__)
+
+# LlamaIndex's words for options of ours.
+_WORDS = {"filters": "filter", "similarity_top_k": "k"}
+# Options that hold a conversation, which may be one of LlamaIndex's messages.
+_TOLD = frozenset({"conversation_history", "session"})
+
+
+@dataclass
+class QueryWithOptions(QueryBundle):
+    """A query that carries options of its one call, through a query engine too; they go before the retriever's own.
+
+    >>> QueryWithOptions("Where is the cat?", options={"k": 3, "filters": None}).options["k"]
+    3
+    """
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class RetrievalReportEvent(BaseEvent):
+    """How an answer came about, sent before LlamaIndex's own RetrievalEndEvent: what nodes cannot say of an empty one.
+
+    ``degraded`` lists what did not work as asked, empty when all did; ``plan`` describes the search.
+    """
+
+    degraded: list[str]
+    took_ms: float
+    plan: dict[str, Any]
+
+    @classmethod
+    def class_name(cls) -> str:
+        """The event's name."""
+        return "RetrievalReportEvent"
+
+
+class LlamaIndexRetriever(BaseRetriever):
+    """What one of our retrievers finds, as LlamaIndex nodes with scores.
+
+    ``retriever`` is a HybridRetriever, GraphRetriever, AdvancedRetriever, HierarchicalRetriever or any other with
+    ``retrieve`` and ``aretrieve``. ``options`` are options of its calls (``k=``, ``filter=``, …) for every call;
+    LlamaIndex's words ``similarity_top_k=`` and ``filters=`` (MetadataFilters, or our own filters) are known, too. A
+    call's own are given to ``retrieve``, or by a :class:`QueryWithOptions`, and go before these; filters narrow each
+    other. A query's ``embedding`` is searched for in place of that of its text, and so is the mean of the embeddings
+    of its ``custom_embedding_strs`` (HyDE).
+
+    Nodes that came in by ``ingest_nodes`` (or by a LlamaIndex vector store) come back as they were, with their
+    relationships; of other chunks these are restored from the store's edges. How a node was found is written into its
+    metadata, ``degraded`` among it, and kept from language model and embedding. Of an answer without nodes
+    :meth:`retrieve_result` and the event :class:`RetrievalReportEvent` tell.
+
+    ``callback_manager``, ``object_map``, ``objects`` and ``verbose`` are LlamaIndex's own. Raises what the retriever
+    raises: ConfigurationError, FilterError, TenantError, RetrievalError, and TypeError for an option it does not know.
+
+    >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+    >>> store = HybridGraphStore.from_texts(["the cat sat", "dogs bark"], ids=["cat", "dog"])
+    >>> for found in LlamaIndexRetriever(HybridRetriever(store), k=1).retrieve("Where is the cat?"):
+    ...     print(found.node_id, found.metadata["hops"])
+    cat 0
+    """
+
+    def __init__(
+        self,
+        retriever: Any,
+        *,
+        callback_manager: CallbackManager | None = None,
+        object_map: dict[str, Any] | None = None,
+        objects: list[IndexNode] | None = None,
+        verbose: bool = False,
+        **options: Any,
+    ) -> None:
+        if not (callable(getattr(retriever, "retrieve", None)) and callable(getattr(retriever, "aretrieve", None))):
+            raise ConfigurationError(
+                f"LlamaIndexRetriever was given {type(retriever).__name__}, which has no retrieve() and aretrieve(); "
+                "wanted is a retriever of ours such as HybridRetriever(store); an index goes to from_index(index)"
+            )
+        super().__init__(callback_manager=callback_manager, object_map=object_map, objects=objects, verbose=verbose)
+        self.retriever = retriever
+        self.options = _ours(options)
+
+    @classmethod
+    def from_index(
+        cls, index: VectorStoreIndex, kind: type[HybridRetriever] = HybridRetriever, **settings: Any
+    ) -> Self:
+        """Over a LlamaIndex index: its vector store, a keyword index over its nodes, and their relationships as edges.
+
+        ``kind`` is HybridRetriever or GraphRetriever, whose ``settings`` are given. Keyword index and edges are made
+        now: make the retriever anew when nodes have come into the index.
+        """
+        store = LlamaIndexVectorStore(index)
+        beside = {"graph": store.edges()} if issubclass(kind, GraphRetriever) else {}
+        return cls(kind(store, store.documents(), **beside | settings))
+
+    # -- retrieving -----------------------------------------------------------------------------------------
+
+    def retrieve(self, str_or_query_bundle: QueryType, **options: Any) -> list[NodeWithScore]:
+        """The nodes, best first, with LlamaIndex's events; ``options`` are for this call."""
+        return super().retrieve(_with_options(str_or_query_bundle, options))
+
+    async def aretrieve(self, str_or_query_bundle: QueryType, **options: Any) -> list[NodeWithScore]:
+        """What :meth:`retrieve` gives, awaited."""
+        return await super().aretrieve(_with_options(str_or_query_bundle, options))
+
+    def retrieve_result(self, query: QueryType, **options: Any) -> RetrievalResult[NodeWithScore]:
+        """The nodes with what there is to say about them: ``degraded``, ``took_ms``, ``plan``, ``hits``.
+
+        Of LlamaIndex's events only the RetrievalReportEvent is sent.
+        """
+        asked = _with_options(query, options)
+        bundle = QueryBundle(asked) if isinstance(asked, str) else asked
+        text, called, strings = self._asked(bundle)
+        if strings:
+            called["vector"] = _mean([self._embeddings().embed_query(each) for each in strings])
+        return self._answer(self.retriever.retrieve(text, **called))
+
+    async def aretrieve_result(self, query: QueryType, **options: Any) -> RetrievalResult[NodeWithScore]:
+        """What :meth:`retrieve_result` gives, awaited."""
+        asked = _with_options(query, options)
+        bundle = QueryBundle(asked) if isinstance(asked, str) else asked
+        text, called, strings = self._asked(bundle)
+        if strings:
+            called["vector"] = _mean([await self._embeddings().aembed_query(each) for each in strings])
+        found = await self.retriever.aretrieve(text, **called)
+        return await offload(partial(self._answer, found))
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return list(self.retrieve_result(query_bundle))
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return list(await self.aretrieve_result(query_bundle))
+
+    # -- what is asked --------------------------------------------------------------------------------------
+
+    def _asked(self, query: QueryBundle) -> tuple[str | None, dict[str, Any], list[str]]:
+        """The text, the options of the call, and the texts whose embeddings are to be searched for."""
+        if query.image_path is not None:
+            raise ConfigurationError(
+                f"the query is the image {query.image_path!r}, which none of our retrievers can search for: "
+                "give its vector, QueryBundle(query_str, embedding=[…])"
+            )
+        own = _ours(query.options) if isinstance(query, QueryWithOptions) else {}
+        called = self.options | own
+        filters = [part for given in (self.options, own) if (part := given.get("filter")) is not None]
+        if len(filters) > 1:
+            called["filter"] = filters[0] & filters[1]
+        if query.embedding is not None:
+            called.setdefault("vector", query.embedding)
+        is_given = called.get("vector") is not None
+        strings = [] if is_given else query.custom_embedding_strs or []
+        text = query.query_str or (None if is_given or strings else "")
+        return text, called, strings
+
+    def _embeddings(self) -> Embeddings:
+        found = getattr(self._store, "embeddings", None)
+        if not isinstance(found, Embeddings):
+            raise ConfigurationError(
+                f"custom_embedding_strs need an embedding model, which {type(self.retriever).__name__} does not name: "
+                "give the vector itself, QueryBundle(query_str, embedding=[…])"
+            )
+        return found
+
+    @property
+    def _store(self) -> Any:
+        inner = getattr(self.retriever, "retriever", self.retriever)
+        return getattr(inner, "vector_store", None)
+
+    # -- what comes back ------------------------------------------------------------------------------------
+
+    def _answer(self, result: RetrievalResult[Document]) -> RetrievalResult[NodeWithScore]:
+        hits = result.hits if len(result.hits) == len(result) else (None,) * len(result)
+        nodes = [_scored(document, hit) for document, hit in zip(result, hits, strict=True)]
+        self._relate([(node.node, hit) for node, hit in zip(nodes, hits, strict=True) if hit is not None])
+        dispatcher.event(
+            RetrievalReportEvent(degraded=list(result.degraded), took_ms=result.took_ms, plan=dict(result.plan))
+        )
+        return RetrievalResult(
+            nodes, hits=result.hits, degraded=result.degraded, took_ms=result.took_ms, plan=result.plan
+        )
+
+    def _relate(self, found: Sequence[tuple[BaseNode, Hit]]) -> None:
+        """Give relationships to the new nodes of chunks that were never nodes."""
+        chunks = {hit.id: (node, hit.chunk) for node, hit in found if CONTENT not in hit.chunk.metadata}
+        store = self._store
+        if not chunks or not isinstance(store, ReadsBack):
+            return
+        forward, backward = store.edges(list(chunks)), store.edges(list(chunks), backwards=True)
+        for id, (node, chunk) in chunks.items():
+            leaving, arriving = (edge for edge in forward if edge.source == id), (e for e in backward if e.target == id)
+            node.relationships = dict(restored_relationships(chunk, leaving, arriving))
+
+
+def _ours(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options in our words and forms."""
+    named = {_WORDS.get(name, name): value for name, value in options.items()}
+    if len(named) < len(options):
+        twice = next(name for name in _WORDS if name in options and _WORDS[name] in options)
+        raise ConfigurationError(f"{twice}= and {_WORDS[twice]}= are two words for one option: give one of them")
+    if "filter" in named:
+        named["filter"] = filter_from(named["filter"])
+    return named | {name: _turns(named[name]) for name in _TOLD & named.keys()}
+
+
+def _turns(told: Any) -> Any:
+    """A conversation with LlamaIndex's messages as (role, text) pairs."""
+    if isinstance(told, Mapping) and "messages" in told:
+        return {**told, "messages": _turns(told["messages"])}
+    if not isinstance(told, (list, tuple)):
+        return told
+    return [(each.role.value, each.content or "") if isinstance(each, ChatMessage) else each for each in told]
+
+
+def _with_options(query: QueryType, options: Mapping[str, Any]) -> QueryType:
+    if not options:
+        return query
+    bundle = QueryBundle(query) if isinstance(query, str) else query
+    given = bundle.options if isinstance(bundle, QueryWithOptions) else {}
+    return QueryWithOptions(
+        bundle.query_str,
+        image_path=bundle.image_path,
+        custom_embedding_strs=bundle.custom_embedding_strs,
+        embedding=bundle.embedding,
+        options={**given, **options},
+    )
+
+
+def _mean(vectors: Sequence[Sequence[float]]) -> list[float]:
+    mean: list[float] = np.mean(np.asarray(vectors, np.float64), axis=0).tolist()
+    return mean
+
+
+def _scored(document: Document, hit: Hit | None) -> NodeWithScore:
+    notes = () if hit is None else document.metadata.keys() - hit.chunk.metadata.keys()
+    score = document.metadata.get("relevance_score") if hit is None else hit.score
+    return NodeWithScore(node=to_node(document, notes), score=score)

@@ -1,0 +1,101 @@
+"""A LlamaIndex index as a LangChain VectorStore."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import VectorStore
+from llama_index.core.indices.vector_store.base import VectorStoreIndex
+from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.llama_index.models import LlamaIndexEmbeddings
+from langchain_hybridgraph.llama_index.nodes import node_id, relationship_edges, to_document
+from langchain_hybridgraph.records import Edge
+
+
+class LlamaIndexVectorStore(VectorStore):
+    """The vector store of a LlamaIndex ``VectorStoreIndex``, with the nodes of its docstore.
+
+    It is read through ``index.as_retriever()``, whatever vector store lies below, and never written to: nodes come in
+    through the index. Scores are those of the vector store (cosines for a SimpleVectorStore); where it gives none, the
+    rank. Filters are checked on what comes back, and more is asked for until enough pass.
+
+    ``documents`` and ``edges`` are what a keyword index and a graph beside it are made of, as the index is now.
+    """
+
+    def __init__(self, index: VectorStoreIndex) -> None:
+        if not isinstance(index, VectorStoreIndex):
+            raise ConfigurationError(
+                f"LlamaIndexVectorStore was given {type(index).__name__}; wanted is a VectorStoreIndex, such as "
+                "VectorStoreIndex(nodes) or VectorStoreIndex.from_vector_store(vector_store)"
+            )
+        self.index = index
+
+    @property
+    def embeddings(self) -> Embeddings:
+        """The index's embedding model."""
+        return LlamaIndexEmbeddings(self.index._embed_model)
+
+    def nodes(self) -> list[BaseNode]:
+        """The nodes that the index searches: those of its docstore, else what the vector store itself gives.
+
+        [] when neither has them.
+        """
+        ids = list(self.index.index_struct.nodes_dict.values())
+        if ids:
+            return self.index.docstore.get_nodes(ids, raise_error=False)
+        try:
+            get_nodes: Any = self.index.vector_store.get_nodes
+            return list(get_nodes(None))
+        except (AttributeError, NotImplementedError):
+            return []
+
+    def documents(self) -> list[Document]:
+        """The nodes that have a text as Documents."""
+        return [document for node in self.nodes() if (document := to_document(node)).page_content.strip()]
+
+    def edges(self) -> list[Edge]:
+        """The relationships of the nodes as edges."""
+        return [edge for node in self.nodes() for edge in relationship_edges(node)]
+
+    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        """The k Documents that are nearest to the query."""
+        return [document for document, _ in self.similarity_search_with_score(query, k)]
+
+    def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:
+        """The same with the vector store's scores, best first."""
+        return self._scored(QueryBundle(query), k)
+
+    def similarity_search_with_score_by_vector(
+        self, embedding: Sequence[float], k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """The k Documents that are nearest to a vector, with the vector store's scores, best first."""
+        return self._scored(QueryBundle("", embedding=list(embedding)), k)
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """The Documents with these ids; missing ones are left out."""
+        wanted = set(ids)
+        return [to_document(node) for node in self.nodes() if node_id(node) in wanted]
+
+    @classmethod
+    def from_texts(
+        cls, texts: list[str], embedding: Embeddings, metadatas: list[dict[str, Any]] | None = None, **kwargs: Any
+    ) -> NoReturn:
+        """Raises ConfigurationError: LlamaIndex makes its indexes itself."""
+        raise ConfigurationError(
+            "LlamaIndexVectorStore reads an index that is there: VectorStoreIndex(nodes) makes one"
+        )
+
+    def _scored(self, query: QueryBundle, k: int) -> list[tuple[Document, float]]:
+        found = self.index.as_retriever(similarity_top_k=k).retrieve(query)
+        return [(to_document(each.node), score) for each, score in zip(found, _scores(found), strict=True)]
+
+
+def _scores(found: Iterable[NodeWithScore]) -> list[float]:
+    given = [each.score for each in found]
+    known = [float(score) for score in given if score is not None]
+    return known if len(known) == len(given) else [1.0 - place / len(given) for place in range(len(given))]
