@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 from langchain_hybridgraph.cli.commands import app
 from langchain_hybridgraph.cli.screen import MEANINGS, meaning
-from langchain_hybridgraph.stores.opening import SCAN_BYTES
+from langchain_hybridgraph.stores.opening import MATRIX_BYTES
+from langchain_hybridgraph.stores.vectors import EXACT_BYTES
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -101,10 +102,10 @@ def test_a_degradation_that_names_its_source_has_a_meaning(reason, kind):
     assert meaning(reason) == MEANINGS[kind]
 
 
-def test_the_size_of_exact_search():
-    """Up to which size the vectors are scanned is what the code says."""
-    assert f"exactly up to {SCAN_BYTES >> 20} MB of vectors" in README
-    assert f"about {round(SCAN_BYTES / 384 / 4, -3):,.0f} of 384 dimensions" in README
+def test_the_sizes_of_the_ways_to_search():
+    """Up to which size the vectors are all compared, and from which on Chroma is asked, is what the code says."""
+    for size in (EXACT_BYTES, MATRIX_BYTES):
+        assert f"{size >> 20} MB of vectors (about {round(size / 384 / 4, -3):,.0f} of 384 dimensions)" in README
 
 
 def test_links_lead_somewhere():

@@ -37,9 +37,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CATALOGUE, KEYWORDS, LOCK = "catalogue.sqlite", "keywords", "writer.lock"
-# Up to this size the exact scan of the matrix is at least as fast as Chroma's approximate search
-# (384 dimensions: 20,000 rows 0.9 ms, 63,666 rows 3 ms; Chroma 1.1 to 1.4 ms throughout).
-SCAN_BYTES = 40 << 20
+# Up to this size the matrix is searched faster than Chroma.
+MATRIX_BYTES = 400 << 20
 # Seconds to wait for another process that is just making the index in the same folder.
 CREATION_PATIENCE = 10.0
 # The cosine from which on the probe text's vector counts as the one that the index was made with.
@@ -364,9 +363,9 @@ def filterable(entry: Stored) -> dict[str, Any]:
 
 
 def is_large(seen: Seen) -> bool:
-    """Whether Chroma is faster than the scan."""
+    """Whether Chroma is faster than the matrix."""
     matrix = seen.generation.matrix
-    return matrix is not None and len(seen.rows) * matrix.dimension * 4 > SCAN_BYTES
+    return matrix is not None and len(seen.rows) * matrix.dimension * 4 > MATRIX_BYTES
 
 
 def _similar(one: Vector, other: Vector) -> bool:

@@ -125,8 +125,8 @@ class SearchedIndex(OpenIndex):
     def vector_search(self, query: Query, n: int) -> Found:
         """The n chunks of largest cosine (see ``stores.base.SearchesVectors``).
 
-        Exact up to ``SCAN_BYTES`` of vectors, under a selective filter, and in every process that does not hold the
-        writer's lock; approximate, by Chroma, in a larger index.
+        Exact up to ``EXACT_BYTES`` of vectors and under a selective filter. Approximate beyond: by the vectors' signs
+        up to ``MATRIX_BYTES`` and in every process that does not hold the writer's lock, else by Chroma.
         """
         self._check_scope(query.scope)
         with self._gate:
@@ -212,7 +212,7 @@ class SearchedIndex(OpenIndex):
         assert matrix is not None, "chunks with vectors have a matrix"
         found = self._nearest_by_chroma(seen, vector, n, allowed)
         if found is None:
-            return matrix.search(vector, n, allowed[: len(matrix)])
+            return matrix.near(vector, n, allowed[: len(matrix)])
         scores = matrix.scores(vector, found)
         order = np.lexsort((found, -scores))[:n]
         return found[order], scores[order]

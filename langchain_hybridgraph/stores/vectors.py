@@ -1,4 +1,4 @@
-"""The vector matrix: one row of float32 per chunk version, searched exactly."""
+"""The vector matrix: one row of float32 per chunk version."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from langchain_hybridgraph.errors import StoreError
+from langchain_hybridgraph.stores.signs import Signs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 # Below this share of allowed rows it is faster to gather them than to scan all and mask
 # (63,666 × 384: gathering 10 % takes 0.7 ms, the masked scan 3 ms whatever the share).
 GATHER_SHARE = 0.15
+# Up to this size all vectors are compared; beyond, the signs say which (63,666 × 384: 1.0 ms where all take 3; of the
+# nearest 10 they miss one in two hundred, where Chroma's own setting misses one in forty, and takes 2 ms).
+EXACT_BYTES = 40 << 20
+# So many vectors are looked at for each that is wanted, and at least so many in all.
+RESCORED, LEAST_RESCORED = 10, 1_000
 
 
 class VectorMatrix:
@@ -33,6 +39,7 @@ class VectorMatrix:
         self.dimension = dimension
         self._path = path
         self._matrix: NDArray[np.float32] = np.zeros((0, dimension), np.float32)
+        self._signs = Signs()
         self.remap()
 
     def __len__(self) -> int:
@@ -87,6 +94,19 @@ class VectorMatrix:
     def scores(self, vector: Vector, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
         """The cosine of a unit vector with each of these rows."""
         return cosines(self.take(rows), vector)
+
+    def near(self, vector: Vector, n: int, allowed: Mask) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """What :meth:`search` gives, but of a large matrix only about the n rows of largest cosine."""
+        wanted = max(LEAST_RESCORED, RESCORED * n)
+        few = GATHER_SHARE * len(allowed)
+        if self._matrix[: len(allowed)].nbytes <= EXACT_BYTES or not wanted < few < np.count_nonzero(allowed):
+            return self.search(vector, n, allowed)
+        self._signs.take_in(self._matrix[: len(allowed)])
+        rows = self._signs.nearest(vector, wanted, allowed)
+        # Many alike, or all of a few: then nothing is gained.
+        if not n <= len(rows) <= few:
+            return self.search(vector, n, allowed)
+        return _best(rows, self.scores(vector, rows), n)
 
     def search(self, vector: Vector, n: int, allowed: Mask) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """The n allowed rows of largest cosine and their cosines, best first, ties by row.

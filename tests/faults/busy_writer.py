@@ -46,7 +46,7 @@ def say(line):
 
 def main(folder, seed, kind):
     # Small numbers, so that everything happens often: steps in the middle, a trimmed outbox, Chroma asked.
-    writing.STEP_ROWS, following.KEPT_VERSIONS, opening.SCAN_BYTES = 150, 6, 4_000
+    writing.STEP_ROWS, following.KEPT_VERSIONS, opening.MATRIX_BYTES = 150, 6, 4_000
     dice = random.Random(seed)
     store = open_store(Path(folder), kind)
     say({"opened": True})

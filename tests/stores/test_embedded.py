@@ -78,8 +78,8 @@ def store(request, opened, folder):
 
 @pytest.fixture
 def large(monkeypatch):
-    """Every index counts as one that Chroma searches faster than the scan."""
-    monkeypatch.setattr(opening, "SCAN_BYTES", 0)
+    """Every index counts as one that Chroma searches faster than the matrix."""
+    monkeypatch.setattr(opening, "MATRIX_BYTES", 0)
 
 
 def fill(store, *chunks, **options):
@@ -392,7 +392,7 @@ def test_any_history_leaves_what_a_dictionary_would(history):
 def test_a_filter_of_any_selectivity_fills_k(opened, folder, monkeypatch, place, share):
     """As many as match, up to k, come back, on both sides, all matching; by scan, gathering and Chroma."""
     if place == "chroma":
-        monkeypatch.setattr(opening, "SCAN_BYTES", 0)
+        monkeypatch.setattr(opening, "MATRIX_BYTES", 0)
     store = opened(None if place == "memory" else folder)
     fill(store, *(chunk(f"c{n:03}", f"text number{n}", part=n / 300) for n in range(300)))
     for search in (by_vector, by_word):
@@ -817,7 +817,7 @@ def test_chroma_is_asked_when_it_is_in_step(opened, large, monkeypatch):
     monkeypatch.setattr(store._generation.matrix, "search", lambda *a: calls.append(1) or scan(*a))
     found = store.vector_search(Query("red cat", 10), 10).entries
     assert calls == []
-    monkeypatch.setattr(opening, "SCAN_BYTES", 1 << 60)
+    monkeypatch.setattr(opening, "MATRIX_BYTES", 1 << 60)
     exact = store.vector_search(Query("red cat", 10), 10).entries
     assert calls == [1]
     assert [entry.score for entry in found] == pytest.approx([entry.score for entry in exact], abs=1e-5)

@@ -1,10 +1,11 @@
-"""The vector matrix: one row of float32 per chunk version, searched exactly."""
+"""The vector matrix: one row of float32 per chunk version."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from langchain_hybridgraph.stores import vectors as vectors_module
 from langchain_hybridgraph.stores.vectors import GATHER_SHARE, VectorMatrix, checksums, unit
 
 
@@ -122,6 +123,53 @@ def test_half_a_row_is_no_row(tmp_path):
     with (tmp_path / "v.f32").open("ab") as file:
         file.write(b"12345")
     assert len(VectorMatrix(tmp_path / "v.f32", 8)) == 3
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Every matrix counts as one in which not all vectors are compared, but some 300."""
+    monkeypatch.setattr(vectors_module, "EXACT_BYTES", 0)
+    monkeypatch.setattr(vectors_module, "LEAST_RESCORED", 300)
+
+
+def test_a_large_matrix_gives_the_nearest_in_their_order(path, large):
+    """What is near in a large matrix are rows that the exact search gives, with the same cosines, in the same order."""
+    matrix, vectors = VectorMatrix(path, 96), random_units(0, 4_000, 96)
+    matrix.write(0, vectors)
+    allowed = np.arange(4_000) % 2 == 0
+    near = unit(vectors[6] + 0.8 * vectors[8])
+    rows, scores = matrix.near(near, 10, allowed)
+    exact = dict(zip(*(each.tolist() for each in matrix.search(near, 2_000, allowed)), strict=True))
+    assert rows[:2].tolist() == [6, 8]
+    assert len(rows) == 10
+    assert scores.tolist() == pytest.approx([exact[row] for row in rows.tolist()])
+    assert scores.tolist() == sorted(scores.tolist(), reverse=True)
+
+
+def test_a_large_matrix_of_equal_vectors_is_searched_exactly(path, large):
+    """Where all agree the signs say nothing: ties go by row, as in the exact search."""
+    matrix = VectorMatrix(path, 64)
+    matrix.write(0, np.tile(random_units(0, 1, 64), (3_000, 1)))
+    assert matrix.near(matrix.take([0])[0], 5, np.ones(3_000, np.bool_))[0].tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("n", [1, 10, 400, 2_000, 5_000])
+def test_a_large_matrix_gives_as_many_as_are_asked_for(path, large, n):
+    """However many that is."""
+    matrix = VectorMatrix(path, 64)
+    matrix.write(0, random_units(0, 3_000, 64))
+    assert len(matrix.near(random_units(5, 1, 64)[0], n, np.ones(3_000, np.bool_))[0]) == min(n, 3_000)
+
+
+def test_rows_that_are_overwritten_are_found_as_they_are(path, large):
+    """What a crash left behind the last accepted row has not been looked at when it is overwritten."""
+    matrix, vectors = VectorMatrix(path, 64), random_units(0, 4_000, 64)
+    matrix.write(0, vectors)
+    accepted = np.ones(3_000, np.bool_)
+    matrix.near(vectors[0], 3, accepted)
+    matrix.write(3_000, random_units(7, 1_000, 64))
+    found, _ = matrix.near(matrix.take([3_500])[0], 1, np.ones(4_000, np.bool_))
+    assert found.tolist() == [3_500]
 
 
 def damage(file, offset, change):
