@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
-import threading
-from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import numpy as np
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import ensure_config
+from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.vectorstores import VectorStore
-from pydantic import ConfigDict, Field, PrivateAttr, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
 
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
 from langchain_hybridgraph.query.calls import Call, Failure, Search, adrive, drive
@@ -30,25 +25,25 @@ from langchain_hybridgraph.query.expanders import (
     StripQuestion,
     expander_from,
 )
-from langchain_hybridgraph.query.fusion import ReciprocalRankFusion
 from langchain_hybridgraph.query.history import Turn, turns
-from langchain_hybridgraph.query.sources import VectorSource
 from langchain_hybridgraph.query.trace import Trace
-from langchain_hybridgraph.records import Fused, Ranking, RetrievalResult, Scored
+from langchain_hybridgraph.records import RetrievalResult
+from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
+from langchain_hybridgraph.retrievers.asked import Asked, read
+from langchain_hybridgraph.retrievers.asked_queries import AskedQueries
 from langchain_hybridgraph.retrievers.base import PipelineRetriever, _one_by_one, _Statistics
-from langchain_hybridgraph.retrievers.documents import chunk_id
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
+from langchain_hybridgraph.retrievers.tool import QueryArguments, SearchArguments, chosen_arguments, search_tool
+from langchain_hybridgraph.retrievers.two_searches import fused, with_notes
 from langchain_hybridgraph.stores.base import can
 
 if TYPE_CHECKING:
+    from langchain_core.tools import BaseTool
+
     from langchain_hybridgraph.records import Vector
 
 DEFAULT_SESSION = "default"
-REMEMBERED_QUERIES = 10
-REMEMBERED_SESSIONS = 1_000
 FUSED = 50  # hits of each of two searches that are fused, so that the answer for k is the head of that for a larger k
-
-Result = RetrievalResult[Document]
 
 
 class AdvancedRetriever(BaseRetriever):
@@ -67,8 +62,11 @@ class AdvancedRetriever(BaseRetriever):
     A history is what :func:`~langchain_hybridgraph.query.history.turns` reads. It comes with the call
     (``conversation_history=``, or ``{"input": …, "chat_history": …}`` as input), else from ``get_session_history``, a
     function from a session's id to its chat history or messages. The id is that of the call (``session_id=``), else of
-    the configuration (``{"configurable": {"session_id": …}}``), else ``"default"``. Nothing is written to a history.
+    the configuration (``{"configurable": {"session_id": …}}``, or a ``thread_id``), else ``"default"``. Nothing is
+    written to a history: that is for the chain that answers.
+
     Other options of a call (``filter=``, …) go to the retriever as they are; TypeError for one that it does not take.
+    Where two searches of a retriever that does not take k are fused, as many come back as one of them gives.
 
     An expander that fails leaves the raw question, and ``degraded`` says ``expander-failed``; a history that cannot be
     fetched, ``history-failed``. A history of another form raises ConfigurationError.
@@ -91,7 +89,7 @@ class AdvancedRetriever(BaseRetriever):
     k: int | None = Field(None, ge=0, description="How many Documents come back; None: as many as the retriever gives.")
     get_session_history: Callable[[str], Any] | None = Field(None, description="The history of a session, by its id.")
 
-    _queries: _Queries = PrivateAttr(default_factory=lambda: _Queries())  # noqa: PLW0108 - defined below
+    _queries: AskedQueries = PrivateAttr(default_factory=AskedQueries)
     _statistics: _Statistics = PrivateAttr(default_factory=_Statistics)
 
     def __init__(self, retriever: BaseRetriever, **settings: Any) -> None:
@@ -100,6 +98,10 @@ class AdvancedRetriever(BaseRetriever):
     @field_validator("expander")
     @classmethod
     def _named_expander(cls, value: Any) -> Any:
+        if isinstance(value, type):
+            raise ConfigurationError(
+                f"expander is the class {value.__name__}; give one of the kind: expander={value.__name__}(…)"
+            )
         return expander_from(value)
 
     # -- construction ---------------------------------------------------------------------------------------
@@ -153,7 +155,7 @@ class AdvancedRetriever(BaseRetriever):
         searched for how (``searched``: ``"raw"``, ``"expanded"``, ``"mixed"`` or ``"both"``). ``options`` are those of
         the retriever.
         """
-        return self._run(_Asked(query, conversation_history, k, session_id, options))
+        return self._run(Asked(query, conversation_history, k, session_id, options))
 
     async def aretrieve_with_context(
         self,
@@ -165,7 +167,7 @@ class AdvancedRetriever(BaseRetriever):
         **options: Any,
     ) -> Result:
         """What :meth:`retrieve_with_context` gives, without holding up the event loop."""
-        return await self._arun(_Asked(query, conversation_history, k, session_id, options))
+        return await self._arun(Asked(query, conversation_history, k, session_id, options))
 
     def retrieve(self, query: str, k: int | None = None, **options: Any) -> Result:
         """What :meth:`retrieve_with_context` gives; a history is ``conversation_history=`` or the session's."""
@@ -176,13 +178,13 @@ class AdvancedRetriever(BaseRetriever):
         return await self.aretrieve_with_context(query, k=k, **options)
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
-        """The Documents for a text, for ``{"input": …, "chat_history": …}``, or for messages that end in a question."""
-        query, told = _read(input, config)
+        """The Documents for a text, for ``{"input": …, "chat_history": …}``, or for messages with a question."""
+        query, told = read(input, config)
         return super().invoke(query, config, **told | kwargs)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
         """What :meth:`invoke` gives."""
-        query, told = _read(input, config)
+        query, told = read(input, config)
         return await super().ainvoke(query, config, **told | kwargs)
 
     def stream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[list[Document]]:
@@ -206,7 +208,7 @@ class AdvancedRetriever(BaseRetriever):
         session_id: str | None = None,
         **options: Any,
     ) -> list[Document]:
-        return list(self._run(_Asked(query, conversation_history, k, session_id, options, run_manager.get_child())))
+        return list(self._run(Asked(query, conversation_history, k, session_id, options, run_manager.get_child())))
 
     async def _aget_relevant_documents(
         self,
@@ -218,7 +220,7 @@ class AdvancedRetriever(BaseRetriever):
         session_id: str | None = None,
         **options: Any,
     ) -> list[Document]:
-        asked = _Asked(query, conversation_history, k, session_id, options, run_manager.get_child())
+        asked = Asked(query, conversation_history, k, session_id, options, run_manager.get_child())
         return list(await self._arun(asked))
 
     # -- what was asked, and how it went --------------------------------------------------------------------
@@ -236,71 +238,73 @@ class AdvancedRetriever(BaseRetriever):
         """Since construction: calls, errors, Documents per call, p50 and p95 in ms, how often each degradation."""
         return self._statistics.report()
 
+    # -- in chains and agents -------------------------------------------------------------------------------
+
+    def as_tool(
+        self,
+        args_schema: type[BaseModel] | None = None,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        arg_types: dict[str, type] | None = None,
+    ) -> BaseTool:
+        """A tool for an agent, as that of our other retrievers; it takes a filter where the retriever does.
+
+        In a LangGraph agent the ``thread_id`` of its configuration is the session.
+        """
+        below = self.retriever
+        own: type[BaseModel] = SearchArguments if AnyRetriever(below).takes("filter") else QueryArguments
+        own = below._tool_arguments if isinstance(below, PipelineRetriever) else own
+        return search_tool(self, chosen_arguments(args_schema, arg_types, own), name, description)
+
+    def with_listeners(self, **listeners: Any) -> Runnable[str, list[Document]]:
+        """LangChain's; raises ConfigurationError for RunnableWithMessageHistory, which would keep Documents."""
+        _refuse_to_keep_documents(listeners.values())
+        return super().with_listeners(**listeners)
+
     # -- the search -----------------------------------------------------------------------------------------
 
-    def _run(self, asked: _Asked) -> Result:
+    def _run(self, asked: Asked) -> Result:
+        trace = Trace()
         with self._statistics.counting_errors():
-            trace = Trace()
             result: Result = drive(self._search(asked, trace))
         self._statistics.answered(trace, len(result))
         return result
 
-    async def _arun(self, asked: _Asked) -> Result:
+    async def _arun(self, asked: Asked) -> Result:
+        trace = Trace()
         with self._statistics.counting_errors():
-            trace = Trace()
             result: Result = await adrive(self._search(asked, trace))
         self._statistics.answered(trace, len(result))
         return result
 
-    def _search(self, asked: _Asked, trace: Trace) -> Search[Result]:
-        k = self._check(asked)
-        self._queries.add(asked.session_id or DEFAULT_SESSION, asked.query)
+    def _search(self, asked: Asked, trace: Trace) -> Search[Result]:
+        """Read the history, make the question whole, search for it, describe."""
+        asked = self._checked(asked)
+        if asked.query is not None:
+            self._queries.add(asked.session_id or DEFAULT_SESSION, asked.query)
         said = yield from self._history(asked, trace)
         expanded = yield from self._expanded(asked.query, said, trace)
-        how: Literal["raw", "expanded", "mixed", "both"] = self._way(asked, expanded)
-        if how == "mixed":
-            vector = yield from self._mixed(asked, expanded, trace)
-            how = "raw" if vector is None else "mixed"
-            options = asked.options if vector is None else {**asked.options, "vector": vector}
-            # A reranker reads no vectors: it has to be told in words what the question leaves out.
-            reranked = vector is not None and getattr(self.retriever, "reranker", None) is not None
-            text = expanded.text if reranked and asked.query else asked.query
-            (result,) = yield [self._call("retriever", text, k, options, asked)]
-        elif how == "both":
-            depth = None if k is None else max(k, FUSED)
-            texts = {"question": asked.query, "conversation": expanded.text}
-            answers = yield [self._call(name, text, depth, asked.options, asked) for name, text in texts.items()]
-            result = _fused(texts, answers, expanded.weight, k, trace)
-        else:
-            text = asked.query if how == "raw" else expanded.text
-            (result,) = yield [self._call("retriever", text, k, asked.options, asked)]
-        if isinstance(result, Failure):
-            raise result.error
-        return self._described(result, asked, expanded, how=how, k=k, trace=trace)
+        found = yield from self._found(asked, expanded, trace)
+        return self._described(found, asked, expanded, trace)
 
-    def _check(self, asked: _Asked) -> int | None:
-        """How many Documents are wanted; complains of what cannot be asked."""
+    def _checked(self, asked: Asked) -> Asked:
+        """The call with its k and the session for the retriever; complains of what cannot be asked."""
         query: Any = asked.query
         if not isinstance(query, str) and (query is not None or "vector" not in asked.options):
-            raise ConfigurationError(f"the query is {asked.query!r}; it is a text, or None beside vector=")
+            raise ConfigurationError(f"the query is {query!r}; it is a text, or None beside vector=")
         k: Any = self.k if asked.k is None else asked.k
         if k is not None and (not isinstance(k, int) or isinstance(k, bool) or k < 0):
             raise ConfigurationError(f"k is {k!r}; it is how many Documents come back, a whole number from 0")
-        unknown = [name for name in asked.options if not _takes(self.retriever, name)]
-        if unknown:
-            raise TypeError(f"{type(self.retriever).__name__} takes no {', '.join(unknown)} per call")
-        return self.retriever.k if k is None and isinstance(self.retriever, PipelineRetriever) else k
+        below = AnyRetriever(self.retriever)
+        below.check(asked.options)
+        session = {"session_id": asked.session_id} if asked.session_id is not None and below.has_sessions else {}
+        return asked._replace(k=below.k if k is None else k, options={**session, **asked.options})
 
-    def _history(self, asked: _Asked, trace: Trace) -> Search[list[Turn]]:
+    def _history(self, asked: Asked, trace: Trace) -> Search[list[Turn]]:
         history, fetch = asked.history, self.get_session_history
         if history is None and fetch is not None:
-            id = asked.session_id or DEFAULT_SESSION
-
-            async def afetch() -> Any:
-                found = fetch(id)
-                return await found.aget_messages() if hasattr(found, "aget_messages") else found
-
-            (history,) = yield [Call("history", lambda: fetch(id), afetch)]
+            (history,) = yield [_fetching(fetch, asked.session_id or DEFAULT_SESSION)]
             if isinstance(history, Failure):
                 trace.note("history", history.error)
                 trace.degrade(history.reason)
@@ -309,15 +313,11 @@ class AdvancedRetriever(BaseRetriever):
 
     def _expanded(self, query: str | None, said: Sequence[Turn], trace: Trace) -> Search[ExpandedQuery]:
         """The question made whole; as it is when nothing was said before, or when the expander fails."""
-        text = query or ""
-        raw = ExpandedQuery(text)
-        if not said or not text.strip():
+        raw = ExpandedQuery(query or "")
+        if not said or not raw.text.strip():
             return raw
-        expander = self.expander
-        awaited = (lambda: expander.acall(text, said)) if can(expander, AsyncExpander) else None
-        quick = isinstance(expander, (AppendHistory, HistoryTerms, StripQuestion))
         with trace.stage("expand-query"):
-            (answer,) = yield [Call("expander", lambda: expander(text, said), awaited, quick=quick)]
+            (answer,) = yield [_expanding(self.expander, raw.text, said)]
         if isinstance(answer, str) and answer.strip():
             return ExpandedQuery(answer)
         if isinstance(answer, ExpandedQuery):
@@ -326,156 +326,91 @@ class AdvancedRetriever(BaseRetriever):
         _fail(trace, error)
         return raw
 
-    def _way(self, asked: _Asked, expanded: ExpandedQuery) -> Literal["raw", "expanded", "mixed", "both"]:
-        """What is searched for."""
-        is_expanded = expanded.text != (asked.query or "") or bool(expanded.context)
-        if not is_expanded or not expanded.weight:
-            return "raw"
+    def _found(self, asked: Asked, expanded: ExpandedQuery, trace: Trace) -> Search[_Found]:
+        """What is found for the question, raw, expanded, by a mixed vector or by two searches."""
+        adds = expanded.text != (asked.query or "") or bool(expanded.context)
+        if not adds or not expanded.weight:
+            return (yield from self._once("raw", asked.query, asked))
         if not self.fuse_raw:
-            return "expanded"
-        return "mixed" if expanded.context and _embeddings(self.retriever, asked.options) is not None else "both"
+            return (yield from self._once("expanded", expanded.text, asked))
+        embeddings = AnyRetriever(self.retriever).embeddings(asked.options) if expanded.context else None
+        if embeddings is None:
+            return (yield from self._both(asked, expanded, trace))
+        return (yield from self._mixed(asked, expanded, embeddings, trace))
 
-    def _mixed(self, asked: _Asked, expanded: ExpandedQuery, trace: Trace) -> Search[Vector | None]:
-        """The vector of the question, moved towards that of what it leans on; None when there are no such vectors."""
-        embeddings = _embeddings(self.retriever, asked.options)
-        assert embeddings is not None, "looked up before"
+    def _once(self, how: str, text: str | None, asked: Asked) -> Search[_Found]:
+        """What one search finds."""
+        below = AnyRetriever(self.retriever)
+        (result,) = yield [below.search("retriever", text, asked.k, asked.options, asked.callbacks)]
+        if isinstance(result, Failure):
+            raise result.error
+        return _Found(how, result)
+
+    def _both(self, asked: Asked, expanded: ExpandedQuery, trace: Trace) -> Search[_Found]:
+        """What the raw and the expanded question find, fused by rank."""
+        below, k = AnyRetriever(self.retriever), asked.k
+        depth = None if k is None else max(k, FUSED)
+        texts = {"question": asked.query, "conversation": expanded.text}
+        answers = yield [
+            below.search(name, text, depth, asked.options, asked.callbacks) for name, text in texts.items()
+        ]
+        weights = {"question": 1 - expanded.weight, "conversation": expanded.weight}
+        return _Found("both", fused(dict(zip(texts, answers, strict=True)), weights, k, trace))
+
+    def _mixed(self, asked: Asked, expanded: ExpandedQuery, embeddings: Embeddings, trace: Trace) -> Search[_Found]:
+        """What the question finds with its vector moved towards that of what it leans on."""
         given = asked.options.get("vector")
         texts = [expanded.context] if given is not None else [expanded.context, asked.query or ""]
         with trace.stage("embed"):
-            found = yield [_embed(embeddings, text) for text in texts]
-        for one in found:
-            if isinstance(one, Failure):
-                _fail(trace, one.error)
-                return None
-        context, question = map(_unit, (found[0], given if given is not None else found[1]))
-        return cast("Vector", (1 - expanded.weight) * question + expanded.weight * context)
+            vectors = yield [_embedding(embeddings, text) for text in texts]
+        for failure in (one for one in vectors if isinstance(one, Failure)):
+            _fail(trace, failure.error)
+            return (yield from self._once("raw", asked.query, asked))
+        context, question = _unit(vectors[0]), _unit(given if given is not None else vectors[1])
+        vector = cast("Vector", (1 - expanded.weight) * question + expanded.weight * context)
+        # A reranker reads no vectors: it has to be told in words what the question leaves out.
+        text = expanded.text if AnyRetriever(self.retriever).has_reranker else asked.query
+        return (yield from self._once("mixed", text, asked._replace(options={**asked.options, "vector": vector})))
 
-    def _call(self, name: str, query: str | None, k: int | None, options: Mapping[str, Any], asked: _Asked) -> Call:
-        """One search by the retriever; a run below this one's where there is one."""
-        retriever = self.retriever
-        counted = dict(options) if k is None or not _takes(retriever, "k") else {**options, "k": k}
-        config: RunnableConfig = {"callbacks": asked.callbacks}
-        prefix = getattr(retriever, "metadata_prefix", "")
-
-        def run() -> Result:
-            if asked.callbacks is None and isinstance(retriever, PipelineRetriever):
-                return retriever.retrieve(query, **cast("Any", counted))
-            return _result(retriever.invoke(query, config, **counted), prefix)  # type: ignore[arg-type]  # None beside vector=
-
-        async def arun() -> Result:
-            if asked.callbacks is None and isinstance(retriever, PipelineRetriever):
-                return await retriever.aretrieve(query, **cast("Any", counted))
-            return _result(await retriever.ainvoke(query, config, **counted), prefix)  # type: ignore[arg-type]  # as above
-
-        return Call(name, run, arun)
-
-    def _described(
-        self, result: Result, asked: _Asked, expanded: ExpandedQuery, *, how: str, k: int | None, trace: Trace
-    ) -> Result:
+    def _described(self, found: _Found, asked: Asked, expanded: ExpandedQuery, trace: Trace) -> Result:
         """The first k, with what there is to say about them."""
-        prefix = getattr(self.retriever, "metadata_prefix", "")
-        mine = trace.reasons
+        result, own = found.result, bool(trace.reasons)
         for reason in result.degraded:
             trace.degrade(reason)
-        documents = list(result)[:k]
-        if mine:
-            noted = {prefix + "degraded": list(trace.reasons)}
-            documents = [_with(document, noted) for document in documents]
-        stages = {name: round(ms, 3) for name, ms in trace.stages.items()}
-        plan = {
-            **result.plan,
-            "query": asked.query,
-            "k": k,
-            "expanded_query": expanded.text,
-            "context": expanded.context,
-            "weight": expanded.weight,
-            "searched": how,
-            "stages_ms": stages | result.plan.get("stages_ms", {}),
-            "errors": trace.errors | result.plan.get("errors", {}),
-        }
+        documents = list(result)[: asked.k]
+        if own:
+            noted = {AnyRetriever(self.retriever).prefix + "degraded": list(trace.reasons)}
+            documents = [with_notes(document, noted) for document in documents]
+        plan = {**result.plan, **_plan(found, asked, expanded, trace)}
         return RetrievalResult(
-            documents, hits=result.hits[:k], degraded=trace.reasons, took_ms=trace.took_ms, plan=plan
+            documents, hits=result.hits[: asked.k], degraded=trace.reasons, took_ms=trace.took_ms, plan=plan
         )
 
 
-class _Asked(NamedTuple):
-    """One call."""
+class _Found(NamedTuple):
+    """An answer, and how the question was searched for."""
 
-    query: str | None
-    history: Any
-    k: int | None
-    session_id: str | None
-    options: Mapping[str, Any]
-    callbacks: Any = None
+    how: str
+    result: Result
 
 
-class _Queries:
-    """The last raw queries of each session."""
+def _fetching(fetch: Callable[[str], Any], session_id: str) -> Call:
+    """The history of a session, awaited where it can be."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._asked: OrderedDict[str, deque[str]] = OrderedDict()
+    async def awaited() -> Any:
+        found = fetch(session_id)
+        return await found.aget_messages() if hasattr(found, "aget_messages") else found
 
-    def add(self, session_id: str, query: str | None) -> None:
-        if query is None:
-            return
-        with self._lock:
-            self._asked.setdefault(session_id, deque(maxlen=REMEMBERED_QUERIES)).append(query)
-            self._asked.move_to_end(session_id)
-            if len(self._asked) > REMEMBERED_SESSIONS:
-                self._asked.popitem(last=False)
-
-    def of(self, session_id: str) -> list[str]:
-        with self._lock:
-            return list(self._asked.get(session_id, ()))
+    return Call("history", lambda: fetch(session_id), awaited)
 
 
-def _read(input: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]]:
-    """The question of a Runnable's input, and what else the input and the configuration say."""
-    configured = ensure_config(config).get("configurable", {}).get("session_id")
-    told: dict[str, Any] = {} if configured is None else {"session_id": configured}
-    if isinstance(input, Mapping):
-        question = next(
-            (input[key] for key in ("input", "query", "question", "messages") if input.get(key) is not None), None
-        )
-        history = next((input[key] for key in ("chat_history", "history") if input.get(key) is not None), None)
-        if question is None:
-            raise ConfigurationError(
-                f"the input has the keys {', '.join(map(repr, input))}; wanted is a text, or "
-                '{"input": "and its price?", "chat_history": [...]}'
-            )
-        told |= {} if history is None else {"conversation_history": history}
-    else:
-        question = input
-    if question is None or isinstance(question, str):
-        return cast("str", question), told
-    messages = list(question) if isinstance(question, (list, tuple)) else [question]
-    if not messages or not (last := turns(messages[-1:])):
-        raise ConfigurationError(f"the input is {input!r:.200}; wanted is a text, or messages that end in a question")
-    if messages[:-1]:
-        told.setdefault("conversation_history", messages[:-1])
-    return last[0].text, told
+def _expanding(expander: Any, text: str, said: Sequence[Turn]) -> Call:
+    awaited = (lambda: expander.acall(text, said)) if can(expander, AsyncExpander) else None
+    quick = isinstance(expander, (AppendHistory, HistoryTerms, StripQuestion))
+    return Call("expander", lambda: expander(text, said), awaited, quick=quick)
 
 
-def _takes(retriever: BaseRetriever, option: str) -> bool:
-    """Whether a retriever's calls take this option; LangChain drops silently what one does not declare."""
-    if isinstance(retriever, PipelineRetriever):
-        return option in {*retriever._call_options, "k"}
-    declared = inspect.signature(type(retriever)._get_relevant_documents).parameters
-    return option in declared or any(each.kind is each.VAR_KEYWORD for each in declared.values())
-
-
-def _embeddings(retriever: BaseRetriever, options: Mapping[str, Any]) -> Embeddings | None:
-    """What makes the vectors that the retriever searches by; None where no vector can be given to it."""
-    if not isinstance(retriever, PipelineRetriever):
-        return None
-    if not any(isinstance(source, VectorSource) for source in retriever._sources(cast("Any", options))):
-        return None
-    found = getattr(getattr(retriever, "vector_store", None), "embeddings", None)
-    return found if isinstance(found, Embeddings) else None
-
-
-def _embed(embeddings: Embeddings, text: str) -> Call:
+def _embedding(embeddings: Embeddings, text: str) -> Call:
     return Call("expander", lambda: embeddings.embed_query(text), lambda: embeddings.aembed_query(text))
 
 
@@ -493,59 +428,27 @@ def _fail(trace: Trace, error: Exception) -> None:
     trace.degrade("expander-failed")
 
 
-def _result(documents: Sequence[Document], prefix: str) -> Result:
-    """What a retriever's Documents say of how they were found."""
-    noted = documents[0].metadata.get(prefix + "degraded") if documents else None
-    return RetrievalResult(documents, degraded=tuple(noted) if isinstance(noted, list) else ())
+def _plan(found: _Found, asked: Asked, expanded: ExpandedQuery, trace: Trace) -> dict[str, Any]:
+    """What is said beside the plan of the retriever."""
+    below = found.result.plan
+    return {
+        "query": asked.query,
+        "k": asked.k,
+        "expanded_query": expanded.text,
+        "context": expanded.context,
+        "weight": expanded.weight,
+        "searched": found.how,
+        "stages_ms": {name: round(ms, 3) for name, ms in trace.stages.items()} | below.get("stages_ms", {}),
+        "errors": trace.errors | below.get("errors", {}),
+    }
 
 
-def _fused(
-    names: Iterable[str], answers: Sequence[Result | Failure], weight: float, k: int | None, trace: Trace
-) -> Result | Failure:
-    """One list of what raw and expanded question found; where one of the searches failed, what the other found."""
-    found = {name: one for name, one in zip(names, answers, strict=True) if not isinstance(one, Failure)}
-    for failure in (one for one in answers if isinstance(one, Failure)):
-        is_asked_wrongly = failure.source == "question" and isinstance(failure.error, (TypeError, ValueError))
-        if is_asked_wrongly or not found:
-            return failure
-        trace.note(failure.source, failure.error)
-        trace.degrade(failure.reason)
-    weights = {"question": 1 - weight, "conversation": weight}
-    rankings = [_ranking(name, weights[name], one) for name, one in found.items()]
-    fused = ReciprocalRankFusion()(rankings)[:k]
-    documents: dict[str, Document] = {}
-    hits = {hit.id: hit for one in found.values() for hit in one.hits}
-    for one in found.values():
-        for document in one:
-            documents.setdefault(chunk_id(document), document)
-    for one in found.values():
-        for reason in one.degraded:
-            trace.degrade(reason)
-    return RetrievalResult(
-        [_placed(documents[one.id], rank, one) for rank, one in enumerate(fused, start=1)],
-        hits=[replace(hits[one.id], score=one.score, parts=one.parts) for one in fused if one.id in hits],
-        plan=next(iter(found.values())).plan,
-    )
+def _refuse_to_keep_documents(listeners: Iterable[Any]) -> None:
+    from langchain_core.runnables.history import RunnableWithMessageHistory
 
-
-def _ranking(name: str, weight: float, found: Result) -> Ranking:
-    entries = [Scored(chunk_id(document), 1.0) for document in found]
-    return Ranking(name, weight, entries, {entry.id: 1.0 for entry in entries})
-
-
-def _placed(document: Document, rank: int, fused: Fused) -> Document:
-    return _with(
-        document,
-        {
-            "retrieval_rank": rank,
-            "relevance_score": fused.score,
-            "score": fused.score,
-            "score_breakdown": dict(fused.parts),
-            "retrieval_source": "fused" if len(fused.parts) > 1 else next(iter(fused.parts)),
-        },
-    )
-
-
-def _with(document: Document, notes: Mapping[str, Any]) -> Document:
-    """A copy with further metadata; the retriever's own Document stays as it is."""
-    return document.model_copy(update={"metadata": {**document.metadata, **notes}})
+    if any(isinstance(getattr(listener, "__self__", None), RunnableWithMessageHistory) for listener in listeners):
+        raise ConfigurationError(
+            "RunnableWithMessageHistory keeps what was asked and answered, and Documents are no answer: give it the "
+            "chain that answers, RunnableWithMessageHistory(RunnablePassthrough.assign(context=retriever) | answer, "
+            "…); the retriever alone reads a history itself, AdvancedRetriever(…, get_session_history=…)"
+        )

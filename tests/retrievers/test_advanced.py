@@ -5,19 +5,21 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from langchain.agents import create_agent
 from langchain_classic.chains import create_history_aware_retriever, create_retrieval_chain
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import FakeListChatModel
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from langchain_core.runnables.history import RunnableWithMessageHistory
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import RetrieversIntegrationTests
+from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import Field
 
 from langchain_hybridgraph import (
@@ -29,6 +31,7 @@ from langchain_hybridgraph import (
     LLMRewrite,
 )
 from langchain_hybridgraph.errors import ConfigurationError
+from tests.saying_model import SayingModel
 
 TEXTS = {
     "roadster": "The red roadster by Tesla costs 200,000 and is fast.",
@@ -164,12 +167,22 @@ def test_fusion_by_rank():
             return [Document(id=id, page_content=id) for id in lists[query]]
 
     expander = lambda query, history: f"{query} because"  # noqa: E731 - any callable is an expander
-    result = AdvancedRetriever(Listed(), expander=expander).retrieve_with_context("why?", HISTORY)
+    result = AdvancedRetriever(Listed(), expander=expander).retrieve_with_context("why?", HISTORY, k=3)
     assert ids(result) == ["b", "a", "c"]
     scores = [document.metadata["relevance_score"] for document in result]
     assert scores == pytest.approx([(61 / 62 + 1) / 2, 1 / 2, 61 / 62 / 2])
     assert [document.metadata["retrieval_rank"] for document in result] == [1, 2, 3]
     assert result[0].metadata["retrieval_source"] == "fused"
+
+
+def test_two_searches_give_no_more_than_one():
+    """Without k the length is that of the longer search, whatever the fusion could give."""
+    lsa = HybridGraphStore.from_texts(list(TEXTS.values()), "lsa").embeddings
+    plain = InMemoryVectorStore.from_texts(list(TEXTS.values()), lsa)
+    retriever = AdvancedRetriever(plain.as_retriever(search_kwargs={"k": 2}))
+    found = retriever.retrieve_with_context("and its price?", HISTORY)
+    assert (found.plan["searched"], len(found)) == ("both", 2)
+    assert len(retriever.retrieve_with_context("and its price?", HISTORY, k=4)) == 4
 
 
 def test_without_fusion_only_the_expanded_is_searched():
@@ -245,6 +258,33 @@ def test_an_option_that_the_retriever_does_not_take_is_an_error():
         AdvancedRetriever(Words()).invoke("why?", filter={"n": 1})
 
 
+def test_an_option_that_no_search_of_a_store_takes_is_an_error(store):
+    """A vector store would drop it silently, too; what its searches do take goes to it."""
+    plain = InMemoryVectorStore.from_texts(list(TEXTS.values()), store.embeddings)
+    retriever = AdvancedRetriever(plain.as_retriever())
+    with pytest.raises(TypeError, match="VectorStoreRetriever takes no fliter, as_of per call"):
+        retriever.invoke("why?", fliter=None, as_of="2020-01-01")
+    only = retriever.invoke("coal trains", filter=lambda document: "Trains" in document.page_content)
+    assert [document.page_content for document in only] == [TEXTS["train"]]
+
+
+def test_a_session_reaches_a_retriever_that_has_sessions(hybrid):
+    """A memory searches in the session, too."""
+    heard = []
+
+    class Memory(HybridRetriever):
+        _call_options = HybridRetriever._call_options | {"session_id"}
+
+        def retrieve(self, query, k=None, **options):
+            heard.append(options.pop("session_id", None))
+            return super().retrieve(query, k, **options)
+
+    retriever = AdvancedRetriever(Memory(hybrid.vector_store))
+    retriever.retrieve("and its price?", session_id="a")
+    retriever.retrieve("and its price?")
+    assert heard == ["a", None]
+
+
 def test_k_cuts_what_cannot_be_asked_for_less():
     """A retriever without k."""
     assert len(AdvancedRetriever(Words(), k=1).invoke("salt water")) == 1
@@ -274,6 +314,12 @@ def test_settings_that_cannot_be_used(hybrid, setting):
     """They are refused at construction."""
     with pytest.raises(ValueError, match=r"expander|fuse|k"):
         AdvancedRetriever(hybrid, **setting)
+
+
+def test_the_class_of_an_expander_is_none():
+    """The error has the line that mends it."""
+    with pytest.raises(ValueError, match=r"give one of the kind: expander=HistoryTerms\("):
+        AdvancedRetriever(Words(), expander=HistoryTerms)
 
 
 # -- failures -----------------------------------------------------------------------------------------------------
@@ -385,6 +431,15 @@ def test_the_history_of_the_session_is_taken(hybrid):
     assert retriever.history_for("a")[-1] == "and its price?"
 
 
+def test_a_thread_of_langgraph_is_a_session(hybrid):
+    """``thread_id`` of the configuration, unless there is a ``session_id``."""
+    retriever = AdvancedRetriever(hybrid, get_session_history={"a": HISTORY, "7": HISTORY, "b": None}.get, k=1)
+    assert ids(retriever.invoke("and how fast?", {"configurable": {"thread_id": 7}})) == ["roadster"]
+    retriever.invoke("how slow?", {"configurable": {"thread_id": "a", "session_id": "b"}})
+    assert (retriever.history_for("7"), retriever.history_for("a")) == (["and how fast?"], [])
+    assert retriever.history_for("b") == ["how slow?"]
+
+
 def test_sessions_at_once_do_not_mix():
     """Threads and tasks of one retriever, each with its own conversation."""
     together = threading.Barrier(4)
@@ -436,16 +491,31 @@ def test_sessions_at_once_do_not_mix():
                 ("user", "and how fast?"),
             ]
         },
+        {
+            "messages": [
+                HumanMessage("Which car is red?"),
+                AIMessage("The roadster by Tesla is red."),
+                HumanMessage("and how fast?"),
+                AIMessage("Let me look at trains that carry coal."),
+                AIMessage("", tool_calls=[{"name": "search", "args": {}, "id": "1"}]),
+                ToolMessage("Trains carry coal.", tool_call_id="1"),
+            ]
+        },
     ],
 )
 def test_inputs_of_a_chain(hybrid, given):
-    """A mapping, or messages that end in the question."""
+    """A mapping, or messages of which the user's last is the question, whatever was said since."""
     retriever = AdvancedRetriever(hybrid, k=1)
     assert ids(retriever.invoke(given)) == ["roadster"]
     assert retriever.query_history == ["and how fast?"]
 
 
-@pytest.mark.parametrize("given", [{"text": "why?"}, {}, [], 7, [AIMessage("")]])
+def test_a_message_alone_is_the_question(hybrid):
+    """Also one that a model has written, as at the end of a chain that rewrites."""
+    assert ids(AdvancedRetriever(hybrid, k=1).invoke(AIMessage("trains that carry coal"))) == ["train"]
+
+
+@pytest.mark.parametrize("given", [{"text": "why?"}, {}, [], 7, [AIMessage("")], [AIMessage("It is red.")]])
 def test_an_input_without_a_question_is_an_error(hybrid, given):
     """It says what was wanted."""
     with pytest.raises(ConfigurationError):
@@ -535,10 +605,65 @@ def test_with_message_history(hybrid):
     assert say("how fast?", "a") == "The red roadster by Tesla."
 
 
+@pytest.mark.filterwarnings("ignore:RunnableWithMessageHistory is deprecated")
+@pytest.mark.parametrize("keys", [{"input_messages_key": "input", "history_messages_key": "chat_history"}, {}])
+def test_documents_are_not_kept_as_messages(hybrid, keys):
+    """Around the retriever alone it would keep Documents or nothing: the error names both ways that work."""
+    with pytest.raises(ConfigurationError, match=r"RunnablePassthrough\.assign.*get_session_history="):
+        RunnableWithMessageHistory(AdvancedRetriever(hybrid), lambda session_id: Kept(), **keys)
+
+
+def test_other_listeners_hear(hybrid):
+    """As of any Runnable."""
+    heard = []
+    AdvancedRetriever(hybrid).with_listeners(on_end=heard.append).invoke("coal trains")
+    assert len(heard) == 1
+
+
+def call(**arguments):
+    return {"name": "cars", "args": arguments, "id": "1", "type": "tool_call"}
+
+
 def test_as_a_tool(hybrid):
-    """Of an agent that gives a query."""
-    tool = AdvancedRetriever(hybrid, k=1).as_tool(name="cars", description="Finds cars.")
-    assert tool.invoke("coal trains")[0].id == "train"
+    """An agent's call brings words and Documents; the thread it runs in is the session."""
+    retriever = AdvancedRetriever(hybrid, k=1, get_session_history={"a": HISTORY}.get)
+    tool = retriever.as_tool(name="cars", description="Finds cars.")
+    message = tool.invoke(call(query="and how fast?"), {"configurable": {"thread_id": "a"}})
+    assert (ids(message.artifact), message.content.splitlines()[1]) == (["roadster"], TEXTS["roadster"])
+    assert ids(tool.invoke(call(query="salt", k=3, filter={"n": {"$lt": 5}})).artifact)[0] == "bread"
+
+
+def test_a_tool_offers_what_the_retriever_takes(hybrid, store):
+    """Over one without a filter there is none in the form."""
+    plain = InMemoryVectorStore(store.embeddings)
+    for retriever, wanted in ((hybrid, 3), (Words(), 2), (plain.as_retriever(), 3)):
+        assert len(AdvancedRetriever(retriever).as_tool().args) == wanted
+
+
+def test_in_an_agent_of_two_threads(hybrid):
+    """LangGraph's threads are sessions: each call of the tool is read after what was said in its thread."""
+
+    class Agent(SayingModel):
+        def _generate(self, messages, **kwargs):
+            last = messages[-1]
+            said = AIMessage("", tool_calls=[call(query=last.content)])
+            self.answer = AIMessage(last.content.splitlines()[1]) if isinstance(last, ToolMessage) else said
+            return super()._generate(messages, **kwargs)
+
+    memory = InMemorySaver()
+    kept = {}
+    tool = AdvancedRetriever(hybrid, k=1, get_session_history=kept.get).as_tool(name="cars")
+    agent = create_agent(Agent(answer=None), [tool], checkpointer=memory)
+
+    def say(text, thread):
+        state = agent.invoke({"messages": [HumanMessage(text)]}, {"configurable": {"thread_id": thread}})
+        kept[thread] = state["messages"]
+        return state["messages"][-1].content
+
+    assert say("Which red car is built by Tesla?", "a") == TEXTS["roadster"]
+    assert say("Which trains carry coal?", "b") == TEXTS["train"]
+    assert say("how fast?", "a") == TEXTS["roadster"]
+    assert say("how slow?", "b") == TEXTS["train"]
 
 
 def test_from_documents_store_and_config(store, tmp_path):

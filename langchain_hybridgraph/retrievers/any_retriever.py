@@ -1,0 +1,110 @@
+"""Any LangChain retriever, ours or another's, asked in one way."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableConfig
+from langchain_core.vectorstores import VectorStoreRetriever
+
+from langchain_hybridgraph.query.calls import Call
+from langchain_hybridgraph.query.sources import VectorSource
+from langchain_hybridgraph.records import RetrievalResult
+from langchain_hybridgraph.retrievers.base import PipelineRetriever
+
+Result = RetrievalResult[Document]
+
+
+class AnyRetriever(NamedTuple):
+    """A retriever, and what can be known of it."""
+
+    retriever: BaseRetriever
+
+    @property
+    def k(self) -> int | None:
+        """How many it gives by itself; None where that is not known."""
+        return self.retriever.k if isinstance(self.retriever, PipelineRetriever) else None
+
+    @property
+    def prefix(self) -> str:
+        """What stands before the keys that it writes into metadata."""
+        return str(getattr(self.retriever, "metadata_prefix", ""))
+
+    @property
+    def has_reranker(self) -> bool:
+        """Whether something reads the words of the question after the search."""
+        return getattr(self.retriever, "reranker", None) is not None
+
+    @property
+    def has_sessions(self) -> bool:
+        """Whether its calls are told a session, as a memory's are."""
+        return isinstance(self.retriever, PipelineRetriever) and self.takes("session_id")
+
+    def takes(self, option: str) -> bool:
+        """Whether its calls take this option; LangChain drops silently what a retriever does not declare.
+
+        Of a vector store's retriever these are the options of the store's searches. One whose calls take any keyword
+        takes any option.
+        """
+        if isinstance(self.retriever, PipelineRetriever):
+            return option in {*self.retriever._call_options, "k"}
+        if isinstance(self.retriever, VectorStoreRetriever):
+            return option in {name for each in _searches(self.retriever) for name in each}
+        declared = inspect.signature(type(self.retriever)._get_relevant_documents).parameters
+        return option in declared or any(each.kind is each.VAR_KEYWORD for each in declared.values())
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        """Raises TypeError for options that its calls do not take."""
+        if unknown := [name for name in options if not self.takes(name)]:
+            raise TypeError(f"{type(self.retriever).__name__} takes no {', '.join(unknown)} per call")
+
+    def embeddings(self, options: Mapping[str, Any]) -> Embeddings | None:
+        """What makes the vectors that it searches by; None where no vector can be given to it."""
+        if not isinstance(self.retriever, PipelineRetriever):
+            return None
+        if not any(isinstance(source, VectorSource) for source in self.retriever._sources(cast("Any", options))):
+            return None
+        found = getattr(getattr(self.retriever, "vector_store", None), "embeddings", None)
+        return found if isinstance(found, Embeddings) else None
+
+    def search(self, name: str, query: str | None, k: int | None, options: Mapping[str, Any], callbacks: Any) -> Call:
+        """One search by it, called ``name`` where it fails; a run below that of ``callbacks`` where there are any."""
+        retriever, config = self.retriever, cast("RunnableConfig", {"callbacks": callbacks, "tags": [name]})
+        counted = dict(options) if k is None or not self.takes("k") else {**options, "k": k}
+        asked: Any = query  # None beside vector=
+
+        def run() -> Result:
+            if callbacks is None and isinstance(retriever, PipelineRetriever):
+                return retriever.retrieve(query, **cast("Any", counted))
+            return self._result(retriever.invoke(asked, config, **counted))
+
+        async def arun() -> Result:
+            if callbacks is None and isinstance(retriever, PipelineRetriever):
+                return await retriever.aretrieve(query, **cast("Any", counted))
+            return self._result(await retriever.ainvoke(asked, config, **counted))
+
+        return Call(name, run, arun)
+
+    def method(self, result: Result) -> str:
+        """How it has found its Documents; "other" where it does not say."""
+        noted = result[0].metadata.get(self.prefix + "retrieval_method") if result else None
+        return str(result.plan.get("method") or noted or "other")
+
+    def _result(self, documents: Sequence[Document]) -> Result:
+        """What Documents say of how they were found."""
+        noted = documents[0].metadata.get(self.prefix + "degraded") if documents else None
+        return RetrievalResult(documents, degraded=tuple(noted) if isinstance(noted, list) else ())
+
+
+def _searches(retriever: VectorStoreRetriever) -> Iterator[Mapping[str, inspect.Parameter]]:
+    """The parameters of a vector store's searches, which hand what they do not know from one to the next."""
+    kind = type(retriever.vectorstore)
+    methods: list[Callable[..., Any]] = [getattr(kind, name) for name in dir(kind) if "search" in name]
+    for method in filter(inspect.isfunction, methods):
+        found = inspect.signature(method).parameters
+        yield {name: each for name, each in found.items() if each.kind is not each.VAR_KEYWORD}
