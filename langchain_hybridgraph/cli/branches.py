@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from langchain_hybridgraph.ingest.layers import name_of
 from langchain_hybridgraph.records import Scope
-from langchain_hybridgraph.retrievers.tree_nodes import targeted
+from langchain_hybridgraph.retrievers.targets import targeted
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.retrievers.store import HybridGraphStore

@@ -19,6 +19,7 @@ from langchain_hybridgraph.ingest.boundaries import sentences, spans
 from langchain_hybridgraph.ingest.outline import outline
 from langchain_hybridgraph.records import Chunk, Scope
 from langchain_hybridgraph.stores.base import HasTree, Tree
+from langchain_hybridgraph.stores.layered import STATE
 from langchain_hybridgraph.structured import SILENT, answered, quoted, shortened, structured
 
 if TYPE_CHECKING:
@@ -108,7 +109,9 @@ def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress
     so does any function from a :class:`Directory` to a :class:`Summary`. Every directory's summary is durable before
     the next level begins, so what breaks off goes on where it was.
 
-    A directory is changed when a chunk that stands in it is, or a summary below it, or the kind of ``summarise``.
+    A directory is changed when a chunk that stands in it is, or a summary below it. Asking a model also has those made
+    anew that were made without one; None keeps what a model has made as long as it is true. Until it runs again, a
+    directory in which anything has changed is as if it had no summary (``stores.layered.Summaries``).
 
     Raises ConfigurationError for a store without a tree and for a ``summarise`` that cannot be used.
 
@@ -350,41 +353,47 @@ class _Run:
         children = tree.children(node)
         old = self._known.get(uri)
         below = [(child, self._known.get(tree.uri(child))) for child in children if tree.is_directory(child)]
-        seen = _digest(
-            [tree.versions(each) for each in (node, *children)],
-            [(tree.uri(child), None if layer is None else layer.metadata["abstract"]) for child, layer in below],
-            self._kind,
-        )
-        if old is not None and old.metadata.get("seen") == seen:
+        seen = {
+            STATE: tree.state(node),
+            "below": _digest(
+                [(tree.uri(c), None if layer is None else layer.metadata["abstract"]) for c, layer in below]
+            ),
+        }
+        if old is not None and self._is_kept(old, seen):
             return None
         directory, texts = self._read(node, children)
-        made_of = _digest(directory.title, directory.text, directory.parts, self._kind)
-        if old is not None and old.metadata.get("made_of") == made_of:
-            return Chunk(uri, old.text, {**old.metadata, "seen": seen})
-        summary, is_sure = self._summary(directory, texts)
+        made_of = {"made_of": _digest(directory.title, directory.text, directory.parts)}
+        if old is not None and self._is_kept(old, made_of):
+            return Chunk(uri, old.text, {**old.metadata, **seen})
+        summary, by = self._summary(directory, texts)
         self._summarised += 1
-        marks = {"seen": seen, "made_of": made_of} if is_sure else {}
+        marks = {**seen, **made_of, "by": by}
         return Chunk(uri, summary.overview, {"uri": uri, "level": 1, "abstract": summary.abstract, **marks})
+
+    def _is_kept(self, old: Chunk, marks: Mapping[str, str]) -> bool:
+        """Whether a summary bears these marks, and is by whom it should be; what a model made is good for None, too."""
+        is_by = self.summarise is None or old.metadata.get("by") == self._kind
+        return is_by and all(old.metadata.get(name) == mark for name, mark in marks.items())
 
     @property
     def _kind(self) -> str:
         return "" if self.summarise is None else str(getattr(self.summarise, "kind", "function"))
 
-    def _summary(self, directory: Directory, texts: Sequence[str]) -> tuple[Summary, bool]:
-        """The summary, and whether it is what was asked for."""
+    def _summary(self, directory: Directory, texts: Sequence[str]) -> tuple[Summary, str]:
+        """The summary, and who made it: "" for the one without a model."""
         terms = list(self._terms(texts, directory))
         plain = extracted(directory, terms)
         if self.summarise is None:
-            return plain, True
+            return plain, ""
         try:
             made = self.summarise(directory)
             abstract = clipped(" ".join(made.abstract.split()), ABSTRACT)
         except Exception as error:  # noqa: BLE001 - a model fails with anything; the summary without it is always there
             self._warnings[f"{directory.uri}: not summarised as asked ({type(error).__name__}: {error})"] = None
-            return plain, False
+            return plain, ""
         said = clipped(" ".join(terms), _TERMS)
         overview = clipped(made.overview, OVERVIEW - len(said) - len(abstract) - 2)
-        return Summary(abstract, "\n".join(part for part in (abstract, overview, said) if part)), True
+        return Summary(abstract, "\n".join(part for part in (abstract, overview, said) if part)), self._kind
 
     def _read(self, node: int, children: Sequence[int]) -> tuple[Directory, list[str]]:
         """What a directory is summarised from, and the texts of the documents in it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from langchain_hybridgraph.query.planner import MEMORY, RESOURCE, SKILL, TypedQuery
 from langchain_hybridgraph.records import Hit
@@ -49,6 +50,18 @@ class QueryResult:
     scored: int
     nodes: int
     opened: int
+
+    def plan(self) -> dict[str, Any]:
+        """All of it but the hits, as plain values."""
+        return {
+            "query": self.query.query,
+            "context_type": self.query.context_type,
+            "priority": self.query.priority,
+            "roots": list(self.roots),
+            "scored": self.scored,
+            "nodes": self.nodes,
+            "opened": self.opened,
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import difflib
-import math
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.calls import Call, Failure
-from langchain_hybridgraph.query.pipeline import Pipeline, Ranked, fuse, gather, rerank, score_all
+from langchain_hybridgraph.query.pipeline import Pipeline, fuse, gather, rerank, score_all
 from langchain_hybridgraph.query.sources import KeywordSource, VectorSource
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.query.tree_search import Judged, Reached
-from langchain_hybridgraph.records import Chunk, Fused, Hit, Query, Scope
+from langchain_hybridgraph.records import Chunk, Hit, Query, Scope
+from langchain_hybridgraph.retrievers.tree_scores import Scores, own_hit, propagated
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Vector
     from langchain_hybridgraph.stores.base import Tree
+    from langchain_hybridgraph.stores.layered import Summaries
 
 T = TypeVar("T")
 Stage = Generator[Sequence[Call], Sequence[Any], T]
@@ -49,11 +48,10 @@ class Nodes:
         self._store: Any = pipeline.store
         self._fusion: Any = pipeline.fusion
         self._query, self._pipeline, self._trace = query, pipeline, trace
-        self._layers = layers_of(self._store)
+        self._layers: Summaries | None = summaries_of(self._store)
         self._vector: Vector | None = None
-        self._texts: _Scores
-        self._summaries: _Scores | None = None
-        self._summarised: Tree | None = None
+        self._texts: Scores
+        self._summaries: Scores | None = None
         self._led: dict[int, float] = {}
         self._chunks: dict[int, list[str]] = {}
         self._known: dict[int, Judged] = {}
@@ -65,7 +63,7 @@ class Nodes:
         found = yield from gather(self._query, self._pipeline, self._trace)
         ranked = yield from score_all(found, CANDIDATES, self._query, self._pipeline, self._trace)
         self._vector = next((answer.vector for answer in found.values() if answer.vector is not None), None)
-        self._texts = _Scores(ranked, fuse(ranked.rankings, self._fusion, self._query.k, self._trace), self._fusion)
+        self._texts = Scores(ranked, fuse(ranked.rankings, self._fusion, self._query.k, self._trace), self._fusion)
         if found:
             yield from self._search_directories(weights)
 
@@ -81,20 +79,20 @@ class Nodes:
             else:
                 self._trace.degrade("no-layers")
             return
-        sources = (VectorSource(self._layers, weights[0]), KeywordSource(self._layers, weights[1]))
+        kept = self._layers.kept
+        sources = (VectorSource(kept, weights[0]), KeywordSource(kept, weights[1]))
         asked = Pipeline(
-            store=self._layers,
+            store=kept,
             sources=tuple(source for source in sources if source.weight > 0),
             fusion=self._fusion,
             on_error="empty",
         )
         scope = Scope(None, self._query.scope.tenant, None)
-        self._summarised = self._layers.tree(scope)
         query = replace(self._query, k=CANDIDATES, vector=self._vector, scope=scope)
         trace = Trace()
         found = yield from gather(query, asked, trace)
         ranked = yield from score_all(found, CANDIDATES, query, asked, trace)
-        self._summaries = _Scores(ranked, fuse(ranked.rankings, self._fusion, query.k, trace), self._fusion)
+        self._summaries = Scores(ranked, fuse(ranked.rankings, self._fusion, query.k, trace), self._fusion)
         for source, error in trace.errors.items():
             self._trace.degrade("layers-failed")
             self._trace.errors[f"layers: {source}"] = error
@@ -112,8 +110,8 @@ class Nodes:
                 node = tree.above(node)
             return node in allowed
 
-        summaries = [] if self._summaries is None else self._summaries.found
-        directories = [tree.node(one.id) for one in summaries[:CANDIDATES]]
+        summaries = [] if self._summaries is None else self._summaries.found[:CANDIDATES]
+        directories = [tree.node(one.id) for one in summaries if self._has_summary(one.id)]
         directories = [node for node in directories if node >= 0 and tree.is_directory(node) and is_below(node)]
         documents = tree.nodes([one.id for one in self._texts.found[:CANDIDATES]])
         documents = [node for node in dict.fromkeys(documents) if node >= 0 and is_below(node)]
@@ -160,12 +158,14 @@ class Nodes:
         self.scored.update(new)
         yield from self._texts.learn(chain.from_iterable(self._chunks[node] for node in new), self._query, self._trace)
         if self._summaries is not None:
-            directories = [self.tree.uri(node) for node in new if self.tree.is_directory(node)]
-            yield from self._summaries.learn(directories, self._query, self._trace)
+            directories = (self.tree.uri(node) for node in new if self.tree.is_directory(node))
+            yield from self._summaries.learn(filter(self._has_summary, directories), self._query, self._trace)
 
     def _judged(self, node: int) -> Judged:
         uri, chunks = self.tree.uri(node), self._chunks[node]
-        summary = self._summaries.score(uri) if self._summaries is not None and self._has_summary(uri) else None
+        summary = None
+        if self._summaries is not None and self.tree.is_directory(node) and self._has_summary(uri):
+            summary = self._summaries.score(uri)
         answer = max(map(self._texts.score, chunks)) if chunks else summary
         # A directory that was not summarised is as good as the best that the flat search has found in it.
         ways = [way for way in (answer, summary or self._led.get(node)) if way]
@@ -173,8 +173,10 @@ class Nodes:
         return Judged(node, uri, answer or 0.0, max(ways) if ways else 0.0 if summary is not None else None, counts)
 
     def _has_summary(self, uri: str) -> bool:
-        node = -1 if self._summarised is None else self._summarised.node(uri)
-        return node >= 0 and self._summarised is not None and self._summarised.is_document(node)
+        """Whether a directory's summary is true; one that is not, or is not there, makes the answer say so."""
+        is_true = self._layers is not None and self._layers.is_true(uri)
+        self._trace.degrade(None if is_true or self._layers is None else "layers-stale")
+        return is_true
 
     def _reread(self, judged: list[Judged]) -> Stage[list[Judged]]:
         """The best of them as the reranker has them: documents by their best chunk, directories by their overview."""
@@ -210,7 +212,7 @@ class Nodes:
     def propagated(self, reached: Sequence[Reached], alpha: float) -> Stage[list[tuple[int, Hit]]]:
         """What was reached as hits, best first; what is not there any more is left out."""
         hits = yield from self.hits([(each.node, each.own) for each in reached])
-        return [(each.node, _propagated(hits[each.node], each, alpha)) for each in reached if each.node in hits]
+        return [(each.node, propagated(hits[each.node], each, alpha)) for each in reached if each.node in hits]
 
     def hits(self, wanted: Sequence[tuple[int, float]]) -> Stage[dict[int, Hit]]:
         """Each node's best chunk (a directory's overview) as a hit with this score; missing ones are left out."""
@@ -228,137 +230,18 @@ class Nodes:
             chunk = read.get(best[node]) if node in best else overviews.get(node)
             scores = texts if node in best else self._summaries
             if chunk is not None and scores is not None:
-                found[node] = _own_hit(chunk, scores, own)
+                found[node] = own_hit(chunk, scores, own)
         return found
 
     def _overviews(self, nodes: Sequence[int]) -> dict[int, Chunk]:
         if self._layers is None or not nodes:
             return {}
         of = {self.tree.uri(node): node for node in nodes}
-        return {of[chunk.id]: chunk for chunk in self._layers.get(list(of))}
+        return {of[uri]: chunk for uri, chunk in self._layers.get(of).items()}
 
 
-class _Scores:
-    """What a search would say of any chunk of a store: what it found, and by request of others."""
-
-    def __init__(self, ranked: Ranked, found: Sequence[Fused], fusion: Any) -> None:
-        self.found = found
-        self._ranked, self._fusion = ranked, fusion
-        self._known = {one.id: one for one in found}
-
-    def score(self, id: str) -> float:
-        """The fused score of a chunk, 0 where none is known."""
-        known = self._known.get(id)
-        return 0.0 if known is None else known.score
-
-    def parts(self, id: str) -> Mapping[str, float]:
-        """Each source's part of it."""
-        known = self._known.get(id)
-        return {} if known is None else known.parts
-
-    def raw(self, source: str, id: str) -> float | None:
-        """The source's own score."""
-        return next((ranking.scores.get(id) for ranking in self._ranked.rankings if ranking.source == source), None)
-
-    def finders(self, id: str) -> tuple[str, ...]:
-        """The sources that found the chunk."""
-        return tuple(source.name for source, own in zip(self._ranked.found, self._ranked.own, strict=True) if id in own)
-
-    def learn(self, ids: Iterable[str], query: Query, trace: Trace) -> Stage[None]:
-        """Ask every source about the chunks that are not known yet."""
-        new = [id for id in dict.fromkeys(ids) if id not in self._known]
-        sources = list(self._ranked.found.items())
-        asked = [
-            (place, call)
-            for place, (source, answer) in enumerate(sources)
-            if (call := source.score(query, answer, new))
-        ]
-        if not new:
-            return
-        answers = yield [call for _, call in asked]
-        rankings = self._ranked.rankings
-        for (place, _), scores in zip(asked, answers, strict=True):
-            if isinstance(scores, Failure):
-                trace.degrade(scores.reason)
-                trace.note(scores.source, scores.error)
-            else:
-                rankings[place] = replace(rankings[place], scores={**rankings[place].scores, **scores})
-        best = [replace(ranking, entries=ranking.entries[:1]) for ranking in rankings]
-        self._known |= {one.id: one for one in self._fusion.others(best, new)}
-        for id in new:
-            self._known.setdefault(id, Fused(id, 0.0, {}))
-
-
-def _own_hit(chunk: Chunk, scores: _Scores, own: float) -> Hit:
-    """A chunk with the score that its node has by itself; what a reranker made of it is a part of its own."""
-    parts, finders = dict(scores.parts(chunk.id)), scores.finders(chunk.id)
-    change = own - math.fsum(parts.values())
-    reranked = abs(change) > 1e-9
-    cosine = scores.raw("vector", chunk.id)
-    return Hit(
-        chunk=chunk,
-        score=own,
-        source=finders[0] if len(finders) == 1 else "fused",
-        parts=parts | ({"rerank": change} if reranked else {}),
-        vector_score=None if cosine is None else min(1.0, max(0.0, cosine)),
-        bm25_score=scores.raw("keyword", chunk.id),
-        rerank_score=own if reranked else None,
-        path=(chunk.id,),
-        found_by=finders,
-    )
-
-
-def _propagated(hit: Hit, reached: Reached, alpha: float) -> Hit:
-    if reached.came is None:
-        return hit
-    parts = {name: alpha * part for name, part in hit.parts.items()} | {"hierarchy": (1 - alpha) * reached.came}
-    return replace(hit, score=reached.value, parts=parts)
-
-
-# -- uris ---------------------------------------------------------------------------------------------------------
-
-
-def path_of(uri: str) -> str:
-    """A uri without its scheme."""
-    return uri.partition("://")[2].strip("/") if "://" in uri else uri.strip("/")
-
-
-def rooted(tree: Tree, root: str) -> list[int]:
-    """The nodes of a root directory: at that uri, or at that path below any scheme."""
-    at = tree.node(root)
-    schemes = dict.fromkeys(uri.partition("://")[0] for uri in map(tree.uri, tree.top()) if "://" in uri)
-    below = [] if "://" in root else [tree.node(f"{scheme}://{root}") for scheme in schemes]
-    return [node for node in (at, *below) if node >= 0]
-
-
-def targeted(tree: Tree, targets: Sequence[str]) -> list[list[int]]:
-    """The nodes of each target; for a bare scheme everything at its top.
-
-    Raises ConfigurationError for one under which nothing lies.
-    """
-    found = []
-    for uri in targets:
-        if not isinstance(uri, str):
-            raise ConfigurationError(f"target_uri has {uri!r}; wanted a uri, or a list of them")
-        node = tree.node(uri)
-        nodes = [node] if node >= 0 else []
-        if not nodes and uri.endswith("://"):
-            nodes = [top for top in tree.top() if tree.uri(top).startswith(uri)]
-        if not nodes:
-            raise ConfigurationError(_unknown(tree, uri))
-        found.append(nodes)
+def summaries_of(store: Any) -> Summaries | None:
+    """The summaries of a store's directories that may be shown, None where it has none."""
+    summaries = getattr(store, "summaries", None)
+    found: Summaries | None = summaries() if callable(summaries) else None
     return found
-
-
-def _unknown(tree: Tree, uri: str) -> str:
-    tops = [tree.uri(node) for node in tree.top()]
-    near = difflib.get_close_matches(uri, tops, n=1)
-    listed = ", ".join(map(repr, near or tops[:5])) + (", …" if not near and len(tops) > 5 else "")
-    there = f"did you mean {listed}?" if near else f"at the top stand {listed}" if tops else "the tree is empty"
-    return f"nothing that the call may see lies under {uri!r}; {there}"
-
-
-def layers_of(store: Any) -> Any:
-    """The store of a store's summaries, None where it has none."""
-    layers = getattr(store, "layers", None)
-    return layers() if callable(layers) else None

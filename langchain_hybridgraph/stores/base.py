@@ -215,8 +215,8 @@ class Tree(Protocol):
         """The ids of the chunks of a document, the oldest first; none for a directory that is no document."""
         ...
 
-    def versions(self, node: int) -> list[int]:
-        """Numbers that are others when a chunk of the document has changed."""
+    def state(self, node: int) -> str:
+        """Another text whenever a chunk there or below has come, gone or changed."""
         ...
 
     def context_type(self, node: int) -> str | None:

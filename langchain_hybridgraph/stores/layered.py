@@ -3,32 +3,92 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.care import CaredIndex, CheckReport
 from langchain_hybridgraph.stores.catalog import Catalogue
 from langchain_hybridgraph.stores.opening import CATALOGUE
+from langchain_hybridgraph.stores.tree import TreedIndex
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Chunk
+    from langchain_hybridgraph.stores.base import Tree
     from langchain_hybridgraph.stores.embedded import EmbeddedStore
     from langchain_hybridgraph.stores.generation import Embeds
 
 FOLDER = "layers"
+STATE = "state"
+"""The key under which a summary notes the state of the directory that it was made of (see ``stores.base.Tree``)."""
 
 
-class LayeredIndex(CaredIndex):
+class Summaries:
+    """The summaries of directories as they may be shown: those of which nothing has changed since they were made.
+
+    A text that was deleted or changed is in no summary from that moment on, in whatever process, since each is held
+    against the tree of now. ``kept`` holds all of them, and is what is searched.
+    """
+
+    def __init__(self, kept: EmbeddedStore, states: Mapping[str, str], tree: Tree) -> None:
+        self.kept = kept
+        self._states, self._tree = states, tree
+
+    def __len__(self) -> int:
+        """How many are kept, shown or not."""
+        return len(self._states)
+
+    def is_true(self, uri: str) -> bool:
+        """Whether the directory has a summary, and it is still true."""
+        return self._is_of_now(uri, self._states.get(uri))
+
+    def get(self, uris: Iterable[str]) -> dict[str, Chunk]:
+        """The summaries of these directories, by uri, that are true."""
+        found = self.kept.get(list(uris))
+        return {chunk.id: chunk for chunk in found if self._is_of_now(chunk.id, chunk.metadata.get(STATE))}
+
+    def _is_of_now(self, uri: str, state: str | None) -> bool:
+        node = self._tree.node(uri)
+        return node >= 0 and state == self._tree.state(node)
+
+
+class LayeredIndex(TreedIndex, CaredIndex):
     """An index whose directories have summaries, each a chunk of the index ``layers-N`` in the folder.
 
     They are kept out of the index itself, so that no search but that of the tree finds them, no count has them, and
-    BM25's statistics are those of the texts. ``N`` is the generation of the vectors: a model that is made anew from
-    the corpus has its summaries embedded anew, and until then there are none.
+    BM25's statistics are those of the texts. ``N`` is the generation of the vectors: where a model is made anew from
+    the corpus, the summaries are embedded anew with it.
     """
 
     _layers: tuple[int, EmbeddedStore] | None = None
+    _states: tuple[EmbeddedStore, int, Mapping[str, str]] | None = None
+
+    def summaries(self) -> Summaries | None:
+        """What may be shown of the summaries now; None where there are none."""
+        layers = self.layers()
+        if layers is None:
+            return None
+        return Summaries(layers, self._states_of(layers), self.tree(Scope(None, self.tenant, time.time())))
+
+    def _states_of(self, layers: EmbeddedStore) -> Mapping[str, str]:
+        """The state that each summary was made of, by uri."""
+        version, held = layers._refresh().rows.version, self._states
+        if held is None or held[:2] != (layers, version):
+            kept = layers.get(layers.document_ids())
+            held = self._states = layers, version, {chunk.id: str(chunk.metadata.get(STATE)) for chunk in kept}
+        return held[2]
+
+    def settle(self) -> int:
+        """Bring the engines up to date; where the model was made anew, embed the summaries anew with it.
+
+        Returns how many texts were embedded by that; summaries do not count.
+        """
+        embedded = super().settle()
+        self._keep_layers()
+        return embedded
 
     def layers(self) -> EmbeddedStore | None:
         """The index of the summaries, by the directories' uris; None where there is none."""
@@ -49,51 +109,66 @@ class LayeredIndex(CaredIndex):
             return there
         with self._gate, self._refreshing:
             number = self._refresh().generation.number
-            before = self._layers_before(number)
-            held = self._layers
+            before, held = self._layers_before(number), self._layers
+            for tenant in before.keys() - {self.tenant}:
+                other = self._opened_layers(number, tenant)
+                _take_over(other, before[tenant])
+                other.close()
             made = self._hold_layers(number)
             if held is not None:
                 held[1].close()
-        made.put(before)
-        made.settle()
-        if self.path is not None and self.tenant is None:
+        _take_over(made, before.get(self.tenant, []))
+        if self.path is not None:
             for left in self._other_layers(self.path, number):
                 shutil.rmtree(left, ignore_errors=True)
         return made
 
-    def _hold_layers(self, number: int) -> EmbeddedStore:
-        from langchain_hybridgraph.stores.embedded import EmbeddedStore
+    def _keep_layers(self) -> None:
+        """Have the summaries of the generation before, where there are any, in the present one."""
+        has_others = self._layers is not None if self.path is None else any(self._other_layers(self.path, None))
+        if has_others and self.layers() is None:
+            self.make_layers()
 
-        made = EmbeddedStore(
-            None if self.path is None else self._layer_folder(self.path, number),
-            embedding=_Lent(self.embedding),
-            name=self.name,
-            tenant=self.tenant,
-            language=self.language,
-            read_only=self._read_only,
-        )
+    def _hold_layers(self, number: int) -> EmbeddedStore:
+        made = self._opened_layers(number, self.tenant)
         self._layers = number, made
         return made
 
-    def _layers_before(self, number: int) -> list[Chunk]:
-        """The summaries that were made for the vectors of an earlier generation."""
-        if self._layers is not None and self._layers[0] != number:
-            old = self._layers[1]
-            return old.get(old.document_ids())
-        folders = [] if self.path is None else self._other_layers(self.path, number)
+    def _opened_layers(self, number: int, tenant: str | None) -> EmbeddedStore:
+        from langchain_hybridgraph.stores.embedded import EmbeddedStore
+
+        return EmbeddedStore(
+            None if self.path is None else self._layer_folder(self.path, number),
+            embedding=_Lent(self.embedding),
+            name=self.name,
+            tenant=tenant,
+            language=self.language,
+            read_only=self._read_only,
+        )
+
+    def _layers_before(self, number: int) -> dict[str | None, list[Chunk]]:
+        """The summaries that were made for the vectors of an earlier generation, by tenant."""
+        if self.path is None:
+            held = self._layers
+            return {} if held is None or held[0] == number else {self.tenant: held[1].get(held[1].document_ids())}
+        folders = self._other_layers(self.path, number)
         if not folders:
-            return []
+            return {}
+        before: dict[str | None, list[Chunk]] = {}
         catalogue = Catalogue(max(folders, key=_generation) / CATALOGUE)
         try:
-            return [entry.chunk() for entry in catalogue.iterate() if entry.tenant == (self.tenant or "")]
+            for entry in catalogue.iterate():
+                before.setdefault(entry.tenant or None, []).append(entry.chunk())
         finally:
             catalogue.close()
+        return before
 
     def _layer_folder(self, path: Path, number: int) -> Path:
         return path / f"{FOLDER}-{number}"
 
-    def _other_layers(self, path: Path, number: int) -> list[Path]:
-        wanted = self._layer_folder(path, number).name
+    def _other_layers(self, path: Path, number: int | None) -> list[Path]:
+        """The folders of summaries but that of this generation."""
+        wanted = None if number is None else self._layer_folder(path, number).name
         return [left for left in path.glob(f"{FOLDER}-*") if left.name != wanted and (left / CATALOGUE).exists()]
 
     # -- what is done with the whole index ------------------------------------------------------------------
@@ -144,6 +219,11 @@ class _Lent:
     def embed_query(self, text: str) -> list[float]:
         """The vector of a question."""
         return self._embedding.embed_query(text)
+
+
+def _take_over(layers: EmbeddedStore, summaries: Sequence[Chunk]) -> None:
+    layers.put(summaries)
+    layers.settle()
 
 
 def _of_layers(lines: Sequence[str]) -> list[str]:

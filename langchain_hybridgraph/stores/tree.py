@@ -120,6 +120,7 @@ class _Grown:
     levels: tuple[_Level, ...]
     tops: tuple[int, ...]
     living: Nodes = field(repr=False)
+    of_all: list[NDArray[np.uint64]] = field(default_factory=list, repr=False)
 
     @classmethod
     def of(cls, places: Places, seen: Seen) -> _Grown:
@@ -141,6 +142,20 @@ class _Grown:
             count += np.bincount(level.above, weights=count[level.places], minlength=self.size).astype(np.int64)
         return count
 
+    def states(self, allowed: Mask, is_all: bool) -> NDArray[np.uint64]:
+        """The sum of the hashes of these chunks' rows at each place and below it; that of all is kept."""
+        if is_all and self.of_all:
+            return self.of_all[0]
+        standing = self.of_row[allowed[: len(self.of_row)]]
+        rows = np.flatnonzero(allowed[: len(self.of_row)])
+        sums = np.zeros(self.size, np.uint64)
+        np.add.at(sums, standing[standing >= 0], _hashed(rows[standing >= 0]))
+        for level in self.levels:
+            np.add.at(sums, level.above, sums[level.places])
+        if is_all:
+            self.of_all.append(sums)
+        return sums
+
 
 class ScopedTree:
     """One state of the tree, as one call may see it (see ``stores.base.Tree``): what holds nothing is not there."""
@@ -148,8 +163,9 @@ class ScopedTree:
     def __init__(self, grown: _Grown, seen: Seen, allowed: Mask) -> None:
         self._grown, self._seen, self._allowed = grown, seen, allowed
         self._places = grown.places
-        is_all = np.count_nonzero(allowed) == seen.rows.living
-        self._count: NDArray[np.int64] = grown.living if is_all else grown.counts(allowed)
+        self._is_all = bool(np.count_nonzero(allowed) == seen.rows.living)
+        self._count: NDArray[np.int64] = grown.living if self._is_all else grown.counts(allowed)
+        self._states: NDArray[np.uint64] | None = None
 
     def __len__(self) -> int:
         """How many directories and documents there are."""
@@ -192,9 +208,15 @@ class ScopedTree:
         """The ids of the chunks of a document, the oldest first; none for a directory that is no document."""
         return self._seen.rows.ids(self._rows([node]))
 
-    def versions(self, node: int) -> list[int]:
-        """Numbers that are others when a chunk of the document has changed."""
-        return self._rows([node])
+    def state(self, node: int) -> str:
+        """Another text whenever a chunk there or below has come, gone or changed.
+
+        The sum of a 64-bit hash of each row that the call sees there: a row is never changed, so equal sums are equal
+        sets (Clarke et al. 2003, "AdHash"), and one pass over the tree has them all.
+        """
+        if self._states is None:
+            self._states = self._grown.states(self._allowed, self._is_all)
+        return f"{int(self._states[node]):016x}"
 
     def context_type(self, node: int) -> str | None:
         """What the document's metadata say that it is."""
@@ -240,3 +262,11 @@ def _standing(uri: Any, url: Any, source: Any, document: str) -> str:
     if "://" in document or not (isinstance(source, str) and source.strip()):
         return plain_uri(document)
     return plain_uri(source if source == document else f"{source.rstrip('/')}/{document}")
+
+
+def _hashed(rows: Nodes) -> NDArray[np.uint64]:
+    """A 64-bit hash of each number (splitmix64, Steele et al. 2014)."""
+    x = rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

@@ -231,6 +231,19 @@ def test_a_model_writes_them():
     assert layer(store, "docs/api").text.splitlines()[:2] == ["All about things.", "Things are got and put."]
 
 
+def test_what_a_model_wrote_is_kept():
+    """Without a model only what has changed is summarised; with one again, only what was made without."""
+    store = filled()
+    build_layers(store, Noted())
+    assert build_layers(store).summarised == 0
+    ingest(pages(**{"notes/today.md": "Okapis were fed."}), store)
+    assert build_layers(store).summarised == 1
+    assert layer(store, "docs").metadata["abstract"] == "About docs"
+    assert layer(store, "notes").metadata["abstract"] == "notes: today.md (Okapis were fed.)"
+    build_layers(store, again := Noted())
+    assert again.asked == ["notes"]
+
+
 @pytest.mark.parametrize("answer", ["prose", {"overview": "x"}, {"abstract": "  "}, None, 7])
 def test_an_unusable_answer(answer):
     """The summary without a model stands, it is said, and the model is asked again the next time."""

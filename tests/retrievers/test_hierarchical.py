@@ -152,10 +152,10 @@ def test_below_a_target(shelf):
     assert {"lib/cars/van.md", "lib/pets/cats.md"} <= both
 
 
-@pytest.mark.parametrize("target", ["nowhere", "lib/pet", ["lib/cars", "lib/nothing"]])
+@pytest.mark.parametrize("target", ["nowhere", ["lib/cars", "lib/nothing"]])
 def test_a_target_outside_the_tree(shelf, target):
     """It is named, and so is what there is."""
-    with pytest.raises(ConfigurationError, match=r"lies under '(nowhere|lib/pet|lib/nothing)'; .*'lib'"):
+    with pytest.raises(ConfigurationError, match=r"lies under '(nowhere|lib/nothing)'; .*'lib'"):
         HierarchicalRetriever(shelf).find("cats", target)
 
 
@@ -698,3 +698,51 @@ def _documents():
 
 def _below(directory):
     return [uri for uri in TEXTS if uri.startswith(f"{directory}/")]
+
+
+# -- summaries that are not true any more -----------------------------------------------------------------------
+
+
+def changed_library(change):
+    store = library()
+    change(store)
+    return HierarchicalRetriever(store, k=10)
+
+
+def _changed(store):
+    ingest([Document("Hounds.", metadata={"uri": "lib/pets/dogs.md"}, id="lib/pets/dogs.md")], store)
+
+
+@pytest.mark.parametrize("change", [_changed, lambda store: store.delete(document="lib/pets/dogs.md")])
+def test_no_summary_repeats_an_old_text(change):
+    """Neither as a hit, nor as an abstract, from the moment of the write on; it is said."""
+    retriever = changed_library(change)
+    found = retriever.find("Do dogs bark at strangers?")
+    assert "layers-stale" in found.degraded
+    assert not [each for each in found if "bark" in each.abstract or "bark" in each.hit.chunk.text]
+    assert {"lib", "lib/pets"}.isdisjoint(uris(found))
+    assert (retriever.abstract("lib/pets"), retriever.overview("lib/pets")) == ("", "")
+    assert retriever.abstract("lib/cars")
+
+
+def test_the_rest_of_the_tree_is_as_it_was():
+    """Elsewhere directories are found by their summaries as before; after the next build all are."""
+    retriever = changed_library(_changed)
+    assert "lib/cars" in uris(retriever.find("cars: roadster, van"))
+    build_layers(retriever.vector_store)
+    found = retriever.find("pets")
+    assert "layers-stale" not in found.degraded
+    assert "lib/pets" in uris(found)
+
+
+def test_summaries_outlive_the_model(tmp_path):
+    """A model that is made anew from the corpus has them at once: nothing has to be built for that."""
+    store = library(path=tmp_path)
+    generation = store.stats()["generation"]
+    more = {f"lib/more/{n}.md": f"word{n} other{n} something{n}" for n in range(40)}
+    ingest([Document(text, metadata={"uri": uri}, id=uri) for uri, text in more.items()], store)
+    assert store.stats()["generation"] > generation
+    found = HierarchicalRetriever(store, k=10).find("cars: roadster, van")
+    assert "no-layers" not in found.degraded
+    assert "lib/cars" in uris(found)
+    store.close()

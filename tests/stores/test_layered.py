@@ -1,11 +1,14 @@
 """The summaries' own index: kept out of everything else, and kept in step with the vectors."""
 
+import time
+from types import SimpleNamespace
+
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, build_layers
 from langchain_hybridgraph.errors import ReadOnlyError
-from langchain_hybridgraph.records import Chunk, Scope
+from langchain_hybridgraph.records import Chunk, Query, Scope
 
 PAGES = {"pets/cats.md": "Cats purr and sleep.", "pets/dogs.md": "Dogs bark at night.", "cars/fast.md": "It is fast."}
 
@@ -86,12 +89,72 @@ def test_a_new_model_takes_the_summaries_over(tmp_path, in_memory):
     store.put([Chunk(f"more/{n}", f"word{n} other{n} text", {"uri": f"more/{n}"}, f"more/{n}") for n in range(20)])
     store.settle()
     assert store.stats()["generation"] > generation
-    assert store.layers() is None
+    assert sorted(store.summaries().get(["cars", "pets", "more"])) == ["cars", "pets"]
+    assert "pets" in [entry.id for entry in store.layers().vector_search(Query("Which pets purr?", 5), 5).entries]
     assert build_layers(store).summarised == 1
     assert sorted(store.layers().document_ids()) == ["cars", "more", "pets"]
     if not in_memory:
         assert len(list(tmp_path.glob("layers-*"))) == 1
     store.close()
+
+
+def test_a_new_model_takes_everybodys_summaries_over(tmp_path):
+    """The tenant who writes has the model made anew, and no tenant's summaries are lost by it."""
+    for tenant in ("one", "two"):
+        store = filled(tmp_path, tenant=tenant)
+        build_layers(store)
+        store.close()
+    store = HybridGraphStore(tmp_path, tenant="two")
+    store.add_texts([f"word{n} other{n} text" for n in range(40)])
+    generation = store.stats()["generation"]
+    store.close()
+    for tenant in ("one", "two"):
+        store = HybridGraphStore(tmp_path, tenant=tenant, read_only=True)
+        assert sorted(store.summaries().get(["cars", "pets"])) == ["cars", "pets"]
+        store.close()
+    assert [folder.name for folder in tmp_path.glob("layers-*")] == [f"layers-{generation}"]
+
+
+def put(store):
+    store.put([Chunk("pets/cats.md", "Cats hiss.", {"uri": "pets/cats.md"}, "pets/cats.md")])
+
+
+@pytest.mark.parametrize("change", [put, lambda store: store.remove(["pets/dogs.md"])])
+def test_a_change_hides_a_summary_at_once(tmp_path, change):
+    """That of the directory, in every process; the text itself is kept, so that no other is made anew."""
+    writer = filled(tmp_path, DeterministicFakeEmbedding(size=8))
+    build_layers(writer)
+    reader = HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8), read_only=True)
+    assert sorted(reader.summaries().get(["cars", "pets"])) == ["cars", "pets"]
+    change(writer)
+    for store in (writer, reader):
+        summaries = store.summaries()
+        assert list(summaries.get(["cars", "pets"])) == ["cars"]
+        assert [summaries.is_true(uri) for uri in ("cars", "pets", "nowhere")] == [True, False, False]
+    report = build_layers(writer)
+    assert (report.summarised, report.unchanged) == (1, 1)
+    assert sorted(reader.summaries().get(["cars", "pets"])) == ["cars", "pets"]
+    reader.close()
+    writer.close()
+
+
+def test_a_change_hides_the_summaries_above():
+    """They may repeat the old text, too."""
+    store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
+    store.put([Chunk(uri, "It is so.", {"uri": uri}, uri) for uri in ("a/b/c/deep", "a/x/y", "z/end")])
+    build_layers(store)
+    store.remove(["a/b/c/deep"])
+    assert sorted(store.summaries().get(["a", "a/b", "a/b/c", "a/x", "z"])) == ["a/x", "z"]
+
+
+def test_a_text_that_expires_hides_the_summary(monkeypatch):
+    """From its last moment on, without anything being written."""
+    store, later = filled(), time.time() + 3_600
+    store.put([Chunk("pets/old.md", "An old secret.", {"uri": "pets/old.md", "valid_until": later}, "pets/old.md")])
+    build_layers(store)
+    assert list(store.summaries().get(["pets"])) == ["pets"]
+    monkeypatch.setattr("langchain_hybridgraph.stores.layered.time", SimpleNamespace(time=lambda: later + 1))
+    assert list(store.summaries().get(["pets"])) == []
 
 
 def test_check_looks_into_them(tmp_path):

@@ -242,3 +242,29 @@ def test_it_is_the_tree_of_what_is_alive(uris, data):
     tree = store.tree(Scope())
     found = {tree.uri(node) for node in range(100) if tree._is_there(node)}
     assert found == wanted
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map("/".join), min_size=2), st.data())
+def test_a_state_is_that_of_what_lies_below(uris, data):
+    """Another one for each place whose own chunks or those below have changed, the same for every other place."""
+    store = stored(*uris)
+    before = store.tree(Scope())
+    changed = data.draw(st.sampled_from(uris))
+    store.put([Chunk(changed, "another text", {"uri": changed}, changed)])
+    after = store.tree(Scope())
+    for node in range(len(before)):
+        lies_below = f"{changed}/".startswith(f"{before.uri(node)}/")
+        assert (before.state(node) != after.state(node)) == lies_below
+
+
+def test_a_state_is_that_of_what_the_call_sees():
+    """What the filter hides does not count."""
+    store = stored("d/a", "d/b")
+    store.put([Chunk("d/c", "x", {"uri": "d/c", "year": 1}, "d/c")])
+    scope = Scope(parse_filter({"year": {"$exists": False}}))
+    seen, every = store.tree(scope), store.tree(Scope())
+    assert seen.state(seen.node("d")) != every.state(every.node("d"))
+    assert seen.state(seen.node("d/a")) == every.state(every.node("d/a"))
+    store.remove(["d/c"])
+    assert store.tree(Scope()).state(every.node("d")) == seen.state(seen.node("d"))

@@ -1,0 +1,249 @@
+"""One search down a tree: plan, walk for every query, merge, describe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+
+from langchain_hybridgraph.query.calls import Call, Failure
+from langchain_hybridgraph.query.pipeline import Pipeline, choose, fit, plan, resolve_parents
+from langchain_hybridgraph.query.planner import RESOURCE, TypedQuery
+from langchain_hybridgraph.query.trace import Trace
+from langchain_hybridgraph.query.tree_search import Descent, descend
+from langchain_hybridgraph.records import CONTAINS, MENTIONS, SEQUENCE, Edge, Hit, Query, Scope
+from langchain_hybridgraph.retrievers.found import FoundContext, QueryResult, Relation
+from langchain_hybridgraph.retrievers.sessions import Session, planned
+from langchain_hybridgraph.retrievers.targets import path_of, rooted, targeted
+from langchain_hybridgraph.retrievers.tree_nodes import TOP, Nodes
+from langchain_hybridgraph.retrievers.tree_texts import lead
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.stores.base import Tree
+
+T = TypeVar("T")
+Stage = Generator[Sequence[Call], Sequence[Any], T]
+
+MOST_RELATIONS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One call, ready to run: the question, the settings of the walk, and the pipeline whose stages it uses.
+
+    ``directories`` says whether bare directories may be hits, ``relate`` whether contexts are given their relations.
+    """
+
+    query: Query
+    pipeline: Pipeline
+    weights: tuple[float, float]
+    trace: Trace
+    deadline: float | None
+    awaits: bool
+    targets: tuple[str, ...]
+    session: Session | None
+    planner: Any
+    roots: Mapping[str, Sequence[str]]
+    start_k: int
+    start_documents: int
+    directories: bool
+    relate: bool
+    descent: Descent
+    described: Callable[[], dict[str, Any]]
+
+
+class Answer(NamedTuple):
+    """What was found, the queries that were run, and what each found by itself."""
+
+    contexts: tuple[FoundContext, ...]
+    plan: tuple[TypedQuery, ...]
+    results: tuple[QueryResult, ...]
+
+
+class _Found(NamedTuple):
+    """A node that one query has found."""
+
+    uri: str
+    node: int
+    context_type: str
+    is_leaf: bool
+    hit: Hit
+
+
+class _Walked(NamedTuple):
+    """What one query has found, best first; below which uris it looked, and at how much."""
+
+    found: tuple[_Found, ...]
+    roots: tuple[str, ...]
+    scored: int
+    opened: int
+
+
+def answered(asked: Asked) -> Stage[Answer]:
+    """What a call finds."""
+    if not asked.query.k:
+        return Answer((), (), ())
+    queries = yield from planned(asked.query.text or "", asked.session, asked.planner, asked.trace)
+    (tree,) = yield [Call("tree", partial(cast(Any, asked.pipeline.store).tree, asked.query.scope))]
+    if isinstance(tree, Failure):
+        raise tree.error
+    walks = yield from together([_walk(typed, tree, asked) for typed in queries])
+    asked.trace.method = "hierarchical"
+    best = yield from _merged(queries, walks, asked)
+    heads = [walk.found[: asked.query.k] for walk in walks]
+    contexts = yield from _described([*chain.from_iterable(heads), *best], tree, asked)
+
+    def named(found: Sequence[_Found]) -> tuple[FoundContext, ...]:
+        return tuple(replace(contexts[each.uri], score=each.hit.score, hit=each.hit) for each in found)
+
+    results = tuple(
+        QueryResult(typed, walk.roots, named(head), walk.scored, len(tree), walk.opened)
+        for typed, walk, head in zip(queries, walks, heads, strict=True)
+    )
+    return Answer(named(best), queries, results)
+
+
+def together(walks: Sequence[Stage[T]]) -> Stage[list[T]]:
+    """The results of several searches that wait at the same time."""
+    results: dict[int, T] = {}
+    sent: dict[int, Any] = dict.fromkeys(range(len(walks)))
+    while sent:
+        asked: dict[int, Sequence[Call]] = {}
+        for place, answer in sent.items():
+            try:
+                asked[place] = walks[place].send(answer)
+            except StopIteration as stop:
+                results[place] = stop.value
+        answers = iter((yield [call for calls in asked.values() for call in calls]) if asked else ())
+        sent = {place: [next(answers) for _ in calls] for place, calls in asked.items()}
+    return [results[place] for place in range(len(walks))]
+
+
+def _walk(typed: TypedQuery, tree: Tree, asked: Asked) -> Stage[_Walked]:
+    """What one query finds in the tree."""
+    trace = asked.trace
+    text = typed.query if (asked.query.text or "").strip() else asked.query.text
+    query = plan(replace(asked.query, text=text, weight=typed.weight))
+    roots = _roots(tree, typed.context_type, asked)
+    nodes = Nodes(tree, query, asked.pipeline, trace)
+    nodes.is_answer = partial(_may_be_found, tree, typed.context_type, asked)
+    yield from nodes.search(asked.weights)
+    below = tuple(tree.uri(node) for node in roots if node != TOP)
+    if not nodes.has_found:
+        return _Walked((), below, 0, 0)
+    with trace.stage("walk"):
+        starts = nodes.starts(roots, asked.start_k, asked.start_documents)
+        yield from nodes.look_ahead(starts)
+        judged = yield from nodes.judge(starts)
+        named = [(node, "" if node == TOP else tree.uri(node)) for node in roots]
+        walk = yield from descend(named, judged, nodes.children, nodes.judge, asked.descent)
+    trace.degrade("converged-early" if walk.converged else None)
+    hits = yield from nodes.propagated(walk.reached[: _wanted(asked)], asked.descent.alpha)
+    found = [
+        _Found(tree.uri(node), node, _type(tree, node, asked.roots), not tree.is_directory(node), hit)
+        for node, hit in hits
+    ]
+    return _Walked(tuple(found), below, len(nodes.scored), walk.opened)
+
+
+def _may_be_found(tree: Tree, context_type: str | None, asked: Asked, node: int) -> bool:
+    """Whether a node is of the type, and a document or a directory that the call may see the whole of."""
+    if context_type is not None and _type(tree, node, asked.roots) != context_type:
+        return False
+    return tree.is_document(node) or (asked.directories and tree.is_whole(node))
+
+
+def _roots(tree: Tree, context_type: str | None, asked: Asked) -> list[int]:
+    """Where the walk begins when nothing better is known: targets, else the type's directories, else the top."""
+    if asked.targets:
+        return list(dict.fromkeys(chain.from_iterable(targeted(tree, asked.targets))))
+    named = asked.roots.get(context_type, ()) if context_type is not None else ()
+    found = [node for root in named for node in rooted(tree, root)]
+    return found or [TOP]
+
+
+def _type(tree: Tree, node: int, types: Mapping[str, Sequence[str]]) -> str:
+    """What a node is: by its metadata, else by the directory of a type that it stands in, else a resource."""
+    said = tree.context_type(node)
+    if said is not None:
+        return said
+    path = path_of(tree.uri(node))
+    for name, roots in types.items():
+        if any(path == root or path.startswith(f"{root}/") for root in map(path_of, roots)):
+            return name
+    return RESOURCE
+
+
+def _wanted(asked: Asked) -> int | None:
+    """How many of what was reached have to be read; None is all."""
+    selection = asked.pipeline.selection
+    return None if selection.mmr_lambda is not None or selection.per_document is not None else asked.query.k
+
+
+def _merged(queries: Sequence[TypedQuery], walks: Sequence[_Walked], asked: Asked) -> Stage[list[_Found]]:
+    """The best of all queries, each once, weighted by priority, through the last stages of the pipeline."""
+    best: dict[str, _Found] = {}
+    for typed, walk in zip(queries, walks, strict=True):
+        for each in walk.found:
+            weighed = each._replace(hit=_weighed(each.hit, typed.weight))
+            if each.uri not in best or weighed.hit.score > best[each.uri].hit.score:
+                best[each.uri] = weighed
+    ordered = sorted(best.values(), key=lambda each: (-each.hit.score, each.uri))
+    by_id = {each.hit.id: each for each in ordered}
+    hits = [each.hit for each in ordered]
+    hits = yield from resolve_parents(hits, asked.query, asked.pipeline, asked.trace)
+    hits = yield from choose(hits, asked.query, asked.pipeline, asked.trace)
+    hits = fit(hits, asked.pipeline.budget, asked.trace)
+    return [by_id[(hit.child or hit.chunk).id]._replace(hit=hit) for hit in hits]
+
+
+def _described(found: Sequence[_Found], tree: Tree, asked: Asked) -> Stage[dict[str, FoundContext]]:
+    """The contexts, by uri, with abstracts, and with relations where they are wanted."""
+    store, scope = cast(Any, asked.pipeline.store), asked.query.scope
+    ids = {each.uri: tree.chunks(each.node) for each in found}
+    every = list(chain.from_iterable(ids.values()))
+    calls = [Call("catalogue", partial(store.read, [of[0] for of in ids.values() if of], scope, {}), quick=True)]
+    if asked.relate:
+        calls.append(Call("graph", partial(store.edges, every), quick=True))
+    answers = yield calls
+    for answer in answers:
+        asked.trace.degrade(answer.reason if isinstance(answer, Failure) else None)
+    read, edges = [{} if isinstance(answer, Failure) else answer for answer in (*answers, {})][:2]
+    leaving: dict[str, list[Edge]] = {}
+    for edge in edges:
+        if edge.relation not in (CONTAINS, SEQUENCE, MENTIONS) and _is_valid(edge, scope):
+            leaving.setdefault(edge.source, []).append(edge)
+    contexts = {}
+    for each in found:
+        first = read.get(ids[each.uri][0]) if ids[each.uri] else None
+        abstract = str(each.hit.chunk.metadata.get("abstract", "")) if first is None else lead([first])
+        of = [edge for id in ids[each.uri] for edge in leaving.get(id, ())]
+        relations = _relations(each.uri, of, tree) if of else ()
+        context = FoundContext(each.uri, each.context_type, each.is_leaf, abstract, each.hit.score, relations)
+        contexts[each.uri] = context
+    return contexts
+
+
+def _weighed(hit: Hit, weight: float) -> Hit:
+    parts = {name: weight * part for name, part in hit.parts.items()}
+    return hit if weight == 1 else replace(hit, score=weight * hit.score, parts=parts)
+
+
+def _is_valid(edge: Edge, scope: Scope) -> bool:
+    now = scope.as_of
+    return now is None or (
+        (edge.valid_from is None or edge.valid_from <= now) and (edge.valid_until is None or edge.valid_until >= now)
+    )
+
+
+def _relations(uri: str, edges: Sequence[Edge], tree: Tree) -> tuple[Relation, ...]:
+    """The heaviest edges to other nodes that the call may see, each node once."""
+    ordered = sorted(edges, key=lambda edge: (-edge.weight, edge.relation, edge.target))
+    targets = tree.nodes([edge.target for edge in ordered])
+    found: dict[str, Relation] = {}
+    for edge, node in zip(ordered, targets, strict=True):
+        if node >= 0 and (other := tree.uri(node)) != uri:
+            found.setdefault(other, Relation(other, edge.relation, edge.weight, edge.description))
+    return tuple(found.values())[:MOST_RELATIONS]
