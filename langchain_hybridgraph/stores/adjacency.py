@@ -26,12 +26,23 @@ BESIDE, BESIDE_SHARE = 5_000, 0.05
 
 # numpy reads rows of this kind twice as fast as column by column.
 _ROW = np.dtype(
-    [("source", "i4"), ("target", "i4"), ("relation", "O"), ("weight", "f8"), ("start", "f8"), ("stop", "f8")]
+    [
+        ("source", "i4"),
+        ("target", "i4"),
+        ("relation", "O"),
+        ("weight", "f8"),
+        ("start", "f8"),
+        ("stop", "f8"),
+        ("learned", "f8"),
+    ]
 )
 
 
 class Columns(NamedTuple):
-    """Edges as columns of one length; ``start`` and ``stop`` are ∓infinity for an edge of all times."""
+    """Edges as columns of one length; ``start`` and ``stop`` are ∓infinity for an edge of all times.
+
+    ``learned`` is when each was taken in.
+    """
 
     source: Integers
     target: Integers
@@ -39,13 +50,14 @@ class Columns(NamedTuple):
     weight: Numbers
     start: Numbers
     stop: Numbers
+    learned: Numbers
 
     @classmethod
-    def of(cls, edges: list[tuple[int, int, str, float, float, float]], codes: dict[str, int]) -> Self:
+    def of(cls, edges: list[tuple[int, int, str, float, float, float, float]], codes: dict[str, int]) -> Self:
         """Columns of rows as the catalogue reads them; relations that ``codes`` does not know are added to it."""
         rows = np.array(edges, _ROW)
         relation = [codes.setdefault(name, len(codes)) for name in rows["relation"].tolist()]
-        columns = [np.ascontiguousarray(rows[name]) for name in ("weight", "start", "stop")]
+        columns = [np.ascontiguousarray(rows[name]) for name in ("weight", "start", "stop", "learned")]
         return cls(rows["source"].copy(), rows["target"].copy(), np.array(relation, np.int32), *columns)
 
     @classmethod
@@ -80,20 +92,21 @@ class Hanging(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which edges exist for a call: by relation's code (None: all), weight, and time."""
+    """Which edges exist for a call: by relation's code (None: all), weight, and times."""
 
     relations: Mask | None
     min_weight: float
     as_of: float | None
+    known_at: float | None = None
 
     @classmethod
-    def by(cls, ways: Ways, as_of: float | None, codes: Mapping[str, int]) -> Self:
-        """What a call's ways and time mean where relations have these codes."""
+    def by(cls, ways: Ways, as_of: float | None, codes: Mapping[str, int], known_at: float | None = None) -> Self:
+        """What a call's ways and times mean where relations have these codes."""
         wanted = None
         if ways.relations is not None:
             wanted = np.zeros(len(codes), np.bool_)
             wanted[[codes[name] for name in ways.relations if name in codes]] = True
-        return cls(wanted, ways.min_weight, as_of)
+        return cls(wanted, ways.min_weight, as_of, known_at)
 
 
 class Half:
@@ -111,6 +124,7 @@ class Half:
         self.relation = columns.relation[order].astype(np.min_scalar_type(largest))
         is_timed = np.isfinite(columns.start).any() or np.isfinite(columns.stop).any()
         self.times = (columns.start[order], columns.stop[order]) if is_timed else None
+        self.learned = columns.learned[order]
 
     def at(self, nodes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The edges that hang on these nodes: places in ``nodes``, and positions here."""
@@ -137,7 +151,10 @@ class Half:
             start, stop = np.full(len(positions), -np.inf), np.full(len(positions), np.inf)
         else:
             start, stop = self.times[0][positions], self.times[1][positions]
-        return Columns(heads, self.ends[positions], self.relation[positions], self.weight[positions], start, stop)
+        learned = self.learned[positions]
+        return Columns(
+            heads, self.ends[positions], self.relation[positions], self.weight[positions], start, stop, learned
+        )
 
     def hanging(self, nodes: NDArray[np.int64], gone: Mask | None, wanted: Wanted) -> Hanging:
         """The wanted edges that hang on these nodes."""
@@ -152,6 +169,8 @@ class Half:
         if wanted.as_of is not None and self.times is not None:
             start, stop = self.times
             keep = _both(keep, (start[position] <= wanted.as_of) & (stop[position] >= wanted.as_of))
+        if wanted.known_at is not None:
+            keep = _both(keep, self.learned[position] <= wanted.known_at)
         if keep is not None:
             origin, position = origin[keep], position[keep]
         return Hanging(origin, self.ends[position], self.relation[position], self.weight[position])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sqlite3
 import threading
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 from langchain_hybridgraph.errors import NotAnIndexError, ReadOnlyError, StoreError
 from langchain_hybridgraph.records import CONTAINS, MENTIONS, Chunk, Edge
 from langchain_hybridgraph.stores.catalog_schema import check_format, format_version, migrate
+from langchain_hybridgraph.stores.given import Given
 
 # Kinds of nodes; a graph node is only named by edges: an entity, a directory, or a chunk that is not there (yet).
 CHUNK, PARENT, GRAPH = "chunk", "parent", "graph"
@@ -34,7 +36,7 @@ _POSITION = (
     "FROM about WHERE name = 'version'"
 )
 # An edge as the graph in memory takes it.
-_ARC = "e.source, e.target, relation, weight, ifnull(e.valid_from, -9e999), ifnull(e.valid_until, 9e999)"
+_ARC = "e.source, e.target, relation, weight, ifnull(e.valid_from, -9e999), ifnull(e.valid_until, 9e999), e.learned_at"
 _IS_MENTIONED = f"EXISTS (SELECT 1 FROM edges m WHERE m.target = nodes.node AND m.relation = '{MENTIONS}')"
 _ARCS_AT_ONCE = 50_000
 _EDGE = "s.id, t.id, e.relation, e.weight, e.description, e.valid_from, e.valid_until"
@@ -45,11 +47,22 @@ _WRONG = (
     "NOT weight BETWEEN 5e-324 AND 1 OR source = target OR "
     "(SELECT tenant FROM nodes WHERE node = source) <> (SELECT tenant FROM nodes WHERE node = target)"
 )
-_COLUMNS = "row, tenant, id, kind, document, parent, text, metadata, valid_from, valid_until"
+_COLUMNS = (
+    "row, tenant, id, kind, document, parent, text, metadata, l.valid_from, l.valid_until, learned_at, retracted_at"
+)
+_STORED = "nodes CROSS JOIN learned l USING (node)"
+# The validity as it was known at a time: what held until the first change after it.
+_COLUMNS_THEN = _COLUMNS.replace("l.valid_from", "iif(p.node, p.valid_from, l.valid_from)").replace(
+    "l.valid_until", "iif(p.node, p.valid_until, l.valid_until)"
+)
+_STORED_THEN = (
+    f"{_STORED} LEFT JOIN past_validity p ON p.node = nodes.node AND p.known_until = "
+    "(SELECT min(known_until) FROM past_validity WHERE node = nodes.node AND known_until > ?1)"
+)
 
 
-# Source, target, relation, weight, valid from, valid until; nodes by number.
-Arc = tuple[int, int, str, float, float, float]
+# Source, target, relation, weight, valid from, valid until, learned at; nodes by number.
+Arc = tuple[int, int, str, float, float, float, float]
 
 
 class Entry(NamedTuple):
@@ -61,12 +74,13 @@ class Entry(NamedTuple):
     row: int | None
     document: str
     parent: str | None
+    session: str | None
+    turn: int | None
     text: str
     metadata: str
     text_hash: bytes
     content_hash: bytes
-    valid_from: float | None
-    valid_until: float | None
+    given: Given
 
 
 class Known(NamedTuple):
@@ -91,17 +105,27 @@ class Stored(NamedTuple):
     metadata: str
     valid_from: float | None
     valid_until: float | None
+    learned_at: float = -math.inf
+    retracted_at: float | None = None
 
     def chunk(self) -> Chunk:
         """The record that leaves the store; its metadata is parsed when somebody looks at it."""
         return Chunk(self.id, self.text, StoredMetadata(self.metadata), self.document, self.parent)
 
-    def valid(self, as_of: float | None) -> bool:
-        """Whether the chunk is valid at this time (unix seconds); always for None."""
-        return as_of is None or (
-            (self.valid_from is None or self.valid_from <= as_of)
-            and (self.valid_until is None or self.valid_until >= as_of)
+    def valid(self, as_of: float | None, known_at: float | None = None) -> bool:
+        """Whether it was taken in and not retracted at one time (None: now), and is valid at the other (None: any)."""
+        return self._known(known_at) and (
+            as_of is None
+            or (
+                (self.valid_from is None or self.valid_from <= as_of)
+                and (self.valid_until is None or self.valid_until >= as_of)
+            )
         )
+
+    def _known(self, known_at: float | None) -> bool:
+        if known_at is None:
+            return self.retracted_at is None
+        return self.learned_at <= known_at and (self.retracted_at is None or self.retracted_at > known_at)
 
 
 class StoredMetadata(Mapping[str, Any]):
@@ -300,26 +324,27 @@ class Catalogue:
 
     # -- reading --------------------------------------------------------------------------------------------
 
-    def read_rows(self, rows: Iterable[int]) -> list[Stored]:
-        """The chunks of these rows; rows that died are left out. In no particular order."""
-        return self._select("row IN (SELECT value FROM json_each(?))", _numbers(rows))
+    def read_rows(self, rows: Iterable[int], known_at: float | None = None) -> list[Stored]:
+        """The chunks of these rows; rows that died are left out. In no particular order.
 
-    def read_ids(self, tenant: str, ids: Iterable[str]) -> list[Stored]:
+        Their validity is as it was known at a time, None for what is known now.
+        """
+        return self._select("row IN (SELECT value FROM json_each(?2))", known_at, _numbers(rows))
+
+    def read_ids(self, tenant: str, ids: Iterable[str], known_at: float | None = None) -> list[Stored]:
         """The chunks and parents with these ids."""
-        return self._select(
-            f"tenant = ? AND id IN (SELECT value FROM json_each(?)) AND kind <> '{GRAPH}'", tenant, _listed(ids)
-        )
+        return self._select("tenant = ?2 AND id IN (SELECT value FROM json_each(?3))", known_at, tenant, listed(ids))
 
     def read_texts(self, tenant: str, hashes: Iterable[bytes]) -> list[Stored]:
         """The chunks whose texts have these hashes."""
         wanted = json.dumps([digest.hex().upper() for digest in hashes])
         return self._select(
-            "tenant = ? AND row NOT NULL AND hex(text_hash) IN (SELECT value FROM json_each(?))", tenant, wanted
+            "tenant = ?2 AND row NOT NULL AND hex(text_hash) IN (SELECT value FROM json_each(?3))", None, tenant, wanted
         )
 
     def pages(self, start: int = 0, stop: int = 1 << 62, *, step: int = 2_000) -> Iterator[list[Stored]]:
         """All chunks with a row in [start, stop), by row, a page at a time: no lock is held in between."""
-        while page := self._select("row >= ? AND row < ? ORDER BY row LIMIT ?", start, stop, step):
+        while page := self._select("row >= ?2 AND row < ?3 ORDER BY row LIMIT ?4", None, start, stop, step):
             yield page
             start = (page[-1].row or 0) + 1
 
@@ -352,9 +377,34 @@ class Catalogue:
         with self.reading() as connection:
             return int(connection.execute("SELECT count(*) FROM nodes WHERE row NOT NULL").fetchone()[0])
 
-    def _select(self, where: str, *values: Any) -> list[Stored]:
+    def past_validity(self, rows: Iterable[int] | None = None) -> list[tuple[int, float, float, float]]:
+        """(row, known until, valid from, valid until): what chunks were known with before; of these rows, or of all."""
+        chosen = "" if rows is None else "AND row IN (SELECT value FROM json_each(?))"
         with self.reading() as connection:
-            found = connection.execute(f"SELECT {_COLUMNS} FROM nodes WHERE {where}", values).fetchall()
+            return connection.execute(
+                "SELECT row, known_until, ifnull(valid_from, -9e999), ifnull(valid_until, 9e999) "
+                f"FROM past_validity CROSS JOIN nodes USING (node) WHERE row NOT NULL {chosen}",
+                () if rows is None else (_numbers(rows),),
+            ).fetchall()
+
+    def turns(self, tenant: str, session: str, known_at: float | None) -> Iterator[Stored]:
+        """The turns of a session, the newest first: those with a number, then by age."""
+        page, size = 0, 100
+        while found := self._select(
+            "tenant = ?2 AND session = ?3 ORDER BY turn DESC, created_at DESC, row DESC LIMIT ?4 OFFSET ?5",
+            known_at,
+            tenant,
+            session,
+            size,
+            page * size,
+        ):
+            yield from found
+            page += 1
+
+    def _select(self, where: str, known_at: float | None, *values: Any) -> list[Stored]:
+        what = f"{_COLUMNS} FROM {_STORED}" if known_at is None else f"{_COLUMNS_THEN} FROM {_STORED_THEN}"
+        with self.reading() as connection:
+            found = connection.execute(f"SELECT {what} WHERE {where}", (known_at, *values)).fetchall()
         return [Stored(*values) for values in found]
 
     def count(self, tenant: str) -> dict[str, int]:
@@ -385,7 +435,7 @@ class Catalogue:
             found = connection.execute(
                 "SELECT id, kind, row, text_hash, content_hash FROM nodes "
                 "WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
-                (tenant, _listed(ids)),
+                (tenant, listed(ids)),
             )
             return {id: Known(*rest) for id, *rest in found}
 
@@ -394,7 +444,7 @@ class Catalogue:
         with self.reading() as connection:
             yield from connection.execute(
                 "SELECT document, id FROM nodes WHERE tenant = ? AND document IN (SELECT value FROM json_each(?))",
-                (tenant, _listed(documents)),
+                (tenant, listed(documents)),
             ).fetchall()
 
     def document_ids(self, tenant: str) -> list[str]:
@@ -422,7 +472,7 @@ class Catalogue:
                 "JOIN nodes s ON s.node = e.source JOIN nodes t ON t.node = e.target "
                 f"WHERE {here}.tenant = ? AND {here}.id IN (SELECT value FROM json_each(?)) "
                 "ORDER BY s.id, relation, t.id",
-                (tenant, _listed(ids)),
+                (tenant, listed(ids)),
             ).fetchall()
         return [Edge(*values) for values in found]
 
@@ -507,7 +557,7 @@ class Catalogue:
                 connection.execute(
                     f"SELECT id, node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' "
                     "AND id IN (SELECT value FROM json_each(?))",
-                    (tenant, _listed(ids)),
+                    (tenant, listed(ids)),
                 )
             )
 
@@ -520,15 +570,18 @@ class Catalogue:
                 )
             )
 
-    def edges_between(self, pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int, Edge]]:
-        """(source, target, edge) of all edges from the first to the second node of each pair."""
+    def edges_between(
+        self, pairs: Iterable[tuple[int, int]], known_at: float | None = None
+    ) -> list[tuple[int, int, Edge]]:
+        """(source, target, edge) of all edges from the first to the second node of each pair, known then or now."""
         with self.reading() as connection:
             found = connection.execute(
                 f"SELECT e.source, e.target, {_EDGE} FROM json_each(?) p "
                 "CROSS JOIN edges e ON e.source = json_extract(p.value, '$[0]') "
                 "AND e.target = json_extract(p.value, '$[1]') "
-                "JOIN nodes s ON s.node = e.source JOIN nodes t ON t.node = e.target",
-                (json.dumps(list(pairs)),),
+                "JOIN nodes s ON s.node = e.source JOIN nodes t ON t.node = e.target "
+                "WHERE e.learned_at <= ifnull(?, 9e999)",
+                (json.dumps(list(pairs)), known_at),
             ).fetchall()
         return [(source, target, Edge(*values)) for source, target, *values in found]
 
@@ -542,18 +595,27 @@ def set_about(connection: sqlite3.Connection, **facts: Any) -> None:
 
 
 def put_entries(connection: sqlite3.Connection, entries: Sequence[Entry]) -> None:
-    """Insert or replace chunks and parents by (tenant, id); edges that name them stay."""
-    names = Entry._fields
+    """Insert or replace chunks and parents by (tenant, id); edges that name them stay.
+
+    What is known of them beside their text is ``catalog_learned.take_in``'s, in the same transaction.
+    """
+    names = Entry._fields[:-1]
     updates = ", ".join(f"{name} = excluded.{name}" for name in names[2:])
     connection.executemany(
         f"INSERT INTO nodes ({', '.join(names)}) VALUES ({', '.join('?' * len(names))}) "
         f"ON CONFLICT (tenant, id) DO UPDATE SET {updates}",
-        entries,
+        (entry[:-1] for entry in entries),
     )
 
 
-def put_edges(connection: sqlite3.Connection, tenant: str, edges: Collection[Edge]) -> None:
-    """Insert edges, making missing ends; of two with one source, target and relation the heavier stays."""
+def put_edges(
+    connection: sqlite3.Connection, tenant: str, edges: Collection[Edge], now: float, *, by_weight: bool = True
+) -> None:
+    """Insert edges, making missing ends; of two with one source, target and relation the heavier stays.
+
+    Not ``by_weight`` the given ones stay. An edge whose validity changes is known since ``now``: what was known of it
+    before is not kept.
+    """
     ends = {end for edge in edges for end in (edge.source, edge.target)}
     connection.executemany(
         "INSERT OR IGNORE INTO nodes (tenant, id, kind) VALUES (?, ?, ?)", ((tenant, end, GRAPH) for end in ends)
@@ -561,16 +623,17 @@ def put_edges(connection: sqlite3.Connection, tenant: str, edges: Collection[Edg
     nodes = dict(
         connection.execute(
             "SELECT id, node FROM nodes WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
-            (tenant, _listed(ends)),
+            (tenant, listed(ends)),
         )
     )
     connection.executemany(
-        "INSERT INTO edges (source, relation, target, weight, description, valid_from, valid_until) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET weight = excluded.weight, "
-        "description = excluded.description, valid_from = excluded.valid_from, valid_until = excluded.valid_until "
-        "WHERE excluded.weight > weight",
+        "INSERT INTO edges (source, relation, target, weight, description, valid_from, valid_until, learned_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET weight = excluded.weight, "
+        "description = excluded.description, valid_from = excluded.valid_from, valid_until = excluded.valid_until, "
+        "learned_at = iif((valid_from, valid_until) IS (excluded.valid_from, excluded.valid_until), "
+        "learned_at, excluded.learned_at)" + (" WHERE excluded.weight > weight" if by_weight else ""),
         (
-            (nodes[e.source], e.relation, nodes[e.target], e.weight, e.description, e.valid_from, e.valid_until)
+            (nodes[e.source], e.relation, nodes[e.target], e.weight, e.description, e.valid_from, e.valid_until, now)
             for e in edges
         ),
     )
@@ -628,7 +691,7 @@ def delete_weak_edges(connection: sqlite3.Connection, tenant: str, min_weight: f
 
 def graph_ends(connection: sqlite3.Connection, tenant: str, edges: Iterable[Edge]) -> list[int]:
     """The entities to which these edges lead by a mention."""
-    targets = _listed({edge.target for edge in edges if edge.relation == MENTIONS})
+    targets = listed({edge.target for edge in edges if edge.relation == MENTIONS})
     found = connection.execute(
         f"SELECT node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND id IN (SELECT value FROM json_each(?))",
         (tenant, targets),
@@ -654,14 +717,14 @@ def delete_ids(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) 
     found = connection.execute(
         f"SELECT node, row, parent FROM nodes WHERE tenant = ? AND kind <> '{GRAPH}' "
         "AND id IN (SELECT value FROM json_each(?))",
-        (tenant, _listed(ids)),
+        (tenant, listed(ids)),
     ).fetchall()
     _delete_nodes(connection, [node for node, _, _ in found])
     childless = connection.execute(
         f"SELECT node FROM nodes p WHERE kind = '{PARENT}' AND tenant = ?1 "
         "AND id IN (SELECT value FROM json_each(?2)) "
         "AND NOT EXISTS (SELECT 1 FROM nodes c WHERE c.tenant = ?1 AND c.parent = p.id)",
-        (tenant, _listed({parent for _, _, parent in found if parent is not None})),
+        (tenant, listed({parent for _, _, parent in found if parent is not None})),
     ).fetchall()
     _delete_nodes(connection, [node for (node,) in childless])
     return len(found), [row for _, row, _ in found if row is not None]
@@ -747,7 +810,7 @@ def _connection(database: str, *, uri: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def _listed(texts: Iterable[str]) -> str:
+def listed(texts: Iterable[str]) -> str:
     """Texts for ``json_each``, which ends a text at a NUL; none that is stored has one."""
     return json.dumps([text for text in texts if "\0" not in text])
 

@@ -23,18 +23,62 @@ CREATE TABLE nodes (
     row INTEGER UNIQUE,
     document TEXT,
     parent TEXT,
+    session TEXT,
+    turn INTEGER,
     text TEXT,
     metadata TEXT,
     text_hash BLOB,
     content_hash BLOB,
-    valid_from REAL,
-    valid_until REAL,
     UNIQUE (tenant, id)
 );
 CREATE INDEX nodes_by_document ON nodes (tenant, document) WHERE document IS NOT NULL;
 CREATE INDEX children ON nodes (tenant, parent) WHERE parent IS NOT NULL;
 CREATE INDEX chunks_by_text ON nodes (tenant, hex(text_hash)) WHERE row NOT NULL;
 CREATE INDEX parents ON nodes (tenant) WHERE kind = 'parent';
+CREATE INDEX turns ON nodes (tenant, session, turn) WHERE session IS NOT NULL;
+
+-- What is known of each chunk and parent beside its text, apart from it: what is learned every day is short.
+-- Valid is when it is true in the world, learned to retracted when the store says so. What is over at expires_at may
+-- be thrown away; a fact that was superseded is over, too, but stays.
+CREATE TABLE learned (
+    node INTEGER PRIMARY KEY,
+    valid_from REAL,
+    valid_until REAL,
+    learned_at REAL NOT NULL,
+    retracted_at REAL,
+    expires_at REAL,
+    confidence REAL,
+    utility REAL,
+    active_count INTEGER NOT NULL,
+    used_at REAL,
+    created_at REAL,
+    memory_type TEXT,
+    provenance_depth INTEGER NOT NULL
+);
+CREATE INDEX expiring ON learned (expires_at) WHERE expires_at IS NOT NULL;
+-- What was known before, until it was known better.
+CREATE TABLE past_validity (
+    node INTEGER NOT NULL,
+    known_until REAL NOT NULL,
+    valid_from REAL,
+    valid_until REAL,
+    PRIMARY KEY (node, known_until)
+) WITHOUT ROWID;
+CREATE TABLE past_trust (
+    node INTEGER NOT NULL,
+    known_until REAL NOT NULL,
+    confidence REAL,
+    utility REAL,
+    PRIMARY KEY (node, known_until)
+) WITHOUT ROWID;
+-- How often what a source said was confirmed, and how often refuted.
+CREATE TABLE credibility (
+    tenant TEXT NOT NULL,
+    source TEXT NOT NULL,
+    ok INTEGER NOT NULL,
+    bad INTEGER NOT NULL,
+    PRIMARY KEY (tenant, source)
+) WITHOUT ROWID;
 
 CREATE TABLE edges (
     source INTEGER NOT NULL,
@@ -44,6 +88,7 @@ CREATE TABLE edges (
     description TEXT NOT NULL,
     valid_from REAL,
     valid_until REAL,
+    learned_at REAL NOT NULL,
     PRIMARY KEY (source, relation, target)
 ) WITHOUT ROWID;
 CREATE INDEX edges_by_target ON edges (target, source);
@@ -67,6 +112,11 @@ CREATE TRIGGER node_changed AFTER UPDATE ON nodes WHEN new.row IS NOT old.row OR
     BEGIN INSERT INTO graph_changes (source, target) VALUES (new.node, new.node); END;
 CREATE TRIGGER node_deleted AFTER DELETE ON nodes
     BEGIN INSERT INTO graph_changes (source, target) VALUES (old.node, old.node); END;
+CREATE TRIGGER node_forgotten AFTER DELETE ON nodes WHEN old.kind <> 'graph' BEGIN
+    DELETE FROM learned WHERE node = old.node;
+    DELETE FROM past_validity WHERE node = old.node;
+    DELETE FROM past_trust WHERE node = old.node;
+END;
 
 -- The outbox: which rows each version touched. Engines and readers ask the nodes what became of them.
 CREATE TABLE changes (

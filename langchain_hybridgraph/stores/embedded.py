@@ -13,9 +13,10 @@ from pathlib import Path
 from langchain_hybridgraph.stores.generation import Embeds
 from langchain_hybridgraph.stores.graph import WalkedIndex
 from langchain_hybridgraph.stores.layered import LayeredIndex
+from langchain_hybridgraph.stores.memory import RememberingIndex
 
 
-class EmbeddedStore(WalkedIndex, LayeredIndex):
+class EmbeddedStore(WalkedIndex, RememberingIndex, LayeredIndex):
     """Chunks, parents and edges in one folder, searched by vector and by keyword, and walked.
 
     ``path`` None keeps everything in memory. ``embedding`` makes the vectors and ``name`` says which model it is;

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -12,13 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.records import cleaned
 from langchain_hybridgraph.stores.catalog import CHUNK, PARENT, Entry
-from langchain_hybridgraph.times import parse_time
+from langchain_hybridgraph.stores.given import Given, session_of
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Chunk, Edge
-
-logger = logging.getLogger(__name__)
-_named: set[str] = set()
 
 
 def entries(chunks: Sequence[Chunk], parents: Sequence[Chunk], tenant: str) -> list[Entry]:
@@ -66,6 +62,7 @@ def _entry(chunk: Chunk, kind: str, tenant: str) -> Entry:
     text = cleaned(chunk.text)
     metadata = _json(chunk.metadata, chunk.id)
     document = reference(chunk.document)
+    session, turn = (None, None) if kind == PARENT else session_of(chunk.metadata)
     parent = None if kind == PARENT or chunk.parent is None else reference(chunk.parent)
     return Entry(
         tenant=tenant,
@@ -74,12 +71,13 @@ def _entry(chunk: Chunk, kind: str, tenant: str) -> Entry:
         row=None,
         document=document,
         parent=parent,
+        session=session,
+        turn=turn,
         text=text,
         metadata=metadata,
         text_hash=text_hash(text),
         content_hash=_hash(kind, document, parent or "", metadata, text),
-        valid_from=_time(chunk.metadata, "valid_from"),
-        valid_until=_time(chunk.metadata, "valid_until"),
+        given=Given.of(chunk.metadata),
     )
 
 
@@ -112,20 +110,6 @@ def _more_than_json(value: Any) -> Any:
     if hasattr(value, "item") and not hasattr(value, "__len__"):
         return value.item()
     raise TypeError(f"{type(value).__name__} {value!r}")
-
-
-def _time(metadata: Mapping[str, Any], key: str) -> float | None:
-    """A known key's time; a value that is no time is left uninterpreted and named once."""
-    value = metadata.get(key)
-    if value is None:
-        return None
-    try:
-        return parse_time(value)
-    except ValueError as error:
-        if key not in _named:
-            _named.add(key)
-            logger.warning("metadata %r is not used as a time: %s", key, error)
-        return None
 
 
 def _hash(*parts: str) -> bytes:

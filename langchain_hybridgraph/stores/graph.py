@@ -64,7 +64,7 @@ class WalkedIndex(SearchedIndex):
         with self._gate:
             seen, adjacency = self._refresh_graph()
             allowed = np.append(self._allowed(seen.rows, scope), False)  # at -1, for a node without a row
-        wanted = Wanted.by(ways, scope.as_of, adjacency.codes)
+        wanted = Wanted.by(ways, scope.as_of, adjacency.codes, scope.known_at)
         return ScopedGraph(seen, adjacency, allowed, wanted, ways, self._catalogue, self._gate)
 
     def _refresh_graph(self) -> tuple[Seen, Adjacency]:
@@ -95,7 +95,7 @@ class WalkedIndex(SearchedIndex):
     def _read_adjacency(self, seen: Seen) -> Adjacency:
         tenant = seen.rows.tenant
         rows = np.array(self._catalogue.chunk_nodes(), np.int64).reshape(-1, 2)
-        rows = rows[seen.rows.allowed(None)[rows[:, 0]]]
+        rows = rows[seen.rows.alive()[rows[:, 0]]]
         parents = np.array(self._catalogue.parent_nodes(tenant), np.int64)
         codes = {MENTIONS: MENTIONS_CODE}
         read = [Columns.of(arcs, codes) for arcs in self._catalogue.arcs(tenant)]
@@ -372,7 +372,7 @@ class ScopedGraph:
         for mention in mentions:
             asked[mention].append(mention)
         with self.gate:
-            stored = self.catalogue.edges_between(asked)
+            stored = self.catalogue.edges_between(asked, self.wanted.known_at)
         best: dict[tuple[int, int], Edge] = {}
         for source, target, edge in stored:
             if self._is_wanted(edge) and (edge.relation == MENTIONS or (source, target) not in mentions):

@@ -108,6 +108,7 @@ class OpenIndex:
         self.path = path
         self.name = name
         self._given = embedding
+        self.clock: Callable[[], float] = time.time
         self.tenant = tenant
         self._load = load
         self._read_only = read_only
@@ -318,15 +319,18 @@ class OpenIndex:
         rows, touched = self._rows, []
         if rows.version < int(facts["floor"]) or rows.version < 0:
             rows, stored = Rows(rows.tenant), self._catalogue.iterate()
+            past = self._catalogue.past_validity()
         else:
             touched = self._catalogue.changed_rows(rows.version)
             stored = iter(self._catalogue.read_rows(touched))
+            past = self._catalogue.past_validity(touched)
         return rows.updated(
             touched,
             stored,
             end=int(facts["next_row"]),
             version=int(facts["version"]),
             has_parents=self._catalogue.has_parents(rows.tenant),
+            past=past,
         )
 
     def _metadata(self, start: int, stop: int) -> Iterable[tuple[int, Mapping[str, Any]]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import repeat
-from operator import ge, neg
-from typing import TYPE_CHECKING, Self
+from operator import ge, itemgetter, neg
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
@@ -18,8 +18,55 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.catalog import Stored
 
 
+class Known(NamedTuple):
+    """For each row from when until when it is valid, and from when until when it is known; unix seconds, ∓infinity."""
+
+    valid_from: NDArray[np.float64]
+    valid_until: NDArray[np.float64]
+    learned_at: NDArray[np.float64]
+    retracted_at: NDArray[np.float64]
+
+    def grown(self, size: int) -> Known:
+        """Copies with room for so many rows, valid and known at all times."""
+        return Known(*(_grown(column, size, fill) for column, fill in zip(self, _ALWAYS, strict=True)))
+
+
+_ALWAYS = (-np.inf, np.inf, -np.inf, np.inf)
+
+
+class Past(NamedTuple):
+    """Validity that rows were known with before: the row, until when, valid from, valid until; the latest first."""
+
+    row: NDArray[np.int64]
+    known_until: NDArray[np.float64]
+    valid_from: NDArray[np.float64]
+    valid_until: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, entries: Iterable[tuple[int, float, float, float]]) -> Self:
+        """The columns of what the catalogue noted."""
+        columns = np.array(sorted(entries, key=itemgetter(1), reverse=True), np.float64).reshape(-1, 4).T
+        return cls(columns[0].astype(np.int64), *columns[1:])
+
+    def with_(self, rows: Iterable[int], entries: Iterable[tuple[int, float, float, float]]) -> Past:
+        """The same, but of these rows what is given now."""
+        others = ~np.isin(self.row, np.fromiter(rows, np.int64))
+        return Past.of([*zip(*(column[others].tolist() for column in self), strict=True), *entries])
+
+    def at(self, known_at: float, known: Known) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Valid from and until of every row as it was known at a time."""
+        first, last = known.valid_from, known.valid_until
+        then = self.known_until > known_at
+        if then.any():
+            first, last = first.copy(), last.copy()
+            # Of several the earliest change after that time says what held then: it comes last.
+            first[self.row[then]] = self.valid_from[then]
+            last[self.row[then]] = self.valid_until[then]
+        return first, last
+
+
 class Rows:
-    """Which row holds which id, which rows live, and from when until when they are valid.
+    """Which row holds which id, which rows live, and from when until when they are valid and known.
 
     Knows one tenant: the rows of others count as dead. ``version`` is the catalogue's version that it mirrors. A
     search works on one of these from beginning to end: a change makes a new one, and leaves this one as it was. Only
@@ -33,12 +80,14 @@ class Rows:
         self.has_parents = False
         self._end = 0
         self._alive: Mask = np.zeros(0, np.bool_)
+        self._shown = self._alive  # those that live and are not retracted
         self._timed = False
-        # Shared with the ones before and after: what is known of a row never changes, new rows come at the end.
+        self._past = Past.of([])
+        # Shared with the ones before and after: new rows come at the end, and a row of which something else is known
+        # gets a copy of the columns.
         self._ids: list[str] = []
         self._row_of: dict[str, int] = {}
-        self._valid_from: NDArray[np.float64] = np.zeros(0)
-        self._valid_until: NDArray[np.float64] = np.zeros(0)
+        self._known = Known(*np.zeros((4, 0)))
 
     def __len__(self) -> int:
         """One more than the largest row ever seen."""
@@ -47,34 +96,63 @@ class Rows:
     @property
     def full(self) -> bool:
         """Whether every row that was ever given out lives, in this tenant and at all times."""
-        return self.living == self._end and not self._timed
+        return self.living == self._end and not self._timed and self._shown is self._alive
 
     def updated(
-        self, touched: Iterable[int], stored: Iterable[Stored], *, end: int, version: int, has_parents: bool
+        self,
+        touched: Iterable[int],
+        stored: Iterable[Stored],
+        *,
+        end: int,
+        version: int,
+        has_parents: bool,
+        past: Iterable[tuple[int, float, float, float]] = (),
     ) -> Self:
-        """The rows after a change: ``touched`` rows died unless ``stored`` holds them; rows up to ``end`` exist."""
+        """The rows after a change: ``touched`` rows died unless ``stored`` holds them; rows up to ``end`` exist.
+
+        ``past`` is the validity that touched rows were known with before: row, known until, valid from, valid until.
+        """
+        touched = list(touched)
         made = type(self)(self.tenant)
         made.version, made.has_parents, made._timed = version, has_parents, self._timed
-        made._ids, made._row_of = self._ids, self._row_of
-        made._valid_from, made._valid_until = self._valid_from, self._valid_until
+        made._ids, made._row_of, made._known, made._past = self._ids, self._row_of, self._known, self._past
         made._alive = self._alive.copy()
         made._grow(max(end, self._end))
         died = {row for row in touched if row < self._end and made._alive[row]}
+        shared = made._known
         for entry in stored:
             if entry.tenant == self.tenant and entry.row is not None:
-                made._take(entry, entry.row)
+                made._take(entry, entry.row, shared)
                 died.discard(entry.row)
         for row in died:
             made._drop(row)
         made.living = int(np.count_nonzero(made._alive))
+        shown = made._alive & (made._known.retracted_at == np.inf)
+        made._shown = made._alive if np.array_equal(shown, made._alive) else shown
+        past = list(past)
+        if past or (touched and len(made._past.row)):
+            made._past = made._past.with_(touched, past)
         return made
 
-    def allowed(self, as_of: float | None) -> Mask:
-        """A fresh mask of the rows that live and are valid at this time."""
-        mask = self._alive[: self._end].copy()
+    def alive(self) -> Mask:
+        """A fresh mask of the rows that live, valid or not, retracted or not."""
+        return self._alive[: self._end].copy()
+
+    def allowed(self, as_of: float | None, known_at: float | None = None) -> Mask:
+        """A fresh mask of the rows that live, were known at one time (None: now) and are valid at the other.
+
+        ``as_of`` None leaves out no row for its validity.
+        """
+        end, known = self._end, self._known
+        mask = (self._shown if known_at is None else self._alive)[:end].copy()
+        first, last = known.valid_from, known.valid_until
+        if known_at is not None:
+            mask &= known.learned_at[:end] <= known_at
+            mask &= known.retracted_at[:end] > known_at
+            first, last = self._past.at(known_at, known)
         if self._timed and as_of is not None:
-            mask &= self._valid_from[: self._end] <= as_of
-            mask &= self._valid_until[: self._end] >= as_of
+            mask &= first[:end] <= as_of
+            mask &= last[:end] >= as_of
         return mask
 
     def rows(self, ids: Iterable[str]) -> list[int]:
@@ -96,10 +174,20 @@ class Rows:
             ids, listed = [id for _, id in ordered], [-score for score, _ in ordered]
         return list(map(Scored._make, zip(ids, listed, repeat(None))))
 
-    def _take(self, entry: Stored, row: int) -> None:
+    def _take(self, entry: Stored, row: int, shared: Known) -> None:
+        known = (
+            -np.inf if entry.valid_from is None else entry.valid_from,
+            np.inf if entry.valid_until is None else entry.valid_until,
+            entry.learned_at,
+            np.inf if entry.retracted_at is None else entry.retracted_at,
+        )
+        if self._alive[row] and self._known is shared:
+            if all(column[row] == value for column, value in zip(shared, known, strict=True)):
+                return
+            self._known = Known(*(column.copy() for column in shared))
+        for column, value in zip(self._known, known, strict=True):
+            column[row] = value
         self._ids[row] = entry.id
-        self._valid_from[row] = -np.inf if entry.valid_from is None else entry.valid_from
-        self._valid_until[row] = np.inf if entry.valid_until is None else entry.valid_until
         self._timed = self._timed or entry.valid_from is not None or entry.valid_until is not None
         self._alive[row] = True
         self._row_of[entry.id] = row
@@ -111,9 +199,12 @@ class Rows:
 
     def _grow(self, end: int) -> None:
         if end > len(self._alive):
-            more = max(end, 2 * len(self._alive), 1024) - len(self._alive)
-            self._valid_from = np.concatenate([self._valid_from, np.full(more, -np.inf)])
-            self._valid_until = np.concatenate([self._valid_until, np.full(more, np.inf)])
-            self._alive = np.concatenate([self._alive, np.zeros(more, np.bool_)])
+            size = max(end, 2 * len(self._alive), 1024)
+            self._known = self._known.grown(size)
+            self._alive = np.concatenate([self._alive, np.zeros(size - len(self._alive), np.bool_)])
         self._ids.extend([""] * (end - len(self._ids)))
         self._end = end
+
+
+def _grown(values: NDArray[np.float64], size: int, fill: float) -> NDArray[np.float64]:
+    return np.concatenate([values, np.full(size - len(values), fill)])

@@ -43,21 +43,17 @@ class SearchedIndex(OpenIndex):
         """The chunks among ``ids`` that exist, pass the filter and are valid (see ``stores.base.Reads``)."""
         self._check_scope(scope)
         with self._gate:
-            stored = self._stored(ids)
-        return {
-            entry.id: entry.chunk()
-            for entry in stored
-            if entry.valid(scope.as_of) and (scope.filter is None or scope.filter.matches(filterable(entry)))
-        }
+            stored = self._stored(ids, scope.known_at)
+        return {entry.id: entry.chunk() for entry in stored if is_in(entry, scope)}
 
-    def _stored(self, ids: Sequence[str]) -> list[Stored]:
+    def _stored(self, ids: Sequence[str], known_at: float | None) -> list[Stored]:
         rows = self._rows.rows(ids)
-        stored = self._catalogue.read_rows(rows)
+        stored = self._catalogue.read_rows(rows, known_at)
         while len(stored) < len(rows):
             # Somebody has just written: a chunk that got a new row stands there, one that was deleted nowhere.
             seen = self._refresh()
             rows = seen.rows.rows(ids)
-            stored = self._catalogue.read_rows(rows)
+            stored = self._catalogue.read_rows(rows, known_at)
             if self._catalogue.version() == seen.rows.version:
                 break  # nothing was written between looking up and reading: what is missing is gone
         return stored
@@ -66,8 +62,8 @@ class SearchedIndex(OpenIndex):
         """The parents among ``ids`` that exist and are valid (see ``stores.base.HasParents``)."""
         self._check_scope(scope)
         with self._gate:
-            stored = self._catalogue.read_ids(self._rows.tenant, ids)
-        return {entry.id: entry.chunk() for entry in stored if entry.valid(scope.as_of)}
+            stored = self._catalogue.read_ids(self._rows.tenant, ids, scope.known_at)
+        return {entry.id: entry.chunk() for entry in stored if entry.valid(scope.as_of, scope.known_at)}
 
     @property
     def has_parents(self) -> bool:
@@ -141,7 +137,8 @@ class SearchedIndex(OpenIndex):
             allowed = self._allowed(seen.rows, query.scope)
             rows, scores = self._nearest(seen, vector, n, allowed)
             found = seen.rows.scored(rows.tolist(), scores.tolist())
-            whole = seen.rows.version if query.scope.filter is None else None
+            is_whole = query.scope.filter is None and query.scope.known_at is None
+            whole = seen.rows.version if is_whole else None
             sample = seen.generation.sample(allowed, whole)
             return Found(found, vector, background=None if sample is None else _background(sample, vector))
 
@@ -188,7 +185,7 @@ class SearchedIndex(OpenIndex):
                 rows = self._refresh().rows  # the index may have been reloaded to a later version
 
             def ask(index: KeywordIndex) -> Found:
-                is_all = scope.filter is None and rows.full and index.applied == rows.version
+                is_all = scope.filter is None and scope.known_at is None and rows.full and index.applied == rows.version
                 found = index.search(text, n, None if is_all else self._allowed(rows, scope))
                 entries = rows.scored([row for row, _ in found], [score for _, score in found])
                 is_empty = rows.living > 0 and not index.applied
@@ -239,7 +236,7 @@ class SearchedIndex(OpenIndex):
         return found if len(found) >= n else None
 
     def _allowed(self, rows: Rows, scope: Scope) -> Mask:
-        mask = rows.allowed(scope.as_of)
+        mask = rows.allowed(scope.as_of, scope.known_at)
         if scope.filter is not None:
             mask &= self._columns.mask(scope.filter, len(mask))
         return mask
@@ -251,6 +248,13 @@ class SearchedIndex(OpenIndex):
         vector: Vector = unit(given)
         self._check_width(vector.shape[-1])
         return vector
+
+
+def is_in(entry: Stored, scope: Scope) -> bool:
+    """Whether a chunk is in a scope of its tenant."""
+    return entry.valid(scope.as_of, scope.known_at) and (
+        scope.filter is None or scope.filter.matches(filterable(entry))
+    )
 
 
 def _background(sample: NDArray[np.float32], vector: Vector) -> tuple[float, float] | None:

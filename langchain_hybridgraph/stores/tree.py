@@ -132,7 +132,7 @@ class _Grown:
         levels = tuple(_Level(part, above[part]) for part in reversed(np.split(order, cuts)[1:]))
         tops = tuple(np.flatnonzero(above < 0).tolist())
         made = cls(places, size, of_row, levels, tops, np.zeros(0, np.int64))
-        return replace(made, living=made.counts(seen.rows.allowed(None)))
+        return replace(made, living=made.counts(seen.rows.alive()))
 
     def counts(self, allowed: Mask) -> Nodes:
         """How many of these chunks stand at each place and below it."""

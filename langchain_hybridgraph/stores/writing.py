@@ -10,6 +10,7 @@ import numpy as np
 
 from langchain_hybridgraph.stores import catalog
 from langchain_hybridgraph.stores.catalog import CHUNK, GRAPH, Entry, Known
+from langchain_hybridgraph.stores.catalog_learned import take_in
 from langchain_hybridgraph.stores.encoding import entries, storable
 from langchain_hybridgraph.stores.following import FollowedIndex
 from langchain_hybridgraph.stores.generation import Generation
@@ -92,13 +93,17 @@ class WrittenIndex(FollowedIndex):
             asked = leaving.union(edge.source for edge in wanted.values())
             there = {_key(edge): edge for edge in self._catalogue.edges(self._rows.tenant, asked)}
             replaced = {key for key, edge in there.items() if edge.source in leaving and edge.relation in kinds}
-            stale = [there[key] for key in replaced if there[key] != wanted.get(key)]
+            stale = [there[key] for key in replaced if key not in wanted]
             fresh = [edge for key, edge in wanted.items() if there.get(key) != edge]
             if stale or fresh:
+                now = self.clock()
                 with self._catalogue.writing() as connection:
                     entities = catalog.graph_ends(connection, self._rows.tenant, stale)
                     catalog.delete_edges(connection, self._rows.tenant, stale)
-                    catalog.put_edges(connection, self._rows.tenant, fresh)
+                    # Those that stay are changed in place: they are known since they were first taken in.
+                    for changed in (True, False):
+                        edges = [edge for edge in fresh if (_key(edge) in replaced) == changed]
+                        catalog.put_edges(connection, self._rows.tenant, edges, now, by_weight=not changed)
                     catalog.delete_unmentioned(connection, entities)
         return len(wanted)
 
@@ -204,9 +209,10 @@ class WrittenIndex(FollowedIndex):
             return
         row_of = dict(zip((entry.id for entry in changed if entry.kind == CHUNK), rows, strict=True))
         dead = [row for entry in changed if entry.id in known and (row := known[entry.id].row) is not None]
+        now = self.clock()
         with self._catalogue.writing() as connection:
-            catalog.put_entries(connection, [entry._replace(row=row_of.get(entry.id)) for entry in changed])
-            catalog.put_edges(connection, self._rows.tenant, edges)
+            take_in(connection, [entry._replace(row=row_of.get(entry.id)) for entry in changed], now)
+            catalog.put_edges(connection, self._rows.tenant, edges, now)
             if rows:
                 catalog.set_about(connection, next_row=rows[-1] + 1, **facts)
             if changed:

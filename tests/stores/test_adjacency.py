@@ -530,11 +530,15 @@ def test_a_star_of_100_000():
             chunks = enumerate(["middle", *ids])
             insert = "INSERT INTO nodes (row, id, tenant, kind, document, text, metadata) VALUES "
             connection.executemany(f"{insert} (?, ?, '', 'chunk', '', '', '{{}}')", chunks)
+            connection.execute(
+                "INSERT INTO learned (node, learned_at, active_count, provenance_depth) SELECT node, 0, 0, 0 FROM nodes"
+            )
             catalog.set_about(connection, version=1, floor=1, next_row=count + 1)
         store.put([], edges=[Edge("middle", "c0", "r", 0.5), mention("c0", "Ada", 0.5)])
         with store._catalogue.writing() as connection:
             copy = (
-                "INSERT OR IGNORE INTO edges SELECT {}, relation, {}, weight, '', NULL, NULL FROM edges, nodes WHERE "
+                "INSERT OR IGNORE INTO edges "
+                "SELECT {}, relation, {}, weight, '', NULL, NULL, 0 FROM edges, nodes WHERE "
             )
             is_leaf = "row > 0 AND relation = "
             connection.execute(copy.format("source", "node") + is_leaf + "'r'")
@@ -642,7 +646,7 @@ def test_edges_that_cannot_be_are_found_and_mended(store):
     near(store, "a")
     with store._catalogue.writing() as connection:
         connection.execute("UPDATE edges SET weight = 0")
-        connection.execute("INSERT INTO edges VALUES (1, 'r', 1, 1.0, '', NULL, NULL)")
+        connection.execute("INSERT INTO edges VALUES (1, 'r', 1, 1.0, '', NULL, NULL, 0)")
     assert store.check().problems == ("2 edges weigh nothing, or lead to themselves or another tenant",)
     assert store.repair().ok
     assert near(store, "a") == {}

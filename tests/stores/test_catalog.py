@@ -10,6 +10,7 @@ from langchain_hybridgraph.errors import FormatVersionError, NotAnIndexError, St
 from langchain_hybridgraph.records import Chunk, Edge
 from langchain_hybridgraph.stores import catalog
 from langchain_hybridgraph.stores.catalog import Catalogue
+from langchain_hybridgraph.stores.catalog_learned import take_in
 from langchain_hybridgraph.stores.catalog_schema import FORMAT_VERSION
 from langchain_hybridgraph.stores.encoding import entries
 
@@ -33,8 +34,8 @@ def put(catalogue, *chunks, parents=(), edges=(), tenant="", first=0):
         entry._replace(row=next(rows) if entry.kind == "chunk" else None) for entry in entries(chunks, parents, tenant)
     ]
     with catalogue.writing() as connection:
-        catalog.put_entries(connection, made)
-        catalog.put_edges(connection, tenant, edges)
+        take_in(connection, made, 0.0)
+        catalog.put_edges(connection, tenant, edges, 0.0)
         catalog.log_changes(connection, [entry.row for entry in made if entry.row is not None])
 
 
@@ -103,7 +104,7 @@ def test_an_error_rolls_back(catalogue):
     made = [e._replace(row=0) for e in entries([Chunk("a", "t")], [], "")]
 
     def fail(connection):
-        catalog.put_entries(connection, made)
+        take_in(connection, made, 0.0)
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError), catalogue.writing() as connection:

@@ -1133,7 +1133,7 @@ def dropped_outbox(store, folder):
 def edge_to_nothing(store, folder):
     store.close()
     with sqlite3.connect(folder / "catalogue.sqlite") as connection:
-        connection.execute("INSERT INTO edges VALUES (1, 'r', 9999, 1.0, '', NULL, NULL)")
+        connection.execute("INSERT INTO edges VALUES (1, 'r', 9999, 1.0, '', NULL, NULL, 0)")
 
 
 DAMAGES = {

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.records import Chunk, Edge
-from langchain_hybridgraph.stores import encoding
+from langchain_hybridgraph.stores import given as given_values
 from langchain_hybridgraph.stores.encoding import content_id, entries, reference, storable
 
 # What JSON can say; texts with NUL, lone surrogates and anything else that a str may hold.
@@ -137,15 +137,15 @@ def test_moving_a_boundary_changes_the_hash():
 def test_validity_is_read_from_metadata(time):
     """Times in any usual form become unix seconds; absent ones are None."""
     made = entry(Chunk("a", "t", {"valid_from": time}))
-    assert (made.valid_from, made.valid_until) == (1714521600.0, None)
+    assert made.given[:2] == (1714521600.0, None)
 
 
 def test_an_unusable_time_is_left_alone_and_named_once(caplog, monkeypatch):
     """Metadata stays as it is; one warning names the key."""
-    monkeypatch.setattr(encoding, "_named", set())
+    monkeypatch.setattr(given_values, "_named", set())
     with caplog.at_level(logging.WARNING):
         made = [entry(Chunk(id, "t", {"valid_until": "soon"})) for id in "ab"]
-    assert [e.valid_until for e in made] == [None, None]
+    assert [e.given.valid_until for e in made] == [None, None]
     assert json.loads(made[0].metadata) == {"valid_until": "soon"}
     assert len(caplog.records) == 1
     assert "valid_until" in caplog.text

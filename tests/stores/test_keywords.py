@@ -9,6 +9,7 @@ from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.records import Chunk
 from langchain_hybridgraph.stores import catalog
 from langchain_hybridgraph.stores.catalog import Catalogue
+from langchain_hybridgraph.stores.catalog_learned import take_in
 from langchain_hybridgraph.stores.encoding import entries
 from langchain_hybridgraph.stores.keywords import Keywords
 
@@ -33,7 +34,7 @@ def put(catalogue, first, *texts):
     made = entries([Chunk(f"c{first + n}", text) for n, text in enumerate(texts)], [], "")
     rows = range(first, first + len(texts))
     with catalogue.writing() as connection:
-        catalog.put_entries(connection, [e._replace(row=row) for e, row in zip(made, rows, strict=True)])
+        take_in(connection, [e._replace(row=row) for e, row in zip(made, rows, strict=True)], 0.0)
         return catalog.log_changes(connection, rows)
 
 

@@ -162,7 +162,7 @@ def test_check_looks_into_them(tmp_path):
     store = filled(tmp_path, DeterministicFakeEmbedding(size=8))
     build_layers(store)
     with store.layers()._catalogue.writing() as connection:
-        connection.execute("INSERT INTO edges VALUES (1, 'lost', 999, 1.0, '', NULL, NULL)")
+        connection.execute("INSERT INTO edges VALUES (1, 'lost', 999, 1.0, '', NULL, NULL, 0)")
     assert store.check().problems == ("summaries of directories: 1 edges point to nothing",)
     assert store.repair().ok
     store.close()

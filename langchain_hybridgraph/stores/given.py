@@ -1,0 +1,99 @@
+"""What a chunk's metadata say of its validity, its worth and its session."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from numbers import Real
+from typing import Any, NamedTuple
+
+from langchain_hybridgraph.times import parse_time
+
+logger = logging.getLogger(__name__)
+_named: set[str] = set()
+
+
+class Given(NamedTuple):
+    """The values under the known keys, None for one that is missing or of no use; times are unix seconds UTC."""
+
+    valid_from: float | None = None
+    valid_until: float | None = None
+    confidence: float | None = None
+    utility: float | None = None
+    active_count: int | None = None
+    created_at: float | None = None
+    memory_type: str | None = None
+    provenance_depth: int | None = None
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, Any]) -> Given:
+        """What these metadata give; a value that cannot be used is left uninterpreted, and its key named once.
+
+        >>> Given.of({"confidence": 0.9, "utility": 7, "valid_from": "1970-01-02"})[:4]
+        (86400.0, None, 0.9, None)
+        """
+        return cls(*(_read(metadata, key, _KEYS[key]) for key in cls._fields))
+
+
+def session_of(metadata: Mapping[str, Any]) -> tuple[str | None, int | None]:
+    """The session that a chunk is a turn of, and which turn."""
+    session = metadata.get("session_id")
+    if session is None:
+        return None, None
+    return _read(metadata, "session_id", _name), _read(metadata, "turn", _count)
+
+
+def share(value: Any) -> float:
+    """A number from 0 to 1; raises ValueError for anything else.
+
+    >>> share(1)
+    1.0
+    """
+    number = _number(value)
+    if not 0.0 <= number <= 1.0:
+        raise ValueError(f"{value!r} is not a number from 0 to 1")
+    return number
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ValueError(f"{value!r} is not a number")
+    return float(value)
+
+
+def _count(value: Any) -> int:
+    number = _number(value)
+    if not (0 <= number < 1e15 and number.is_integer()):
+        raise ValueError(f"{value!r} is not a whole number from 0")
+    return int(number)
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, (str, int)) or isinstance(value, bool) or "\0" in str(value):
+        raise ValueError(f"{value!r} is not a name")
+    return str(value)
+
+
+_KEYS: Mapping[str, Callable[[Any], Any]] = {
+    "valid_from": parse_time,
+    "valid_until": parse_time,
+    "confidence": share,
+    "utility": share,
+    "active_count": _count,
+    "created_at": parse_time,
+    "memory_type": _name,
+    "provenance_depth": _count,
+}
+
+
+def _read(metadata: Mapping[str, Any], key: str, read: Callable[[Any], Any]) -> Any:
+    value = metadata.get(key)
+    if value is None:
+        return None
+    try:
+        return read(value)
+    except ValueError as error:
+        if key not in _named:
+            _named.add(key)
+            logger.warning("metadata %r is not used: %s", key, error)
+        return None
