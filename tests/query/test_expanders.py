@@ -185,11 +185,71 @@ def test_the_model_sees_the_last_turns_as_material():
     assert "how fast" not in material
 
 
-@pytest.mark.parametrize("answer", ["", "``` ```", "x" * 2_000])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "<think>It is the roadster's price.</think>\nWhat does the roadster cost?",
+        "so its the roadster </think> What does the roadster cost?",
+        '```json\n{"question": "What does the roadster cost?"}\n```',
+        "```text\nWhat does the roadster cost?\n```",
+        '{"reason": "price", "standalone_question": "What does the roadster cost?"}',
+        '["What does the roadster cost?"]',
+        '"What does the roadster cost?"',
+        "„What does the roadster cost?“",
+        "Sure! Here is the rewritten question:\n\nWhat does the roadster cost?",
+        "**Standalone question:** What does the roadster cost?",
+        "The rewritten query is: 'What does the roadster cost?'",
+        "What does the roadster cost?\n\n(I have put the car in place of the pronoun.)",
+    ],
+)
+def test_what_models_put_around_a_question_is_left_out(answer):
+    """Thoughts, fences, JSON, quotation marks, labels and remarks."""
+    assert LLMRewrite(FakeListChatModel(responses=[answer]))("and its price?", CARS).text == (
+        "What does the roadster cost?"
+    )
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "",
+        "``` ```",
+        "x" * 2_000,
+        "<think>It is the roadster's price, so",
+        "<think>hm</think>",
+        "I cannot help with that.",
+        "I'm sorry, but I can't answer this.",
+        "Sorry, I do not have access to prices.",
+        "As an AI language model I have no price list.",
+        "The question is already understandable.",
+        "This question can be understood alone.",
+        "No rewrite is needed.",
+        "Es tut mir leid, das weiß ich nicht.",
+        "抱歉，我无法回答。",
+        '{"refusal": true, "code": 7}',
+        "[]",
+        "The roadster of the conversation is a car that " + "goes on and on " * 20,
+    ],
+)
 def test_an_answer_that_is_no_question_is_an_error(answer):
-    """Nothing, or prose without end."""
+    """Nothing, a refusal, a remark on the question, or more than the conversation has to say."""
     with pytest.raises(ValueError, match="the model gave no question"):
         LLMRewrite(FakeListChatModel(responses=[answer]))("and?", CARS)
+
+
+@pytest.mark.parametrize(
+    ("query", "answer"),
+    [
+        ("I cannot open it, why?", "I cannot open the roadster, why?"),
+        ("this query is slow, why?", "This query is slow in PostgreSQL, why?"),
+        ("sorry, how much?", "Sorry, how much is the roadster?"),
+        ("and its planner?", "There is no index, so is the planner slow?"),
+        ("and its roof?", "Which question about the roof: material or colour?"),
+    ],
+)
+def test_a_question_that_begins_like_a_refusal(query, answer):
+    """It may, when the user's does, and when it asks."""
+    assert LLMRewrite(FakeListChatModel(responses=[answer]))(query, CARS).text == answer
 
 
 def test_a_model_that_hangs_is_not_waited_for():
