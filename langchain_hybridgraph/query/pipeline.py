@@ -7,7 +7,7 @@ from collections.abc import Container, Generator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, RetrievalError
 from langchain_hybridgraph.names import ENTITY
@@ -24,6 +24,7 @@ from langchain_hybridgraph.query.fusion import (
     ScoresOthers,
 )
 from langchain_hybridgraph.query.rerank import AsyncReranker, Reranker, apply_scores
+from langchain_hybridgraph.query.scoring import Scoring
 from langchain_hybridgraph.query.selection import Selection, select
 from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.query.trace import Trace
@@ -45,9 +46,9 @@ class Pipeline:
 
     ``sources`` are asked with k × ``overfetch`` candidates (at least 100); ``expansion`` goes on from what they found
     over the edges of ``graph``; the reranker reads the best ``rerank_depth``, whatever k is, so that the answer for k
-    is the head of that for a larger k. ``on_error`` decides about a failing source: ``"degrade"`` goes on with the
-    others and raises RetrievalError when none is left, ``"empty"`` returns nothing then, ``"raise"`` raises at the
-    first.
+    is the head of that for a larger k; ``scoring`` gives all hits new scores. ``on_error`` decides about a failing
+    source: ``"degrade"`` goes on with the others and raises RetrievalError when none is left, ``"empty"`` returns
+    nothing then, ``"raise"`` raises at the first.
     """
 
     store: Reads
@@ -59,6 +60,7 @@ class Pipeline:
     parents: bool = False
     reranker: Reranker | None = None
     rerank_depth: int = 50
+    scoring: Scoring | None = None
     selection: Selection = field(default_factory=Selection)
     budget: TokenBudget | None = None
     on_error: Literal["degrade", "empty", "raise"] = "degrade"
@@ -72,6 +74,7 @@ def search(query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Hit]]:
     hits, graph = yield from expand(hits, ranked, query, pipeline, trace)
     hits = yield from resolve_parents(hits, query, pipeline, trace)
     hits = yield from rerank(hits, query, pipeline, trace)
+    hits = yield from score(hits, query, pipeline, trace)
     hits = yield from choose(hits, query, pipeline, trace)
     hits = fit(hits, pipeline.budget, trace)
     return (yield from describe(hits, graph, trace))
@@ -434,6 +437,21 @@ def rerank(hits: list[Hit], query: Query, pipeline: Pipeline, trace: Trace) -> S
     return hits
 
 
+def score(hits: list[Hit], query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Hit]]:
+    """The hits by what is remembered of them, where that counts; what cannot be read leaves them as they are."""
+    scoring = pipeline.scoring
+    if scoring is None or not hits:
+        return hits
+    with trace.stage("remember"):
+        (scored,) = yield [Call("memory", partial(scoring, hits, query), quick=True)]
+    if isinstance(scored, Failure):
+        trace.note("memory", scored.error)
+        trace.degrade(scored.reason)
+        _judge([scored], True, pipeline)
+        return hits
+    return cast(list[Hit], scored)
+
+
 def choose(hits: list[Hit], query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Hit]]:
     """The k hits that the selection wants."""
     selection, store = pipeline.selection, pipeline.store
@@ -470,7 +488,9 @@ def _pool(k: int, pipeline: Pipeline) -> int:
     """How many hits the stages after ``admit`` look at: k, unless one of them changes the order."""
     selection, store = pipeline.selection, pipeline.store
     grouped = pipeline.parents and can(store, HasParents) and store.has_parents
-    if grouped or selection.mmr_lambda is not None or selection.per_document is not None or selection.graph_slots:
+    if pipeline.scoring is not None or grouped:
+        return ALL
+    if selection.mmr_lambda is not None or selection.per_document is not None or selection.graph_slots:
         return ALL
     if pipeline.expansion is not None:
         k = max(k, _seed_pool(pipeline.expansion))
