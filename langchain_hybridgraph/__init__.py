@@ -7,7 +7,7 @@ Text goes in through ``ingest/``, lives in ``stores/``, comes out through ``quer
     times.py       times in any usual form; tokens.py: weights of texts
     errors.py      what a caller may catch
     structured.py  what a chat model answers in a given form
-    config.py      settings from arguments, environment and a YAML file
+    config/        settings from arguments, environment and a YAML file
     ingest/        reading files, splitting, edges, the ingest itself
     stores/        the embedded store: catalogue, vectors, Chroma, Tantivy, rank_bm25
     query/         the pipeline and its stages

@@ -24,7 +24,7 @@ ENGINES = {
     "sentence_transformers": {"query.rerank"},
     "prometheus_client": {"telemetry.prometheus"},
     "opentelemetry": {"telemetry.opentelemetry"},
-    "yaml": {"config"},
+    "yaml": {"config.file"},
 }
 
 

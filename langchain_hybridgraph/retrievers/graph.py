@@ -124,6 +124,7 @@ class GraphRetriever(HybridRetriever):
     score_expanded: bool | None = Field(None, description="Shorthand: whether expanded chunks' similarity counts.")
     min_traversal_score: float = Field(0.0, ge=0, le=1, description="Chunks that only edges led to need this score.")
 
+    _sections: ClassVar[tuple[str, ...]] = ("retriever", "graph")
     _call_options: ClassVar[Set[str]] = frozenset(CallOptions.__annotations__)
     _edges: HasGraph | None = PrivateAttr(None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
@@ -56,6 +56,7 @@ class HybridRetriever(PipelineRetriever):
     language: str = Field("english", description="Language of an index built over documents.")
     id_key: str | None = Field(None, description="Metadata key that holds the id of a Document.")
 
+    _sections: ClassVar[tuple[str, ...]] = ("retriever",)
     _plain: PlainStore | None = PrivateAttr(None)
 
     def __init__(self, vector_store: VectorStore, documents: Iterable[Document] | None = None, **settings: Any) -> None:
@@ -116,9 +117,16 @@ class HybridRetriever(PipelineRetriever):
         path ``hybridgraph.yaml`` in the working directory is read if there is one. Raises ConfigurationError naming
         file, key and what is allowed.
         """
-        configured = HybridGraphSettings.from_file(path)
+        return cls.from_settings(HybridGraphSettings.from_file(path), store=store, **settings)
+
+    @classmethod
+    def from_settings(
+        cls, configured: HybridGraphSettings, *, store: VectorStore | None = None, **settings: Any
+    ) -> Self:
+        """A retriever with these settings; the arguments go before them."""
         named = HybridGraphStore.from_settings(configured) if store is None else store
-        return cls(named, **(configured.arguments("retriever") | settings))
+        given = {name: value for section in cls._sections for name, value in configured.arguments(section).items()}
+        return cls(named, **(given | settings))
 
     def _index(self, documents: Iterable[Document] | None) -> Texts | None:
         stored = read_all(self.vector_store)

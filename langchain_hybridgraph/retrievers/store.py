@@ -209,7 +209,10 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         """The store that the settings name; raises ConfigurationError when they name none."""
         if settings.store_path is None:
             raise ConfigurationError("store_path is not set, so there is no index to open: set it, or pass a store")
-        return cls(**settings.arguments("store"))
+        arguments = settings.arguments("store")
+        if isinstance(settings.store_embedding, Mapping):
+            arguments["embedding"] = _configured(settings.store_embedding, settings)
+        return cls(**arguments)
 
     def __enter__(self) -> Self:
         return self
@@ -256,6 +259,13 @@ def _chosen(given: Embeddings | str | None, made_with: str | None, path: Path | 
             "pass it as embedding=…"
         )
     return made_with
+
+
+def _configured(form: Mapping[str, Any], settings: HybridGraphSettings) -> Embeddings:
+    """The embedding that a mapping names, with its parameters; LSA is of the index's language, or of the setting's."""
+    options = dict(form)
+    made_for = recorded(settings.store_path).get("language", settings.store_language or "english")
+    return resolve_embedding(options.pop("type"), language=str(made_for), **options)
 
 
 def _chunk(text: str, metadata: Mapping[str, Any], id: str | None) -> Chunk:

@@ -1,4 +1,3 @@
-import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -6,10 +5,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from values import BAD, GOOD
 
 from langchain_hybridgraph.config import HybridGraphSettings
+from langchain_hybridgraph.config.keys import KINDS, kinds
+from langchain_hybridgraph.config.origins import Origin
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.fusion import FUSIONS
 
 
 @pytest.fixture
@@ -115,15 +116,27 @@ def test_fusion_is_a_name_or_a_mapping(write, monkeypatch):
 def test_a_fusion_with_a_wrong_parameter(write):
     """A mapping is checked when it is read, and the error says what the fusion says."""
     path = write("retriever_fusion: {type: rrf, constant: 10}")
-    with pytest.raises(ConfigurationError, match=r"or a mapping of its parameters .*no parameter 'constant'; wanted"):
+    with pytest.raises(
+        ConfigurationError, match=r"or a mapping of its parameters .*no parameter 'constant'; did you mean"
+    ):
         HybridGraphSettings.from_file(path)
 
 
-def test_the_fusions_named_are_those_there_are():
-    """Every fusion stands among the allowed values, and every name may be given."""
-    allowed = HybridGraphSettings.model_fields["retriever_fusion"].json_schema_extra["allowed"]
-    assert allowed.startswith(" or ".join(", ".join(FUSIONS).rsplit(", ", 1)))
-    assert [HybridGraphSettings(retriever_fusion=name).retriever_fusion for name in FUSIONS] == list(FUSIONS)
+NAMING = {
+    field.json_schema_extra["names"]: key
+    for key, field in HybridGraphSettings.model_fields.items()
+    if "names" in field.json_schema_extra
+}
+
+
+@pytest.mark.parametrize("what", KINDS)
+def test_the_names_allowed_are_those_there_are(what):
+    """Every fusion, traversal, score, reranker and expander stands among the allowed values, and may be given."""
+    key, table = NAMING[what], kinds(what)
+    allowed = HybridGraphSettings.model_fields[key].json_schema_extra["allowed"]
+    assert allowed.startswith(" or ".join(", ".join(table).rsplit(", ", 1)))
+    for name in set(table) - {"score"}:  # a threshold has no default
+        assert getattr(HybridGraphSettings(**{key: name}), key) == name
 
 
 # -- weights --
@@ -142,11 +155,12 @@ def test_weights_from_two_places(write, monkeypatch):
     assert (settings.retriever_semantic_weight, settings.retriever_keyword_weight) == (2.0, 0.5)
 
 
-def test_unset_weights_are_not_passed_on():
-    """Without a given weight the retriever may choose; the other keys reach it under its own names."""
+def test_only_what_was_given_is_passed_on():
+    """Without a given weight the retriever may choose, and makes the other of one; but k is always 5."""
     assert HybridGraphSettings().arguments("retriever") == {"k": 5}
-    given = HybridGraphSettings(retriever_semantic_weight=0.7).arguments("retriever")
-    assert (given["semantic_weight"], given["keyword_weight"]) == (0.7, pytest.approx(0.3))
+    given = HybridGraphSettings(retriever_semantic_weight=0.7, graph_seed_k=3)
+    assert given.arguments("retriever") == {"semantic_weight": 0.7, "k": 5}
+    assert given.arguments("graph") == {"seed_k": 3}
 
 
 def test_arguments_of_the_store():
@@ -184,30 +198,9 @@ def test_weights_fill_to_one(weight):
 # -- errors --
 
 
-BAD = {
-    "retriever_semantic_weight": "much",
-    "retriever_keyword_weight": -1,
-    "retriever_k": 0,
-    "retriever_fusion": "magic",
-    "retriever_overfetch": 2.5,
-    "retriever_min_score": 1.01,
-    "retriever_mmr_lambda": -0.5,
-    "retriever_per_document": 0,
-    "retriever_parents": "perhaps",
-    "retriever_deadline_ms": 0,
-    "retriever_on_error": "ignore",
-    "retriever_keyword_engine": "lucene",
-    "retriever_metadata_prefix": 1,
-    "store_path": [1],
-    "store_embedding": 3,
-    "store_language": ["german"],
-    "store_tenant": 17,
-}
-
-
-def test_every_key_has_a_bad_value_here():
-    """A new setting gets its bad value in this file."""
-    assert BAD.keys() == HybridGraphSettings.model_fields.keys()
+def test_every_key_has_a_good_and_a_bad_value_here():
+    """A new setting gets its values in values.py."""
+    assert BAD.keys() == GOOD.keys() == HybridGraphSettings.model_fields.keys()
 
 
 @pytest.mark.parametrize(("key", "value"), BAD.items())
@@ -217,7 +210,7 @@ def test_a_bad_value_names_file_key_value_and_what_is_allowed(key, value, write)
     allowed = HybridGraphSettings.model_fields[key].json_schema_extra["allowed"]
     with pytest.raises(ConfigurationError) as caught:
         HybridGraphSettings.from_file(path)
-    assert str(caught.value).startswith(f"{path}: {key} is {value!r}; wanted {allowed}")
+    assert str(caught.value).startswith(f"{path}:1: {key} is {value!r}; wanted {allowed}")
     assert "\n" not in str(caught.value)
 
 
@@ -233,12 +226,11 @@ def test_all_bad_values_are_told_at_once(write, monkeypatch):
     """One error holds a line per bad value, wherever each comes from."""
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_MIN_SCORE", "2")
     with pytest.raises(ConfigurationError) as caught:
-        HybridGraphSettings.from_file(write("retriever_k: many"), retriever_fusion="magic")
-    assert [line.split(" is ")[0].split()[-1] for line in str(caught.value).splitlines()] == [
-        "retriever_k",
-        "retriever_fusion",
-        "HYBRIDGRAPH_RETRIEVER_MIN_SCORE",
-    ]
+        HybridGraphSettings.from_file(write("retreiver: {}\nretriever_k: many"), retriever_fusion="magic")
+    named = [line.split(" is ")[0].split()[-1] for line in str(caught.value).splitlines()]
+    assert named == ["retreiver", "retriever_k", "HYBRIDGRAPH_RETRIEVER_MIN_SCORE", "retriever_fusion"]
+    assert [problem.key for problem in caught.value.problems] == [*named[:2], "retriever_min_score", named[3]]
+    assert [problem.origin.kind for problem in caught.value.problems] == ["file", "file", "environment", "call"]
 
 
 @pytest.mark.parametrize("word", ["yes", "on", "true"])
@@ -270,14 +262,24 @@ def test_an_unknown_variable_is_not_ignored(monkeypatch):
     [
         ("retriever: {semantic_wieght: 1}", "retriever_semantic_wieght is no setting; did you mean retriever_sem"),
         ("retreiver: {k: 1}", "retreiver is no setting; did you mean retriever?"),
-        ("1: x", "1 is no setting; the settings are retriever_semantic_weight, "),
+        ("1: x", "1 is no setting; the sections are store, retriever, graph, "),
+        ("retriever: {1: x}", "retriever_1 is no setting; .*retriever_k"),
+        ("graph: {preset: evidnce}", r":1: graph_preset is 'evidnce'; wanted evidence, .* \(did you mean evidence\?\)"),
+        ("graph: {traversal: {type: bsf}}", "graph_traversal is .*; wanted bfs, .*did you mean 'bfs'"),
+        ("retriever: {filter: {year: {$gt: null}}}", "retriever_filter is .*; wanted a mapping such as"),
+        (
+            "retriever:\n  k: 5\nretriever:\n  overfetch: 4",
+            ":3: retriever stands there twice, first on line 1; wanted once",
+        ),
+        ("retriever:\n  k: 5\n  k: 6", ":3: retriever_k stands there twice, first on line 2"),
+        ("graph:\n  preset: beam\n  max_hops: 3", ":3: graph_max_hops does not go with .*:2: graph_preset; wanted one"),
         ("retriever: 5", "retriever is 5; wanted a section"),
         ("retriever_k: 5\nretriever: {k: 6}", "retriever_k stands there twice"),
         ("- retriever_k", "holds .'retriever_k'.; wanted lines such as"),
-        ("retriever_k: [5", "is not YAML: line 1: expected ',' or ']'"),
-        ("store_tenant: 2024-13-01", "is not YAML: month must be in"),
+        ("retriever_k:\n  [5", ":2: this is not YAML: expected ',' or ']'"),
+        ("store_tenant: 2024-13-01", ": this is not YAML: month must be in"),
         ("a: \x00", "is not YAML: unacceptable character"),
-        ("a: !!python/object/apply:os.getcwd []", "is not YAML: line 1: could not determine a constructor"),
+        ("a: !!python/object/apply:os.getcwd []", ":1: this is not YAML: could not determine a constructor"),
     ],
 )
 def test_bad_files(write, text, message):
@@ -300,34 +302,33 @@ def test_unreadable_files(tmp_path):
             HybridGraphSettings.from_file(tmp_path / name)
 
 
-# -- the keys and those who take them --
+# -- origins --
 
 
-def test_every_key_is_an_argument():
-    """Every key is a setting of HybridRetriever or an argument of HybridGraphStore, with the same default there.
-
-    But k (5 here, 10 there), the weights (which may suit the embedding there), and the store's (unset here).
-    """
-    from langchain_hybridgraph import HybridGraphStore, HybridRetriever
-
-    arguments = inspect.signature(HybridGraphStore.__init__).parameters
-    for key, field in HybridGraphSettings.model_fields.items():
-        section, name = key.split("_", 1)
-        if section == "store":
-            assert name in arguments, key
-        elif key not in {"retriever_k", "retriever_semantic_weight", "retriever_keyword_weight"}:
-            assert HybridRetriever.model_fields[name].default == field.default, key
-
-
-# -- the table, the import --
+def test_where_each_value_comes_from(write, monkeypatch):
+    """Call, variable, file with its line, default; a weight that is made of the other comes from where that does."""
+    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_OVERFETCH", "4")
+    path = write("# mine\nretriever:\n  semantic_weight: 0.6\n  k: 2\ngraph_seed_k: 3\n")
+    found = {each.key: each for each in HybridGraphSettings.effective(path, retriever_k=7)}
+    said = {key: (each.value, each.default, str(each.origin)) for key, each in found.items()}
+    assert list(found) == list(HybridGraphSettings.model_fields)
+    assert said["retriever_k"] == (7, 5, "call")
+    assert said["retriever_overfetch"] == (4, 3, "HYBRIDGRAPH_RETRIEVER_OVERFETCH")
+    assert said["retriever_semantic_weight"] == (0.6, 0.7, f"{path}:3")
+    assert said["retriever_keyword_weight"] == (0.4, 0.3, f"{path}:3")
+    assert said["graph_seed_k"] == (3, 10, f"{path}:5")
+    assert said["retriever_min_score"] == (0.0, 0.0, "default")
+    assert found["graph_seed_k"].origin == Origin("file", str(path), 5)
 
 
-def test_the_table_holds_every_key():
-    """One row per key, in the order of the fields, each with four filled-in or empty cells."""
-    header, rule, *rows = HybridGraphSettings.table().splitlines()
-    assert (header, rule) == ("| Key | Default | Allowed | Meaning |", "|---|---|---|---|")
-    assert [row.split("`")[1] for row in rows] == list(HybridGraphSettings.model_fields)
-    assert all(row.count("|") == 5 for row in rows)
+def test_merged_settings_have_the_line_they_stand_on(write):
+    """YAML's << takes in what is written elsewhere; what stands there itself has its own line."""
+    path = write("store: &s\n  tenant: a\nretriever:\n  k: 2\n  <<: {overfetch: 4}\n")
+    found = {each.key: each for each in HybridGraphSettings.effective(path)}
+    assert (found["retriever_overfetch"].value, found["retriever_k"].origin.line) == (4, 4)
+
+
+# -- the import --
 
 
 def test_importing_reads_no_yaml():

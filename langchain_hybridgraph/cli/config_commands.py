@@ -1,0 +1,181 @@
+"""The verbs of ``hybridgraph config``."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from langchain_hybridgraph.cli.errors import PROBLEM, say
+from langchain_hybridgraph.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.config.origins import Origin, Problem
+
+config_app = typer.Typer(context_settings={"help_option_names": ["-h", "--help"]})
+
+File = Annotated[
+    Path | None,
+    typer.Argument(metavar="FILE", help="A YAML file; hybridgraph.yaml in this folder, if there is one, if not given."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+_SECRET = re.compile(r"(api_?key|token|secret|password)$", re.IGNORECASE)
+
+
+@config_app.callback(invoke_without_command=True)
+def config(context: typer.Context) -> None:
+    """Write, show and check the settings that from_config reads."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@config_app.command()
+def init(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")] = Path("hybridgraph.yaml"),
+) -> None:
+    """Write a file of all settings with their defaults, and beside it a JSON schema for editors.
+
+    A file that is there stays as it is.
+    """
+    from langchain_hybridgraph.config.schema import schema
+    from langchain_hybridgraph.config.template import template
+
+    beside = file.with_name(f"{file.stem}.schema.json")
+    if beside.exists() and not _is_ours(beside):
+        raise ConfigurationError(f"{beside} is there already and no schema of ours: name another file to write")
+    try:
+        with file.open("x", encoding="utf-8") as opened:
+            opened.write(template(beside.name))
+    except FileExistsError:
+        raise ConfigurationError(
+            f"{file} is there already: name another file to write, or look at that one with "
+            f"hybridgraph config show {file}"
+        ) from None
+    beside.write_text(json.dumps(schema(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    typer.echo(f"{file} and {beside} are written; every setting stands in the first as a comment")
+
+
+@config_app.command()
+def show(
+    file: File = None,
+    *,
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="As an argument of from_config; may be given several times."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show every setting with its value, and where that comes from.
+
+    That is call (--set), a variable of the environment, a line of the file, or default.
+    """
+    from langchain_hybridgraph.config.settings import HybridGraphSettings, found
+
+    settings = HybridGraphSettings.effective(file, **_arguments(given or []))
+    if as_json:
+        from langchain_hybridgraph.cli.answers import print_json
+
+        shown = [
+            {"key": each.key, "value": _plain(each.value), "default": _plain(each.default), **_origin(each.origin)}
+            for each in settings
+        ]
+        print_json({"file": _said(found(file)), "settings": shown})
+        return
+    rows = [(each.key, json.dumps(_plain(each.value), ensure_ascii=False), str(each.origin)) for each in settings]
+    typer.echo("\n".join(_columns(rows)))
+
+
+@config_app.command()
+def check(file: File = None, *, as_json: Json = False) -> None:
+    """Find out whether the settings can be used; the exit code is 1 when they cannot.
+
+    Every problem is one line that names file and line, or the variable, the key and what is allowed.
+    """
+    from langchain_hybridgraph.config.origins import UnusableSettingsError
+    from langchain_hybridgraph.config.settings import HybridGraphSettings, found
+
+    problems: tuple[Problem, ...] = ()
+    given = 0
+    try:
+        given = len(HybridGraphSettings.from_file(file).model_fields_set)
+    except UnusableSettingsError as error:
+        problems = error.problems
+    read = found(file)
+    if as_json:
+        from langchain_hybridgraph.cli.answers import print_json
+
+        print_json({"file": _said(read), "ok": not problems, "problems": [_problem(each) for each in problems]})
+    elif problems:
+        typer.echo("\n".join(problem.message for problem in problems))
+    else:
+        typer.echo(f"no problems in {given} settings of {'the environment' if read is None else read}")
+    if read is None:
+        say("there is no hybridgraph.yaml in this folder; only the environment was looked at")
+    if problems:
+        raise typer.Exit(PROBLEM)
+
+
+@config_app.command("schema")
+def print_schema() -> None:
+    """Print the JSON schema of the file, which editors complete and check by."""
+    from langchain_hybridgraph.cli.answers import print_json
+    from langchain_hybridgraph.config.schema import schema
+
+    print_json(schema())
+
+
+def _arguments(given: Iterable[str]) -> dict[str, Any]:
+    from langchain_hybridgraph.config.file import value_of
+
+    pairs = [(each, *each.partition("=")) for each in given]
+    if wrong := [text for text, key, equals, _ in pairs if not (key and equals)]:
+        raise ConfigurationError(f"--set {wrong[0]} is no setting; wanted KEY=VALUE, such as retriever_k=3")
+    return {key: value_of(value) for _, key, _, value in pairs}
+
+
+def _is_ours(file: Path) -> bool:
+    from langchain_hybridgraph.config.schema import TITLE
+
+    try:
+        return bool(json.loads(file.read_text(encoding="utf-8"))["title"] == TITLE)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    value = _plain(problem.value)
+    told = {"key": problem.key or None, "value": value, "allowed": problem.allowed, "message": problem.message}
+    return _origin(problem.origin) | told
+
+
+def _origin(origin: Origin) -> dict[str, Any]:
+    return {
+        "origin": origin.kind,
+        "variable": origin.name if origin.kind == "environment" else None,
+        "line": origin.line,
+    }
+
+
+def _said(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _plain(value: Any, name: str = "") -> Any:
+    """The value as JSON has it; what a parameter's name calls a secret is not shown."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each, str(key)) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, str) and value and _SECRET.search(name):
+        return "…"
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _columns(rows: list[tuple[str, str, str]]) -> list[str]:
+    widths = [max(len(row[place]) for row in rows) for place in (0, 1)]
+    return [f"{key:{widths[0]}}  {value:{min(widths[1], 40)}}  {origin}" for key, value, origin in rows]

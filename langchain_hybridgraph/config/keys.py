@@ -1,0 +1,372 @@
+"""The one table of settings."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic.config import JsonDict
+from pydantic_settings import BaseSettings
+
+SECTIONS: Mapping[str, str] = {
+    "store": "The index: HybridGraphStore.",
+    "retriever": "What every retriever has; the weights are those of vectors and words.",
+    "graph": "GraphRetriever.",
+    "advanced": "AdvancedRetriever: questions of a conversation.",
+    "hierarchical": "HierarchicalRetriever: trees of directories and documents.",
+}
+"""The sections of a file, and whose settings stand in each."""
+
+# Where the names that a setting may have are at home.
+KINDS: Mapping[str, str] = {
+    "fusion": "query.fusion:FUSIONS",
+    "traversal": "query.traversal:TRAVERSALS",
+    "score": "query.graph_scores:GRAPH_SCORES",
+    "reranker": "query.rerank:RERANKERS",
+    "expander": "query.expanders:EXPANDERS",
+}
+
+
+def kinds(what: str) -> Mapping[str, Any]:
+    """The objects that a setting such as ``"fusion"`` can name, by their names."""
+    module, name = KINDS[what].split(":")
+    table: Mapping[str, Any] = getattr(import_module(f"langchain_hybridgraph.{module}"), name)
+    return table
+
+
+# -- how a value is read --------------------------------------------------------------------------------------
+
+
+def _no_truth_value(value: Any) -> Any:
+    if isinstance(value, bool):  # YAML reads yes and on as True, and pydantic would make 1 of it
+        raise ValueError("a truth value is not a number")
+    return value
+
+
+def _decoded(value: Any) -> Any:
+    """A variable's JSON; any other value as it is."""
+    if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
+        return value
+    try:
+        return json.loads(value)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is no JSON: {error}") from error
+
+
+def _listed(value: Any) -> Any:
+    """A list; the text of a variable is JSON, or names between commas."""
+    found = _decoded(value)
+    return [each.strip() for each in found.split(",")] if isinstance(found, str) else found
+
+
+def _from_home(path: Path) -> Path:
+    return Path(os.path.expanduser(path))  # Path.expanduser raises for an unknown user
+
+
+def _known(what: str, form: Any) -> Any:
+    """The form, checked; what takes more than its parameters to make (a model) is not made."""
+    from langchain_hybridgraph.query.forms import named
+
+    table = kinds(what)
+    name, parameters = named(what, form, table)
+    if is_dataclass(table[name]):
+        from langchain_hybridgraph.query.forms import from_form
+
+        from_form(what, {"type": name, **parameters}, table, callable)
+    return form
+
+
+def _filter(form: dict[str, Any]) -> dict[str, Any]:
+    from langchain_hybridgraph.filters import parse_filter
+
+    parse_filter(form)
+    return form
+
+
+def _time(value: Any) -> Any:
+    from langchain_hybridgraph.times import parse_time
+
+    parse_time(value)
+    return value
+
+
+def _budget(value: int | dict[str, Any]) -> dict[str, Any]:
+    from langchain_hybridgraph.query.budget import TokenBudget
+    from langchain_hybridgraph.query.forms import from_form
+
+    form = {"max_tokens": value} if isinstance(value, int) else value
+    if "counter" in form:
+        raise ValueError("a counter is a function, which a file cannot give")
+    from_form("budget", {"type": "tokens", **form}, {"tokens": TokenBudget}, callable)
+    return form
+
+
+def _embedding(value: str | dict[str, Any]) -> str | dict[str, Any]:
+    name = value if isinstance(value, str) else value.get("type")
+    if name not in ("auto", "lsa", "minilm") and not (isinstance(name, str) and all(name.partition(":"))):
+        raise ValueError(f"{name!r} is none of them")
+    return value
+
+
+def _language(value: str) -> str:
+    from langchain_hybridgraph.stores.analysis import language_name
+
+    return language_name(value)
+
+
+Number = Annotated[float, BeforeValidator(_no_truth_value)]
+Count = Annotated[int, BeforeValidator(_no_truth_value)]
+Folder = Annotated[Path, AfterValidator(_from_home)]
+Language = Annotated[str, AfterValidator(_language)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Numbers = Annotated[tuple[Number, ...], BeforeValidator(_listed)]
+FilterForm = Annotated[dict[str, Any], BeforeValidator(_decoded), AfterValidator(_filter)]
+NameOrObject = Annotated[str | dict[str, Any], BeforeValidator(_decoded)]
+FusionForm = Annotated[NameOrObject, AfterValidator(partial(_known, "fusion"))]
+TraversalForm = Annotated[NameOrObject, AfterValidator(partial(_known, "traversal"))]
+ScoreForm = Annotated[NameOrObject, AfterValidator(partial(_known, "score"))]
+RerankerForm = Annotated[NameOrObject, AfterValidator(partial(_known, "reranker"))]
+ExpanderForm = Annotated[NameOrObject, AfterValidator(partial(_known, "expander"))]
+EmbeddingForm = Annotated[
+    NameOrObject,
+    AfterValidator(_embedding),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"enum": ["auto", "lsa", "minilm"]},
+                {"type": "string", "pattern": ".:."},
+                {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]},
+            ]
+        }
+    ),
+]
+Budget = Annotated[
+    Count | dict[str, Any],
+    BeforeValidator(_decoded),
+    BeforeValidator(_no_truth_value),
+    AfterValidator(_budget),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 1},
+                {
+                    "type": "object",
+                    "properties": {"max_tokens": {"type": "integer", "minimum": 1}, "fill": {"type": "boolean"}},
+                    "additionalProperties": False,
+                },
+            ]
+        }
+    ),
+]
+Time = Annotated[Any, AfterValidator(_time), WithJsonSchema({"type": ["string", "number"]})]
+Roots = Annotated[dict[str, list[str]], BeforeValidator(_decoded)]
+
+
+def _setting(default: Any, allowed: str, description: str, **more: Any) -> Any:
+    """A key: its default, what it may be, what it means; ``names`` says which objects it can name."""
+    extra: JsonDict = {"allowed": allowed}
+    if (names := more.pop("names", None)) is not None:
+        extra["names"] = names
+    return Field(default, description=description, json_schema_extra=extra, **more)
+
+
+_FROM_0 = "a number from 0"
+_SHARE = "a number from 0 to 1"
+_FROM_1 = "a whole number from 1"
+_SWITCH = "true or false"
+_SHORT = "Shorthand for bfs with hop_decay, not beside preset, traversal or score:"
+
+
+class Keys(BaseSettings):
+    """Every setting; the first word of a key is its section, the rest the name of a constructor's argument."""
+
+    # -- store --
+
+    store_path: Folder | None = _setting(
+        None, "a path", "Folder of the index; a relative one in a file starts at the file's folder."
+    )
+    store_embedding: EmbeddingForm | None = _setting(
+        None,
+        "auto, lsa, minilm or package.module:factory, or a mapping of such a type and its parameters",
+        "Embedding model; unset: the one that the index was made with.",
+    )
+    store_language: Language | None = _setting(
+        None, "the English name of a language, such as german", "Stemming and stop words of a new index."
+    )
+    store_tenant: str | None = _setting(None, "a text", "The tenant whose chunks are seen.")
+    store_read_only: bool = _setting(False, _SWITCH, "Whether the writer's lock is never taken.")
+
+    # -- retriever --
+
+    retriever_semantic_weight: Number = _setting(
+        0.7,
+        _FROM_0,
+        "Weight of the vector side. One weight alone gives the other 1 − it; with both unset the "
+        "retriever takes those that suit the embedding (.7/.3, with LSA more on the words).",
+        ge=0,
+    )
+    retriever_keyword_weight: Number = _setting(0.3, _FROM_0, "Weight of the keyword side.", ge=0)
+    retriever_weights: Literal["adaptive", "fixed"] = _setting(
+        "adaptive",
+        "adaptive or fixed",
+        "Whether the default fusion weighs the words by what they say about this question.",
+    )
+    retriever_k: Count = _setting(5, _FROM_1, "How many Documents come back.", ge=1)
+    retriever_filter: FilterForm | None = _setting(
+        None, "a mapping such as {year: {$gte: 2020}}", "Filter of every call; a call's own filter narrows it further."
+    )
+    retriever_tenant: str | None = _setting(None, "a text", "The tenant whose chunks a retriever sees.")
+    retriever_as_of: Time | None = _setting(
+        None,
+        "a time such as 2024-05-01 or 2024-05-01T10:00:00Z, or unix seconds",
+        "The time whose truth is asked for; unset: now.",
+    )
+    retriever_min_score: Number = _setting(0.0, _SHARE, "Hits with a lower score are left out.", ge=0, le=1)
+    retriever_fusion: FusionForm | None = _setting(
+        None,
+        "rrf, convex, distribution, max, interleave or concat, or a mapping of its parameters",
+        "How the lists of the sources become one; unset: the retriever's default.",
+        names="fusion",
+    )
+    retriever_overfetch: Count = _setting(3, _FROM_1, "Candidates per source: k times this, at least 100.", ge=1)
+    retriever_reranker: RerankerForm | None = _setting(
+        None,
+        "score or cross_encoder, or a mapping of its parameters",
+        "What reads question and texts together; unset: nothing.",
+        names="reranker",
+    )
+    retriever_rerank_depth: Count = _setting(50, _FROM_1, "How many of the best hits the reranker reads.", ge=1)
+    retriever_mmr_lambda: Number | None = _setting(
+        None,
+        _SHARE,
+        "Diversity by maximal marginal relevance: 1 looks at the score only, 0 at the difference only; unset: off.",
+        ge=0,
+        le=1,
+    )
+    retriever_per_document: Count | None = _setting(
+        None, _FROM_1, "At most so many hits of one document; unset: any number.", ge=1
+    )
+    retriever_parents: bool = _setting(True, _SWITCH, "Whether a child gives way to its parent, where there is one.")
+    retriever_budget: Budget | None = _setting(
+        None,
+        "a whole number from 1, or a mapping of max_tokens and fill",
+        "Whole chunks up to so many tokens; unset: the retriever's default.",
+    )
+    retriever_deadline_ms: Number | None = _setting(
+        None,
+        "a number above 0",
+        "Sources that take longer, in milliseconds, are left out and named; unset: all are waited for.",
+        gt=0,
+    )
+    retriever_on_error: Literal["degrade", "empty", "raise"] = _setting(
+        "degrade",
+        "degrade, empty or raise",
+        "A failing source: go on with the others and raise if all fail; give nothing if all fail; raise at the first.",
+    )
+    retriever_keyword_engine: Literal["tantivy", "rank_bm25"] = _setting(
+        "tantivy", "tantivy or rank_bm25", "Engine of a keyword index that is built over documents."
+    )
+    retriever_language: Language = _setting(
+        "english",
+        "the English name of a language, such as german",
+        "Language of a keyword index that is built over documents.",
+    )
+    retriever_id_key: str | None = _setting(
+        None, "a text", "Metadata key that holds the id of a Document, beside another vector store."
+    )
+    retriever_metadata_prefix: str = _setting(
+        "", "a text", "Stands before the keys that retrieval writes into metadata."
+    )
+
+    # -- graph --
+
+    graph_preset: (
+        Literal["evidence", "hop_decay", "distance_decay", "propagation", "ring_decay", "beam", "pagerank"] | None
+    ) = _setting(
+        None,
+        "evidence, hop_decay, distance_decay, propagation, ring_decay, beam or pagerank",
+        "The setting of a source system; unset: evidence, the best one measured.",
+    )
+    graph_traversal: TraversalForm | None = _setting(
+        None,
+        "bfs, beam, water_circle, best_first, evidence or pagerank, or a mapping of its parameters",
+        "Who is visited; unset: the preset's.",
+        names="traversal",
+    )
+    graph_score: ScoreForm | None = _setting(
+        None,
+        "hop_decay, distance_decay, propagation, ring_decay, flow or noisy_or, or a mapping of its parameters",
+        "What the visited are worth; unset: the preset's.",
+        names="score",
+    )
+    graph_seed_k: Count = _setting(10, _FROM_1, "The walk begins at so many of the best hits.", ge=1)
+    graph_seed_keyword_weight: Number | None = _setting(
+        None, _SHARE, "Weight of the words in finding seeds; unset: the preset's.", ge=0, le=1
+    )
+    graph_seed_filter: FilterForm | None = _setting(
+        None, "a mapping such as {year: {$gte: 2020}}", "Filter of the seeds alone."
+    )
+    graph_seed_labels: Names = _setting((), "a list of texts", "Seeds have one of these labels; empty: any or none.")
+    graph_graph_slots: Count = _setting(
+        0, "a whole number from 0", "So many of the k places are for hits that edges led to.", ge=0
+    )
+    graph_min_traversal_score: Number = _setting(
+        0.0, _SHARE, "Chunks that only edges led to need this score.", ge=0, le=1
+    )
+    graph_max_hops: Count | None = _setting(None, "a whole number from 0", f"{_SHORT} hops.", ge=0)
+    graph_bidirectional: bool | None = _setting(None, _SWITCH, f"{_SHORT} whether edges are walked both ways.")
+    graph_relation_filter: Names | None = _setting(None, "a list of texts", f"{_SHORT} the relations that are walked.")
+    graph_min_weight: Number | None = _setting(None, _SHARE, f"{_SHORT} lighter edges are not walked.", ge=0, le=1)
+    graph_max_nodes: Count | None = _setting(
+        None, "a whole number from 0", f"{_SHORT} at most so many chunks are added.", ge=0
+    )
+    graph_vector_weight: Number | None = _setting(None, _FROM_0, f"{_SHORT} weight of the similarity.", ge=0)
+    graph_graph_weight: Number | None = _setting(None, _FROM_0, f"{_SHORT} weight of the last edge.", ge=0)
+    graph_hop_decay: Numbers | None = _setting(None, "a list of numbers", f"{_SHORT} decay per hop.", min_length=1)
+    graph_score_expanded: bool | None = _setting(
+        None, _SWITCH, f"{_SHORT} whether expanded chunks' own similarity counts."
+    )
+
+    # -- advanced --
+
+    advanced_retriever: Literal["hybrid", "graph", "hierarchical"] = _setting(
+        "hybrid", "hybrid, graph or hierarchical", "The retriever that is asked."
+    )
+    advanced_expander: ExpanderForm = _setting(
+        "history_terms",
+        "history_terms, append_history or strip_question, or a mapping of its parameters (append_history: turns)",
+        "What makes a question whole.",
+        names="expander",
+    )
+    advanced_fuse_raw: bool = _setting(True, _SWITCH, "Whether the raw question is searched for too.")
+
+    # -- hierarchical --
+
+    hierarchical_alpha: Number = _setting(
+        0.5, _SHARE, "What a node's own score counts beside its directory's.", ge=0, le=1
+    )
+    hierarchical_start_k: Count = _setting(3, _FROM_1, "The walk starts at so many of the best directories.", ge=1)
+    hierarchical_start_documents: Count = _setting(
+        3, "a whole number from 0", "And at so many of the best documents, and where these stand.", ge=0
+    )
+    hierarchical_max_rounds: Count = _setting(
+        3, _FROM_1, "Ends after so many directories in which the best k stay the same.", ge=1
+    )
+    hierarchical_score_threshold: Number = _setting(
+        0.0, "a number from 0 to below 1", "Only scores above it count.", ge=0, lt=1
+    )
+    hierarchical_roots: Roots | None = _setting(
+        None,
+        "a mapping such as {memory: [user/memories]}",
+        "The directories of each type; unset: user/memories and agent/memories, resources, agent/skills.",
+    )
+    hierarchical_directories: bool | None = _setting(
+        None, _SWITCH, "Whether directories without a text of their own may be hits; unset: in find and search."
+    )

@@ -1,0 +1,38 @@
+"""A file to begin with."""
+
+from __future__ import annotations
+
+import json
+from textwrap import wrap
+
+from langchain_hybridgraph.config.keys import SECTIONS, Keys
+from langchain_hybridgraph.config.settings import allowed
+
+_HEAD = """\
+# yaml-language-server: $schema={schema}
+#
+# Settings of langchain-hybridgraph. Lines that begin with "#" and a key say what holds anyway: take the "#" away and
+# change the value. Before this file go environment variables (HYBRIDGRAPH_RETRIEVER_K=3), before them a constructor's
+# and a call's arguments. See what holds: hybridgraph config show. Find mistakes: hybridgraph config check.
+"""
+
+
+def template(schema: str) -> str:
+    """A file of all settings with their defaults, as comments; ``schema`` is the path of its JSON schema.
+
+    >>> [line for line in template("s.json").splitlines() if line.startswith("  #k:")]
+    ['  #k: 5']
+    """
+    return "\n".join([_HEAD.format(schema=schema), *map(_section, SECTIONS)])
+
+
+def _section(section: str) -> str:
+    keys = [key for key in Keys.model_fields if key.startswith(f"{section}_")]
+    return "\n".join([f"# {SECTIONS[section]}", f"{section}:", *(_key(key, section) for key in keys)])
+
+
+def _key(key: str, section: str) -> str:
+    field = Keys.model_fields[key]
+    told = wrap(f"{field.description} Allowed: {allowed(key)}.", 112)
+    default = "" if field.default is None else f" {json.dumps(field.default, ensure_ascii=False)}"
+    return "\n".join([*(f"  # {line}" for line in told), f"  #{key.removeprefix(f'{section}_')}:{default}", ""])
