@@ -1,13 +1,13 @@
-"""Where candidates come from: the vector side and the keyword side of a store."""
+"""Where candidates come from: the vector side and the keyword side of a store, and a session."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
 
 from langchain_hybridgraph.query.calls import Call
-from langchain_hybridgraph.records import Found, Query
+from langchain_hybridgraph.records import Found, Query, Scored
 from langchain_hybridgraph.stores.base import (
     AwaitsVectors,
     HasQuickWords,
@@ -16,6 +16,10 @@ from langchain_hybridgraph.stores.base import (
     SearchesVectors,
     can,
 )
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.filters import Filter
+    from langchain_hybridgraph.records import Chunk, Scope
 
 
 class Source(Protocol):
@@ -87,3 +91,101 @@ class KeywordSource:
         if text is None:
             return None
         return Call(self.name, lambda: self.store.keyword_scores(text, ids), quick=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TimedVectorSource:
+    """The chunks of largest cosine, and those of largest cosine within the times that the query names.
+
+    ``within`` gives the filter that stands for these times, None for a query that names none. What is similar is found
+    anyway; of what is less similar, that of a named time may be what is meant.
+    """
+
+    all: VectorSource
+    within: Callable[[Query], Filter | None]
+
+    @property
+    def name(self) -> str:
+        """See :class:`Source`."""
+        return self.all.name
+
+    @property
+    def weight(self) -> float:
+        """See :class:`Source`."""
+        return self.all.weight
+
+    @property
+    def store(self) -> SearchesVectors:
+        """What is searched."""
+        return self.all.store
+
+    def search(self, query: Query, n: int) -> Call | None:
+        """Search twice by one vector where times are named."""
+        call = self.all.search(query, n)
+        times = self.within(query)
+        if call is None or times is None:
+            return call
+        store, first, afirst = self.store, call.run, call.arun
+
+        def run() -> Found:
+            found = first()
+            return _both(found, store.vector_search(_narrowed(query, times, found), n))
+
+        async def arun() -> Found:
+            assert afirst is not None
+            assert can(store, AwaitsVectors)
+            found = await afirst()
+            return _both(found, await store.avector_search(_narrowed(query, times, found), n))
+
+        return call._replace(run=run, arun=None if afirst is None else arun)
+
+    def score(self, query: Query, found: Found, ids: Sequence[str]) -> Call | None:
+        """See :class:`VectorSource`."""
+        return self.all.score(query, found, ids)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SessionSource:
+    """The last turns of a session, the newest first: the i-th of n has the score 1 − (i − 1) / n.
+
+    ``turns`` is a call that gives them for a scope. ``brings`` says that they are in no store, so that they are handed
+    on with their text.
+    """
+
+    turns: Callable[[Scope], Call]
+    weight: float
+    brings: bool = False
+    name: str = "session"
+
+    def search(self, query: Query, n: int) -> Call | None:
+        """Look up the turns; what is asked plays no part."""
+        call = self.turns(query.scope)
+        awaited = call.arun
+
+        def found(turns: Sequence[Chunk]) -> Found:
+            entries = [
+                Scored(turn.id, 1 - place / len(turns), turn if self.brings else None)
+                for place, turn in enumerate(turns)
+            ]
+            return Found(entries)
+
+        async def afound() -> Found:
+            assert awaited is not None
+            return found(await awaited())
+
+        return call._replace(run=lambda: found(call.run()), arun=None if awaited is None else afound)
+
+    def score(self, query: Query, found: Found, ids: Sequence[str]) -> Call | None:
+        """Of what is no turn nothing is known."""
+        return None
+
+
+def _narrowed(query: Query, times: Filter, found: Found) -> Query:
+    filter = query.scope.filter
+    scope = replace(query.scope, filter=times if filter is None else filter & times)
+    return replace(query, scope=scope, vector=query.vector if found.vector is None else found.vector)
+
+
+def _both(found: Found, more: Found) -> Found:
+    entries = {entry.id: entry for entry in (*more.entries, *found.entries)}
+    return found._replace(entries=sorted(entries.values(), key=lambda entry: (-entry.score, entry.id)))

@@ -28,7 +28,7 @@ from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion, fusion
 from langchain_hybridgraph.query.pipeline import Pipeline, search
 from langchain_hybridgraph.query.rerank import Reranker
 from langchain_hybridgraph.query.selection import Selection
-from langchain_hybridgraph.query.sources import Source, VectorSource
+from langchain_hybridgraph.query.sources import Source, TimedVectorSource, VectorSource
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.records import ALL_TIME, Hit, Query, RetrievalResult, Scope
 from langchain_hybridgraph.retrievers.compressors import as_reranker
@@ -327,9 +327,8 @@ class _Prepared:
     @property
     def awaits(self) -> bool:
         """Whether anything in the search is a network call that an event loop can wait for."""
-        return any(isinstance(s, VectorSource) and can(s.store, AwaitsVectors) for s in self.pipeline.sources) or (
-            hasattr(self.pipeline.reranker, "arerank")
-        )
+        searched = [s.store for s in self.pipeline.sources if isinstance(s, VectorSource | TimedVectorSource)]
+        return any(can(store, AwaitsVectors) for store in searched) or hasattr(self.pipeline.reranker, "arerank")
 
     def described(self) -> dict[str, Any]:
         walk = self.pipeline.expansion

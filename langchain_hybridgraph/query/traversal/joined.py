@@ -1,0 +1,60 @@
+"""Weigh what is near as evidence, and walk on from there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from langchain_hybridgraph.query.traversal.evidence import LinkEvidence
+from langchain_hybridgraph.query.traversal.ring import WaterCircle
+from langchain_hybridgraph.query.traversal.walk import Question, Traversal, Walk, best_first
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.query.graph_scores import GraphScore
+    from langchain_hybridgraph.query.traversal.walk import Arrived, Seeds
+    from langchain_hybridgraph.records import Vector, Ways
+    from langchain_hybridgraph.stores.base import Graph
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What the evidence reaches, and what a walk reaches from the same seeds; each chunk by the better of the two.
+
+    A seed that ``beyond`` reaches by no edge tells nothing that its own score does not. The edges are those that
+    ``beyond`` takes.
+
+    >>> from langchain_hybridgraph.query.graph_scores import NoisyOr
+    >>> from langchain_hybridgraph.records import Edge, Scope
+    >>> from langchain_hybridgraph.stores.memory_graph import InMemoryGraph
+    >>> joined = Joined()
+    >>> graph = InMemoryGraph([Edge("a", "b", "cites"), Edge("b", "c", "cites")]).graph(Scope(), joined.ways)
+    >>> [(arrived.id, round(arrived.value, 3)) for arrived in joined.walk(graph, [("a", 1.0)], NoisyOr(), None).reached]
+    [('b', 0.5), ('c', 0.25), ('a', 0.0)]
+    """
+
+    evidence: LinkEvidence = field(default_factory=LinkEvidence)
+    beyond: Traversal = field(default_factory=lambda: WaterCircle(direction="both"))
+
+    @property
+    def ways(self) -> Ways:
+        """See :class:`~langchain_hybridgraph.query.traversal.walk.Traversal`."""
+        return self.beyond.ways
+
+    @property
+    def sources(self) -> int:
+        """See :class:`~langchain_hybridgraph.query.traversal.walk.AsksQuestions`."""
+        return self.evidence.sources
+
+    def asked(self, question: Question) -> Joined:
+        """The same for a question."""
+        return replace(self, evidence=self.evidence.asked(question))
+
+    def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
+        """See :class:`~langchain_hybridgraph.query.traversal.walk.Traversal`."""
+        near, far = (each.walk(graph, seeds, score, vector) for each in (self.evidence, self.beyond))
+        best: dict[str, Arrived] = {arrived.id: arrived for arrived in near.reached}
+        for arrived in far.reached:
+            if arrived.hops and (arrived.id not in best or arrived.value > best[arrived.id].value):
+                best[arrived.id] = arrived
+        reached = sorted(best.values(), key=best_first)
+        return Walk(tuple(reached), near.capped or far.capped, near.converged or far.converged)
