@@ -46,7 +46,7 @@ class ObservedRetriever(BaseRetriever):
         return tuple(value)
 
     def _observed(
-        self, search: Generator[Any, Any, Answer], trace: Trace, query: str | None, k: int | None, results: Results
+        self, search: Generator[Any, Any, Answer], trace: Trace, query: object, k: object, results: Results
     ) -> Generator[Any, Any, Answer]:
         """The same search, told to whoever listens; itself when nobody does."""
         heard = listeners(self._deliveries())

@@ -99,18 +99,21 @@ def observed(
     trace: Trace,
     *,
     retriever: str,
-    query: str | None,
-    k: int | None,
+    query: object,
+    k: object,
     results: Results,
 ) -> Generator[Any, Any, Answer]:
     """The same search, of which each listener hears when it has ended.
 
     All events of a search are put down together at its end: a thread that woke for each of them would take turns with
-    the search. ``results`` gives ids and scores of its answer.
+    the search. ``results`` gives ids and scores of its answer. A query or k that cannot be used is told, too: the
+    search raises.
     """
     heard = _current.get()
     began = time.time_ns() - int((time.perf_counter() - trace.began) * 1e9)
-    asked = Search(retriever, k, query, began, None if heard is None else heard.search)
+    text = query if query is None or isinstance(query, str) else f"{query!r}"
+    n = k if isinstance(k, int) else None
+    asked = Search(retriever, n, text, began, None if heard is None else heard.search)
     token = _current.set(_Heard(asked, deliveries))
     ended = partial(_tell, deliveries, asked, trace)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import traceback
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -121,7 +122,9 @@ class OpenTelemetrySink:
     def _redacted(self, said: str, search: Search) -> str:
         if self.text or not search.query:
             return said
-        return said.replace(search.query, "<query>").replace(repr(search.query)[1:-1], "<query>")
+        forms = {search.query, repr(search.query)[1:-1]}
+        # As whole words: a question of one letter is no reason to spoil a stack trace.
+        return re.sub("|".join(rf"(?<!\w){re.escape(form)}(?!\w)" for form in forms), "<query>", said)
 
 
 def _after(began: int, took_ms: float) -> int:

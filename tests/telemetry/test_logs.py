@@ -1,0 +1,133 @@
+"""LogSink: a structured line per search, without the query."""
+
+import io
+import json
+import logging
+
+import pytest
+from pets import QUESTION, broken, pets
+
+from langchain_hybridgraph import HybridRetriever, LogSink, add_sink, remove_sink
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.telemetry import flush
+
+
+@pytest.fixture(scope="module")
+def store():
+    return pets()
+
+
+@pytest.fixture
+def logger():
+    """A logger of its own whose lines are kept, as (level, message) and as records."""
+    logger = logging.getLogger("test.retrieval")
+    logger.setLevel(logging.INFO)
+    handler = Kept()
+    logger.addHandler(handler)
+    yield logger
+    logger.removeHandler(handler)
+
+
+class Kept(logging.Handler):
+    def __init__(self):
+        super().__init__()
+        self.records = []
+
+    def emit(self, record):
+        self.records.append(record)
+
+
+def records(logger):
+    assert flush(10)
+    return logger.handlers[0].records
+
+
+def said(record):
+    return json.loads(record.getMessage().partition(" ")[2])
+
+
+def test_a_line_says_how_the_search_went(store, logger):
+    """Length and hash of the query, k, results, mode and degradation; as JSON and as attributes of the record."""
+    HybridRetriever(store, k=2, logger=logger).invoke(QUESTION)
+    (record,) = records(logger)
+    line = said(record)
+    assert record.levelname == "INFO"
+    assert line.pop("took_ms") == record.took_ms > 0
+    assert line == {
+        "retriever": "HybridRetriever",
+        "mode": "hybrid",
+        "k": 2,
+        "results": 2,
+        "degraded": [],
+        "errors": {},
+        "cancelled": False,
+        "query_length": 17,
+        "query_hash": "ba4dd41eacda",
+    }
+    assert {name: getattr(record, name) for name in line} == line
+
+
+def test_a_degraded_search_is_a_warning_without_the_query(store, logger):
+    """The reranker's message quotes the query, so that only its type is logged."""
+    HybridRetriever(store, reranker=broken, logger="test.retrieval").invoke(QUESTION)
+    (record,) = records(logger)
+    assert (record.levelname, record.degraded, record.errors) == (
+        "WARNING",
+        ["rerank-failed"],
+        {"rerank": "TimeoutError"},
+    )
+    assert QUESTION not in str(vars(record))
+
+
+def test_a_search_that_raises_is_an_error_without_the_query(store, logger):
+    """The exception is named, not printed."""
+    with pytest.raises(ConfigurationError, match="the query is b'Where is the cat"):
+        HybridRetriever(store, logger=logger).retrieve(QUESTION.encode())
+    (record,) = records(logger)
+    assert (record.levelname, record.errors) == ("ERROR", {"retriever": "ConfigurationError"})
+    assert "Where" not in str(vars(record))
+
+
+def test_text_is_opted_in(store, logger):
+    """With text=True the query and the messages stand in the line."""
+    sink = LogSink(logger, text=True)
+    HybridRetriever(store, reranker=broken, sinks=[sink]).invoke(QUESTION)
+    (record,) = records(logger)
+    assert record.query == QUESTION
+    assert record.errors == {"rerank": f"TimeoutError: no answer to {QUESTION!r}"}
+
+
+def test_stages_are_lines_at_debug(store, logger):
+    """One each, before that of the search."""
+    logger.setLevel(logging.DEBUG)
+    HybridRetriever(store, logger=logger).invoke(QUESTION)
+    *stages, search = records(logger)
+    assert [record.stage for record in stages] == ["gather", "score", "fuse", "admit", "select"]
+    assert {record.levelname for record in stages} == {"DEBUG"}
+    assert search.getMessage().startswith("retrieval {")
+
+
+def test_an_adapter_is_a_logger(store, logger):
+    """A LoggerAdapter logs for its logger."""
+    adapter = logging.LoggerAdapter(logger)
+    HybridRetriever(store, logger=adapter).invoke(QUESTION)
+    assert len(records(logger)) == 1
+
+
+def test_the_whole_process_logs(store):
+    """To langchain_hybridgraph.retrieval, as any handler of the application shows it."""
+    stream = io.StringIO()
+    logger = logging.getLogger("langchain_hybridgraph.retrieval")
+    handler = logging.StreamHandler(stream)
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    sink = LogSink()
+    add_sink(sink)
+    try:
+        HybridRetriever(store).invoke("naïve 猫")
+        assert flush(10)
+    finally:
+        remove_sink(sink)
+        logger.removeHandler(handler)
+        logger.setLevel(logging.NOTSET)
+    assert json.loads(stream.getvalue().partition(" ")[2])["query_length"] == 7

@@ -1,0 +1,211 @@
+"""OpenTelemetrySink: what a collector receives."""
+
+import json
+import threading
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as OverGRPC
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as OverHTTP
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExporter
+from otlp_receiver import attributes, over_grpc, over_http, spans_in
+from pets import QUESTION, broken, pets
+
+from langchain_hybridgraph import AdvancedRetriever, HybridRetriever, OpenTelemetrySink
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.telemetry import Search, SearchEnded, flush
+
+HISTORY = ["User: Tell me of the cat.", "Assistant: The cat sat on the mat."]
+STAGES = ["retriever.gather", "retriever.score", "retriever.fuse", "retriever.admit", "retriever.select"]
+CLIENT, INTERNAL, ERROR = 3, 1, 2  # as OTLP numbers kinds and states
+
+
+@pytest.fixture(scope="module")
+def store():
+    return pets()
+
+
+class Collector:
+    """A tracer, and the spans that the collector got from it."""
+
+    def __init__(self, exporter, exports):
+        self.provider = TracerProvider()
+        self.provider.add_span_processor(BatchSpanProcessor(exporter))
+        self.tracer = self.provider.get_tracer("app")
+        self._exports = exports
+
+    def spans(self):
+        assert flush(10)
+        assert self.provider.force_flush()
+        return spans_in(self._exports)
+
+
+@pytest.fixture(params=["http", "grpc"])
+def both(request):
+    with over_http() if request.param == "http" else over_grpc() as (endpoint, exports):
+        exporter = OverHTTP(endpoint=endpoint) if request.param == "http" else OverGRPC(endpoint, insecure=True)
+        collector = Collector(exporter, exports)
+        yield collector
+        collector.provider.shutdown()
+
+
+@pytest.fixture
+def collector():
+    with over_http() as (endpoint, exports):
+        collector = Collector(OverHTTP(endpoint=endpoint), exports)
+        yield collector
+        collector.provider.shutdown()
+
+
+def test_a_search_is_a_span_with_a_child_per_stage(store, both):
+    """Over HTTP and gRPC: names, kinds, parents, and times within those of the search."""
+    HybridRetriever(store, tracer=both.tracer).invoke(QUESTION)
+    search, *stages = both.spans()
+    assert (search.name, search.kind, search.parent_span_id) == ("retriever.retrieve", CLIENT, b"")
+    assert [span.name for span in stages] == STAGES
+    assert {(span.parent_span_id, span.trace_id, span.kind) for span in stages} == {
+        (search.span_id, search.trace_id, INTERNAL)
+    }
+    assert all(
+        search.start_time_unix_nano <= span.start_time_unix_nano <= span.end_time_unix_nano <= search.end_time_unix_nano
+        for span in stages
+    )
+
+
+def test_a_span_has_the_attributes_of_a_retrieval(store, collector):
+    """Ours, and those of the semantic conventions; the query is not among them."""
+    HybridRetriever(store, k=2, tracer=collector.tracer).invoke(QUESTION)
+    search = collector.spans()[0]
+    assert attributes(search) == {
+        "retriever.type": "HybridRetriever",
+        "retriever.mode": "hybrid",
+        "retriever.top_k": 2,
+        "retriever.result_count": 2,
+        "retriever.degraded": [],
+        "gen_ai.operation.name": "retrieval",
+        "gen_ai.request.top_k": 2.0,
+    }
+    assert search.status.code == 0
+
+
+def test_text_and_documents_are_opted_in(store, collector):
+    """The conventions' own attributes for them: the query, and ids with scores."""
+    sink = OpenTelemetrySink(collector.tracer, text=True, documents=True)
+    found = HybridRetriever(store, k=1, sinks=[sink]).invoke(QUESTION)
+    seen = attributes(collector.spans()[0])
+    assert seen["gen_ai.retrieval.query.text"] == QUESTION
+    assert json.loads(seen["gen_ai.retrieval.documents"]) == [
+        {"id": "cat", "score": found[0].metadata["relevance_score"]}
+    ]
+
+
+def test_what_failed_on_the_way_is_recorded(store, collector):
+    """An exception event with its component, without the query that the message quotes; the search is no error."""
+    HybridRetriever(store, tracer=collector.tracer, reranker=broken).invoke(QUESTION)
+    search = collector.spans()[0]
+    (event,) = search.events
+    assert (event.name, attributes(event)) == (
+        "exception",
+        {
+            "exception.type": "TimeoutError",
+            "exception.message": "no answer to '<query>'",
+            "retriever.component": "rerank",
+        },
+    )
+    assert attributes(search)["retriever.degraded"] == ["rerank-failed"]
+    assert search.status.code == 0
+
+
+def test_an_exception_that_ends_the_search_is_recorded(store, collector):
+    """With its stack trace; the span is an error, and has the conventions' error.type."""
+    with pytest.raises(ConfigurationError):
+        HybridRetriever(store, tracer=collector.tracer).retrieve(b"secret")
+    search = collector.spans()[0]
+    (event,) = search.events
+    recorded = attributes(event)
+    assert recorded["exception.type"] == "langchain_hybridgraph.errors.ConfigurationError"
+    assert recorded["exception.message"].startswith("the query is <query>")
+    assert "in plan" in recorded["exception.stacktrace"]
+    assert (search.status.code, attributes(search)["error.type"]) == (ERROR, "ConfigurationError")
+
+
+def test_a_message_that_quotes_the_query_is_redacted(store, collector):
+    """In the message, in the stack trace and in the status."""
+    error = ValueError(f"cannot search for {QUESTION!r}")
+    OpenTelemetrySink(collector.tracer)(SearchEnded(Search("HybridRetriever", 1, QUESTION, 1), "hybrid", 1.0, error=error))
+    (span,) = collector.spans()
+    assert QUESTION not in str(span)
+    assert span.status.message == "cannot search for '<query>'"
+
+
+async def test_a_search_within_a_search_is_its_child(store, collector):
+    """AdvancedRetriever over HybridRetriever, asked asynchronously, with a tracer above only."""
+    retriever = AdvancedRetriever(HybridRetriever(store), tracer=collector.tracer)
+    await retriever.aretrieve_with_context("Where is it?", HISTORY)
+    spans = collector.spans()
+    above, below = [span for span in spans if span.name == "retriever.retrieve"]
+    assert [attributes(span)["retriever.type"] for span in (above, below)] == ["AdvancedRetriever", "HybridRetriever"]
+    assert below.parent_span_id == above.span_id
+    stages = [span.name for span in spans if span.parent_span_id == above.span_id and span is not below]
+    assert stages == ["retriever.expand-query", "retriever.embed"]
+    assert {span.trace_id for span in spans} == {above.trace_id}
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_the_callers_span_is_the_parent(store, collector, is_async):
+    """Whoever asks within a span of their own finds the search below it."""
+    retriever = HybridRetriever(store, tracer=collector.tracer)
+    with collector.tracer.start_as_current_span("request"):
+        _ = await retriever.ainvoke(QUESTION) if is_async else retriever.invoke(QUESTION)
+    request, search = collector.spans()[:2]
+    assert (request.name, search.name, search.parent_span_id) == ("request", "retriever.retrieve", request.span_id)
+
+
+def test_searches_in_a_batch_are_spans_of_their_own(store, collector):
+    """Each with its stages, under the caller's span."""
+    with collector.tracer.start_as_current_span("request"):
+        HybridRetriever(store, tracer=collector.tracer).batch([QUESTION] * 5)
+    spans = collector.spans()
+    searches = [span for span in spans if span.name == "retriever.retrieve"]
+    assert {span.parent_span_id for span in searches} == {spans[0].span_id}
+    for search in searches:
+        assert [span.name for span in spans if span.parent_span_id == search.span_id] == STAGES
+
+
+class Stuck(SpanExporter):
+    """An exporter whose collector does not answer."""
+
+    def __init__(self):
+        self.let_go = threading.Event()
+
+    def export(self, spans):
+        self.let_go.wait()
+
+
+def test_an_exporter_that_hangs_holds_no_search_up(store):
+    """Not even one that exports each span when it ends, on the thread that ends it."""
+    exporter, provider = Stuck(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    retriever = HybridRetriever(store, tracer=provider.get_tracer("app"))
+    try:
+        assert [retriever.invoke(QUESTION)[0].id for _ in range(5)] == ["cat"] * 5
+    finally:
+        exporter.let_go.set()
+    assert flush(10)
+
+
+def test_a_tracer_that_hangs_or_raises_holds_no_search_up(store):
+    """Samplers, processors and tracers may be anybody's."""
+    let_go = threading.Event()
+
+    class Hanging(trace.NoOpTracer):
+        def start_span(self, *args, **kwargs):
+            let_go.wait()
+            raise RuntimeError
+
+    try:
+        assert HybridRetriever(store, tracer=Hanging()).invoke(QUESTION)[0].id == "cat"
+    finally:
+        let_go.set()
+    assert flush(10)

@@ -1,0 +1,107 @@
+"""PrometheusSink: what a server of Prometheus scrapes."""
+
+import urllib.request
+
+import pytest
+from pets import QUESTION, broken, pets
+from prometheus_client import REGISTRY, CollectorRegistry, start_http_server
+from prometheus_client.parser import text_string_to_metric_families
+
+from langchain_hybridgraph import AdvancedRetriever, HybridRetriever, PrometheusSink, add_sink, remove_sink
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.telemetry import flush
+
+HISTORY = ["User: Tell me of the cat.", "Assistant: The cat sat on the mat."]
+
+
+@pytest.fixture(scope="module")
+def store():
+    return pets()
+
+
+@pytest.fixture
+def scrape():
+    """The samples that a scrape gives, by name and labels; all searches of the process are counted meanwhile."""
+    registry = CollectorRegistry()
+    sink = PrometheusSink(registry)
+    add_sink(sink)
+    server, thread = start_http_server(0, "127.0.0.1", registry)
+
+    def scraped():
+        assert flush(10)
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        families = text_string_to_metric_families(text)
+        return {(each.name, *each.labels.values()): each.value for family in families for each in family.samples}
+
+    yield scraped
+    remove_sink(sink)
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_searches_are_scraped(store, scrape):
+    """Two searches: their count, the sum of their Documents, and where their durations lie."""
+    retriever = HybridRetriever(store)
+    retriever.invoke(QUESTION, k=1)
+    took = retriever.retrieve(QUESTION, k=2).took_ms
+    seen = scrape()
+    assert seen["rag_retrieval_duration_seconds_count", "hybrid"] == 2
+    assert seen["rag_retrieval_duration_seconds_bucket", "+Inf", "hybrid"] == 2
+    assert 0 < seen["rag_retrieval_duration_seconds_sum", "hybrid"] < 60 + took
+    assert seen["rag_retrieved_documents_count_sum", "hybrid"] == 3
+    assert seen["rag_retrieved_documents_count_bucket", "1.0", "hybrid"] == 1
+    assert seen["rag_retrieved_documents_count_bucket", "2.0", "hybrid"] == 2
+
+
+def test_the_mode_is_a_label(store, scrape):
+    """A search by words alone is counted as such."""
+    HybridRetriever(store, semantic_weight=0, keyword_weight=1).invoke(QUESTION)
+    assert scrape()["rag_retrieval_duration_seconds_count", "keyword"] == 1
+
+
+def test_degradation_and_errors_are_scraped(store, scrape):
+    """A reranker that fails degrades the search, and is an error of the component."""
+    HybridRetriever(store, reranker=broken).invoke(QUESTION)
+    seen = scrape()
+    assert seen["rag_retrieval_degraded_total", "rerank-failed"] == 1
+    assert seen["rag_pipeline_errors_total", "rerank", "TimeoutError"] == 1
+
+
+def test_a_search_that_raises_is_scraped(store, scrape):
+    """As an error of the retriever; it took its time, and gave no Documents that could be counted."""
+    with pytest.raises(ConfigurationError):
+        HybridRetriever(store).retrieve(3)
+    seen = scrape()
+    assert seen["rag_pipeline_errors_total", "retriever", "ConfigurationError"] == 1
+    assert seen["rag_retrieval_duration_seconds_count", "hybrid"] == 1
+    assert ("rag_retrieved_documents_count_count", "hybrid") not in seen
+
+
+def test_what_the_user_asked_is_counted_once(store, scrape):
+    """A retriever below another is a part of its search: one search, one degradation, one error."""
+    below = HybridRetriever(store, k=1, reranker=broken)
+    AdvancedRetriever(below).retrieve_with_context("Where is it?", HISTORY)
+    seen = scrape()
+    assert seen["rag_retrieval_duration_seconds_count", "hybrid"] == 1
+    assert seen["rag_retrieval_degraded_total", "rerank-failed"] == 1
+    assert seen["rag_pipeline_errors_total", "rerank", "TimeoutError"] == 1
+
+
+def test_only_these_metrics_are_exported(store, scrape):
+    """The four of the contract (a counter has the moment of its creation beside it)."""
+    HybridRetriever(store, reranker=broken).invoke(QUESTION)
+    names = {name.removesuffix("_created") for name, *_ in scrape()}
+    assert names == {
+        *(f"rag_retrieval_duration_seconds{part}" for part in ("", "_bucket", "_count", "_sum")),
+        *(f"rag_retrieved_documents_count{part}" for part in ("", "_bucket", "_count", "_sum")),
+        *("rag_retrieval_degraded", "rag_retrieval_degraded_total"),
+        *("rag_pipeline_errors", "rag_pipeline_errors_total"),
+    }
+
+
+def test_sinks_of_one_registry_share_its_metrics():
+    """Also of the registry of the process, which does not take a name twice."""
+    assert PrometheusSink()._metrics is PrometheusSink(REGISTRY)._metrics
+    assert PrometheusSink(CollectorRegistry())._metrics is not PrometheusSink()._metrics
