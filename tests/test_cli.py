@@ -302,6 +302,7 @@ SCHEMAS = {
         "query": str,
         "k": int,
         "filter": dict | None,
+        "history": dict | None,
         "method": str,
         "degraded": list,
         "took_ms": float,
@@ -322,6 +323,7 @@ SCHEMAS = {
         "version": int,
         "generation": int,
         "bytes": int,
+        "layers": int,
     },
     "ingest": {
         **dict.fromkeys(("documents", "chunks", "parents", "added", "updated", "unchanged", "removed"), int),
@@ -329,6 +331,8 @@ SCHEMAS = {
         "seconds": float,
         "warnings": list,
         "embedding": str,
+        "pruned": list,
+        "layers": dict | None,
     },
 }
 

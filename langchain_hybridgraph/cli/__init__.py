@@ -4,6 +4,8 @@
     answers.py     what --json prints: the stable schema
     screen.py      the same for people
     branches.py    the directories of an index, as lines
+    conversations.py   what was said before a question, from a file
+    vanished.py    which documents were files that are gone
     opening.py     which index, with which settings
     demo.py        the main job on the documentation of Python's standard library
     errors.py      errors in one line, exit codes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from langchain_core.documents import Document
 
     from langchain_hybridgraph.ingest import IngestReport
+    from langchain_hybridgraph.ingest.layers import LayersReport
     from langchain_hybridgraph.records import Hit, RetrievalResult
     from langchain_hybridgraph.retrievers.found import FindResult
     from langchain_hybridgraph.stores.care import CheckReport
@@ -24,13 +25,15 @@ def search_answer(result: RetrievalResult[Document]) -> dict[str, Any]:
     """``search --json``: the question, how it was answered, and the hits, best first.
 
     ``query``, ``k``, ``filter`` (null without one); ``method`` (hybrid, vector, keyword, interleave); ``degraded``, a
-    list of reasons, empty when all went as asked; ``took_ms``; ``hits``, as in :func:`hit_answer`.
+    list of reasons, empty when all went as asked; ``took_ms``; ``hits``, as in :func:`hit_answer`. ``history`` is what
+    a conversation made of the question, as in :func:`history_answer`, null without one.
     """
     plan = result.plan
     return {
         "query": plan["query"],
         "k": plan["k"],
         "filter": plan["filter"],
+        "history": history_answer(plan),
         "method": plan["method"],
         "degraded": list(result.degraded),
         "took_ms": round(result.took_ms, 3),
@@ -38,17 +41,25 @@ def search_answer(result: RetrievalResult[Document]) -> dict[str, Any]:
     }
 
 
-def find_answer(found: FindResult) -> dict[str, Any]:
-    """``find --json``: the queries that were run, ``degraded``, ``took_ms``, and ``hits``, best first.
+def history_answer(plan: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a conversation made of a question: ``expanded_query``, the ``context`` and its ``weight``, ``searched``.
 
+    ``searched`` is ``"raw"`` where the question stood by itself. None for a search without a conversation.
+    """
+    names = ("expanded_query", "context", "weight", "searched")
+    return {name: plan.get(name) for name in names} if "expanded_query" in plan else None
+
+
+def find_answer(found: FindResult) -> dict[str, Any]:
+    """``find --json``: the ``queries`` that were run, ``degraded``, ``took_ms``, and ``hits``, best first.
+
+    A query has ``query``, ``context_type`` and ``priority`` as they were planned, ``roots`` (the uris below which it
+    looked), and how many directories it ``opened`` and nodes it ``scored``, of how many ``nodes``.
     A hit has ``rank``, ``uri``, ``context_type``, ``is_leaf`` (false for a directory), ``score``, ``abstract``,
     ``relations`` (uri, relation, weight, description) and ``text``: that of its best chunk, or its overview.
     """
     return {
-        "queries": [
-            {"query": each.query.query, "roots": list(each.roots), "scored": each.scored, "nodes": each.nodes}
-            for each in found.query_results
-        ],
+        "queries": [each.plan() for each in found.query_results],
         "degraded": list(found.degraded),
         "took_ms": round(found.took_ms, 3),
         "hits": [
@@ -92,9 +103,21 @@ def hit_answer(rank: int, hit: Hit) -> dict[str, Any]:
     }
 
 
-def ingest_answer(report: IngestReport, embedding: str) -> dict[str, Any]:
-    """``ingest --json``: what was done, in counts; ``seconds``; ``embedding``; ``warnings``."""
-    return {**asdict(report), "embedding": embedding, "warnings": list(report.warnings)}
+def ingest_answer(
+    report: IngestReport, embedding: str, pruned: Sequence[str], layers: LayersReport | None
+) -> dict[str, Any]:
+    """``ingest --json``: what was done, in counts; ``seconds``; ``embedding``; ``warnings``.
+
+    ``pruned`` are the ids of the documents that ``--prune`` deleted. ``layers`` says what was done about summaries of
+    directories (``directories``, ``summarised``, ``unchanged``, ``removed``, ``seconds``, ``warnings``), null for none.
+    """
+    return {
+        **asdict(report),
+        "embedding": embedding,
+        "warnings": list(report.warnings),
+        "pruned": list(pruned),
+        "layers": None if layers is None else asdict(layers),
+    }
 
 
 def check_answer(report: CheckReport) -> dict[str, Any]:

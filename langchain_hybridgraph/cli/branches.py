@@ -34,9 +34,10 @@ def branches(store: HybridGraphStore, under: str | None, depth: int) -> list[Bra
     tree = store.tree(Scope(None, store.tenant, moment(None)))
     tops = tree.top() if under is None else targeted(tree, [under])[0]
     lines = [line for top in tops for line in _below(tree, top, 0, depth)]
-    layers = store.layers()
+    summaries = store.summaries()
     wanted = [tree.uri(node) for node, _, contains in lines if contains]
-    abstracts = {chunk.id: str(chunk.metadata["abstract"]) for chunk in (layers.get(wanted) if layers else ())}
+    found = {} if summaries is None else summaries.get(wanted)
+    abstracts = {uri: str(chunk.metadata["abstract"]) for uri, chunk in found.items()}
     return [
         Branch(tree.uri(node), name_of(tree.uri(node)) if below else tree.uri(node), below, contains, "")._replace(
             abstract=_without_name(abstracts.get(tree.uri(node), ""))

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from langchain_hybridgraph.cli.config_commands import config_app
+from langchain_hybridgraph.cli.conversations import conversation
 from langchain_hybridgraph.cli.errors import PROBLEM, OneLineErrors, say
 from langchain_hybridgraph.cli.opening import existing, existing_or_new
 from langchain_hybridgraph.errors import ConfigurationError, FilterError
@@ -18,6 +20,8 @@ from langchain_hybridgraph.records import cleaned
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.filters import Filter
+    from langchain_hybridgraph.ingest.layers import LayersReport
+    from langchain_hybridgraph.retrievers.store import HybridGraphStore
     from langchain_hybridgraph.stores.care import CheckReport
 
 # LangChain, the engines and rich are imported by the verb that needs them: help answers at once.
@@ -29,6 +33,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Search texts by meaning and by words at once, in one folder.",
 )
+
+app.add_typer(config_app, name="config")
 
 Index = Annotated[
     Path,
@@ -91,11 +97,18 @@ def ingest(
     edges: Annotated[
         str, typer.Option(metavar="NAMES", help="auto, none, or such as sequence,links,hierarchy,similarity.")
     ] = "auto",
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Delete what was read from below PATHS and is not there any more.")
+    ] = False,
     tenant: Tenant = None,
     as_json: Json = False,
 ) -> None:
-    """Take files into an index; again, take in what has changed."""
+    """Take files into an index; again, take in what has changed.
+
+    The directories of a folder are summarised, for find and tree: those in which something has changed.
+    """
     from langchain_hybridgraph.cli.answers import ingest_answer, print_json
+    from langchain_hybridgraph.cli.vanished import Vanished
     from langchain_hybridgraph.ingest import SUPPORTED_SUFFIXES, FileError, read_files
     from langchain_hybridgraph.ingest.edges import as_builders
     from langchain_hybridgraph.ingest.pipeline import ingest as take_in
@@ -107,13 +120,26 @@ def ingest(
     pieces = None if split is Split.NONE else split.value.replace("-", "_")
     builders = as_builders([] if edges == "none" else [name.strip() for name in edges.split(",")])
     with existing_or_new(index, embedding, language=language, tenant=tenant) as store:
-        report = take_in(chain([first], documents), store, split=pieces, edges=builders, progress=True)
+        gone = Vanished(paths, store)
+        report = take_in(
+            chain([first], documents),
+            store,
+            split=pieces,
+            edges=builders,
+            progress=True,
+            prune_documents=prune and gone,
+        )
+        layers = _summarised(store, paths)
     for warning in report.warnings:
         say(warning)
     if as_json:
-        print_json(ingest_answer(report, store.name))
+        print_json(ingest_answer(report, store.name, gone.documents, layers))
     else:
         typer.echo(str(report))
+        if prune:
+            typer.echo(f"deleted {len(gone.documents)} documents that are gone" + _named(gone.documents))
+        if layers is not None:
+            typer.echo(f"summaries: {layers}")
 
 
 @app.command()
@@ -139,7 +165,7 @@ def search(
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 
     wanted = _parsed(where)
-    said = _said(history)
+    said = conversation(history).messages
     with existing(index, embedding=embedding, tenant=tenant, read_only=True) as store:
         retriever = GraphRetriever(store, k=k) if graph else HybridRetriever(store, k=k)
         if said:
@@ -162,10 +188,12 @@ def find(
     *,
     index: Index,
     under: Annotated[
-        list[str] | None, typer.Option(metavar="URI", help="Only below this; may be given several times.")
+        list[str] | None,
+        typer.Option(metavar="URI", help="Only below this uri, or path as ingest took it; may be given several times."),
     ] = None,
     k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="How many hits.")] = 5,
     where: Where = None,
+    history: History = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say why each hit stands where it stands.")] = False,
     as_json: Json = False,
     tenant: Tenant = None,
@@ -173,14 +201,20 @@ def find(
 ) -> None:
     """Ask an index from its directories down.
 
-    Finds documents, each once, and directories. Their summaries are made by hybridgraph tree.
+    Finds documents, each once, and directories, by the summaries that ingest and tree make. With --history up to five
+    queries are planned from the conversation and the question.
     """
     from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever
 
     wanted = _parsed(where)
+    session = conversation(history).session()
     with existing(index, embedding=embedding, tenant=tenant, read_only=True) as store:
         targets = None if under is None else [cleaned(uri) for uri in under]
-        result = HierarchicalRetriever(store, k=k).find(cleaned(query), targets, filter=wanted)
+        retriever = HierarchicalRetriever(store, k=k)
+        if session is None:
+            result = retriever.find(cleaned(query), targets, filter=wanted)
+        else:
+            result = retriever.search(cleaned(query), session, targets, filter=wanted)
     if as_json:
         from langchain_hybridgraph.cli.answers import find_answer, print_json
 
@@ -195,7 +229,9 @@ def find(
 def tree(
     *,
     index: Index,
-    under: Annotated[str | None, typer.Option(metavar="URI", help="Only this and what it contains.")] = None,
+    under: Annotated[
+        str | None, typer.Option(metavar="URI", help="Only this uri, or path, and what it contains.")
+    ] = None,
     depth: Annotated[int, typer.Option(metavar="N", min=1, help="How many levels are shown.")] = 2,
     as_it_is: Annotated[bool, typer.Option("--as-it-is", help="Show it without summarising what has changed.")] = False,
     as_json: Json = False,
@@ -317,6 +353,15 @@ def demo(
     run(index, embedding)
 
 
+def _summarised(store: HybridGraphStore, paths: list[Path]) -> LayersReport | None:
+    """Summarise the directories in which something has changed, where there are summaries or a folder was taken in."""
+    from langchain_hybridgraph.ingest.layers import build_layers
+
+    if store.layers() is None and not any(path.is_dir() for path in paths):
+        return None
+    return build_layers(store, progress=True)
+
+
 def _judge(report: CheckReport, as_json: bool) -> None:
     for part in report.unchecked:
         say(f"not checked: {part}")
@@ -342,22 +387,9 @@ def _parsed(where: str | None) -> Filter | None:
         raise FilterError(f"--filter is not JSON ({error}); wanted something like '{{\"year\": 2020}}'") from error
 
 
-def _said(history: Path | None) -> list[Any]:
-    """The turns in a file: a JSON list, a JSON value a line, or a text a line."""
-    if history is None:
-        return []
-    try:
-        text = sys.stdin.read() if str(history) == "-" else history.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"--history {history} cannot be read ({error}); wanted is a text file") from error
-    lines = [line for line in cleaned(text).splitlines() if line.strip()]
-    try:
-        found = json.loads(text) if text.lstrip().startswith("[") else None
-        if found is None and lines and lines[0].lstrip().startswith("{"):
-            found = [json.loads(line) for line in lines]
-    except json.JSONDecodeError as error:
-        raise ConfigurationError(f"--history {history} begins like JSON and is none ({error})") from error
-    return lines if found is None else list(found)
+def _named(documents: list[str]) -> str:
+    """The first few, behind a colon."""
+    return f": {_listed(documents[:3])}{', …' if len(documents) > 3 else ''}" if documents else ""
 
 
 def _listed(names: Any) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.cli.branches import Branch
     from langchain_hybridgraph.records import Hit, RetrievalResult
-    from langchain_hybridgraph.retrievers.found import FindResult
+    from langchain_hybridgraph.retrievers.found import FindResult, QueryResult
 
 WIDEST = 100
 INDENT = 11  # below the title
@@ -39,9 +39,11 @@ MEANINGS = {
     "seeds-missing": "some of seed_ids are no chunks that this call may see; the walk began at the others",
     "graph-failed": "the edges could not be walked; the answer is that of the hybrid search",
     "node-cap-reached": "edges led to more chunks than the walk takes in; the best of them stayed",
-    "converged-early": "the walk ended before its last round, since its best did not change any more",
+    "converged-early": "the best did not change any more, so the walk ended before its last round; nothing is missing",
     "no-tree": "the texts stand in no directories; the answer is that of the hybrid search, one hit a document",
     "no-layers": "the directories have no summaries, so the search began at documents; hybridgraph tree makes them",
+    "layers-stale": "texts have changed since the directories were summarised, so some summaries were left out; "
+    "hybridgraph tree makes them anew",
     "layers-failed": "the summaries of the directories could not be searched; the search began at documents",
     "session-failed": "the conversation could not be read, so the question was planned without it",
     "catalogue-failed": "the catalogue could not be read, so nothing that was found could be given",
@@ -54,6 +56,8 @@ MEANINGS = {
     "deadline-exceeded:SOURCE": "this source did not answer within deadline_ms and was left out",
     "SOURCE-failed": "this source failed; the others answered",
 }
+AS_IT_SHOULD_BE = frozenset({"converged-early"})
+"""Reasons that tell of nothing that is missing."""
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _WORD = re.compile(r"\w+")
 _SENTENCE = re.compile(r"(?<=[.!?:;]) ")
@@ -80,8 +84,7 @@ def show_result(
             _show(console, Text(hit.explain(), "dim"))
     if not result.hits:
         console.print("nothing found")
-    for reason in result.degraded:
-        _show(console, Text(f"{reason}: {meaning(reason)}", "yellow"), hanging=True)
+    _show_reasons(console, result.degraded)
     if explain:
         _show(console, Text(_how(result), "dim"), hanging=True)
 
@@ -100,12 +103,11 @@ def show_contexts(console: Console, found: FindResult, *, explain: bool = False)
             _show(console, Text(each.hit.explain(), "dim"))
     if not found:
         console.print("nothing found")
-    for reason in found.degraded:
-        _show(console, Text(f"{reason}: {meaning(reason)}", "yellow"), hanging=True)
+    _show_reasons(console, found.degraded)
     if explain:
         for result in found.query_results:
-            looked = f"{result.opened} directories opened, {result.scored:,} of {result.nodes:,} nodes scored"
-            _show(console, Text(f"{looked}, {found.took_ms:.1f} ms", "dim"), hanging=True)
+            _show(console, Text(_looked(result), "dim"), hanging=True)
+        _show(console, Text(f"{found.took_ms:.1f} ms", "dim"), hanging=True)
 
 
 def show_branches(console: Console, branches: Sequence[Branch]) -> None:
@@ -247,8 +249,34 @@ def _body(hit: Hit) -> str:
     return rest if title and first.strip() == title and rest.strip() else text or hit.chunk.text
 
 
+def _show_reasons(console: Console, reasons: Sequence[str]) -> None:
+    """Print what was done without, in yellow; what is as it should be, dimly."""
+    for reason in reasons:
+        colour = "dim" if reason in AS_IT_SHOULD_BE else "yellow"
+        _show(console, Text(f"{reason}: {meaning(reason)}", colour), hanging=True)
+
+
+def _looked(result: QueryResult) -> str:
+    asked = result.query
+    what = f"{printable(asked.query)!r}" + (
+        f" ({asked.context_type}, priority {asked.priority})" * bool(asked.context_type)
+    )
+    return f"{what}: {result.opened} directories opened, {result.scored:,} of {result.nodes:,} nodes scored"
+
+
 def _how(result: RetrievalResult[Document]) -> str:
     plan = result.plan
     weights = ", ".join(f"{name} {weight:g}" for name, weight in plan["weights"].items())
     stages = ", ".join(f"{name} {ms:.1f}" for name, ms in plan["stages_ms"].items())
-    return f"{plan['method']} by {plan['fusion']} · weights {weights} · {result.took_ms:.1f} ms ({stages})"
+    how = f"{plan['method']} by {plan['fusion']} · weights {weights} · {result.took_ms:.1f} ms ({stages})"
+    return f"{how} · {_whole(plan)}" if "expanded_query" in plan else how
+
+
+def _whole(plan: Mapping[str, Any]) -> str:
+    """What a conversation made of a question."""
+    if plan.get("searched") == "raw":
+        return "the question was searched for as it was put: it does not lean on the conversation"
+    said = f"the conversation made of the question: {printable(str(plan['expanded_query']))!r}"
+    if context := plan.get("context"):
+        said += f", moved towards {printable(str(context))!r} by {plan.get('weight', 0):g}"
+    return said

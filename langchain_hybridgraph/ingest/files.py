@@ -77,7 +77,7 @@ def read_files(
             raise FileError(f"{path}: there is no such file or folder")
         named = not path.is_dir()
         for file in [path] if named else _walk(path, note, set()):
-            source = _source(path, file)
+            source = source_of(path, file)
             real = os.path.realpath(file)
             if places.setdefault(source, real) != real:
                 raise FileError(
@@ -119,7 +119,7 @@ def _walk(folder: Path, note: Callable[[str], None], inside: set[tuple[int, int]
             yield path
 
 
-def _source(given: Path, file: Path) -> str:
+def source_of(given: Path, file: Path) -> str:
     """The name of a file: the path as it was given, an absolute one from the last folder of what was given."""
     if given.is_absolute() or ".." in given.parts:
         base = given.resolve()
@@ -132,7 +132,7 @@ def _documents(file: Path, source: str) -> Iterator[Document]:
     from langchain_core.documents import Document
 
     suffix = file.suffix.lower()
-    if suffix in _LINES:
+    if suffix in LINES:
         yield from _rows(file, source)
         return
     found = _READERS.get(suffix, _read_text)(_decoded(file, file.read_bytes()))
@@ -253,7 +253,8 @@ def _warn(message: str) -> None:
 
 
 _HTML = frozenset([".html", ".htm", ".xhtml"])
-_LINES = frozenset([".jsonl", ".ndjson"])
+LINES = frozenset([".jsonl", ".ndjson"])
+"""The suffixes of files of which every line is a document."""
 _READERS: dict[str, Callable[[str], _Read]] = {
     ".txt": _read_text,
     ".text": _read_text,
@@ -264,5 +265,5 @@ _READERS: dict[str, Callable[[str], _Read]] = {
     ".rest": _read_rst,
     **dict.fromkeys(_HTML, _read_html),
 }
-SUPPORTED_SUFFIXES = tuple(sorted([*_READERS, *_LINES]))
+SUPPORTED_SUFFIXES = tuple(sorted([*_READERS, *LINES]))
 """The suffixes of the files that are read in folders."""

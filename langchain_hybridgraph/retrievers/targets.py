@@ -31,7 +31,7 @@ def rooted(tree: Tree, root: str) -> list[int]:
     return [node for node in (at, *below) if node >= 0]
 
 
-def targeted(tree: Tree, targets: Sequence[str]) -> list[list[int]]:
+def targeted(tree: Tree, targets: Sequence[object]) -> list[list[int]]:
     """The nodes of each target; for a bare scheme everything at its top, for ``.`` everything.
 
     A target is a uri of the tree, or a path in a form that ``read_files`` takes: relative (``./docs/``, ``docs//api``)

@@ -196,7 +196,7 @@ class LayeredIndex(TreedIndex, CaredIndex):
     def stats(self) -> dict[str, Any]:
         """Counts and facts, and how many directories have a summary (``layers``)."""
         layers = self.layers()
-        return super().stats() | ({} if layers is None else {"layers": len(layers)})
+        return super().stats() | {"layers": 0 if layers is None else len(layers)}
 
     def close(self) -> None:
         """Close the summaries, then the index."""

@@ -1,0 +1,119 @@
+"""``hybridgraph ingest --prune``: what has vanished goes, and nothing else."""
+
+import json
+import os
+
+import pytest
+
+pytest.importorskip("typer")
+
+from typer.testing import CliRunner
+
+from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph.cli.commands import app
+
+LINES = '{"id": "p1", "text": "A grinder."}\n{"text": "A kettle."}\n{"text": "A filter."}\n'
+
+
+def ingest(*arguments, code=0):
+    done = CliRunner().invoke(app, ["ingest", *map(str, arguments), "--json", "--embedding", "lsa"])
+    assert done.exit_code == code, done.stderr
+    return json.loads(done.stdout) if not code else done.stderr
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder to stand in, with files in several directories and an index of all of them."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("docs/a.md", "docs/sub/b.md", "docs/sub/c.md", "docs2/d.md", "other/e.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"This is {name}.")
+    (tmp_path / "docs" / "rows.jsonl").write_text(LINES)
+    ingest("docs", "docs2", "other", "--index", "index")
+    with HybridGraphStore("index") as store:
+        store.add_texts(["Not from a file."], [{"document_id": "mine", "uri": "docs/mine"}])
+    return tmp_path
+
+
+def documents():
+    with HybridGraphStore("index", read_only=True) as store:
+        return sorted(store.document_ids())
+
+
+def test_what_is_gone_goes(here):
+    """Files and lines below the given paths; other folders, other files and other documents stay."""
+    before = documents()
+    for name in ("docs/a.md", "docs/sub/b.md", "docs2/d.md", "other/e.md"):
+        (here / name).unlink()
+    (here / "docs" / "rows.jsonl").write_text("".join(LINES.splitlines(keepends=True)[1:]))
+    report = ingest("docs", "--index", "index", "--prune")
+    assert sorted(set(before) - set(documents())) == sorted(report["pruned"]) == [
+        "docs/a.md", "docs/rows.jsonl:3", "docs/sub/b.md", "p1",
+    ]  # fmt: skip
+
+
+def test_it_is_counted_and_said(here):
+    """In a line of its own."""
+    (here / "docs" / "a.md").unlink()
+    done = CliRunner().invoke(app, ["ingest", "docs", "--index", "index", "--prune"])
+    assert "deleted 1 documents that are gone: docs/a.md" in done.stdout
+    again = CliRunner().invoke(app, ["ingest", "docs", "--index", "index", "--prune"])
+    assert "deleted 0 documents that are gone\n" in again.stdout
+
+
+def test_without_it_nothing_goes(here):
+    """What is not handed in stays."""
+    before = documents()
+    (here / "docs" / "a.md").unlink()
+    assert ingest("docs", "--index", "index")["pruned"] == []
+    assert documents() == before
+
+
+@pytest.mark.parametrize("path", ["./docs/", "docs/sub/..", "{here}/docs", "../{name}/docs"])
+def test_paths_in_any_form(here, path):
+    """A path names what it named when it was ingested."""
+    (here / "docs" / "sub" / "b.md").unlink()
+    assert ingest(path.format(here=here, name=here.name), "--index", "index", "--prune")["pruned"] == ["docs/sub/b.md"]
+
+
+def test_a_part_of_what_was_ingested(here):
+    """Only that part is looked at."""
+    for name in ("docs/a.md", "docs/sub/b.md"):
+        (here / name).unlink()
+    assert ingest("docs/sub", "--index", "index", "--prune")["pruned"] == ["docs/sub/b.md"]
+
+
+def test_the_folder_that_one_stands_in(here, tmp_path_factory):
+    """Everything would lie below it: what came from a folder that is not in it stays."""
+    away = tmp_path_factory.mktemp("away")
+    (away / "far").mkdir()
+    (away / "far" / "x.md").write_text("From far away.")
+    ingest(away / "far", "--index", "index")
+    (here / "docs" / "a.md").unlink()
+    assert ingest(".", "--index", "index", "--prune")["pruned"] == ["docs/a.md"]
+    assert "far/x.md" in documents()
+
+
+def test_what_cannot_be_read_is_not_gone(here):
+    """A file that is no text any more, and one whose suffix is passed over, are still there."""
+    (here / "docs" / "a.md").write_bytes(b"\x00\x01\x02")
+    assert ingest("docs", "--index", "index", "--prune")["pruned"] == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may look into every folder")
+def test_a_folder_that_cannot_be_looked_into(here):
+    """Nobody knows what is in it."""
+    (here / "docs" / "sub").chmod(0)
+    try:
+        assert ingest("docs", "--index", "index", "--prune")["pruned"] == []
+    finally:
+        (here / "docs" / "sub").chmod(0o755)
+
+
+def test_nothing_to_read_deletes_nothing(here):
+    """An empty folder may be one that is not mounted."""
+    for file in [file for file in (here / "docs").rglob("*") if file.is_file()]:
+        file.unlink()
+    before = documents()
+    assert "nothing to read" in ingest("docs", "--index", "index", "--prune", code=1)
+    assert documents() == before
