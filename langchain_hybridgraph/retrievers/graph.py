@@ -265,7 +265,12 @@ class GraphRetriever(HybridRetriever):
 
     def _weights(self, options: CallOptions) -> tuple[float, float]:
         words = self._setting.keyword_weight if self.seed_keyword_weight is None else self.seed_keyword_weight
-        named = {"semantic_weight", "keyword_weight"}
-        if words is None or any(options.get(name) is not None for name in named) or named & self.model_fields_set:
+        named = (
+            options.get("semantic_weight"),
+            options.get("keyword_weight"),
+            self.semantic_weight,
+            self.keyword_weight,
+        )
+        if words is None or any(weight is not None for weight in named):
             return super()._weights(options)
         return 1.0 - words, words

@@ -1,0 +1,156 @@
+"""LangChain's configurable_fields: settings at run time, over the index that is there."""
+
+import pytest
+from langchain_chroma import Chroma
+from langchain_core.documents import Document
+from langchain_core.runnables import ConfigurableField
+
+from langchain_hybridgraph import (
+    AdvancedRetriever,
+    GraphRetriever,
+    HierarchicalRetriever,
+    HybridGraphStore,
+    HybridRetriever,
+    LSAEmbeddings,
+    build_layers,
+    ingest,
+)
+
+TEXTS = {
+    "cars/roadster.md": "The roadster is a fast red car, and costs a lot of money.",
+    "cars/van.md": "A blue van carries boxes. Its price is low.",
+    "trains/slow.md": "A slow train stops at every village on the river.",
+    "trains/fast.md": "The express is a fast train, and stops nowhere.",
+}
+KINDS = [HybridRetriever, GraphRetriever, HierarchicalRetriever]
+
+
+@pytest.fixture(scope="module")
+def store():
+    made = HybridGraphStore(None, "lsa")
+    ingest(
+        [
+            Document(text, metadata={"uri": uri, "source": uri, "kind": uri.split("/")[0]}, id=uri)
+            for uri, text in TEXTS.items()
+        ],
+        made,
+        split=None,
+    )
+    build_layers(made)
+    return made
+
+
+def fields(*names):
+    return {name: ConfigurableField(id=name) for name in names}
+
+
+def in_chain(retriever):
+    """What a chain's user sees."""
+    return retriever | (lambda documents: [document.metadata["source"] for document in documents])
+
+
+def configured(chain, **settings):
+    return chain.with_config(configurable=settings)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_k_weights_and_filter_at_run_time(kind, store):
+    """Each changes the answer of the same chain; without any it is the constructor's."""
+    chain = in_chain(kind(store, k=2).configurable_fields(**fields("k", "semantic_weight", "keyword_weight", "filter")))
+    question = "fast train"
+    usual = chain.invoke(question)
+    assert len(usual) == 2
+    assert len(configured(chain, k=4).invoke(question)) > 2
+    assert configured(chain, k=1).invoke(question) == usual[:1]
+    assert set(configured(chain, filter={"kind": "cars"}).invoke(question)) <= {"cars/roadster.md", "cars/van.md"}
+    assert chain.invoke(question) == usual
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_at_run_time_are_the_searchs(kind, store):
+    """One weight alone gives the other, as in the constructor."""
+    retriever = kind(store, k=2).configurable_fields(**fields("semantic_weight"))
+    prepared, _ = retriever.prepare({"configurable": {"semantic_weight": 1.0}})
+    assert prepared.retrieve("fast train").plan["weights"] == {"vector": 1.0}
+
+
+async def test_asynchronously_and_in_a_batch(store):
+    """The same settings for every way to ask."""
+    chain = configured(in_chain(HybridRetriever(store).configurable_fields(**fields("k"))), k=1)
+    wanted = ["trains/fast.md"]
+    assert chain.invoke("fast train") == wanted
+    assert await chain.ainvoke("fast train") == wanted
+    assert chain.batch(["fast train"] * 2) == [wanted] * 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_call_goes_before_configurable_and_that_before_the_constructor(kind, store):
+    """Three values of k, and the nearest to the call counts."""
+    retriever = kind(store, k=4).configurable_fields(**fields("k"))
+    assert len(retriever.invoke("fast train")) > 2
+    assert len(configured(retriever, k=2).invoke("fast train")) == 2
+    assert len(configured(retriever, k=2).invoke("fast train", k=1)) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_built_anew(kind, store):
+    """The very same store answers, and the retriever that is configured stays as it is."""
+    retriever = kind(store, k=2)
+    prepared, _ = retriever.configurable_fields(**fields("k")).prepare({"configurable": {"k": 1}})
+    assert prepared.vector_store is store
+    assert prepared.k == 1
+    assert retriever.k == 2
+
+
+def test_the_index_over_documents_is_the_same():
+    """A keyword index that was built over a collection's texts is that of every configured retriever."""
+    model = LSAEmbeddings()
+    model.fit(list(TEXTS.values()))
+    documents = [Document(text, metadata={"source": uri}, id=uri) for uri, text in TEXTS.items()]
+    collection = Chroma.from_documents(documents, model, collection_name="configurable")
+    retriever = GraphRetriever(collection, documents, k=3)
+    prepared, _ = retriever.configurable_fields(**fields("keyword_weight")).prepare(
+        {"configurable": {"keyword_weight": 1.0}}
+    )
+    assert prepared.texts is retriever.texts is not None
+    assert prepared.retrieve("fast train", k=1)[0].metadata["source"] == "trains/fast.md"
+    assert prepared.retrieve("fast train").plan["weights"] == {"keyword": 1.0}
+
+
+@pytest.mark.parametrize("preset", ["hop_decay", "distance_decay"])
+def test_a_preset_stays_what_it_is(preset, store):
+    """Configuring k leaves the preset its weights, which it has for nobody's asking."""
+    retriever = GraphRetriever(store, preset=preset, k=4)
+    prepared, _ = retriever.configurable_fields(**fields("k")).prepare({"configurable": {"k": 3}})
+    assert prepared.retrieve("fast train").plan["weights"] == retriever.retrieve("fast train").plan["weights"]
+
+
+def test_a_walk_at_run_time(store):
+    """Preset, traversal and graph slots are settings like others."""
+    retriever = GraphRetriever(store, k=2).configurable_fields(**fields("preset", "traversal", "seed_k"))
+    assert retriever.prepare({"configurable": {"preset": "beam"}})[0].retrieve("train").plan["walk"] == {
+        "traversal": "Beam",
+        "score": "HopDecay",
+    }
+    prepared, _ = retriever.prepare({"configurable": {"traversal": {"type": "bfs", "max_hops": 1}, "seed_k": 1}})
+    assert (prepared.traversal.max_hops, prepared.seed_k) == (1, 1)
+
+
+def test_an_advanced_retriever_and_the_one_below(store):
+    """Both are configured by one call, each by its own ids."""
+    below = HybridRetriever(store, k=3)
+    chain = AdvancedRetriever(below).configurable_fields(**fields("k", "expander", "fuse_raw"))
+    asked = {"input": "and its price?", "chat_history": [("user", "Which car is red?"), ("assistant", "The roadster.")]}
+    assert len(chain.invoke(asked)) == 3
+    assert len(configured(chain, k=1).invoke(asked)) == 1
+    prepared, _ = chain.prepare({"configurable": {"expander": "strip_question", "fuse_raw": False}})
+    assert prepared.retriever is below
+    assert prepared.retrieve_with_context("what is its price?", ["red cars"]).plan["expanded_query"] == "its price"
+
+
+def test_a_wrong_value_at_run_time_is_an_error(store):
+    """What the constructor refuses is refused then, too."""
+    retriever = HybridRetriever(store).configurable_fields(**fields("k", "fusion"))
+    for wrong in ({"k": -1}, {"fusion": "rff"}):
+        with pytest.raises(ValueError, match=r"greater than or equal|did you mean 'rrf'"):
+            configured(retriever, **wrong).invoke("train")
