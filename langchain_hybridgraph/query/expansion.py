@@ -83,14 +83,18 @@ class Expansion:
             return [hit for hit in hits if hit.id in self.seed_ids]
         return [hit for hit in hits if self._is_seed(hit)][: self.seed_k]
 
-    def strengths(self, own: Iterable[Fused], cosines: Mapping[str, float]) -> dict[str, float]:
+    def strengths(
+        self, own: Mapping[str, Fused], candidates: Iterable[str], cosines: Mapping[str, float]
+    ) -> dict[str, float]:
         """What each candidate counts as a seed.
 
-        It is the cosine for a graph score that compares it with those of expanded chunks, else the search's own score.
+        It is the cosine for a graph score that compares it with those of expanded chunks, else the search's ``own``
+        score; what has neither is left out.
         """
         if not by_similarity(self.score):
             cosines = {}
-        return {one.id: one.score if (c := cosines.get(one.id)) is None else min(1.0, max(0.0, c)) for one in own}
+        there = own if self.asks_search else dict.fromkeys([*own, *(id for id in candidates if id in cosines)])
+        return {id: own[id].score if (c := cosines.get(id)) is None else min(1.0, max(0.0, c)) for id in there}
 
     def _is_seed(self, hit: Hit) -> bool:
         metadata = hit.chunk.metadata
@@ -105,6 +109,11 @@ class Expansion:
     def asks_search(self) -> bool:
         """Whether the search's own score of what the walk led to counts."""
         return is_mixed(self.score)
+
+    @property
+    def asks_cosines(self) -> bool:
+        """Whether the similarity of candidates, and not the search's own score, is what counts beside the walk."""
+        return by_similarity(self.score) and not self.asks_search and self.seed_ids is None
 
     @property
     def keeps_order(self) -> bool:

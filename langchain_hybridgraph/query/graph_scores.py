@@ -292,15 +292,20 @@ def valued(score: GraphScore, reached: Reached) -> Weights:
     except (TypeError, ValueError):
         # ``max(…)`` and ``if`` do not work on arrays; an error of another kind comes again, for a single path.
         values = np.array([float(score(_path(reached, place))) for place in range(len(reached.hops))])
-    if values.shape not in ((), reached.hops.shape):
-        raise ConfigurationError(f"{score!r} gave {values.shape} values for {len(reached.hops)} paths; wanted one each")
-    values = np.broadcast_to(values, reached.hops.shape)
+    if values.shape != reached.hops.shape:
+        if values.shape:
+            raise ConfigurationError(
+                f"{score!r} gave {values.shape} values for {len(reached.hops)} paths; wanted one each"
+            )
+        values = np.full(reached.hops.shape, values)
     unknown = np.isnan(values)
-    if (unknown & ~np.isnan(reached.seed) & ~np.isnan(reached.own)).any():
-        raise ConfigurationError(f"{score!r} gave NaN; wanted a number from 0 to 1 for each path")
-    # A score that needs a similarity which nobody knows: nothing speaks for the chunk.
-    values = np.where(unknown & ~np.isnan(reached.seed), 0.0, values)
-    return np.clip(values, 0.0, 1.0)
+    if unknown.any():
+        unknown &= ~np.isnan(reached.seed)
+        if (unknown & ~np.isnan(reached.own)).any():
+            raise ConfigurationError(f"{score!r} gave NaN; wanted a number from 0 to 1 for each path")
+        # A score that needs a similarity which nobody knows: nothing speaks for the chunk.
+        values = np.where(unknown, 0.0, values)
+    return values.clip(0.0, 1.0)
 
 
 def chosen_by(score: GraphScore) -> ChosenBy:

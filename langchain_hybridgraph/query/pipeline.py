@@ -121,12 +121,14 @@ def rank(
     Aggregation Algorithms for Middleware, PODS 2001); all are when some of the others turn out not to be admitted.
     """
     wanted = _pool(query.k, pipeline)
-    for contenders in (wanted if _keeps_order(pipeline) else None, None):
+    for contenders in (wanted if _can_leave_out(pipeline) else None, None):
         ranked = yield from score_all(found, contenders, query, pipeline, trace)
         fused = fuse(ranked.rankings, pipeline.fusion, query.k, trace)
         with trace.stage("admit"):
             hits = yield from admit(fused, ranked, query, pipeline, trace, wanted=wanted)
-        if ranked.is_whole or [hit.id for hit in hits] == [one.id for one in fused[:wanted]]:
+        if ranked.is_whole or (
+            [hit.id for hit in hits] == [one.id for one in fused[:wanted]] and _is_told(ranked, pipeline)
+        ):
             break
     return hits, ranked._replace(fused=fused)
 
@@ -143,6 +145,16 @@ class Ranked(NamedTuple):
     def is_whole(self) -> bool:
         """Whether no candidate is left out."""
         return all(len(r.entries) == len(a.entries) for r, a in zip(self.rankings, self.found.values(), strict=True))
+
+    @property
+    def candidates(self) -> dict[str, None]:
+        """The ids of all that was found, whether it was left out or not."""
+        return dict.fromkeys(id for own in self.own for id in own)
+
+    @property
+    def cosines(self) -> Mapping[str, float]:
+        """What is known of the candidates' similarity."""
+        return next((ranking.scores for ranking in self.rankings if ranking.source == "vector"), {})
 
 
 def _brought(found: Mapping[Source, Found]) -> dict[str, Chunk]:
@@ -301,45 +313,61 @@ def expand(
     own = {one.id: one for one in ranked.fused}
     if expansion.seed_ids is not None:
         ranked = yield from _score_given(expansion.seed_ids, own, ranked, query, pipeline=pipeline, trace=trace)
-    cosines = next((ranking.scores for ranking in ranked.rankings if ranking.source == "vector"), {})
-    strength = expansion.strengths(own.values(), cosines)
-    seeds = expansion.seeds(hits, strength)
+    strength = expansion.strengths(own, ranked.candidates, ranked.cosines)
+    with trace.stage("expand"):
+        seeds = expansion.seeds(hits, strength)
+        walked = yield from _walked(seeds, expansion.seed_hits(hits), ranked, query, pipeline=pipeline, trace=trace)
+        if walked is None:
+            return hits, None
+        graph, walk = walked
+        wanted = _pool(query.k, replace(pipeline, expansion=None))
+        if expansion.asks_search:
+            new = [arrived.id for arrived in walk.reached if arrived.id not in own]
+            ranked = yield from _score_new(new, own, ranked, query, pipeline=pipeline, trace=trace)
+        fused, arrived = expansion.fused(own, strength, walk.reached)
+        if not expansion.asks_search:
+            new = [one.id for one in fused[:wanted] if one.id not in own]
+            ranked = yield from _score_new(new, own, ranked, query, pipeline=pipeline, trace=trace)
+        merged = yield from admit(fused, ranked, query, pipeline, trace, wanted=wanted, admitted=hits)
+    return [led(hit, arrived.get(hit.id)) for hit in merged], graph
+
+
+def _walked(
+    seeds: Sequence[tuple[str, float]],
+    hits: Sequence[Hit],
+    ranked: Ranked,
+    query: Query,
+    *,
+    pipeline: Pipeline,
+    trace: Trace,
+) -> Stage[tuple[Graph, Walk] | None]:
+    """The graph and what was reached from the seeds, of which ``hits`` were found; None where nobody could walk."""
+    expansion, store = pipeline.expansion, pipeline.graph
+    assert expansion is not None
+    assert store is not None
     vector = next((answer.vector for answer in ranked.found.values() if answer.vector is not None), None)
 
     def walk() -> tuple[Graph, Walk] | None:
         if not store.has_graph:
             return None
-        covered = _covered_by(ranked, query)
-        traversal = expansion.for_question(query.text, expansion.seed_hits(hits), covered)
+        traversal = expansion.for_question(query.text, hits, _covered_by(ranked, query))
         graph = store.graph(query.scope, traversal.ways)
         return graph, traversal.walk(graph, seeds, expansion.score, vector)
 
-    with trace.stage("expand"):
-        (walked,) = yield [Call("graph", walk, lane=(id(store), "graph"))]
-        if walked is None:
-            trace.degrade("no-graph-store")
-            return hits, None
-        if isinstance(walked, Failure):
-            trace.degrade(walked.reason)
-            trace.note("graph", walked.error)
-            _judge([walked], True, pipeline)
-            return hits, None
-        graph, found = walked
-        trace.method = "graph"
-        trace.degrade("node-cap-reached" if found.capped else None)
-        trace.degrade("converged-early" if found.converged else None)
-        wanted = _pool(query.k, replace(pipeline, expansion=None))
-        new = [arrived.id for arrived in found.reached if arrived.id not in own]
-        if expansion.asks_search:
-            ranked = yield from _score_new(new, own, ranked, query, pipeline=pipeline, trace=trace)
-        fused, arrived = expansion.fused(own, strength, found.reached)
-        if not expansion.asks_search:
-            best = {one.id for one in fused[:wanted]}
-            ranked = yield from _score_new(
-                [id for id in new if id in best], own, ranked, query, pipeline=pipeline, trace=trace
-            )
-        merged = yield from admit(fused, ranked, query, pipeline, trace, wanted=wanted, admitted=hits)
-    return [led(hit, arrived.get(hit.id)) for hit in merged], graph
+    (walked,) = yield [Call("graph", walk, lane=(id(store), "graph"))]
+    if isinstance(walked, Failure):
+        trace.degrade(walked.reason)
+        trace.note("graph", walked.error)
+        _judge([walked], True, pipeline)
+        return None
+    if walked is None:
+        trace.degrade("no-graph-store")
+        return None
+    trace.method = "graph"
+    trace.degrade("node-cap-reached" if walked[1].capped else None)
+    trace.degrade("converged-early" if walked[1].converged else None)
+    found: tuple[Graph, Walk] = walked
+    return found
 
 
 def _score_given(
@@ -381,7 +409,8 @@ def _score_new(
     """Add to ``own`` what the search would have said of chunks that only the walk led to; gives all scores."""
     scored = ranked._replace(rankings=[replace(r, entries=r.entries[:1]) for r in ranked.rankings])
     if new:
-        yield from _score(scored, dict.fromkeys(range(len(scored.rankings)), new), query, pipeline, trace)
+        unknown = {place: [id for id in new if id not in r.scores] for place, r in enumerate(scored.rankings)}
+        yield from _score(scored, unknown, query, pipeline, trace)
         others = pipeline.fusion.others(scored.rankings, new) if can(pipeline.fusion, ScoresOthers) else ()
         own |= {one.id: one for one in (others or (Fused(id, 0.0, {}) for id in new))}
     return scored
@@ -504,9 +533,18 @@ def _seed_pool(expansion: Expansion) -> int:
     return ALL if expansion.picks_seeds else expansion.seed_k
 
 
-def _keeps_order(pipeline: Pipeline) -> bool:
-    """Whether candidates that are not among the best before the walk are not after it, unless it leads to them."""
-    return pipeline.expansion is None or (pipeline.expansion.keeps_order and can(pipeline.fusion, ScoresOthers))
+def _can_leave_out(pipeline: Pipeline) -> bool:
+    """Whether the search's own scores of those that cannot be among the best before a walk decide nothing after it."""
+    expansion = pipeline.expansion
+    if expansion is None:
+        return True
+    return can(pipeline.fusion, ScoresOthers) and (expansion.keeps_order or expansion.asks_cosines)
+
+
+def _is_told(ranked: Ranked, pipeline: Pipeline) -> bool:
+    """Whether what was left out can be judged without the search's own score of it, where a walk may bring it back."""
+    expansion = pipeline.expansion
+    return expansion is None or not expansion.asks_cosines or ranked.candidates.keys() <= ranked.cosines.keys()
 
 
 def _hit(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from langchain_hybridgraph.query.traversal.walk import OverWays, Trail, Walk, check_whole, rank
+from langchain_hybridgraph.query.traversal.walk import OverWays, Trail, Walk, check_whole
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.query.graph_scores import GraphScore
@@ -75,7 +75,7 @@ class _Queue:
     def put(self, places: Nodes) -> None:
         paths = self._trail.paths.at(places)
         ids = self._graph.ids(paths.node)
-        for value, id, place in zip(rank(paths.value).tolist(), ids, places.tolist(), strict=True):
+        for value, id, place in zip(paths.rank.tolist(), ids, places.tolist(), strict=True):
             heapq.heappush(self._heap, (-value, id, place))
 
     def pop(self) -> int | None:

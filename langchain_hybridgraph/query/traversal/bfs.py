@@ -49,7 +49,7 @@ class BFS(OverWays):
         frontier = trail.seeds
         for _ in range(self.max_hops):
             if self.max_frontier is not None:
-                frontier = frontier[trail.best(trail.paths.at(frontier), self.max_frontier)]
+                frontier = trail.best(trail.paths, frontier, self.max_frontier)
             if not len(frontier):
                 break
             frontier = trail.grow(frontier)

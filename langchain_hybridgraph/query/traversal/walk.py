@@ -125,7 +125,8 @@ class Paths(NamedTuple):
     """Paths from seeds, as arrays of one length; each goes one edge beyond the path that ``before`` is the place of.
 
     ``node`` is where a path ends, -1 for a seed that is not in the graph; ``before`` is -1 for a seed; ``root`` is the
-    place of its seed. The others are those of :class:`~langchain_hybridgraph.query.graph_scores.Reached`.
+    place of its seed. ``rank`` is the value as it is compared (see :func:`rank`). The others are those of
+    :class:`~langchain_hybridgraph.query.graph_scores.Reached`.
     """
 
     node: Nodes
@@ -139,14 +140,16 @@ class Paths(NamedTuple):
     came: Weights
     own: Weights
     value: Weights
+    rank: Weights
 
     def at(self, places: Nodes | Mask) -> Paths:
         """These of them, in this order."""
-        return Paths._make(each[places] for each in self)
+        columns: Any = [each[places] for each in self]
+        return Paths(*columns)
 
     def and_then(self, more: Paths) -> Paths:
         """These and after them the others."""
-        return Paths._make(np.concatenate(both) for both in zip(self, more, strict=True))
+        return Paths(*[np.concatenate(both) for both in zip(self, more, strict=True)])
 
 
 class Trail:
@@ -180,24 +183,28 @@ class Trail:
         What is carried along fades by ``decay`` on every edge, and where it is less than ``floor`` the path ends
         before. Only the best ``width`` of the new paths are kept.
         """
-        found = self._best_of_each(self._steps(frontier, decay, floor))
+        found = self._steps(frontier, decay, floor)
+        found = found.at(self._best_of_each(found))
         self.touched = found.node
-        found = found.at(self._is_progress(found))
+        known = self._known.where(found.node)
+        better = self._is_better(found, known)
+        kept = np.flatnonzero((known < 0) | better | self._is_ahead(found, known))
         if width is not None:
-            found = found.at(self.best(found, width))
-        found = self._with_room(found)
+            kept = self.best(found, kept, width)
+        kept = self._with_room(found, kept, known)
+        found = found.at(kept)
         places = np.arange(len(found.node)) + len(self.paths.node)
         self.paths = self.paths.and_then(found)
-        self._known = self._known.with_paths(found, places, self._is_better(found))
+        self._known = self._known.with_paths(found, known[kept], places, better[kept])
         return places
 
-    def best(self, paths: Paths, n: int) -> Nodes:
-        """The places of the best n of these paths to different nodes, by value, then by id; ascending."""
-        if len(paths.node) <= n:
-            return np.arange(len(paths.node))
-        values = rank(paths.value)
+    def best(self, paths: Paths, places: Nodes, n: int) -> Nodes:
+        """The best n of these places among paths to different nodes, by value, then by id; ascending."""
+        if len(places) <= n:
+            return places
+        values = paths.rank[places]
         last = -np.partition(-values, n - 1)[n - 1] if n else np.inf
-        sure, tied = np.flatnonzero(values > last), np.flatnonzero(values == last)
+        sure, tied = places[values > last], places[values == last]
         if len(sure) + len(tied) > n:
             ids = self._graph.ids(paths.node[tied])
             tied = tied[np.argsort(np.array(ids, object), kind="stable")[: n - len(sure)]]
@@ -210,21 +217,22 @@ class Trail:
 
     def top(self, n: int) -> frozenset[int]:
         """The best n nodes so far, of those that have a value."""
-        standing = self.paths.at(self._known.path)
-        standing = standing.at(~np.isnan(standing.value))
-        return frozenset(standing.node[self.best(standing, n)].tolist())
+        standing = self._known.path[~np.isnan(self.paths.value[self._known.path])]
+        return frozenset(self.paths.node[self.best(self.paths, standing, n)].tolist())
 
     def walk(self, *, converged: bool = False) -> Walk:
         """What was reached."""
         lost = np.flatnonzero(self.paths.node[: len(self._names)] < 0)
-        ids = self._ids()
-        before, root, hops = self.paths.before.tolist(), self.paths.root.tolist(), self.paths.hops.tolist()
-        values = np.nan_to_num(self.paths.value).tolist()
-        reached = []
-        for place in np.concatenate([self._known.path, lost]).tolist():
-            path = tuple(ids[each] for each in _back(place, before))[::-1]
-            reached.append(Arrived(ids[place], values[place], hops[place], path, ids[root[place]]))
-        return Walk(tuple(sorted(reached, key=best_first)), self.capped, converged)
+        ids, root, hops = self._ids(), self.paths.root.tolist(), self.paths.hops.tolist()
+        values = np.nan_to_num(self.paths.value)
+        value, compared = values.tolist(), np.round(values, DECIMALS).tolist()
+        path: list[tuple[str, ...]] = []
+        for id, before in zip(ids, self.paths.before.tolist(), strict=True):
+            path.append((id,) if before < 0 else (*path[before], id))
+        places = [*self._known.path.tolist(), *lost.tolist()]
+        places.sort(key=lambda place: (-compared[place], ids[place]))
+        reached = [Arrived(ids[each], value[each], hops[each], path[each], ids[root[each]]) for each in places]
+        return Walk(tuple(reached), self.capped, converged)
 
     def _ids(self) -> list[str]:
         """The id of each path's end."""
@@ -245,18 +253,23 @@ class Trail:
             self.capped = self.capped or bool((taken & (places < 0)).any())
             taken &= places >= 0
         node, weight, came_by = hops.node[taken], hops.weight[taken], frontier[hops.origin[taken]]
-        before = self.paths.at(came_by)
-        grown = before._replace(
-            node=node,
-            before=came_by,
-            hops=before.hops + 1,
-            weight=weight,
-            product=before.product * weight,
-            flow=flow[taken],
-            came=before.value,
-            own=self._own(node, places[taken]),
+        before = self.paths
+        return self._with_values(
+            Paths(
+                node=node,
+                before=came_by,
+                root=before.root[came_by],
+                seed=before.seed[came_by],
+                hops=before.hops[came_by] + 1,
+                weight=weight,
+                product=before.product[came_by] * weight,
+                flow=flow[taken],
+                came=before.value[came_by],
+                own=self._own(node, places[taken]),
+                value=weight,
+                rank=weight,
+            )
         )
-        return self._with_values(grown)
 
     def _on_path(self, frontier: Nodes, origin: Nodes, node: Nodes) -> Mask:
         """Which of the edges, from these places of the frontier, lead back to where their path has been."""
@@ -279,50 +292,59 @@ class Trail:
         reached = Reached(
             paths.seed, self._best_seed, paths.hops, paths.weight, paths.product, paths.came, paths.own, paths.flow
         )
-        return paths._replace(value=valued(self._score, reached))
+        value = valued(self._score, reached)
+        return paths._replace(value=value, rank=rank(value))
 
-    def _best_of_each(self, found: Paths) -> Paths:
-        """One path to each node: by value (or hops, see ``chosen_by``), then by the id of the chunk before."""
-        value = -rank(found.value)
-        keys = (value, found.hops) if chosen_by(self._score) == "hops" else (found.hops, value)
-        order = np.lexsort((*keys, found.node))
-        same = np.diff(found.node[order], prepend=-1) == 0
-        again = np.flatnonzero(same)
-        one, other = order[again], order[again - 1]
-        if np.logical_and.reduce([key[one] == key[other] for key in keys]).any():
-            came_by, where = np.unique(self.paths.node[found.before], return_inverse=True)
+    def _best_of_each(self, found: Paths) -> Nodes:
+        """The place of one path to each node, by node.
+
+        It is the best by value (or hops, see ``chosen_by``), then by the id of the chunk before.
+        """
+        order = np.argsort(found.node, kind="stable")
+        again = _like_before(found.node[order])
+        if not again.any():
+            return order
+        # Few nodes have several paths: only those have to be compared.
+        many = again | np.append(again[1:], False)
+        several = self._best_of_several(found, order[many])
+        order[many & ~again] = several[~_like_before(found.node[several])]
+        return order[~again]
+
+    def _best_of_several(self, found: Paths, places: Nodes) -> Nodes:
+        """These places by node, the best path to each first."""
+        value, hops = -found.rank[places], found.hops[places]
+        keys = (value, hops) if chosen_by(self._score) == "hops" else (hops, value)
+        node = found.node[places]
+        order = np.lexsort((*keys, node))
+        alike = np.logical_and.reduce([_like_before(key[order]) for key in (*keys, node)])
+        if alike.any():
+            came_by, where = np.unique(self.paths.node[found.before[places]], return_inverse=True)
             name = np.argsort(np.argsort(np.array(self._graph.ids(came_by), object)))[where]
-            order = np.lexsort((name, *keys, found.node))
-        return found.at(order[~same])
+            order = np.lexsort((name, *keys, node))
+        return places[order]
 
-    def _is_progress(self, found: Paths) -> Mask:
-        """Which paths lead to a new node, or to a known one with more to say than what is known."""
-        places = self._known.where(found.node)
-        ahead = np.zeros(len(places), np.bool_)
-        if chosen_by(self._score) == "seed":
-            ahead = found.seed > self._known.seed[places]
-        return (places < 0) | self._is_better(found) | ahead
+    def _is_ahead(self, found: Paths, known: Nodes) -> Mask | bool:
+        """Which paths begin at a better seed than any known to the same node, where that may win further out."""
+        return found.seed > self._known.seed[known] if chosen_by(self._score) == "seed" else False
 
-    def _is_better(self, found: Paths) -> Mask:
-        """Which paths are better than the best that is known to the same node."""
-        places = self._known.where(found.node)
-        known = self.paths.at(self._known.path[places])
-        more, equal = rank(found.value) > rank(known.value), rank(found.value) == rank(known.value)
-        shorter, as_long = found.hops < known.hops, found.hops == known.hops
+    def _is_better(self, found: Paths, known: Nodes) -> Mask:
+        """Which paths are better than the best that is known to the same node; ``known`` is its place, or -1."""
+        best = self._known.path[known]
+        value, hops = self.paths.rank[best], self.paths.hops[best]
+        more, equal = found.rank > value, found.rank == value
+        shorter, as_long = found.hops < hops, found.hops == hops
         better = shorter | (as_long & more) if chosen_by(self._score) == "hops" else more | (equal & shorter)
-        is_better: Mask = (places < 0) | better
+        is_better: Mask = (known < 0) | better
         return is_better
 
-    def _with_room(self, found: Paths) -> Paths:
-        """Those to known nodes, and the best of those to new ones that there is room for."""
-        new = np.flatnonzero(self._known.where(found.node) < 0)
-        kept = new[self.best(found.at(new), self._room)]
-        self.capped = self.capped or len(kept) < len(new)
-        self._room -= len(kept)
-        let_in = np.ones(len(found.node), np.bool_)
-        let_in[new] = False
-        let_in[kept] = True
-        return found.at(let_in)
+    def _with_room(self, found: Paths, places: Nodes, known: Nodes) -> Nodes:
+        """Of these places those of paths to known nodes, and the best of those to new ones that there is room for."""
+        is_new = known[places] < 0
+        new = places[is_new]
+        let_in = self.best(found, new, self._room)
+        self.capped = self.capped or len(let_in) < len(new)
+        self._room -= len(let_in)
+        return let_in if len(new) == len(places) else np.sort(np.concatenate([places[~is_new], let_in]))
 
 
 class _Known(NamedTuple):
@@ -345,9 +367,8 @@ class _Known(NamedTuple):
         places = np.minimum(np.searchsorted(self.node, nodes), len(self.node) - 1)
         return np.where(self.node[places] == nodes, places, -1)
 
-    def with_paths(self, found: Paths, paths: Nodes, better: Mask) -> _Known:
-        """The same after these paths, one to a node, were found."""
-        places = self.where(found.node)
+    def with_paths(self, found: Paths, places: Nodes, paths: Nodes, better: Mask) -> _Known:
+        """The same after these paths, one to a node, were found; ``places`` are their nodes' here."""
         old, new = places >= 0, places < 0
         path, seed = self.path.copy(), self.seed.copy()
         path[places[old & better]] = paths[old & better]
@@ -385,10 +406,11 @@ def _roots(nodes: Nodes, scores: Weights) -> Paths:
     """The paths that seeds are: no edge yet, own is the seed's score."""
     n = len(nodes)
     one, unknown, none = np.ones(n), np.full(n, np.nan), np.zeros(n, np.int64)
-    return Paths(nodes, none - 1, np.arange(n), scores, none, one, one, scores, unknown, scores, unknown)
+    return Paths(nodes, none - 1, np.arange(n), scores, none, one, one, scores, unknown, scores, unknown, unknown)
 
 
-def _back(place: int, before: list[int]) -> Iterable[int]:
-    while place >= 0:
-        yield place
-        place = before[place]
+def _like_before(values: Nodes | Weights) -> Mask:
+    """Which values are those before them."""
+    alike = np.zeros(len(values), np.bool_)
+    alike[1:] = values[1:] == values[:-1]
+    return alike
