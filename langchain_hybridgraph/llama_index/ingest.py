@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from llama_index.core.schema import BaseNode, NodeRelationship
 
+from langchain_hybridgraph.embeddings import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingest import CutDocument, IngestReport, ingest
 from langchain_hybridgraph.ingest.edges import EdgeSet, as_builders
@@ -61,9 +63,9 @@ def ingest_nodes(
     unless told otherwise: with ``SimpleDirectoryReader(…, filename_as_id=True)`` a second run replaces the documents of
     the first, and with ``SentenceSplitter(id_func=lambda i, doc: f"{doc.node_id}#{i}")`` it costs nothing.
 
-    The store embeds the texts without metadata; a store without nodes yet takes the ids alone as names, so open it with
-    the embedding that you want. Nodes without a text (images) are left out, and a warning in the report says how many.
-    Raises ConfigurationError for what is no node, and what ``ingest`` raises.
+    A node's ready ``embedding`` is its vector, unless the store makes its vectors from the texts (``"lsa"``); the texts
+    of the others are embedded without their metadata. Nodes without a text (images) are left out, and a warning in the
+    report says how many. Raises ConfigurationError for what is no node, and what ``ingest`` raises.
 
     >>> from langchain_hybridgraph import HybridGraphStore
     >>> from llama_index.core.schema import TextNode
@@ -75,7 +77,17 @@ def ingest_nodes(
     textless = frozenset(node_id(node) for node in given if not text_of(node).strip())
     full = [node for node in given if node_id(node) not in textless]
     builders = [RelationshipEdges(full, textless), *_others(edges)]
-    report = ingest(_documents(full), store, split=None, edges=builders, progress=progress, batch_size=batch_size)
+    documents = _documents(full)
+    written = _write_embedded(full, documents, store, batch_size)
+    report = ingest(documents, store, split=None, edges=builders, progress=progress, batch_size=batch_size)
+    # What was written with its vector was there already when the ingest came.
+    changed = written["added"] + written["updated"]
+    report = replace(
+        report,
+        added=report.added + written["added"],
+        updated=report.updated + written["updated"],
+        unchanged=report.unchanged - changed,
+    )
     if not textless:
         return report
     named = ", ".join(sorted(textless)[:3]) + (", …" if len(textless) > 3 else "")
@@ -112,6 +124,21 @@ def _documents(nodes: Sequence[BaseNode]) -> list[CutDocument]:
         CutDocument(name, _common(chunks, name), tuple(chunks.get(name, ())), tuple(parents.get(name, ())))
         for name in names
     ]
+
+
+def _write_embedded(
+    nodes: Sequence[BaseNode], documents: Sequence[CutDocument], store: Any, batch_size: int
+) -> Counter[str]:
+    """Write the chunks of nodes that bring their vector; returns the store's counts."""
+    written: Counter[str] = Counter()
+    vectors = {node_id(node): node.embedding for node in nodes if node.embedding is not None}
+    if not vectors or isinstance(getattr(store, "embeddings", None), LSAEmbeddings):
+        return written
+    chunks = [chunk for document in documents for chunk in document.chunks if chunk.id in vectors]
+    for start in range(0, len(chunks), batch_size):
+        batch = chunks[start : start + batch_size]
+        written.update(store.put(batch, vectors=[vectors[chunk.id] for chunk in batch]))
+    return written
 
 
 def _wholes(nodes: Sequence[BaseNode]) -> frozenset[str]:

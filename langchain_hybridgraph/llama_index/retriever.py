@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from langchain_core.documents import Document
@@ -15,6 +16,7 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.callbacks.base import CallbackManager
 from llama_index.core.indices.vector_store.base import VectorStoreIndex
 from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBundle, QueryType
+from llama_index.core.settings import Settings
 from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.base import BaseEvent
 
@@ -63,15 +65,22 @@ class RetrievalReportEvent(BaseEvent):
         return "RetrievalReportEvent"
 
 
+class _Asked(NamedTuple):
+    """One call: the text, the options of our retriever, and texts whose mean vector is to be searched for."""
+
+    text: str | None
+    options: dict[str, Any]
+    strings: list[str]
+
+
 class LlamaIndexRetriever(BaseRetriever):
     """What one of our retrievers finds, as LlamaIndex nodes with scores.
 
     ``retriever`` is a HybridRetriever, GraphRetriever, AdvancedRetriever, HierarchicalRetriever or any other with
     ``retrieve`` and ``aretrieve``. ``options`` are options of its calls (``k=``, ``filter=``, …) for every call;
     LlamaIndex's words ``similarity_top_k=`` and ``filters=`` (MetadataFilters, or our own filters) are known, too. A
-    call's own are given to ``retrieve``, or by a :class:`QueryWithOptions`, and go before these; filters narrow each
-    other. A query's ``embedding`` is searched for in place of that of its text, and so is the mean of the embeddings
-    of its ``custom_embedding_strs`` (HyDE).
+    call's own are given by :meth:`with_options`, or by a :class:`QueryWithOptions`. A query's ``embedding`` is searched
+    for in place of that of its text, and so is the mean of the embeddings of its ``custom_embedding_strs`` (HyDE).
 
     Nodes that came in by ``ingest_nodes`` (or by a LlamaIndex vector store) come back as they were, with their
     relationships; of other chunks these are restored from the store's edges. How a node was found is written into its
@@ -103,7 +112,7 @@ class LlamaIndexRetriever(BaseRetriever):
                 f"LlamaIndexRetriever was given {type(retriever).__name__}, which has no retrieve() and aretrieve(); "
                 "wanted is a retriever of ours such as HybridRetriever(store); an index goes to from_index(index)"
             )
-        super().__init__(callback_manager=callback_manager, object_map=object_map, objects=objects, verbose=verbose)
+        super().__init__(callback_manager or Settings.callback_manager, object_map, objects, verbose)
         self.retriever = retriever
         self.options = _ours(options)
 
@@ -122,35 +131,29 @@ class LlamaIndexRetriever(BaseRetriever):
 
     # -- retrieving -----------------------------------------------------------------------------------------
 
-    def retrieve(self, str_or_query_bundle: QueryType, **options: Any) -> list[NodeWithScore]:
-        """The nodes, best first, with LlamaIndex's events; ``options`` are for this call."""
-        return super().retrieve(_with_options(str_or_query_bundle, options))
+    def with_options(self, **options: Any) -> Self:
+        """The same retriever for calls with these options, which go before its own; filters narrow each other."""
+        other = copy(self)
+        other.options = _merged(self.options, _ours(options))
+        return other
 
-    async def aretrieve(self, str_or_query_bundle: QueryType, **options: Any) -> list[NodeWithScore]:
-        """What :meth:`retrieve` gives, awaited."""
-        return await super().aretrieve(_with_options(str_or_query_bundle, options))
-
-    def retrieve_result(self, query: QueryType, **options: Any) -> RetrievalResult[NodeWithScore]:
+    def retrieve_result(self, query: QueryType) -> RetrievalResult[NodeWithScore]:
         """The nodes with what there is to say about them: ``degraded``, ``took_ms``, ``plan``, ``hits``.
 
         Of LlamaIndex's events only the RetrievalReportEvent is sent.
         """
-        asked = _with_options(query, options)
-        bundle = QueryBundle(asked) if isinstance(asked, str) else asked
-        text, called, strings = self._asked(bundle)
-        if strings:
-            called["vector"] = _mean([self._embeddings().embed_query(each) for each in strings])
-        return self._answer(self.retriever.retrieve(text, **called))
+        asked = self._asked(query)
+        if asked.strings:
+            asked.options["vector"] = _mean([self._embeddings().embed_query(each) for each in asked.strings])
+        return _reported(self._answer(self.retriever.retrieve(asked.text, **asked.options)))
 
-    async def aretrieve_result(self, query: QueryType, **options: Any) -> RetrievalResult[NodeWithScore]:
+    async def aretrieve_result(self, query: QueryType) -> RetrievalResult[NodeWithScore]:
         """What :meth:`retrieve_result` gives, awaited."""
-        asked = _with_options(query, options)
-        bundle = QueryBundle(asked) if isinstance(asked, str) else asked
-        text, called, strings = self._asked(bundle)
-        if strings:
-            called["vector"] = _mean([await self._embeddings().aembed_query(each) for each in strings])
-        found = await self.retriever.aretrieve(text, **called)
-        return await offload(partial(self._answer, found))
+        asked = self._asked(query)
+        if asked.strings:
+            asked.options["vector"] = _mean([await self._embeddings().aembed_query(each) for each in asked.strings])
+        found = await self.retriever.aretrieve(asked.text, **asked.options)
+        return _reported(await offload(partial(self._answer, found)))
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return list(self.retrieve_result(query_bundle))
@@ -160,24 +163,19 @@ class LlamaIndexRetriever(BaseRetriever):
 
     # -- what is asked --------------------------------------------------------------------------------------
 
-    def _asked(self, query: QueryBundle) -> tuple[str | None, dict[str, Any], list[str]]:
-        """The text, the options of the call, and the texts whose embeddings are to be searched for."""
-        if query.image_path is not None:
+    def _asked(self, query: QueryType) -> _Asked:
+        bundle = QueryBundle(query) if isinstance(query, str) else query
+        if bundle.image_path is not None:
             raise ConfigurationError(
-                f"the query is the image {query.image_path!r}, which none of our retrievers can search for: "
+                f"the query is the image {bundle.image_path!r}, which none of our retrievers can search for: "
                 "give its vector, QueryBundle(query_str, embedding=[…])"
             )
-        own = _ours(query.options) if isinstance(query, QueryWithOptions) else {}
-        called = self.options | own
-        filters = [part for given in (self.options, own) if (part := given.get("filter")) is not None]
-        if len(filters) > 1:
-            called["filter"] = filters[0] & filters[1]
-        if query.embedding is not None:
-            called.setdefault("vector", query.embedding)
-        is_given = called.get("vector") is not None
-        strings = [] if is_given else query.custom_embedding_strs or []
-        text = query.query_str or (None if is_given or strings else "")
-        return text, called, strings
+        own = _ours(bundle.options) if isinstance(bundle, QueryWithOptions) else {}
+        given = {} if bundle.embedding is None else {"vector": bundle.embedding}
+        options = given | _merged(self.options, own)
+        is_given = options.get("vector") is not None
+        strings = [] if is_given else bundle.custom_embedding_strs or []
+        return _Asked(bundle.query_str or (None if is_given or strings else ""), options, strings)
 
     def _embeddings(self) -> Embeddings:
         found = getattr(self._store, "embeddings", None)
@@ -199,9 +197,6 @@ class LlamaIndexRetriever(BaseRetriever):
         hits = result.hits if len(result.hits) == len(result) else (None,) * len(result)
         nodes = [_scored(document, hit) for document, hit in zip(result, hits, strict=True)]
         self._relate([(node.node, hit) for node, hit in zip(nodes, hits, strict=True) if hit is not None])
-        dispatcher.event(
-            RetrievalReportEvent(degraded=list(result.degraded), took_ms=result.took_ms, plan=dict(result.plan))
-        )
         return RetrievalResult(
             nodes, hits=result.hits, degraded=result.degraded, took_ms=result.took_ms, plan=result.plan
         )
@@ -238,18 +233,19 @@ def _turns(told: Any) -> Any:
     return [(each.role.value, each.content or "") if isinstance(each, ChatMessage) else each for each in told]
 
 
-def _with_options(query: QueryType, options: Mapping[str, Any]) -> QueryType:
-    if not options:
-        return query
-    bundle = QueryBundle(query) if isinstance(query, str) else query
-    given = bundle.options if isinstance(bundle, QueryWithOptions) else {}
-    return QueryWithOptions(
-        bundle.query_str,
-        image_path=bundle.image_path,
-        custom_embedding_strs=bundle.custom_embedding_strs,
-        embedding=bundle.embedding,
-        options={**given, **options},
+def _merged(options: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a retriever and of a call, in our words; the call's go first, filters narrow each other."""
+    both = [part for given in (options, own) if (part := given.get("filter")) is not None]
+    return {**options, **own} | (
+        {"filter": both[0] & both[1]} if len(both) > 1 else {"filter": both[0]} if both else {}
     )
+
+
+def _reported(result: RetrievalResult[NodeWithScore]) -> RetrievalResult[NodeWithScore]:
+    dispatcher.event(
+        RetrievalReportEvent(degraded=list(result.degraded), took_ms=result.took_ms, plan=dict(result.plan))
+    )
+    return result
 
 
 def _mean(vectors: Sequence[Sequence[float]]) -> list[float]:

@@ -1,0 +1,54 @@
+"""Models of a LlamaIndex program without a network: an embedding of words, a model that says what a test wants."""
+
+import zlib
+from typing import Any
+
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
+from llama_index.core.llms import MockLLM
+
+
+class WordEmbedding(BaseEmbedding):
+    """Counts of words in 512 drawers, by their checksum; knows how often it was awaited."""
+
+    awaited: int = 0
+
+    def _get_text_embedding(self, text):
+        vector = [0.001] * 512
+        for word in text.lower().replace("?", " ").replace(".", " ").split():
+            vector[zlib.crc32(word.encode()) % 512] += 1.0
+        return vector
+
+    def _get_query_embedding(self, query):
+        return self._get_text_embedding(query)
+
+    async def _aget_query_embedding(self, query):
+        self.awaited += 1
+        return self._get_text_embedding(query)
+
+
+class SayingLLM(MockLLM):
+    """Says ``answer`` (raises it if it is an exception) and keeps what it was asked."""
+
+    answer: Any = ""
+    asked: list = []  # noqa: RUF012 - pydantic copies it
+
+    def __init__(self, answer):
+        super().__init__()
+        self.answer = answer
+
+    def _say(self, *asked):
+        self.asked.append(asked)
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+    def complete(self, prompt, formatted=False, **kwargs):
+        return CompletionResponse(text=self._say(prompt))
+
+    def chat(self, messages, **kwargs):
+        said = self._say(*(message.content for message in messages))
+        return ChatResponse(message=ChatMessage(role="assistant", content=said))
+
+    async def achat(self, messages, **kwargs):
+        return self.chat(messages)

@@ -1,0 +1,125 @@
+"""LlamaIndex's metadata filters mean in our language what they mean in its own."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("llama_index.core")
+
+from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
+from llama_index.core.vector_stores.utils import build_metadata_filter_fn
+
+from langchain_hybridgraph import by_source
+from langchain_hybridgraph.errors import FilterError
+from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.llama_index import filter_from
+
+
+def one(key, operator, value):
+    return MetadataFilters(filters=[MetadataFilter(key=key, value=value, operator=operator)])
+
+
+@pytest.mark.parametrize(
+    ("operator", "value", "ours"),
+    [
+        ("==", "a", {"key": {"$eq": "a"}}),
+        ("!=", 1, {"key": {"$ne": 1}}),
+        (">", 1, {"key": {"$gt": 1}}),
+        (">=", 1.5, {"key": {"$gte": 1.5}}),
+        ("<", 1, {"key": {"$lt": 1}}),
+        ("<=", 1, {"key": {"$lte": 1}}),
+        ("in", ["a", "b"], {"key": {"$in": ["a", "b"]}}),
+        ("nin", [1], {"key": {"$nin": [1]}}),
+        ("contains", "a", {"key": {"$contains": "a"}}),
+        ("text_match", "a", {"key": {"$contains": "a"}}),
+        ("any", ["a", "b"], {"$or": [{"key": {"$contains": "a"}}, {"key": {"$contains": "b"}}]}),
+        ("all", ["a", "b"], {"$and": [{"key": {"$contains": "a"}}, {"key": {"$contains": "b"}}]}),
+        ("any", [], {"key": {"$in": []}}),
+        ("all", [], {"key": {"$exists": True}}),
+    ],
+)
+def test_operators(operator, value, ours):
+    """Each operator has its word."""
+    assert filter_from(one("key", operator, value)) == parse_filter(ours)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "is_empty"), [({}, True), ({"k": ""}, True), ({"k": []}, True), ({"k": 0}, False)]
+)
+def test_is_empty(metadata, is_empty):
+    """IS_EMPTY is true of a missing key, an empty text and an empty list, and of nothing else."""
+    assert filter_from(one("k", "is_empty", None)).matches(metadata) is is_empty
+
+
+def test_nested():
+    """Filters of filters keep their conditions; NOT is none of them."""
+    inner = MetadataFilters(
+        filters=[MetadataFilter(key="a", value=1), MetadataFilter(key="b", value=2)], condition=FilterCondition.NOT
+    )
+    outer = MetadataFilters(filters=[inner, MetadataFilter(key="c", value=3)], condition=FilterCondition.OR)
+    parsed = filter_from(outer)
+    assert [parsed.matches(m) for m in ({}, {"a": 1}, {"b": 2}, {"a": 1, "c": 3})] == [True, False, False, True]
+
+
+def test_nothing_asked():
+    """No filter, an empty one and one of empty ones are no filter at all."""
+    empty = MetadataFilters(filters=[])
+    assert filter_from(None) is None
+    assert filter_from(empty) is None
+    assert filter_from(MetadataFilters(filters=[empty])) is None
+
+
+def test_ours_stay():
+    """A filter of ours, or its object, is taken as it is."""
+    assert filter_from({"source": {"$in": ["a.md"]}}) == filter_from(by_source("a.md"))
+
+
+@pytest.mark.parametrize("key", ["doc_id", "ref_doc_id"])
+def test_the_source_document(key):
+    """LlamaIndex's names for the source document are our document_id."""
+    assert filter_from(one(key, "==", "d")) == parse_filter({"document_id": "d"})
+
+
+def test_a_dot_is_part_of_the_name():
+    """LlamaIndex's metadata are flat, so a dot leads nowhere."""
+    parsed = filter_from(one("a.b", "==", 1))
+    assert (parsed.matches({"a.b": 1}), parsed.matches({"a": {"b": 1}})) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("operator", "value", "says"),
+    [
+        (FilterOperator.TEXT_MATCH_INSENSITIVE, "a", "TEXT_MATCH,"),
+        (FilterOperator.EQ, None, "IS_EMPTY"),
+        (FilterOperator.ANY, "a", r"write \['a'\]"),
+        (FilterOperator.IN, "a", "takes a list"),
+    ],
+)
+def test_what_cannot_be_said(operator, value, says):
+    """A filter that has no meaning here is an error that says what to write, never dropped."""
+    with pytest.raises(FilterError, match=says):
+        filter_from(one("key", operator, value))
+
+
+WORDS = st.sampled_from(["a", "b", "ab", ""])
+NUMBERS = st.integers(-2, 2)
+CONDITIONS = st.one_of(
+    st.tuples(st.just("n"), st.sampled_from(["==", "!=", ">", ">=", "<", "<="]), NUMBERS),
+    st.tuples(st.just("n"), st.sampled_from(["in", "nin"]), st.lists(NUMBERS, max_size=3)),
+    st.tuples(st.just("s"), st.sampled_from(["==", "!=", "contains", "text_match", ">", "<="]), WORDS),
+    st.tuples(st.just("l"), st.sampled_from(["any", "all"]), st.lists(st.sampled_from(["x", "y"]), max_size=2)),
+    st.tuples(st.sampled_from(["n", "s", "l"]), st.just("is_empty"), st.none()),
+)
+METADATA = st.fixed_dictionaries(
+    {}, optional={"n": NUMBERS, "s": WORDS, "l": st.lists(st.sampled_from(["x", "y"]), max_size=2, unique=True)}
+)
+
+
+@given(st.lists(CONDITIONS, min_size=1, max_size=3), st.sampled_from(list(FilterCondition)), METADATA)
+def test_as_llama_index_itself(conditions, condition, metadata):
+    """A SimpleVectorStore lets the same nodes through."""
+    filters = MetadataFilters(
+        filters=[MetadataFilter(key=key, operator=operator, value=value) for key, operator, value in conditions],
+        condition=condition,
+    )
+    assert filter_from(filters).matches(metadata) is build_metadata_filter_fn(lambda _: metadata, filters)("id")

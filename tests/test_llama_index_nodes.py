@@ -1,0 +1,269 @@
+"""LlamaIndex's nodes go into a store and come back as they were."""
+
+import json
+
+import pytest
+
+pytest.importorskip("llama_index.core")
+
+from llama_index.core.node_parser import HierarchicalNodeParser, SentenceSplitter
+from llama_index.core.schema import Document as LlamaDocument
+from llama_index.core.schema import (
+    ImageNode,
+    IndexNode,
+    MediaResource,
+    Node,
+    NodeRelationship,
+    RelatedNodeInfo,
+    TextNode,
+)
+from llama_models import WordEmbedding
+
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.llama_index import LlamaIndexEmbeddings, LlamaIndexRetriever, ingest_nodes
+from langchain_hybridgraph.records import PART_OF, SEQUENCE, content_id
+
+TEXT = "The cat sat on the mat. Dogs bark at night. Fish swim in the sea. Birds fly south in autumn."
+
+
+def by_sentence(text):
+    return [part + ". " for part in text.rstrip(". ").split(". ")]
+
+
+def splitter(**options):
+    return SentenceSplitter(
+        chunk_size=12,
+        chunk_overlap=0,
+        chunking_tokenizer_fn=by_sentence,
+        id_func=lambda place, document: f"{document.node_id}#{place}",
+        **options,
+    )
+
+
+def four_nodes():
+    return splitter().get_nodes_from_documents([LlamaDocument(text=TEXT, id_="zoo", metadata={"n": 1})])
+
+
+def found(store, query, **options):
+    return {each.node_id: each.node for each in LlamaIndexRetriever(HybridRetriever(store), **options).retrieve(query)}
+
+
+def ends(store, ids, relation):
+    return {(edge.source, edge.target) for edge in store.edges(ids) if edge.relation == relation}
+
+
+def test_ids_texts_and_metadata_come_back():
+    """What was a node is the same node again."""
+    store, nodes = HybridGraphStore(), four_nodes()
+    ingest_nodes(nodes, store)
+    back = found(store, "cat dogs fish birds")
+    assert {id: (node.text, node.metadata["n"]) for id, node in back.items()} == {
+        node.node_id: (node.text, 1) for node in nodes
+    }
+
+
+def test_relationships_come_back():
+    """Source, previous and next are what they were, with their hashes and metadata."""
+    store, nodes = HybridGraphStore(), four_nodes()
+    ingest_nodes(nodes, store)
+    node = found(store, "dogs")["zoo#1"]
+    assert node.relationships == nodes[1].relationships
+    assert (node.source_node.node_id, node.prev_node.node_id, node.next_node.node_id) == ("zoo", "zoo#0", "zoo#2")
+
+
+def test_relationships_become_edges():
+    """Each node leads to the next by ``sequence``."""
+    store = HybridGraphStore()
+    ingest_nodes(four_nodes(), store, edges=None)
+    ids = [f"zoo#{place}" for place in range(4)]
+    assert ends(store, ids, SEQUENCE) == {("zoo#0", "zoo#1"), ("zoo#1", "zoo#2"), ("zoo#2", "zoo#3")}
+
+
+def test_the_source_is_the_document():
+    """A document's nodes can be named, filtered and deleted by its id."""
+    store = HybridGraphStore()
+    ingest_nodes(four_nodes(), store)
+    assert set(store.document_ids()) == {"zoo"}
+    assert len(found(store, "cat", filter={"document_id": "zoo"})) == 4
+    store.delete(document="zoo")
+    assert found(store, "cat") == {}
+
+
+def test_a_second_run_writes_nothing():
+    """With ids that last, what is unchanged is left alone."""
+    store = HybridGraphStore()
+    ingest_nodes(four_nodes(), store)
+    again = ingest_nodes(four_nodes(), store)
+    assert (again.added, again.updated, again.unchanged, again.embedded) == (0, 0, 4, 0)
+
+
+def test_a_document_is_replaced():
+    """What a document no longer has is removed, with its edges."""
+    store = HybridGraphStore()
+    ingest_nodes(four_nodes(), store)
+    shorter = splitter().get_nodes_from_documents([LlamaDocument(text=TEXT[:43], id_="zoo", metadata={"n": 1})])
+    assert ingest_nodes(shorter, store).removed == 2
+    assert ends(store, [f"zoo#{place}" for place in range(4)], SEQUENCE) == {("zoo#0", "zoo#1")}
+
+
+def hierarchy():
+    parser = HierarchicalNodeParser.from_defaults(
+        node_parser_ids=["large", "middle", "small"],
+        node_parser_map={
+            name: SentenceSplitter(chunk_size=size, chunk_overlap=0, chunking_tokenizer_fn=by_sentence)
+            for name, size in {"large": 100, "middle": 14, "small": 7}.items()
+        },
+    )
+    return parser.get_nodes_from_documents([LlamaDocument(text=TEXT, id_="zoo")])
+
+
+def test_children_give_way_to_their_parents():
+    """Of a hierarchy the leaves are searched and their parents returned, with their own parents and children."""
+    store, nodes = HybridGraphStore(), hierarchy()
+    ingest_nodes(nodes, store)
+    given = {node.node_id: node for node in nodes}
+    best = next(iter(found(store, "fish swim").values()))
+    assert best.text == given[best.node_id].text
+    assert best.relationships == given[best.node_id].relationships
+    assert best.parent_node is not None
+    assert best.child_nodes
+
+
+def test_leaves_know_their_parents():
+    """With ``parents=False`` the leaves come back with the parent that LlamaIndex's AutoMergingRetriever looks for."""
+    store, nodes = HybridGraphStore(), hierarchy()
+    ingest_nodes(nodes, store)
+    given = {node.node_id: node for node in nodes}
+    best = LlamaIndexRetriever(HybridRetriever(store, parents=False)).retrieve("fish swim")[0].node
+    assert best.child_nodes is None
+    assert best.parent_node == given[best.node_id].parent_node
+
+
+def test_every_level_is_kept():
+    """Parents of parents are stored too, joined by ``part_of``, and a second run keeps them."""
+    store, nodes = HybridGraphStore(), hierarchy()
+    for _ in range(2):
+        ingest_nodes(nodes, store)
+        ids = [node.node_id for node in nodes]
+        assert {chunk.id for chunk in store.get(ids)} == set(ids)
+        wanted = {(node.node_id, node.parent_node.node_id) for node in nodes if node.parent_node}
+        assert ends(store, ids, PART_OF) == wanted
+
+
+def test_a_parent_that_is_not_there():
+    """A parent that was not handed in is an edge to nowhere, and no reason to degrade."""
+    store = HybridGraphStore()
+    node = TextNode(text="alone", id_="a", relationships={NodeRelationship.PARENT: RelatedNodeInfo(node_id="p")})
+    ingest_nodes([node], store)
+    result = LlamaIndexRetriever(HybridRetriever(store)).retrieve_result("alone")
+    assert (result[0].node.parent_node.node_id, result.degraded) == ("p", ())
+
+
+def test_nodes_without_text_are_left_out():
+    """An image without a text and a blank node are named in a warning, and no edge leads to them."""
+    related = {NodeRelationship.NEXT: RelatedNodeInfo(node_id="image")}
+    nodes = [
+        TextNode(text="words", id_="a", relationships=related),
+        ImageNode(image_url="http://x/y.png", id_="image"),
+        TextNode(text="  ", id_="blank"),
+    ]
+    store = HybridGraphStore()
+    report = ingest_nodes(nodes, store)
+    assert (report.added, report.warnings) == (1, ("2 nodes have no text: blank, image",))
+    assert store.edges(["a"]) == []
+
+
+def test_no_nodes():
+    """Nothing is no error."""
+    assert ingest_nodes([], HybridGraphStore()).documents == 0
+
+
+def test_an_empty_id():
+    """A node whose id is empty gets one from its text, and has it when it comes back."""
+    store = HybridGraphStore()
+    ingest_nodes([TextNode(text="nameless", id_="")], store)
+    assert list(found(store, "nameless")) == [content_id("nameless", "")]
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        ImageNode(text="a cat", image_url="http://x/y.png", id_="n"),
+        Node(text_resource=MediaResource(text="a cat"), id_="n"),
+        IndexNode(text="a cat", index_id="table", id_="n"),
+        TextNode(text="a cat", id_="n", start_char_idx=3, excluded_llm_metadata_keys=["x"], metadata={"x": 1}),
+    ],
+)
+def test_kinds_of_nodes(node):
+    """A node comes back as what it was, with all it had."""
+    store = HybridGraphStore()
+    ingest_nodes([node], store)
+    back = found(store, "cat")["n"]
+    kept = node.model_dump(exclude={"metadata", "excluded_llm_metadata_keys", "excluded_embed_metadata_keys"})
+    assert type(back) is type(node)
+    assert back.model_dump(include=kept.keys()) == {key: kept[key] for key in kept if key != "class_name"} | {
+        "class_name": node.class_name()
+    }
+
+
+def test_an_index_node_leads_to_its_object():
+    """What an IndexNode holds is not stored, and found again by LlamaIndex's object_map."""
+    behind = TextNode(text="the table itself", id_="table-1")
+    store = HybridGraphStore()
+    inner = LlamaIndexRetriever(HybridRetriever(HybridGraphStore.from_texts(["the inner table"], ids=["inner"])))
+    ingest_nodes([IndexNode(text="a table of cats", index_id="t", obj=inner, id_="n")], store)
+    assert [each.node_id for each in LlamaIndexRetriever(HybridRetriever(store)).retrieve("table")] == ["n"]
+    for obj, id in ((behind, "table-1"), (inner, "inner")):
+        retriever = LlamaIndexRetriever(HybridRetriever(store), object_map={"t": obj})
+        assert [each.node_id for each in retriever.retrieve("table")] == [id]
+
+
+def test_own_metadata_stay():
+    """A metadata key of the user's own that has our name keeps the user's value."""
+    store = HybridGraphStore()
+    ingest_nodes([TextNode(text="cat", id_="n", metadata={"score": "mine", "file_path": "zoo.txt"})], store)
+    node = found(store, "cat", filter={"source": "zoo.txt"})["n"]
+    assert (node.metadata["score"], node.metadata["file_path"], "source" in node.metadata) == ("mine", "zoo.txt", False)
+    assert "score" not in node.excluded_llm_metadata_keys
+
+
+def test_embeddings_are_not_stored_in_metadata():
+    """A node's ready vector is no part of what is kept beside its text."""
+    store = HybridGraphStore(None, LlamaIndexEmbeddings(WordEmbedding()))
+    ingest_nodes([TextNode(text="cat", id_="n", embedding=[0.5] * 512)], store)
+    assert json.loads(store.get(["n"])[0].metadata["_node_content"])["embedding"] is None
+
+
+def test_ready_embeddings_are_taken():
+    """A node that brings its vector is not embedded again, the others are."""
+    model = WordEmbedding()
+    nodes = [TextNode(text="cat", id_="a", embedding=model._get_text_embedding("moon")), TextNode(text="dog", id_="b")]
+    store = HybridGraphStore(None, LlamaIndexEmbeddings(model))
+    report = ingest_nodes(nodes, store)
+    assert (report.added, report.updated, report.unchanged, report.embedded) == (2, 0, 0, 1)
+    assert store.similarity_search("moon", k=1)[0].id == "a"
+    again = ingest_nodes(nodes, store)
+    assert (again.added, again.unchanged, again.embedded) == (0, 2, 0)
+
+
+def test_an_lsa_store_makes_its_own_vectors():
+    """Ready vectors of another model are left alone where the vectors are made from the texts."""
+    store = HybridGraphStore()
+    assert ingest_nodes([TextNode(text="cat", id_="a", embedding=[1.0, 0.0])], store).added == 1
+
+
+def test_what_is_no_node():
+    """Documents of LangChain are refused with the way to bring them in."""
+    with pytest.raises(ConfigurationError, match="ingest\\(\\) takes LangChain Documents"):
+        ingest_nodes(["text"], HybridGraphStore())
+
+
+def test_edges_of_other_builders():
+    """Entities join nodes of different documents; ``sequence`` is the relationships' own."""
+    store = HybridGraphStore()
+    nodes = [TextNode(text=f"We met Ada Lovelace {where}.", id_=where) for where in ("there", "here")]
+    ingest_nodes(nodes, store, edges="auto")
+    assert {edge.target for edge in store.edges(["here"])} & {edge.target for edge in store.edges(["there"])}
+    with pytest.raises(ConfigurationError, match="both write 'sequence'"):
+        ingest_nodes(nodes, store, edges=["sequence"])

@@ -1,0 +1,225 @@
+"""Our rerankers as LlamaIndex node postprocessors."""
+
+import pytest
+
+pytest.importorskip("llama_index.core")
+
+from langchain_core.documents import BaseDocumentCompressor
+from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
+from llama_index.core.instrumentation import get_dispatcher
+from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
+from llama_index.core.llms import MockLLM
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.schema import ImageNode, MetadataMode, NodeWithScore, TextNode
+from llama_models import SayingLLM
+from saying_model import SayingModel
+
+from langchain_hybridgraph import CrossEncoderReranker, HybridGraphStore, HybridRetriever, LLMReranker, ScoreReranker
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.llama_index import LlamaIndexChatModel, LlamaIndexRetriever, RerankPostprocessor
+
+
+def nodes(**scores):
+    return [NodeWithScore(node=TextNode(text=f"text {id}", id_=id), score=score) for id, score in scores.items()]
+
+
+def scored(found):
+    return [(each.node_id, each.score) for each in found]
+
+
+def by_letter(query, texts):
+    """A reranker that puts the last of the alphabet first."""
+    return [(ord(text[-1]) - ord("a")) / 10 for text in texts]
+
+
+def test_reorders_and_scores():
+    """The reranker's order and scores are the nodes'."""
+    done = RerankPostprocessor(by_letter).postprocess_nodes(nodes(a=0.9, b=0.5, c=0.1), query_str="any")
+    assert scored(done) == [("c", 0.2), ("b", 0.1), ("a", 0.0)]
+
+
+def test_top_n():
+    """At most ``top_n`` of them come back, the best."""
+    done = RerankPostprocessor(by_letter, top_n=1).postprocess_nodes(nodes(a=0.9, b=0.5), query_str="any")
+    assert scored(done) == [("b", 0.1)]
+
+
+def test_score_reranker_needs_no_query():
+    """ScoreReranker drops by the nodes' own scores; a score of None is 0."""
+    done = RerankPostprocessor(ScoreReranker(0.5)).postprocess_nodes(nodes(a=0.9, b=None, c=0.4))
+    assert scored(done) == [("a", 0.9)]
+
+
+def test_given_nodes_stay():
+    """What was handed in keeps its scores."""
+    given = nodes(a=0.9, b=None)
+    RerankPostprocessor(by_letter).postprocess_nodes(given, query_str="any")
+    assert scored(given) == [("a", 0.9), ("b", None)]
+
+
+def test_a_node_twice():
+    """A node that stands twice in the list stays there twice."""
+    done = RerankPostprocessor(by_letter).postprocess_nodes([*nodes(b=0.2), *nodes(b=0.4)], query_str="any")
+    assert scored(done) == [("b", 0.1), ("b", 0.1)]
+
+
+def test_no_nodes():
+    """Nothing in, nothing out, and no model is asked."""
+
+    def never(query, texts):
+        raise AssertionError("asked")
+
+    assert RerankPostprocessor(never, on_error="raise").postprocess_nodes([], query_str="any") == []
+
+
+def test_nodes_without_text():
+    """An image has the empty text."""
+    image = NodeWithScore(node=ImageNode(image_url="http://x/y.png", id_="i"), score=0.5)
+    lengths = RerankPostprocessor(lambda query, texts: [1 / (1 + len(text)) for text in texts])
+    assert scored(lengths.postprocess_nodes([*nodes(a=0.9), image], query_str="any")) == [("i", 1.0), ("a", 1 / 7)]
+
+
+def marks(material):
+    return {
+        "marks": [{"passage": p["passage"], "mark": 9 if p["text"][-1] == "b" else 2} for p in material["passages"]]
+    }
+
+
+async def test_llm_reranker():
+    """LLMReranker marks the nodes, awaited on the async side."""
+    done = RerankPostprocessor(LLMReranker(SayingModel(answer=marks)))
+    for found in (
+        done.postprocess_nodes(nodes(a=0.9, b=0.5), query_str="any"),
+        await done.apostprocess_nodes(nodes(a=0.9, b=0.5), query_str="any"),
+    ):
+        assert [(id, round(score, 6)) for id, score in scored(found)] == [("b", 0.9), ("a", 0.2)]
+
+
+async def test_llm_reranker_over_a_model_of_llama_index():
+    """A language model of LlamaIndex marks as well; its answer may stand amid prose."""
+    llm = SayingLLM('Sure: {"marks": [{"passage": 1, "mark": 2}, {"passage": 2, "mark": 9}]}')
+    done = RerankPostprocessor(LLMReranker(LlamaIndexChatModel(llm)), on_error="raise")
+    for found in (
+        done.postprocess_nodes(nodes(a=0.9, b=0.5), query_str="which?"),
+        await done.apostprocess_nodes(nodes(a=0.9, b=0.5), query_str="which?"),
+    ):
+        assert [id for id, _ in scored(found)] == ["b", "a"]
+    form, instructions, material = llm.asked[0]
+    assert "schema" in form
+    assert "0 to 10" in instructions
+    assert "which?" in material
+
+
+def test_cross_encoder():
+    """A cross-encoder's logits become scores between 0 and 1."""
+
+    class Model:
+        num_labels = 1
+
+        def predict(self, pairs, **options):
+            return [0.0 if text[-1] == "a" else 2.0 for _, text in pairs]
+
+    done = RerankPostprocessor(CrossEncoderReranker(Model())).postprocess_nodes(nodes(a=0.9, b=0.5), query_str="any")
+    assert [(id, round(score, 4)) for id, score in scored(done)] == [("b", 0.8808), ("a", 0.5)]
+
+
+def test_a_compressor_of_langchain():
+    """Any compressor reranks, and may drop."""
+
+    class Last(BaseDocumentCompressor):
+        def compress_documents(self, documents, query, callbacks=None):
+            return documents[-1:]
+
+    done = RerankPostprocessor(Last()).postprocess_nodes(nodes(a=0.9, b=0.5), query_str="any")
+    assert scored(done) == [("b", 1.0)]
+
+
+def failing(query, texts):
+    raise OSError("no network")
+
+
+async def test_a_failure_leaves_the_earlier_order():
+    """The nodes stay as they were and say ``rerank-failed``, to the program and not to the model."""
+    given = nodes(a=0.9, b=0.5)
+    done = RerankPostprocessor(failing, top_n=1)
+    for found in (
+        done.postprocess_nodes(given, query_str="any"),
+        await done.apostprocess_nodes(given, query_str="any"),
+    ):
+        assert scored(found) == [("a", 0.9)]
+        assert found[0].metadata["degraded"] == ["rerank-failed"]
+        assert found[0].get_content(MetadataMode.LLM) == "text a"
+    assert "degraded" not in given[0].metadata
+
+
+async def test_a_failure_may_be_an_error():
+    """With ``on_error="raise"`` the reranker's own error is raised."""
+    done = RerankPostprocessor(failing, on_error="raise")
+    with pytest.raises(OSError, match="no network"):
+        done.postprocess_nodes(nodes(a=0.9), query_str="any")
+    with pytest.raises(OSError, match="no network"):
+        await done.apostprocess_nodes(nodes(a=0.9), query_str="any")
+
+
+def test_too_few_scores_are_a_failure():
+    """A reranker that does not give one score per node has failed."""
+    done = RerankPostprocessor(lambda query, texts: [1.0]).postprocess_nodes(nodes(a=0.9, b=0.5), query_str="any")
+    assert [each.metadata["degraded"] for each in done] == [["rerank-failed"]] * 2
+
+
+def test_without_a_query():
+    """A reranker that reads the query says that there is none."""
+    with pytest.raises(ConfigurationError, match="query_str"):
+        RerankPostprocessor(by_letter).postprocess_nodes(nodes(a=0.9))
+
+
+def test_what_cannot_rerank():
+    """Anything else is refused at construction, and so is a setting that cannot be used."""
+    with pytest.raises(ValueError, match="cannot rerank"):
+        RerankPostprocessor(42)
+    with pytest.raises(ValueError, match="top_n"):
+        RerankPostprocessor(by_letter, top_n=0)
+    with pytest.raises(ValueError, match="on_error"):
+        RerankPostprocessor(by_letter, on_error="ignore")
+
+
+class Events(BaseEventHandler):
+    seen: list = []  # noqa: RUF012 - pydantic copies it
+
+    @classmethod
+    def class_name(cls):
+        return "Events"
+
+    def handle(self, event, **kwargs):
+        self.seen.append(event)
+
+
+def test_events():
+    """LlamaIndex's rerank events are sent around it, and its older callbacks called."""
+    handler, debug = Events(), LlamaDebugHandler(print_trace_on_end=False)
+    get_dispatcher().add_event_handler(handler)
+    try:
+        done = RerankPostprocessor(by_letter, callback_manager=CallbackManager([debug]))
+        done.postprocess_nodes(nodes(a=0.9, b=0.5), query_str="any")
+    finally:
+        get_dispatcher().event_handlers.remove(handler)
+    start, end = (event for event in handler.seen if isinstance(event, (ReRankStartEvent, ReRankEndEvent)))
+    assert ([n.node_id for n in start.nodes], start.model_name) == (["a", "b"], "TextReranker")
+    assert [n.node_id for n in end.nodes] == ["b", "a"]
+    ((_, finished),) = debug.get_event_pairs(CBEventType.RERANKING)
+    assert [n.node_id for n in finished.payload["nodes"]] == ["b", "a"]
+
+
+async def test_in_a_query_engine():
+    """A query engine reranks what our retriever found."""
+    store = HybridGraphStore.from_texts(["a cat sat: a", "a cat sat: b"], ids=["a", "b"])
+    engine = RetrieverQueryEngine.from_args(
+        LlamaIndexRetriever(HybridRetriever(store)),
+        llm=MockLLM(),
+        node_postprocessors=[RerankPostprocessor(by_letter, top_n=1)],
+    )
+    assert isinstance(engine._node_postprocessors[0], BaseNodePostprocessor)
+    assert [n.node_id for n in engine.query("cat").source_nodes] == ["b"]
+    assert [n.node_id for n in (await engine.aquery("cat")).source_nodes] == ["b"]
