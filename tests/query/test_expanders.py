@@ -92,6 +92,29 @@ def test_three_words_lean_by_half():
     assert HistoryTerms(weight=0.4)("How heavy is the red car?", CARS).weight == 0.2
 
 
+@pytest.mark.parametrize("query", ["What is NATO?", "Who was Ada Lovelace?", "Was kostet die NATO?", "ISO 9001"])
+def test_a_new_name_may_be_a_new_topic(query):
+    """So a short question with one leans less."""
+    assert HistoryTerms()(query, CARS).weight == pytest.approx(0.35)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "What about NATO?",
+        "And NATO?",
+        "Und die NATO?",
+        "Does it like Ada?",
+        "Roadster?",
+        "Is a Roadster?",
+        "Was kostet das Auto?",
+    ],
+)
+def test_what_goes_on_or_was_named_before_leans_wholly(query):
+    """An opening word, a pronoun, a name that was said; a capital begins every question, and German nouns."""
+    assert HistoryTerms()(query, CARS).weight == 0.5
+
+
 def test_history_terms_take_the_ends_of_the_conversation():
     """First question, last question and last answer; their words in the order last, first, answer, names first."""
     said = turns(

@@ -14,6 +14,18 @@ from langchain_hybridgraph.query.expanders.expanded import ExpandedQuery, Said, 
 # Characters of a turn that are looked at: what a turn is about stands at its beginning.
 _TURN = 1_000
 _DISTINCT = 4  # a question with so many words of its own stands by itself
+_NEW_NAME = 0.7
+_GOES_ON = re.compile(
+    r"\W*(?:(?:and|but|or|so|then|also|(?:what|how) about|what of|"
+    r"und|aber|oder|was ist mit|wie (?:ist|steht) es mit|et|mais|ou|qu['’]en est-il|y|pero|qué (?:tal|hay)|e|ma|mas|en|"
+    r"maar|и|а|но|что насч[её]т)\b|那|还有|還有)",
+    re.IGNORECASE,
+)
+_POINTS_BACK = re.compile(
+    r"\b(?:it|its|they|them|theirs?|this|that|these|those|he|him|his|she|hers?|there|one|ones|same|other|others|"
+    r"another|else|instead|too)\b",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +34,9 @@ class HistoryTerms:
 
     A question leans on what was said when it has little to say itself: with up to two words that are no function
     words it leans wholly ("and its price?", "What about transplant?"), with three by half, with four it stands by
-    itself and stays as it is. So a change of topic that names its topic is followed at once.
+    itself and stays as it is. So a change of topic that names its topic is followed at once. A short question may
+    change it, too: one with a name that was not said before ("What is NATO?") leans less, unless it says that it goes
+    on ("What about NATO?", "Has NATO one?").
 
     Then ``context`` is the first and the last question and the last answer, and ``text`` the question with at most
     ``most`` words of them that it lacks: those of the questions, then of the answer, names first. ``weight`` is the
@@ -51,7 +65,7 @@ class HistoryTerms:
 
     def __call__(self, query: str, history: Sequence[Said]) -> ExpandedQuery:
         """The question with words of the history and the turns it leans on, or alone."""
-        share = self.weight * leaning(query)
+        share = self.weight * leaning(query) * (_NEW_NAME if names_what_is_new(query, history) else 1)
         asked, answer = _leant_on(history)
         if not share or not (asked or answer):
             return ExpandedQuery(query)
@@ -71,6 +85,29 @@ def leaning(query: str) -> float:
     """
     told = len({word.lower() for word in _telling(query[:_TURN])})
     return max(0.0, min(1.0, (_DISTINCT - told) / (_DISTINCT - 2)))
+
+
+def names_what_is_new(query: str, history: Sequence[Said]) -> bool:
+    """Whether a question has names and all of them are new, and nothing in it says that it goes on.
+
+    A name is a word with a capital that does not begin the question, or of capitals only; in German, where every noun
+    has a capital, of capitals only.
+
+    >>> names_what_is_new("What is NATO?", []), names_what_is_new("What about NATO?", [])
+    (True, False)
+    """
+    words = _WORD.findall(query[:_TURN])
+    if _GOES_ON.match(query) or _POINTS_BACK.search(query[:_TURN]):
+        return False
+    capitals = not function_words([word.lower() for word in words]).capital_nouns
+    names = {
+        word.lower()
+        for place, word in enumerate(words)
+        if len(word) > 1 and ((place and capitals and word[0].isupper()) or word.isupper())
+    }
+    return bool(names) and names.isdisjoint(
+        word.lower() for turn in history for word in _WORD.findall(turn.text[:_TURN])
+    )
 
 
 def _leant_on(history: Sequence[Said]) -> tuple[list[str], str]:
