@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever as HierarchicalRetriever
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever as HybridRetriever
     from langchain_hybridgraph.retrievers.indexing import index as index
+    from langchain_hybridgraph.retrievers.memory import MemoryRetriever as MemoryRetriever
     from langchain_hybridgraph.retrievers.store import HybridGraphStore as HybridGraphStore
     from langchain_hybridgraph.telemetry import LogSink as LogSink
     from langchain_hybridgraph.telemetry import OpenTelemetrySink as OpenTelemetrySink
@@ -120,6 +121,7 @@ _HOMES = {
     "retrievers.hierarchical": ("HierarchicalRetriever",),
     "retrievers.hybrid": ("HybridRetriever",),
     "retrievers.indexing": ("index",),
+    "retrievers.memory": ("MemoryRetriever",),
     "retrievers.store": ("HybridGraphStore",),
     "telemetry": ("LogSink", "OpenTelemetrySink", "PrometheusSink", "add_sink", "remove_sink"),
 }

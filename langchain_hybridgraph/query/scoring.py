@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -172,8 +172,8 @@ class Scoring:
     """The stage: hits by what is remembered of them, best first, ties by id.
 
     ``learned`` gives what is known of hits, by the id of the chunk that was found; ``said`` the largest cosine of each
-    hit with the session's other turns. ``parts`` of a hit then are those of :class:`Composite`, and signed ones for
-    what else changed its score: ``time``, ``hotness``, ``novelty``.
+    hit with the session's other turns; ``named`` the times that a query names, None for none. ``parts`` of a hit then
+    are those of :class:`Composite`, and signed ones for what else changed it: ``time``, ``hotness``, ``novelty``.
     """
 
     composite: Composite
@@ -181,7 +181,7 @@ class Scoring:
     hotness: Hotness | None = None
     novelty: Novelty | None = None
     said: Callable[[Sequence[Hit], Scope], Sequence[float]] | None = None
-    named: Named | None = field(default=None)
+    named: Callable[[Query], Named | None] | None = None
 
     def __call__(self, hits: Sequence[Hit], query: Query) -> list[Hit]:
         """All hits with their new scores."""
@@ -189,7 +189,7 @@ class Scoring:
         learned = [known.get((hit.child or hit.chunk).id, _NOTHING) for hit in hits]
         now = query.scope.as_of
         similar = [_share(hit.score) for hit in hits]
-        timed = self._timed(similar, learned)
+        timed = self._timed(query, similar, learned)
         left = self._left(hits, query.scope)
         scored = [
             self._scored(hit, own, own_timed, one, share, now=now)
@@ -197,11 +197,12 @@ class Scoring:
         ]
         return sorted(scored, key=lambda hit: (-hit.score, hit.id))
 
-    def _timed(self, similar: Sequence[float], learned: Sequence[Learned]) -> Sequence[float]:
+    def _timed(self, query: Query, similar: Sequence[float], learned: Sequence[Learned]) -> Sequence[float]:
         best = max(similar, default=0.0)
-        if self.named is None or not best:
+        named = None if self.named is None else self.named(query)
+        if named is None or not best:
             return similar
-        evidence = self.named([begin(one) for one in learned])
+        evidence = named([begin(one) for one in learned])
         return [best - (best - own) * (1.0 - each) for own, each in zip(similar, evidence, strict=True)]
 
     def _left(self, hits: Sequence[Hit], scope: Scope) -> Sequence[float]:

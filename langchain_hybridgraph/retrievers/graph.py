@@ -181,8 +181,12 @@ class GraphRetriever(HybridRetriever):
 
     def _fitting(self, traversal: Any, score: GraphScore) -> GraphScore:
         """This score; for a traversal that was given HopDecay, where nobody has asked for another."""
-        is_asked = any(getattr(self, name) is not None for name in ("score", "preset", *_SHORT))
-        return score if traversal is None or is_asked else HopDecay()
+        return score if traversal is None or self._asks_score else HopDecay()
+
+    @property
+    def _asks_score(self) -> bool:
+        """Whether a setting says what the visited are worth."""
+        return any(getattr(self, name) is not None for name in ("score", "preset", *_SHORT))
 
     def _short_walk(self) -> BFS:
         given = {theirs: value for ours, theirs in _OF_WALK.items() if (value := getattr(self, ours)) is not None}

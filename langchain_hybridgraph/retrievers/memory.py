@@ -1,0 +1,541 @@
+"""MemoryRetriever: what is remembered, by likeness, trust, age and use."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial, reduce
+from operator import and_, or_
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, Unpack, cast
+
+import numpy as np
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from pydantic import BaseModel, Field, PrivateAttr, field_validator
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.filters import Filter, created_after, created_before, has_labels
+from langchain_hybridgraph.query.calls import Call
+from langchain_hybridgraph.query.dates import named_spans
+from langchain_hybridgraph.query.expansion import Expansion
+from langchain_hybridgraph.query.forms import from_form, nearest
+from langchain_hybridgraph.query.graph_scores import NoisyOr
+from langchain_hybridgraph.query.history import turns
+from langchain_hybridgraph.query.pipeline import Pipeline
+from langchain_hybridgraph.query.scoring import (
+    DAY,
+    TOLD_AFTER,
+    TOLD_BEFORE,
+    Composite,
+    Hotness,
+    Named,
+    Novelty,
+    Scoring,
+)
+from langchain_hybridgraph.query.sources import SessionSource, Source, TimedVectorSource, VectorSource
+from langchain_hybridgraph.query.traversal import BFS, Beam, LinkEvidence, Traversal, WaterCircle, traversal_from
+from langchain_hybridgraph.query.traversal.joined import Joined
+from langchain_hybridgraph.records import Chunk, Hit, Learned, Query, RetrievalResult, Scope, content_id
+from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings
+from langchain_hybridgraph.retrievers.graph import GraphRetriever
+from langchain_hybridgraph.retrievers.plain import in_scope
+from langchain_hybridgraph.retrievers.tool import SearchArguments
+from langchain_hybridgraph.stores.base import GivesVectors, HasParents, HasSessions, Reads, Remembers, can
+from langchain_hybridgraph.stores.given import Given
+from langchain_hybridgraph.stores.vectors import unit
+from langchain_hybridgraph.times import parse_time
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+WEIGHTS: Mapping[str, float] = MappingProxyType({"vector": 0.45, "graph": 0.40, "session": 0.15})
+T = TypeVar("T")
+
+# So many messages of histories are kept with their vectors.
+MOST_MESSAGES = 1_000
+
+
+class MemorySettings(CallSettings, total=False):
+    """What a single call of a :class:`MemoryRetriever` may set beside k."""
+
+    mode: Any
+    labels: str | Sequence[str] | None
+    known_at: float | str | datetime | None
+    session: Any
+    session_id: str | None
+    session_turns: int | None
+    source_weights: Mapping[str, float] | None
+
+
+class MemoryOptions(MemorySettings, total=False):
+    """What a single call may set, as ``invoke`` takes it."""
+
+    k: int | None
+
+
+class MemoryArguments(SearchArguments):
+    """What a model says to remember, of which time, and in which session."""
+
+    as_of: str | None = Field(
+        None, description="The time whose truth is asked for, as an ISO date such as 2024-05-01; now when left out."
+    )
+    labels: list[str] | None = Field(None, description="Only memories that have all of these labels.")
+    session_id: str | None = Field(None, description="The conversation whose last turns count as well.")
+
+
+@dataclass(frozen=True)
+class Mode:
+    """What counts, and how far the graph is walked."""
+
+    composite: Composite
+    traversal: Traversal
+
+    def changed(
+        self,
+        *,
+        similarity: float | None = None,
+        confidence: float | None = None,
+        recency: float | None = None,
+        utility: float | None = None,
+        decay_per_hour: float | None = None,
+        traversal: Any = None,
+    ) -> Mode:
+        """The same with other weights, decay or traversal; None leaves one as it is."""
+        weights = {
+            "similarity": similarity,
+            "confidence": confidence,
+            "recency": recency,
+            "utility": utility,
+            "decay_per_hour": decay_per_hour,
+        }
+        composite = replace(self.composite, **{name: value for name, value in weights.items() if value is not None})
+        return Mode(composite, self.traversal if traversal is None else traversal_from(traversal))
+
+
+MODES: Mapping[str, Mode] = MappingProxyType(
+    {
+        "general": Mode(Composite(0.40, 0.30, 0.20, 0.10, 0.05), WaterCircle(max_hops=3, direction="both")),
+        "belief_system": Mode(Composite(0.30, 0.45, 0.20, 0.05, 0.03), WaterCircle(max_hops=4, direction="both")),
+        "agent_memory": Mode(Composite(0.35, 0.20, 0.25, 0.20, 0.05), Beam(max_hops=2, direction="both")),
+        "procedural": Mode(Composite(0.40, 0.40, 0.15, 0.05, 0.001), BFS(max_hops=3, direction="both")),
+    }
+)
+"""The modes by name; a memory walks its edges both ways."""
+
+
+def mode_from(form: str | Mapping[str, Any] | Mode) -> Mode:
+    """The mode that a name, a mapping of ``type`` and what is to be other than in that mode, or a mode stands for.
+
+    Raises ConfigurationError for a name, a parameter or a value that cannot be used.
+
+    >>> mode_from({"type": "procedural", "recency": 0.3}).composite.recency
+    0.3
+    """
+    return from_form("mode", form, {name: mode.changed for name, mode in MODES.items()}, _is_mode)
+
+
+class MemoryRetriever(GraphRetriever):
+    """The memories that a question asks for: by similarity, confidence, recency and utility.
+
+    Vectors, words and the last turns of a session are searched at once, the graph is walked from what they found, and
+    the whole of it is scored by ``mode`` before it is cut to k: ``"general"``, ``"belief_system"``, ``"agent_memory"``,
+    ``"procedural"``, or a mapping such as ``{"type": "general", "recency": 0.3}``. Over a :class:`HybridGraphStore`
+    what was learned counts; over any other store what the metadata give (``confidence``, ``utility``, ``valid_from``).
+    ``score_breakdown`` says what each part was and sums to the score.
+
+    A session is ``session_id=`` of a store that keeps sessions, or ``session=`` a chat history or a list of messages;
+    what says what it has said is damped (``novelty``). ``as_of`` is the time whose truth is asked for, ``known_at`` the
+    time whose knowledge is. Times that the question names count for the memories of these times (``named_times``).
+    ``source_weights`` weigh the sources (``vector``, ``graph``, ``session``; ``keyword`` has its part of the vector's
+    unless it is named). ``traversal`` takes the place of the mode's, beside the evidence of what the best hits name.
+
+    Raises ValueError (pydantic's ValidationError) for a setting that does not exist or has no usable value.
+
+    >>> from langchain_hybridgraph import HybridGraphStore
+    >>> said = {"sure": "The gate code is 4711.", "doubted": "The gate code is 1234."}
+    >>> trust = [{"confidence": 0.9}, {"confidence": 0.1}]
+    >>> store = HybridGraphStore.from_texts(list(said.values()), "lsa", trust, ids=list(said))
+    >>> [document.id for document in MemoryRetriever(store, k=1).invoke("What is the gate code?")]
+    ['sure']
+    """
+
+    mode: Any = Field("general", description="What counts, and how far the graph is walked: a name, a dict or a Mode.")
+    labels: frozenset[str] = Field(frozenset(), description="Memories have all of these labels.")
+    known_at: Any = Field(None, description="The time whose knowledge is asked for; None is now.")
+    session: Any = Field(None, repr=False, exclude=True, description="A chat history or a list of messages.")
+    session_id: str | None = Field(None, description="The session, in a store that keeps sessions.")
+    session_turns: int = Field(10, ge=0, description="So many of the session's last turns are looked at.")
+    source_weights: Mapping[str, float] = Field(
+        default_factory=lambda: dict(WEIGHTS), description="What the sources count."
+    )
+    hotness: Any = Field(None, description="How much use counts: alpha, a dict or a Hotness; None: not at all.")
+    novelty: Any = Field(Novelty(), description="What is left of what the session has said; None: all.")
+    named_times: float = Field(0.5, ge=0, le=1, description="How much it speaks for a memory to be of a named time.")
+
+    _call_options: ClassVar[Set[str]] = frozenset(CallOptions.__annotations__) | MemoryOptions.__annotations__.keys()
+    _tool_arguments: ClassVar[type[BaseModel]] = MemoryArguments
+    _embedded: dict[str, NDArray[np.float32]] = PrivateAttr(default_factory=dict)
+
+    @field_validator("mode")
+    @classmethod
+    def _named_mode(cls, value: Any) -> Mode:
+        return mode_from(value)
+
+    @field_validator("known_at")
+    @classmethod
+    def _parsed_known_at(cls, value: Any) -> float | None:
+        return None if value is None else parse_time(value)
+
+    @field_validator("labels", mode="before")
+    @classmethod
+    def _several_labels(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+    @field_validator("source_weights")
+    @classmethod
+    def _known_weights(cls, value: Mapping[str, float]) -> Mapping[str, float]:
+        return _checked_weights(value)
+
+    @field_validator("hotness")
+    @classmethod
+    def _named_hotness(cls, value: Any) -> Hotness | None:
+        if isinstance(value, float | int) and not isinstance(value, bool):
+            return Hotness(value)
+        return _made(Hotness, value)
+
+    @field_validator("novelty")
+    @classmethod
+    def _named_novelty(cls, value: Any) -> Novelty | None:
+        return _made(Novelty, value)
+
+    # -- retrieving -----------------------------------------------------------------------------------------
+
+    def retrieve(
+        self, query: str | None, k: int | None = None, **options: Unpack[MemorySettings]
+    ) -> RetrievalResult[Document]:
+        """See :meth:`PipelineRetriever.retrieve`; ``options`` are those of :class:`MemorySettings`.
+
+        An unknown mode or a session in a wrong form is a ConfigurationError.
+        """
+        return super().retrieve(query, k, **cast(CallSettings, options))
+
+    async def aretrieve(
+        self, query: str | None, k: int | None = None, **options: Unpack[MemorySettings]
+    ) -> RetrievalResult[Document]:
+        """What :meth:`retrieve` gives, without holding up the event loop."""
+        return await super().aretrieve(query, k, **cast(CallSettings, options))
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[MemoryOptions]
+    ) -> list[Document]:
+        return super()._get_relevant_documents(query, run_manager=run_manager, **cast(CallOptions, options))
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[MemoryOptions]
+    ) -> list[Document]:
+        return await super()._aget_relevant_documents(query, run_manager=run_manager, **cast(CallOptions, options))
+
+    # -- settings of the pipeline ---------------------------------------------------------------------------
+
+    def _pipeline(self, options: CallOptions, callbacks: Any) -> Pipeline:
+        asked = cast(MemoryOptions, options)
+        pipeline = super()._pipeline(options, callbacks)
+        session = self._session(asked)
+        sources = tuple(self._timed(source) for source in pipeline.sources)
+        if session is None:
+            return replace(pipeline, sources=sources, scoring=self._scoring(asked, None))
+        weight = self._source_weights(asked).get("session", 0.0)
+        if weight > 0:
+            sources += (SessionSource(session.call, weight, session.is_foreign),)
+        store = WithMessages(pipeline.store, session) if session.is_foreign else pipeline.store
+        return replace(pipeline, store=store, sources=sources, scoring=self._scoring(asked, session))
+
+    def _timed(self, source: Source) -> Source:
+        if not self.named_times or not isinstance(source, VectorSource):
+            return source
+        return TimedVectorSource(source, _within)
+
+    def _scoring(self, options: MemoryOptions, session: Session | None) -> Scoring:
+        return Scoring(
+            composite=self._mode(options).composite,
+            learned=partial(_learned, self._store),
+            hotness=self.hotness,
+            novelty=self.novelty,
+            said=None if session is None else partial(_said, self._store, session),
+            named=self._named if self.named_times else None,
+        )
+
+    def _named(self, query: Query) -> Named | None:
+        spans = _spans(query)
+        return Named(spans, self.named_times) if spans else None
+
+    def _mode(self, options: MemoryOptions) -> Mode:
+        mode = options.get("mode")
+        return mode_from(self.mode if mode is None else mode)
+
+    def _session(self, options: MemoryOptions) -> Session | None:
+        messages, id = options.get("session"), options.get("session_id")
+        if messages is None and id is None:
+            messages, id = self.session, self.session_id
+        if messages is not None and id is not None:
+            raise ConfigurationError("session= and session_id= are two sessions: give one of them")
+        number = options.get("session_turns")
+        n = self.session_turns if number is None else number
+        if type(n) is not int or n < 0:
+            raise ConfigurationError(f"session_turns is {n!r}; wanted a whole number from 0, such as 10")
+        if messages is not None:
+            return Messages(messages, n, self._vectors_of)
+        return None if id is None else self._stored_session(id, n)
+
+    def _stored_session(self, session_id: str, n: int) -> Session:
+        store = self._store
+        if not can(store, HasSessions):
+            raise ConfigurationError(
+                f"session_id={session_id!r} needs a store that keeps sessions, such as HybridGraphStore; "
+                "beside another store give the turns themselves: session=[messages] or a chat history"
+            )
+        return StoredTurns(store, session_id, n)
+
+    def _vectors_of(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """The unit vectors of messages, each embedded once; None without an embedding."""
+        embedding = self.vector_store.embeddings
+        if embedding is None or not texts:
+            return None
+        known = self._embedded
+        new = [text for text in dict.fromkeys(texts) if text not in known]
+        if new:
+            found = zip(new, embedding.embed_documents(new), strict=True)
+            known |= {text: unit(np.asarray(vector, np.float32)) for text, vector in found}
+        vectors = np.stack([known[text] for text in texts])
+        while len(known) > MOST_MESSAGES:
+            known.pop(next(iter(known)), None)
+        return vectors
+
+    def _expansion(self, options: CallOptions) -> Expansion | None:  # type: ignore[override]  # nothing is walked without a weight
+        expansion = super()._expansion(options)
+        asked = cast(MemoryOptions, options)
+        weights = self._source_weights(asked)
+        if not weights.get("graph"):
+            return None
+        if self._asks_score or options.get("score") is not None:
+            return expansion
+        given = self.traversal if options.get("traversal") is None else options.get("traversal")
+        beyond = self._mode(asked).traversal if given is None else traversal_from(given)
+        return replace(
+            expansion,
+            traversal=beyond if isinstance(beyond, LinkEvidence) else Joined(beyond=beyond),
+            score=NoisyOr(min(1.0, weights["graph"] / (weights.get("vector") or weights["graph"]))),
+        )
+
+    def _weights(self, options: CallOptions) -> tuple[float, float]:
+        vector, words = super()._weights(options)
+        weights = self._source_weights(cast(MemoryOptions, options))
+        if "keyword" in weights:
+            return weights.get("vector", 0.0), weights["keyword"]
+        return weights.get("vector", 0.0) * vector, weights.get("vector", 0.0) * words
+
+    def _source_weights(self, options: MemoryOptions) -> Mapping[str, float]:
+        given = options.get("source_weights")
+        return self.source_weights if given is None else _checked_weights(given)
+
+    def _scope(self, options: CallOptions) -> Scope:
+        asked = cast(MemoryOptions, options)
+        scope = super()._scope(options)
+        called, known_at = asked.get("labels"), asked.get("known_at")
+        labels = {*self.labels, *([called] if isinstance(called, str) else called or ())}
+        known = self.known_at if known_at is None else parse_time(known_at)
+        if known is not None and not can(self._store, Remembers):
+            raise ConfigurationError(
+                f"known_at={known_at!r} needs a store that keeps when it learned what, such as HybridGraphStore"
+            )
+        wanted = [] if scope.filter is None else [scope.filter]
+        wanted += [has_labels(all_of=sorted(labels))] if labels else []
+        return replace(scope, filter=reduce(and_, wanted) if wanted else None, known_at=known)
+
+
+# -- sessions -------------------------------------------------------------------------------------------------
+
+
+class Session(Protocol):
+    """The turns of one call's session."""
+
+    turns: Sequence[Chunk]
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the turns are in no store."""
+        ...
+
+    def call(self, scope: Scope) -> Call:
+        """What reads the turns, the newest first, and keeps them."""
+        ...
+
+    def vectors(self, store: Reads) -> NDArray[np.float32] | None:
+        """The unit vectors of the turns that were read, None where nobody knows them."""
+        ...
+
+
+class StoredTurns:
+    """The last turns of a session that a store keeps."""
+
+    is_foreign = False
+
+    def __init__(self, store: HasSessions, session_id: str, n: int) -> None:
+        self.turns: Sequence[Chunk] = ()
+        self._store, self._session_id, self._n = store, session_id, n
+
+    def call(self, scope: Scope) -> Call:
+        """See :class:`Session`."""
+
+        def read() -> Sequence[Chunk]:
+            self.turns = self._store.session_turns(self._session_id, self._n, scope)
+            return self.turns
+
+        return Call("session", read, quick=True)
+
+    def vectors(self, store: Reads) -> NDArray[np.float32] | None:
+        """See :class:`Session`."""
+        return store.vectors([turn.id for turn in self.turns]) if can(store, GivesVectors) else None
+
+
+class Messages:
+    """The last messages of a chat history or a list."""
+
+    is_foreign = True
+
+    def __init__(self, history: Any, n: int, embed: Callable[[Sequence[str]], NDArray[np.float32] | None]) -> None:
+        self.turns: Sequence[Chunk] = ()
+        self._history, self._n, self._embed = history, n, embed
+        self._vectors: NDArray[np.float32] | None = None
+
+    def call(self, scope: Scope) -> Call:
+        """See :class:`Session`; a list in a wrong form is told at once, a history is read when its turn comes."""
+        said = None if hasattr(self._history, "messages") else turns(self._history)
+
+        def read() -> Sequence[Chunk]:
+            last = (turns(self._history) if said is None else said)[::-1][: self._n]
+            chunks = [_turn(turn.text, turn.speaker) for turn in last]
+            self.turns = list({chunk.id: chunk for chunk in chunks}.values())
+            self._vectors = self._embed([turn.text for turn in self.turns])
+            return self.turns
+
+        return Call("session", read, lane=("session", id(self._history)))
+
+    def vectors(self, store: Reads) -> NDArray[np.float32] | None:
+        """See :class:`Session`."""
+        return self._vectors
+
+
+def _turn(text: str, speaker: str) -> Chunk:
+    metadata = {"role": speaker} if speaker else {}
+    return Chunk(content_id(text, ""), text, metadata)
+
+
+class WithMessages:
+    """A store, and the messages of a session as if they were in it; they pass a filter as anything else does."""
+
+    def __init__(self, store: Reads, session: Session) -> None:
+        self.store = store
+        self.session = session
+
+    def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
+        """See :class:`~langchain_hybridgraph.stores.base.Reads`."""
+        said = {turn.id: turn for turn in self.session.turns if in_scope(turn, replace(scope, tenant=None))}
+        there = self.store.read(ids, scope, {id: chunk for id, chunk in known.items() if id not in said})
+        return {id: there.get(id) or said[id] for id in ids if id in there or id in said}
+
+    @property
+    def has_parents(self) -> bool:
+        """See :class:`~langchain_hybridgraph.stores.base.HasParents`."""
+        return can(self.store, HasParents) and self.store.has_parents
+
+    def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
+        """See :class:`~langchain_hybridgraph.stores.base.HasParents`."""
+        assert can(self.store, HasParents)
+        return self.store.read_parents(ids, scope)
+
+    def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
+        """See :class:`~langchain_hybridgraph.stores.base.GivesVectors`; zeros for a message."""
+        if not can(self.store, GivesVectors):
+            return np.zeros((len(ids), 1), np.float32)
+        return self.store.vectors(ids)
+
+
+# -- what the stage asks --------------------------------------------------------------------------------------
+
+
+def _learned(store: Reads, hits: Sequence[Hit], scope: Scope) -> Mapping[str, Learned]:
+    """What a store knows of hits; of what it does not know, what the metadata give."""
+    found = [hit.child or hit.chunk for hit in hits]
+    known = store.learned([chunk.id for chunk in found], scope) if can(store, Remembers) else {}
+    return {chunk.id: known.get(chunk.id) or _given(chunk.metadata) for chunk in found}
+
+
+def _given(metadata: Mapping[str, Any]) -> Learned:
+    given = Given.of(metadata)._asdict()
+    return Learned(**{name: value for name, value in given.items() if value is not None})
+
+
+def _said(store: Reads, session: Session, hits: Sequence[Hit], scope: Scope) -> Sequence[float]:
+    """The largest cosine of each hit with a turn of the session that is not the hit itself; 0 where none is known."""
+    turns = session.vectors(store)
+    if turns is None or not len(turns) or not can(store, GivesVectors):
+        return [0.0] * len(hits)
+    ids = [(hit.child or hit.chunk).id for hit in hits]
+    vectors = store.vectors(ids)
+    if vectors.shape[1] != turns.shape[1]:
+        return [0.0] * len(hits)  # nothing has a vector yet
+    cosines = vectors @ turns.T
+    own = {turn.id: place for place, turn in enumerate(session.turns)}
+    for place, id in enumerate(ids):
+        if id in own:
+            cosines[place, own[id]] = 0.0
+    return cast(list[float], cosines.max(axis=1).tolist())
+
+
+def _spans(query: Query) -> list[tuple[float, float]]:
+    return named_spans(query.text or "", time.time() if query.scope.as_of is None else query.scope.as_of)
+
+
+def _within(query: Query) -> Filter | None:
+    """The filter that stands for the times that a query names, with the days after them; None where it names none."""
+    spans = _spans(query)
+    keys = ("valid_from", "created_at")
+    parts = [
+        created_after(start - TOLD_BEFORE * DAY, key=key) & created_before(end + TOLD_AFTER * DAY, key=key)
+        for start, end in spans
+        for key in keys
+    ]
+    return reduce(or_, parts) if parts else None
+
+
+# -- settings -------------------------------------------------------------------------------------------------
+
+
+def _is_mode(value: Any) -> bool:
+    return isinstance(value, Mode)
+
+
+def _made(kind: type[T], value: Any) -> T | None:
+    """A Hotness or Novelty of itself, of a mapping of its parameters, or None."""
+    if value is None or isinstance(value, kind):
+        return value
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"{kind.__name__.lower()} is {value!r}; wanted a {kind.__name__}, a mapping or None")
+    return from_form(kind.__name__.lower(), {"type": "it", **value}, {"it": kind}, lambda one: False)
+
+
+def _checked_weights(weights: Any) -> Mapping[str, float]:
+    allowed = ["vector", "keyword", "graph", "session"]
+    if not isinstance(weights, Mapping):
+        raise ConfigurationError(f"source_weights is {weights!r}; wanted a mapping such as {dict(WEIGHTS)}")
+    if unknown := [str(name) for name in weights if name not in allowed]:
+        near = nearest(unknown[0], allowed)
+        raise ConfigurationError(f"source_weights has {', '.join(unknown)}; {near}wanted {', '.join(allowed)}")
+    for name, weight in weights.items():
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
+            raise ConfigurationError(f"source_weights[{name!r}] is {weight!r}; wanted a number from 0, such as 0.45")
+    return {**weights}
