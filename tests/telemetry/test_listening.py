@@ -257,7 +257,6 @@ def test_without_a_listener_there_is_only_the_search(store):
 def test_all_sources_failing_is_told(store, heard):
     """What the components said is beside what was raised."""
 
-
     class Failing(HybridRetriever):
         def _sources(self, options, callbacks=None):
             from langchain_hybridgraph.query.calls import Call

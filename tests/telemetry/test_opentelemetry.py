@@ -133,7 +133,9 @@ def test_an_exception_that_ends_the_search_is_recorded(store, collector):
 def test_a_message_that_quotes_the_query_is_redacted(store, collector):
     """In the message, in the stack trace and in the status."""
     error = ValueError(f"cannot search for {QUESTION!r}")
-    OpenTelemetrySink(collector.tracer)(SearchEnded(Search("HybridRetriever", 1, QUESTION, 1), "hybrid", 1.0, error=error))
+    OpenTelemetrySink(collector.tracer)(
+        SearchEnded(Search("HybridRetriever", 1, QUESTION, 1), "hybrid", 1.0, error=error)
+    )
     (span,) = collector.spans()
     assert QUESTION not in str(span)
     assert span.status.message == "cannot search for '<query>'"

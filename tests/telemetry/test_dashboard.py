@@ -1,0 +1,93 @@
+"""dashboards/hybridgraph.json: it asks for what is really exported."""
+
+import json
+import re
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from pets import QUESTION, broken, pets
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from langchain_hybridgraph import HybridRetriever, PrometheusSink
+from langchain_hybridgraph.telemetry import flush
+
+FILE = Path(__file__).parents[2] / "dashboards" / "hybridgraph.json"
+DASHBOARD = json.loads(FILE.read_text(encoding="utf-8"))
+QUERIES = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
+VARIABLES = DASHBOARD["templating"]["list"]
+METRIC = re.compile(r"rag_\w+")
+SELECTED = re.compile(r"(rag_\w+)(?:\{([^}]*)\})?")
+GROUPED = re.compile(r"by \(([\w, ]+)\)")
+
+
+@pytest.fixture(scope="module")
+def exported():
+    """The labels of each sample, after a search that was degraded."""
+    registry = CollectorRegistry()
+    HybridRetriever(pets(), reranker=broken, sinks=[PrometheusSink(registry)]).invoke(QUESTION)
+    assert flush(10)
+    families = text_string_to_metric_families(generate_latest(registry).decode())
+    return {each.name: set(each.labels) for family in families for each in family.samples}
+
+
+def test_every_metric_is_exported(exported):
+    """What the panels and the variable ask for is what a scrape gives."""
+    asked = {
+        name for text in [*QUERIES, *(each["definition"] for each in VARIABLES[1:])] for name in METRIC.findall(text)
+    }
+    assert asked
+    assert asked - exported.keys() == set()
+
+
+def test_every_label_is_exported(exported):
+    """Labels that are selected or grouped by are those of the metric."""
+    for query in QUERIES:
+        labels = set()
+        for name, selected in SELECTED.findall(query):
+            labels |= exported[name]
+            assert set(re.findall(r"(\w+)=~?", selected)) <= exported[name], query
+        for grouped in GROUPED.findall(query):
+            assert set(grouped.split(", ")) <= labels, query
+
+
+def test_every_metric_of_the_contract_is_shown():
+    """None of the four is left out."""
+    for name in (
+        "rag_retrieval_duration_seconds",
+        "rag_retrieved_documents_count",
+        "rag_retrieval_degraded_total",
+        "rag_pipeline_errors_total",
+    ):
+        assert any(name in query for query in QUERIES), name
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_brackets_are_closed(query):
+    """What a query opens it closes, in order."""
+    left = re.sub(r'"[^"]*"', "", query)
+    while (shorter := re.sub(r"\([^()\[\]{}]*\)|\[[^()\[\]{}]*\]|\{[^()\[\]{}]*\}", "", left)) != left:
+        left = shorter
+    assert not set("()[]{}") & set(left)
+
+
+def test_panels_lie_beside_each_other():
+    """On a grid of 24 columns, none above another, each with an id of its own."""
+    panels = DASHBOARD["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    cells = [
+        {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        for at in (panel["gridPos"] for panel in panels)
+    ]
+    assert all(x < 24 for each in cells for x, _ in each)
+    assert not any(one & other for one, other in combinations(cells, 2))
+
+
+def test_the_data_source_is_chosen_by_who_imports_it():
+    """Every panel asks the variable, so that the file works in any Grafana."""
+    assert VARIABLES[0]["type"] == "datasource"
+    for panel in DASHBOARD["panels"]:
+        assert {panel["datasource"]["uid"], *(each["datasource"]["uid"] for each in panel["targets"])} == {
+            "${datasource}"
+        }

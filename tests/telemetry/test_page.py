@@ -1,0 +1,45 @@
+"""docs/telemetry.md is true: its code runs and shows what it says."""
+
+import logging
+import re
+import urllib.request
+from pathlib import Path
+
+from prometheus_client import REGISTRY
+
+from langchain_hybridgraph import PrometheusSink
+from langchain_hybridgraph.telemetry import flush, listening, remove_sink
+
+PAGE = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text(encoding="utf-8")
+
+
+def test_the_code_runs(capsys, monkeypatch):
+    """Block after block; metrics, stages and the sink's words are seen."""
+    monkeypatch.setattr(logging.root, "handlers", [])
+    names = {}
+    level = logging.root.level
+    try:
+        for code in re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL):
+            exec(compile(code, "docs/telemetry.md", "exec"), names)
+        assert flush(10)
+        with urllib.request.urlopen(f"http://127.0.0.1:{names['server'].server_port}/metrics", timeout=10) as answer:
+            assert b'rag_retrieval_duration_seconds_count{mode="hybrid"}' in answer.read()
+    finally:
+        names["server"].shutdown()
+        names["server"].server_close()
+
+        for delivery in listening._of_all:
+            remove_sink(delivery.sink)
+        logging.root.setLevel(level)
+    shown = capsys.readouterr()
+    assert shown.out.splitlines() == ["gather", "score", "fuse", "admit", "select", "HybridRetriever hybrid 1 ()"]
+    assert 'INFO retrieval {"retriever": "HybridRetriever"' in shown.err
+
+
+def test_the_metrics_are_those_of_the_sink():
+    """The table names what the registry has, with its labels."""
+
+    metrics = PrometheusSink(REGISTRY)._metrics
+    table = dict(re.findall(r"^\| `(rag_\w+)` \| \w+ \| (.*?) \|", PAGE, re.MULTILINE))
+    exported = {each._name + ("_total" if each._type == "counter" else ""): each._labelnames for each in metrics}
+    assert {name: tuple(re.findall(r"`(\w+)`", labels)) for name, labels in table.items()} == exported
