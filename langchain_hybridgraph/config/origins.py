@@ -7,6 +7,8 @@ from typing import Any, Literal, NamedTuple
 
 from langchain_hybridgraph.errors import ConfigurationError
 
+_ORDER = ("call", "environment", "file", "default")
+
 
 class Origin(NamedTuple):
     """What gave a value: ``name`` is the variable or the file, ``line`` that of the file, from 1.
@@ -43,8 +45,15 @@ class Problem(NamedTuple):
 
 
 class UnusableSettingsError(ConfigurationError):
-    """Settings that cannot be used; ``problems`` has each, the message a line for each."""
+    """Settings that cannot be used; ``problems`` has each, the message a line for each.
+
+    They stand in the order of what overrules what, those of a file in the order of its lines.
+    """
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(problems)
+        self.problems = tuple(sorted(problems, key=_place))
         super().__init__("\n".join(problem.message for problem in self.problems))
+
+
+def _place(problem: Problem) -> tuple[int, int]:
+    return _ORDER.index(problem.origin.kind), problem.origin.line or 0

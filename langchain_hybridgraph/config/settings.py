@@ -66,12 +66,12 @@ class HybridGraphSettings(Keys):
 
     def __init__(self, _file: Path | None = None, **given: Any) -> None:
         sources = _Sources.of(_file, given)
-        problems = [*sources.problems(type(self))]
+        problems = [*sources.problems(type(self)), *_two_ways_to_say_it(sources)]
         try:
             super().__init__(**sources.arguments(type(self)))
         except ValidationError as error:
             raise UnusableSettingsError([*problems, *_said(error, sources)]) from None
-        problems += [*_contradictions(self, sources)]
+        problems += _unusable_weights(self, sources)
         if problems:
             raise UnusableSettingsError(problems)
         self._complete_weights()
@@ -240,26 +240,26 @@ def _problem(key: str, sources: _Sources, why: str = "") -> Problem:
     return Problem(key, origin, message, value, allowed(key))
 
 
-def _contradictions(settings: HybridGraphSettings, sources: _Sources) -> Iterator[Problem]:
-    """Usable values that do not go together."""
-    named = [key for key in _WEIGHTS if key in settings.model_fields_set]
-    if len(named) == 1 and getattr(settings, named[0]) > 1:
-        (other,) = set(_WEIGHTS) - set(named)
-        yield _against(
-            named[0],
-            sources,
-            f"is {getattr(settings, named[0]):g} and {other} is not given",
-            "a number from 0 to 1, or both weights",
-        )
-    if named and not any(getattr(settings, key) for key in named) and len(named) == len(_WEIGHTS):
-        yield _against(named[0], sources, "and the other weight are both 0", "one above 0, or nothing is searched")
+def _two_ways_to_say_it(sources: _Sources) -> Iterator[Problem]:
+    """A shorthand beside what it is short for."""
     short, long = (
-        next((name for name in names if getattr(settings, f"graph_{name}") is not None), None)
+        next((key for name in names if sources.value(key := f"graph_{name}") is not None), None)
         for names in (SHORTHAND, _LONGHAND)
     )
     if short is not None and long is not None:
-        other = sources.origin(f"graph_{long}").said(f"graph_{long}")
-        yield _against(f"graph_{short}", sources, f"does not go with {other}", "one of them alone")
+        yield _against(short, sources, f"does not go with {sources.origin(long).said(long)}", "one of them alone")
+
+
+def _unusable_weights(settings: HybridGraphSettings, sources: _Sources) -> Iterator[Problem]:
+    """Weights that are usable alone and not together."""
+    named = {key: getattr(settings, key) for key in _WEIGHTS if key in settings.model_fields_set}
+    key = next(iter(named), "")
+    if len(named) == 1 and named[key] > 1:
+        (other,) = set(_WEIGHTS) - {key}
+        how = f"is {named[key]:g} and {other} is not given"
+        yield _against(key, sources, how, "a number from 0 to 1, or both weights")
+    elif len(named) == len(_WEIGHTS) and not any(named.values()):
+        yield _against(key, sources, "and the other weight are both 0", "one above 0, or nothing is searched")
 
 
 def _against(key: str, sources: _Sources, how: str, wanted: str) -> Problem:

@@ -228,9 +228,9 @@ def test_all_bad_values_are_told_at_once(write, monkeypatch):
     with pytest.raises(ConfigurationError) as caught:
         HybridGraphSettings.from_file(write("retreiver: {}\nretriever_k: many"), retriever_fusion="magic")
     named = [line.split(" is ")[0].split()[-1] for line in str(caught.value).splitlines()]
-    assert named == ["retreiver", "retriever_k", "HYBRIDGRAPH_RETRIEVER_MIN_SCORE", "retriever_fusion"]
-    assert [problem.key for problem in caught.value.problems] == [*named[:2], "retriever_min_score", named[3]]
-    assert [problem.origin.kind for problem in caught.value.problems] == ["file", "file", "environment", "call"]
+    assert named == ["retriever_fusion", "HYBRIDGRAPH_RETRIEVER_MIN_SCORE", "retreiver", "retriever_k"]
+    assert [problem.key for problem in caught.value.problems] == [named[0], "retriever_min_score", *named[2:]]
+    assert [problem.origin.kind for problem in caught.value.problems] == ["call", "environment", "file", "file"]
 
 
 @pytest.mark.parametrize("word", ["yes", "on", "true"])
