@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from langchain_hybridgraph import Edge, GraphRetriever, HybridGraphStore, HybridRetriever, by_meta, ingest
 from langchain_hybridgraph.errors import RetrievalError
 from langchain_hybridgraph.query.budget import TokenBudget
+from langchain_hybridgraph.query.fusion import ConvexCombination
 from langchain_hybridgraph.query.graph_scores import HopDecay, RingDecay
 from langchain_hybridgraph.query.traversal import BFS
 from langchain_hybridgraph.retrievers.graph import PRESETS
@@ -523,3 +524,32 @@ async def test_sync_and_async_agree():
         retriever = GraphRetriever(store, k=4)
         question = "Who wrote notes on the Analytical Engine?"
         assert list(await retriever.aretrieve(question)) == list(retriever.retrieve(question))
+
+
+class Whole:
+    """The default fusion, but for saying which candidates can be among the best: all of them are scored."""
+
+    def __init__(self):
+        self._fusion = ConvexCombination()
+
+    def __call__(self, rankings):
+        return self._fusion(rankings)
+
+    def others(self, rankings, ids):
+        return self._fusion.others(rankings, ids)
+
+
+@pytest.mark.parametrize("settings", [{"max_hops": 2}, {"max_hops": 1, "min_traversal_score": 0.4}, {}])
+def test_what_is_not_scored_changes_nothing(settings):
+    """The same hits with the same scores, their BM25 among them, as when every candidate is asked for its BM25."""
+    dice = np.random.default_rng(0)
+    store = HybridGraphStore(None, DeterministicFakeEmbedding(size=16))
+    words = [f"w{number}" for number in range(40)]
+    store.add_texts([" ".join(dice.choice(words, 12)) for _ in range(300)], ids=[f"c{n}" for n in range(300)])
+    pairs = dice.integers(300, size=(900, 2)).tolist()
+    store.put([], edges=edges(*((f"c{one}", f"c{other}", 0.9) for one, other in pairs if one != other)))
+    for k in (1, 10):
+        for question in ("w1 w2 w3", "w4", "w5 w6 w7 w8 w9"):
+            some = GraphRetriever(store, k=k, **settings).retrieve(question)
+            every = GraphRetriever(store, k=k, fusion=Whole(), **settings).retrieve(question)
+            assert some.hits == every.hits
