@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.ingest import SimilarityEdges as SimilarityEdges
     from langchain_hybridgraph.ingest import build_layers as build_layers
     from langchain_hybridgraph.ingest import ingest as ingest
+    from langchain_hybridgraph.ingest.admission import Admission as Admission
     from langchain_hybridgraph.query.budget import TokenBudget as TokenBudget
     from langchain_hybridgraph.query.expanders import AppendHistory as AppendHistory
     from langchain_hybridgraph.query.expanders import ExpandedQuery as ExpandedQuery
@@ -109,6 +110,7 @@ _HOMES = {
         "build_layers",
         "ingest",
     ),
+    "ingest.admission": ("Admission",),
     "query.budget": ("TokenBudget",),
     "query.expanders": ("AppendHistory", "ExpandedQuery", "HistoryTerms", "LLMRewrite", "StripQuestion"),
     "query.llm_rerank": ("LLMReranker",),

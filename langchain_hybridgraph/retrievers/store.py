@@ -9,27 +9,33 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
+from langchain_core.messages import convert_to_messages
 from langchain_core.vectorstores import VectorStore
 
 from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.embeddings import LSAEmbeddings, embedding_name, resolve_embedding
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, FilterError
 from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.ingest.admission import Admission, admit
 from langchain_hybridgraph.query.selection import Selection, select
 from langchain_hybridgraph.records import Chunk, Hit, Query, Scope, Times
 from langchain_hybridgraph.retrievers.documents import moment, to_document
 from langchain_hybridgraph.stores.embedded import EmbeddedStore
 from langchain_hybridgraph.stores.encoding import content_id
 from langchain_hybridgraph.stores.opening import recorded
+from langchain_hybridgraph.times import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
+    from datetime import datetime, timedelta
+
+    from langchain_core.messages import BaseMessage
 
     from langchain_hybridgraph.filters import Filter
 
 BATCH = 1_000
 NAMED = ("lsa", "minilm")
+ROLES = {"human": "user", "ai": "assistant"}
 
 
 class HybridGraphStore(EmbeddedStore, VectorStore):
@@ -145,6 +151,72 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         self.remove(doomed)
         return True
 
+    # -- remembering ----------------------------------------------------------------------------------------
+
+    def remember(self, documents: Iterable[Document | str], llm: Any = None) -> list[Admission]:
+        """Take in new memories; one record each, in their order, says what became of it.
+
+        One that says again what a memory says (cosine 0.95 or more) joins it; one from a source that is not to be
+        believed and brings little news is refused (see :func:`langchain_hybridgraph.ingest.admission.admit`). What it
+        contradicts, among the memories that share a label and a time with it, gets an edge ``contradicts`` and is
+        believed less; a chat model ``llm`` judges that where it is given, else the labels do. All of it is one
+        transaction. Raises ValueError for metadata of no use, such as a confidence of 7.
+
+        >>> store = HybridGraphStore(None)
+        >>> _ = store.remember([Document("Ada likes tea.", id="tea"), Document("Bo plays chess.", id="chess")])
+        >>> [said] = store.remember(["Ada likes tea!"])
+        >>> said.outcome, said.id, store.learned(["tea"], Scope())["tea"].active_count
+        ('joined', 'tea', 1)
+        """
+        chunks = [_chunk_of(document) for document in documents]
+        return admit(chunks, self, llm) if chunks else []
+
+    def supersede(self, old_id: str, document: Document | str, *, at: float | str | datetime | None = None) -> str:
+        """Let a new fact take the place of an old one; returns the new one's id.
+
+        The new fact begins at its ``valid_from``, else ``at``, else now. The old one ends a microsecond before, and is
+        still found with ``as_of`` before that; with ``known_at`` before now it has not ended. An edge ``supersedes``
+        leads from the new to the old. One transaction. Raises ValueError for an unknown ``old_id``, one that is itself
+        valid only later, and times of no use.
+
+        >>> store = HybridGraphStore(None)
+        >>> _ = store.add_texts(["Ada lives in Paris."], ids=["paris"])
+        >>> new = store.supersede("paris", Document("Ada lives in Rome.", id="rome"), at="2024-05-01")
+        >>> [found.id for found in store.similarity_search("Where does Ada live?", k=5)]
+        ['rome']
+        >>> [found.id for found in store.similarity_search("Where does Ada live?", k=5, as_of="2024-04-30")]
+        ['paris']
+        """
+        given = document if isinstance(document, Document) else Document(document)
+        own = given.id or content_id(given.page_content, {**given.metadata, "supersedes": old_id})
+        self._supersede(old_id, Chunk(own, given.page_content, given.metadata), at)
+        return own
+
+    def add_turns(
+        self,
+        session_id: str,
+        turns: Iterable[BaseMessage | tuple[str, str]],
+        *,
+        created_at: float | str | datetime | None = None,
+        ttl: float | timedelta | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> list[str]:
+        """Add turns to the end of a session; returns their ids.
+
+        A turn is a LangChain message or a (role, text) pair. Each becomes a chunk with ``metadata`` and ``session_id``,
+        ``turn`` (counted on from the session's last one), ``role``, ``created_at`` (else now) and ``memory_type``
+        episodic; messages without a text are left out. After ``ttl`` seconds they are over, and :meth:`expire` deletes
+        them. One transaction. Raises ValueError for a ``ttl`` that is not above 0 and for metadata of no use.
+
+        >>> store = HybridGraphStore(None)
+        >>> store.add_turns("monday", [("user", "Which car is red?"), ("assistant", "The roadster.")])
+        ['session:monday#1', 'session:monday#2']
+        >>> [turn.text for turn in store.session_turns("monday", 1, Scope())]
+        ['The roadster.']
+        """
+        said = [pair for turn in turns if (pair := _turn(turn))[1].strip()]
+        return self._add_turns(session_id, said, created_at=created_at, ttl=ttl, metadata=metadata)
+
     # -- reading --------------------------------------------------------------------------------------------
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
@@ -152,7 +224,7 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         return [to_document(chunk) for chunk in self.get(ids)]
 
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
-        """The k Documents of largest cosine; takes ``filter=`` and ``as_of=``."""
+        """The k Documents of largest cosine; takes ``filter=``, ``as_of=`` and ``known_at=``."""
         return [document for document, _ in self.similarity_search_with_score(query, k, **kwargs)]
 
     def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:
@@ -231,8 +303,10 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         *,
         filter: Filter | Mapping[str, Any] | None = None,
         as_of: float | str | datetime | Times | None = None,
+        known_at: float | str | datetime | None = None,
     ) -> Query:
-        scope = Scope(parse_filter(filter), self.tenant, moment(as_of))
+        known = None if known_at is None else parse_time(known_at)
+        scope = Scope(parse_filter(filter), self.tenant, moment(as_of), known)
         return Query(text, k, scope, None if vector is None else np.asarray(vector, np.float32))
 
     def _nearest_documents(self, query: Query, k: int) -> list[tuple[Document, float]]:
@@ -270,6 +344,20 @@ def _configured(form: Mapping[str, Any], settings: HybridGraphSettings) -> Embed
 
 def _chunk(text: str, metadata: Mapping[str, Any], id: str | None) -> Chunk:
     return Chunk(id or content_id(text, metadata), text, metadata)
+
+
+def _chunk_of(document: Document | str) -> Chunk:
+    given = document if isinstance(document, Document) else Document(document)
+    return _chunk(given.page_content, given.metadata, given.id)
+
+
+def _turn(turn: Any) -> tuple[str, str]:
+    """Role and text of a message, or of a pair, whose role may be any name."""
+    if isinstance(turn, (tuple, list)) and len(turn) == 2 and all(isinstance(part, str) for part in turn):
+        role = str(turn[0])
+        return ROLES.get(role.lower(), role), str(turn[1])
+    [message] = convert_to_messages([turn])
+    return ROLES.get(message.type, message.type), str(message.text)
 
 
 def _same_length(texts: Sequence[str], **others: Sequence[Any] | None) -> None:

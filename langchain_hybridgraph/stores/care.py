@@ -15,7 +15,7 @@ from langchain_hybridgraph.errors import (
     StoreError,
     StoreLockedError,
 )
-from langchain_hybridgraph.stores import catalog
+from langchain_hybridgraph.stores import catalog, catalog_learned
 from langchain_hybridgraph.stores.writing import WrittenIndex
 
 # So many texts are given to the embedding at once when vectors are mended.
@@ -53,6 +53,8 @@ class CaredIndex(WrittenIndex):
             with self._catalogue.snapshot():
                 version, rows = self._catalogue.version(), self._catalogue.rows()
                 problems += self._catalogue.faults()
+                with self._catalogue.reading() as connection:
+                    problems += catalog_learned.faults(connection)
                 edges = self._catalogue.count_edges()
             problems += self._vector_faults(rows)
             unchecked = []
@@ -102,6 +104,9 @@ class CaredIndex(WrittenIndex):
         with self._writer():
             with self._catalogue.writing() as connection:
                 catalog.delete_lost_edges(connection)
+                if mended := catalog_learned.mend(connection, self.clock()):
+                    catalog.log_changes(connection, mended)
+            self._refresh()
             self._embed_again(self._without_vector(self._catalogue.rows()))
             self._keywords.rebuild(self._rows.version)
             self._rebuild_collection()
@@ -109,14 +114,16 @@ class CaredIndex(WrittenIndex):
         return self.check()
 
     def stats(self) -> dict[str, Any]:
-        """Counts (chunks, parents, edges, entities) and facts.
+        """Counts (chunks, parents, edges, entities, sessions, retracted) and facts.
 
         The facts are dimension, embedding, language, tenant, version, generation, bytes on disk.
         """
         with self._gate:
             self._refresh()
             facts = self._catalogue.about()
-            counts = self._catalogue.count(self._rows.tenant)
+            with self._catalogue.reading() as connection:
+                learned = catalog_learned.count(connection, self._rows.tenant)
+            counts = {**self._catalogue.count(self._rows.tenant), **learned}
         return {
             **counts,
             "dimension": facts.get("dimension"),

@@ -24,6 +24,8 @@ _TRUST = "l.confidence, l.utility"
 _TRUST_THEN = "iif(t.node, t.confidence, l.confidence), iif(t.node, t.utility, l.utility)"
 _VALID = "l.valid_from, l.valid_until"
 _VALID_THEN = "iif(v.node, v.valid_from, l.valid_from), iif(v.node, v.valid_until, l.valid_until)"
+_UNLEARNED = "kind <> 'graph' AND node NOT IN (SELECT node FROM learned)"
+_OWNERLESS = "node NOT IN (SELECT node FROM nodes WHERE kind <> 'graph')"
 
 
 def _then(table: str, name: str) -> str:
@@ -64,6 +66,21 @@ class Kept(NamedTuple):
     created_at: float | None
     memory_type: str | None
     provenance_depth: int
+
+
+class Held(NamedTuple):
+    """What is known of a chunk or parent, and of whom."""
+
+    node: int
+    row: int | None
+    metadata: str
+    kept: Kept
+
+    @property
+    def source(self) -> str | None:
+        """Who said it."""
+        source = json.loads(self.metadata).get("source")
+        return None if source is None else str(source)
 
 
 def learned(
@@ -156,6 +173,109 @@ def _is_said(name: str, last: Mapping[str, Any], first: Mapping[str, Any], kept:
     return last[name] is not None or kept[name] == first[name]
 
 
+def held(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) -> dict[str, Held]:
+    """What is known of each of these chunks and parents now, retracted or not; unknown ids are left out."""
+    found = connection.execute(
+        f"SELECT id, node, row, metadata, {_NAMES} FROM nodes JOIN learned USING (node) "
+        "WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
+        (tenant, listed(ids)),
+    ).fetchall()
+    return {id: Held(node, row, metadata, Kept(*values)) for id, node, row, metadata, *values in found}
+
+
+def mark_used(connection: sqlite3.Connection, tenant: str, ids: Iterable[str], now: float) -> int:
+    """Count one more use of each of these; returns how many there are."""
+    return connection.execute(
+        "UPDATE learned SET active_count = active_count + 1, used_at = ? WHERE node IN "
+        "(SELECT node FROM nodes WHERE tenant = ? AND id IN (SELECT value FROM json_each(?)))",
+        (now, tenant, listed(ids)),
+    ).rowcount
+
+
+def credit(connection: sqlite3.Connection, tenant: str, source: str, ok: int, bad: int) -> None:
+    """Note how often what a source said was confirmed and refuted."""
+    connection.execute(
+        "INSERT INTO credibility VALUES (?, ?, ?, ?) "
+        "ON CONFLICT DO UPDATE SET ok = ok + excluded.ok, bad = bad + excluded.bad",
+        (tenant, source, ok, bad),
+    )
+
+
+def credited(connection: sqlite3.Connection, tenant: str, source: str) -> tuple[int, int]:
+    """How often what a source said was confirmed, and how often refuted."""
+    found = connection.execute("SELECT ok, bad FROM credibility WHERE tenant = ? AND source = ?", (tenant, source))
+    return found.fetchone() or (0, 0)
+
+
+def over(connection: sqlite3.Connection, tenant: str, now: float) -> list[str]:
+    """The ids of what was given as valid until a time that has passed."""
+    found = connection.execute(
+        "SELECT id FROM learned CROSS JOIN nodes USING (node) WHERE expires_at < ? AND tenant = ?", (now, tenant)
+    )
+    return [id for (id,) in found]
+
+
+def sessions(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
+    """How many turns each session has, by its id."""
+    found = connection.execute(
+        "SELECT session, count(*) FROM nodes WHERE tenant = ? AND session IS NOT NULL GROUP BY session", (tenant,)
+    )
+    return dict(found.fetchall())
+
+
+def session_ids(connection: sqlite3.Connection, tenant: str, session: str) -> list[str]:
+    """The ids of a session's turns, retracted or not."""
+    found = connection.execute("SELECT id FROM nodes WHERE tenant = ? AND session = ?", (tenant, session))
+    return [id for (id,) in found]
+
+
+def next_turn(connection: sqlite3.Connection, tenant: str, session: str) -> int:
+    """The number after the last turn of a session; 1 for a new one."""
+    found = connection.execute("SELECT max(turn) FROM nodes WHERE tenant = ? AND session = ?", (tenant, session))
+    return int(found.fetchone()[0] or 0) + 1
+
+
+def count(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
+    """How many sessions a tenant has, and how many of its chunks are retracted."""
+    retracted = connection.execute(
+        "SELECT count(*) FROM learned CROSS JOIN nodes USING (node) WHERE retracted_at NOT NULL AND tenant = ?",
+        (tenant,),
+    ).fetchone()[0]
+    return {"sessions": len(sessions(connection, tenant)), "retracted": int(retracted)}
+
+
+def faults(connection: sqlite3.Connection) -> list[str]:
+    """What is wrong with the tables; empty when all is well."""
+    missing, lost = connection.execute(
+        f"SELECT (SELECT count(*) FROM nodes WHERE {_UNLEARNED}), (SELECT count(*) FROM learned WHERE {_OWNERLESS}) "
+        f"+ (SELECT count(*) FROM past_validity WHERE {_OWNERLESS}) "
+        f"+ (SELECT count(*) FROM past_trust WHERE {_OWNERLESS})"
+    ).fetchone()
+    found = [f"{missing} chunks have no learned values, so no search finds them; repair() gives them their first"]
+    return (found if missing else []) + ([f"{lost} learned values belong to nothing"] if lost else [])
+
+
+def mend(connection: sqlite3.Connection, now: float) -> list[int]:
+    """Give what has no learned values those of its metadata, and delete those that belong to nothing.
+
+    Returns the rows of chunks that are found again.
+    """
+    unlearned = connection.execute(f"SELECT node, row, metadata FROM nodes WHERE {_UNLEARNED}").fetchall()
+    connection.executemany(
+        f"INSERT INTO learned (node, {_NAMES}) VALUES (?{', ?' * len(Kept._fields)})",
+        ((node, *_founded(Given.of(json.loads(metadata)), now)) for node, _, metadata in unlearned),
+    )
+    for table in ("learned", "past_validity", "past_trust"):
+        connection.execute(f"DELETE FROM {table} WHERE {_OWNERLESS}")
+    return [row for _, row, _ in unlearned if row is not None]
+
+
+def revise(connection: sqlite3.Connection, known: Held, after: Kept, now: float) -> list[int]:
+    """Write what is known now; returns the row of a chunk whose times have changed."""
+    replace(connection, known.node, known.kept, after, now)
+    return [known.row] if known.row is not None and known.kept[:4] != after[:4] else []
+
+
 def replace(connection: sqlite3.Connection, node: int, before: Kept, after: Kept, now: float) -> None:
     """Write what is known of a node now, and note what was known until now."""
     if before == after:
@@ -163,7 +283,7 @@ def replace(connection: sqlite3.Connection, node: int, before: Kept, after: Kept
     if after.learned_at != before.learned_at:  # another statement, of which nothing was known before
         connection.execute("DELETE FROM past_validity WHERE node = ?", (node,))
         connection.execute("DELETE FROM past_trust WHERE node = ?", (node,))
-    else:
+    elif now > before.learned_at:  # what held for no time at all was never known
         if (before.valid_from, before.valid_until) != (after.valid_from, after.valid_until):
             _note(connection, "past_validity", node, now, before.valid_from, before.valid_until)
         if (before.confidence, before.utility) != (after.confidence, after.utility):
@@ -173,5 +293,4 @@ def replace(connection: sqlite3.Connection, node: int, before: Kept, after: Kept
 
 
 def _note(connection: sqlite3.Connection, table: str, node: int, now: float, *values: float | None) -> None:
-    # What held for no time at all was never known.
     connection.execute(f"INSERT OR IGNORE INTO {table} VALUES (?, ?, ?, ?)", (node, now, *values))

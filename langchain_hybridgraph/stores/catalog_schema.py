@@ -56,6 +56,7 @@ CREATE TABLE learned (
     provenance_depth INTEGER NOT NULL
 );
 CREATE INDEX expiring ON learned (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX retracted ON learned (retracted_at) WHERE retracted_at IS NOT NULL;
 -- What was known before, until it was known better.
 CREATE TABLE past_validity (
     node INTEGER NOT NULL,

@@ -14,9 +14,10 @@ from langchain_hybridgraph.stores.generation import Embeds
 from langchain_hybridgraph.stores.graph import WalkedIndex
 from langchain_hybridgraph.stores.layered import LayeredIndex
 from langchain_hybridgraph.stores.memory import RememberingIndex
+from langchain_hybridgraph.stores.sessions import SessionedIndex
 
 
-class EmbeddedStore(WalkedIndex, RememberingIndex, LayeredIndex):
+class EmbeddedStore(WalkedIndex, SessionedIndex, RememberingIndex, LayeredIndex):
     """Chunks, parents and edges in one folder, searched by vector and by keyword, and walked.
 
     ``path`` None keeps everything in memory. ``embedding`` makes the vectors and ``name`` says which model it is;

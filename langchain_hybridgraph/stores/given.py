@@ -34,6 +34,23 @@ class Given(NamedTuple):
         """
         return cls(*(_read(metadata, key, _KEYS[key]) for key in cls._fields))
 
+    @classmethod
+    def checked(cls, metadata: Mapping[str, Any]) -> Given:
+        """What these metadata give; raises ValueError for a value that cannot be used, and for an end before its begin.
+
+        >>> Given.checked({"confidence": 7})
+        Traceback (most recent call last):
+        ValueError: confidence: 7 is not a number from 0 to 1
+        """
+        values = {key: metadata.get(key) for key in cls._fields}
+        given = cls(**{key: _checked(key, value) for key, value in values.items() if value is not None})
+        if given.valid_from is not None and given.valid_until is not None and given.valid_until < given.valid_from:
+            raise ValueError(
+                f"valid_until ({values['valid_until']!r}) is before valid_from ({values['valid_from']!r}): so it would "
+                "never be valid"
+            )
+        return given
+
 
 def session_of(metadata: Mapping[str, Any]) -> tuple[str | None, int | None]:
     """The session that a chunk is a turn of, and which turn."""
@@ -97,3 +114,10 @@ def _read(metadata: Mapping[str, Any], key: str, read: Callable[[Any], Any]) -> 
             _named.add(key)
             logger.warning("metadata %r is not used: %s", key, error)
         return None
+
+
+def _checked(key: str, value: Any) -> Any:
+    try:
+        return _KEYS[key](value)
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from error

@@ -1,21 +1,68 @@
-"""What is learned of the chunks of an open index."""
+"""What an open index learns of its chunks: how sure, how useful, valid when."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import islice
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from langchain_hybridgraph.stores import catalog_learned
-from langchain_hybridgraph.stores.searching import is_in
+import numpy as np
+
+from langchain_hybridgraph.records import SUPERSEDES, Edge
+from langchain_hybridgraph.stores import catalog, catalog_learned
+from langchain_hybridgraph.stores.catalog_learned import Held, Kept
+from langchain_hybridgraph.stores.encoding import entries, storable
+from langchain_hybridgraph.stores.given import Given
 from langchain_hybridgraph.stores.writing import WrittenIndex
+from langchain_hybridgraph.times import iso_time, parse_time
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.records import Chunk, Learned, Scope
+    import sqlite3
+
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.filters import Filter
+    from langchain_hybridgraph.records import Chunk, Learned, Scope, Vector
+
+# What is taken for a memory of which nothing is known.
+CONFIDENCE, UTILITY = 0.5, 1.0
+# The old fact ends so long before the new one begins: at no moment both are valid.
+INSTANT = 1e-6
+
+
+class Verb(NamedTuple):
+    """What a feedback does: to the confidence and the utility, and to what is thought of the source."""
+
+    confidence: float
+    utility: float
+    ok: int = 0
+    bad: int = 0
+    refutes: bool = False
+
+
+FEEDBACK: Mapping[str, Verb] = {
+    "validate": Verb(0.15, 0.05, ok=1),
+    "refute": Verb(0.05, -0.2, bad=1, refutes=True),
+    "useful": Verb(0.0, 0.15),
+    "stale": Verb(-0.1, -0.25),
+}
+
+
+class Change(NamedTuple):
+    """What is learned of a memory beside new ones: its confidence from now on (None: as it was), and further uses."""
+
+    id: str
+    confidence: float | None = None
+    uses: int = 0
 
 
 class RememberingIndex(WrittenIndex):
-    """An index that learns: how sure, how useful, valid when; and that keeps the turns of sessions."""
+    """An index that learns of its chunks; each verb is one transaction, and what was known before is not lost.
+
+    ``clock`` says when something is learned: unix seconds, by default ``time.time``. A replay of the past sets another.
+    """
 
     def learned(self, ids: Sequence[str], scope: Scope) -> dict[str, Learned]:
         """What is known of each of these chunks and parents (see ``stores.base.Remembers``).
@@ -27,13 +74,203 @@ class RememberingIndex(WrittenIndex):
         with self._gate, self._catalogue.reading() as connection:
             return catalog_learned.learned(connection, self._rows.tenant, ids, scope.known_at)
 
-    def session_turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
-        """The last n turns of a session in the scope, the newest first (see ``stores.base.HasSessions``)."""
-        self._check_scope(scope)
-        with self._gate:
-            turns = (
-                entry.chunk()
-                for entry in self._catalogue.turns(self._rows.tenant, session_id, scope.known_at)
-                if is_in(entry, scope)
+    # -- feedback --------------------------------------------------------------------------------------------
+
+    def feedback(self, ids: str | Iterable[str], verb: str) -> list[str]:
+        """Say what became of memories; returns the ids of those that there are.
+
+        ``"validate"``: confidence +0.15, utility +0.05, and their source was right. ``"refute"``: confidence 0.05,
+        utility −0.2, and their source was wrong. ``"useful"``: utility +0.15. ``"stale"``: confidence −0.1, utility
+        −0.25. All within [0, 1]; an unset confidence counts as 0.5, an unset utility as 1. Raises ValueError for any
+        other verb.
+
+        >>> from langchain_hybridgraph import HybridGraphStore
+        >>> store = HybridGraphStore(None)
+        >>> _ = store.add_texts(["Ada lives in Paris."], [{"source": "chat"}], ids=["home"])
+        >>> store.feedback("home", "validate"), store.credibility("chat")
+        (['home'], 0.6666666666666666)
+        """
+        effect = _verb(verb)
+        with self._writer(), self._catalogue.writing() as connection:
+            known = self._held(connection, ids)
+            for held in known.values():
+                catalog_learned.revise(connection, held, _after(held.kept, effect), self.clock())
+                if held.source is not None and (effect.ok or effect.bad):
+                    catalog_learned.credit(connection, self._rows.tenant, held.source, effect.ok, effect.bad)
+        return list(known)
+
+    def mark_used(self, ids: str | Iterable[str]) -> int:
+        """Count that these memories were of use just now; returns how many of them there are."""
+        with self._writer(), self._catalogue.writing() as connection:
+            return catalog_learned.mark_used(connection, self._rows.tenant, _several(ids), self.clock())
+
+    def credibility(self, source: str) -> float:
+        """How far a source is to be believed: (1 + confirmed) / (2 + confirmed + refuted), 0.5 for an unknown one.
+
+        The mean of Beta(1 + confirmed, 1 + refuted); ``feedback`` with validate and refute counts, by the metadata's
+        ``source``, for this tenant.
+        """
+        with self._gate, self._catalogue.reading() as connection:
+            ok, bad = catalog_learned.credited(connection, self._rows.tenant, source)
+        return (1 + ok) / (2 + ok + bad)
+
+    # -- what is true when, and known when ------------------------------------------------------------------------
+
+    def retract(self, ids: str | Iterable[str]) -> int:
+        """Withdraw statements: from now on no search finds them, at whatever ``as_of``; returns how many were not yet.
+
+        With ``known_at`` before now they are found as before; ``get_by_ids`` gives them always. A text that is put
+        again under the same id stays withdrawn as long as it is the same. Raises ValueError for an id that is not
+        there, and retracts nothing then.
+        """
+        with self._writer():
+            now = self.clock()
+            with self._catalogue.writing() as connection:
+                known = self._all_held(connection, ids)
+                rows = []
+                for held in known.values():
+                    if held.kept.retracted_at is None:
+                        catalog_learned.revise(connection, held, held.kept._replace(retracted_at=now), now)
+                        rows.append(held.row)
+                if rows:
+                    catalog.log_changes(connection, [row for row in rows if row is not None])
+            self._refresh()
+            self._step()
+        return len(rows)
+
+    def _supersede(self, old_id: str, chunk: Chunk, at: Any) -> None:
+        """Let a new fact take the place of an old one, from its ``valid_from``, else ``at``, else now."""
+        if chunk.id == old_id:
+            raise ValueError(f"{old_id!r} cannot supersede itself: give the new fact an id of its own")
+        given = Given.checked(chunk.metadata)
+        with self._writer():
+            now = self.clock()
+            begin = given.valid_from if given.valid_from is not None else now if at is None else parse_time(at)
+            said = f"{chunk.id} takes the place of {old_id} from {iso_time(begin)} on."
+            edge = Edge(chunk.id, old_id, SUPERSEDES, description=said)
+            also = partial(self._close, old_id=old_id, new_id=chunk.id, begin=begin, now=now)
+            self._write(entries([chunk], [], self._rows.tenant), storable([edge]), also=also)
+            self.settle()
+
+    def _close(
+        self, connection: sqlite3.Connection, *, old_id: str, new_id: str, begin: float, now: float
+    ) -> Iterator[int]:
+        known = self._all_held(connection, [old_id, new_id])
+        old, new = known[old_id], known[new_id]
+        end = begin - INSTANT
+        if old.kept.valid_from is not None and old.kept.valid_from > end:
+            raise ValueError(
+                f"{old_id!r} is valid from {iso_time(old.kept.valid_from)}, so it cannot be over when the new fact "
+                f"begins at {iso_time(begin)}: give the new one a later valid_from, or retract({old_id!r})"
             )
-            return list(islice(turns, max(n, 0)))
+        if new.kept.valid_until is not None and new.kept.valid_until < begin:
+            raise ValueError(f"{new_id!r} would be valid until {iso_time(new.kept.valid_until)}, before it begins")
+        if old.kept.valid_until is None or old.kept.valid_until > end:
+            yield from catalog_learned.revise(connection, old, old.kept._replace(valid_until=end), now)
+        if new.kept.valid_from is None:
+            yield from catalog_learned.revise(connection, new, new.kept._replace(valid_from=begin), now)
+
+    # -- new memories beside old ones -------------------------------------------------------------------------
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else writes inside, neither another thread nor another process; reading goes on."""
+        with self._writer():
+            yield
+
+    def embedded(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """The unit vectors of texts; None as long as there is no model, since it is made from texts to come."""
+        with self._gate:
+            return None if self._is_unfitted(self._refresh().generation) or not texts else self._embed(texts)
+
+    def nearest(
+        self, vector: Vector, n: int, period: tuple[float, float], filter: Filter | None = None
+    ) -> list[tuple[str, float]]:
+        """The n chunks of largest cosine that are valid at some time of a period, and pass the filter, best first."""
+        with self._gate:
+            seen = self._current()
+            matrix = seen.generation.matrix
+            if matrix is None:
+                return []
+            allowed = seen.rows.overlapping(*period)
+            if filter is not None:
+                allowed &= self._columns.mask(filter, len(allowed))
+            rows, scores = matrix.search(vector, n, allowed[: len(matrix)])
+            return [(entry.id, entry.score) for entry in seen.rows.scored(rows.tolist(), scores.tolist())]
+
+    def take_in(
+        self,
+        chunks: Sequence[Chunk],
+        vectors: NDArray[np.float32] | None,
+        edges: Sequence[Edge],
+        changes: Sequence[Change],
+    ) -> None:
+        """Write new memories, their edges, and what they change of those that are there: in one transaction.
+
+        ``vectors`` are those that :meth:`embedded` gave. A memory that does not say when it was made is made now.
+        """
+        batch = entries(chunks, [], self._rows.tenant)
+        given = None if vectors is None else {chunk.id: vector for chunk, vector in zip(chunks, vectors, strict=True)}
+        with self._writer():
+            made = [entry.id for entry in batch if entry.given.created_at is None]
+            also = partial(self._change, made=made, changes=changes, now=self.clock())
+            self._write(batch, storable(edges), given, also)
+            self.settle()
+
+    def _change(
+        self, connection: sqlite3.Connection, *, made: Sequence[str], changes: Sequence[Change], now: float
+    ) -> Iterator[int]:
+        for held in self._held(connection, made).values():
+            if held.kept.created_at is None:
+                yield from catalog_learned.revise(connection, held, held.kept._replace(created_at=now), now)
+        for change in changes:
+            for held in self._held(connection, change.id).values():
+                after = held.kept._replace(active_count=held.kept.active_count + change.uses)
+                if change.uses:
+                    after = after._replace(used_at=now)
+                if change.confidence is not None:
+                    after = after._replace(confidence=change.confidence)
+                yield from catalog_learned.revise(connection, held, after, now)
+
+    # -- finding ----------------------------------------------------------------------------------------------
+
+    def _held(self, connection: sqlite3.Connection, ids: str | Iterable[str]) -> dict[str, Held]:
+        return catalog_learned.held(connection, self._rows.tenant, _several(ids))
+
+    def _all_held(self, connection: sqlite3.Connection, ids: str | Iterable[str]) -> dict[str, Held]:
+        wanted = _several(ids)
+        known = catalog_learned.held(connection, self._rows.tenant, wanted)
+        if missing := [id for id in wanted if id not in known]:
+            raise ValueError(f"there is no {missing[0]!r} in this store; get_by_ids([…]) shows which ids there are")
+        return known
+
+
+def _several(ids: str | Iterable[str]) -> list[str]:
+    return [ids] if isinstance(ids, str) else list(dict.fromkeys(ids))
+
+
+def _verb(name: Any) -> Verb:
+    verb = FEEDBACK.get(name) if isinstance(name, str) else None
+    if verb is None:
+        near = get_close_matches(str(name).lower(), FEEDBACK, 1)
+        raise ValueError(
+            f"there is no feedback {name!r}; there are {', '.join(map(repr, FEEDBACK))}"
+            + (f": did you mean {near[0]!r}?" if near else "")
+        )
+    return verb
+
+
+def _after(kept: Kept, verb: Verb) -> Kept:
+    """What is known after a feedback; what it does not touch stays unset."""
+    confidence, utility = kept.confidence, kept.utility
+    if verb.refutes:
+        confidence = verb.confidence
+    elif verb.confidence:
+        confidence = _clamped((CONFIDENCE if confidence is None else confidence) + verb.confidence)
+    if verb.utility:
+        utility = _clamped((UTILITY if utility is None else utility) + verb.utility)
+    return kept._replace(confidence=confidence, utility=utility)
+
+
+def _clamped(value: float) -> float:
+    return min(1.0, max(0.0, value))

@@ -155,6 +155,14 @@ class Rows:
             mask &= last[:end] >= as_of
         return mask
 
+    def overlapping(self, first: float, last: float) -> Mask:
+        """A fresh mask of the rows that live, are not retracted, and are valid at some time of this period."""
+        mask, known = self._shown[: self._end].copy(), self._known
+        if self._timed:
+            mask &= known.valid_from[: self._end] <= last
+            mask &= known.valid_until[: self._end] >= first
+        return mask
+
     def rows(self, ids: Iterable[str]) -> list[int]:
         """The rows of these ids, in their order; ids without one are left out."""
         known = self._row_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +18,8 @@ from langchain_hybridgraph.stores.opening import Fitted, Seen
 from langchain_hybridgraph.stores.vectors import unit
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Chunk, Edge, Vector
@@ -50,14 +52,23 @@ class WrittenIndex(FollowedIndex):
         """
         batch = entries(chunks, parents, self._rows.tenant)
         edges = storable(edges)
-        given = None if vectors is None else self._given_vectors(chunks, vectors)
+        return self._write(batch, edges, None if vectors is None else self._given_vectors(chunks, vectors))
+
+    def _write(
+        self,
+        batch: Sequence[Entry],
+        edges: Sequence[Edge] = (),
+        given: Mapping[str, Vector] | None = None,
+        also: Callable[[sqlite3.Connection], Iterable[int]] | None = None,
+    ) -> dict[str, int]:
+        """Write a batch, and in the same transaction whatever ``also`` writes, which returns the rows it touched."""
         with self._writer():
             known = self._catalogue.known(self._rows.tenant, (entry.id for entry in batch))
             changed = [entry for entry in batch if _changes(entry, known.get(entry.id))]
             new = [entry for entry in changed if entry.kind == CHUNK]
             rows, embedded = self._write_vectors(new, known, given)
             facts = self._founding_facts(new, rows, are_given=given is not None)
-            self._accept(changed, rows, known, edges, facts)
+            self._accept(changed, rows, known, edges, facts, also=also)
             self._pending += len(new)
             if self._pending >= STEP_ROWS:
                 self._step()
@@ -203,9 +214,11 @@ class WrittenIndex(FollowedIndex):
         known: Mapping[str, Known],
         edges: Sequence[Edge],
         facts: Mapping[str, Any],
+        *,
+        also: Callable[[sqlite3.Connection], Iterable[int]] | None,
     ) -> None:
         """The commit that makes the batch ours: before it nothing is, after it everything."""
-        if not changed and not edges:
+        if not changed and not edges and also is None:
             return
         row_of = dict(zip((entry.id for entry in changed if entry.kind == CHUNK), rows, strict=True))
         dead = [row for entry in changed if entry.id in known and (row := known[entry.id].row) is not None]
@@ -215,8 +228,9 @@ class WrittenIndex(FollowedIndex):
             catalog.put_edges(connection, self._rows.tenant, edges, now)
             if rows:
                 catalog.set_about(connection, next_row=rows[-1] + 1, **facts)
-            if changed:
-                catalog.log_changes(connection, [*rows, *dead])
+            touched = [] if also is None else list(also(connection))
+            if changed or touched:
+                catalog.log_changes(connection, [*rows, *dead, *touched])
         self._is_known_embedding = self._is_known_embedding or bool(facts)
         self._refresh()
 

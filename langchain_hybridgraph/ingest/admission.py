@@ -1,0 +1,281 @@
+"""Which new memories a store takes in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from math import inf
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+
+from langchain_hybridgraph.filters import has_labels
+from langchain_hybridgraph.ingest.contradictions import (
+    FARTHEST,
+    NEAREST,
+    PROBABLE,
+    Contradictions,
+    Statement,
+    lowered,
+)
+from langchain_hybridgraph.records import CONTRADICTS, Edge, Scope
+from langchain_hybridgraph.stores.given import Given
+from langchain_hybridgraph.stores.memory import CONFIDENCE, Change
+from langchain_hybridgraph.times import iso_time
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.filters import Filter
+    from langchain_hybridgraph.records import Chunk, Learned, Vector
+
+# A source of which nothing is known (0.5) may say again what is known already, as long as it does not join it
+# (novelty 0.05); one that was refuted more often must bring as much more news.
+LEAST_WORTH = 0.025
+# So many neighbours with a label of the new memory are looked at for contradictions.
+NEIGHBOURS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What became of a new memory.
+
+    ``id`` is under which it is found: its own, or that of the memory that it ``joined``. ``reason`` says why it was
+    refused, and what did not work as asked. ``contradicts`` are the memories that it contradicts.
+    """
+
+    id: str
+    outcome: Literal["added", "joined", "refused"]
+    reason: str = ""
+    contradicts: tuple[str, ...] = ()
+
+
+class TakesMemories(Protocol):
+    """What admission asks of a store."""
+
+    clock: Any
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Nobody else writes inside."""
+        ...
+
+    def embedded(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """The unit vectors of texts, None where there is no model yet."""
+        ...
+
+    def nearest(
+        self, vector: Vector, n: int, period: tuple[float, float], filter: Filter | None = None
+    ) -> list[tuple[str, float]]:
+        """The n chunks of largest cosine that are valid at some time of a period."""
+        ...
+
+    def get(self, ids: Sequence[str]) -> list[Chunk]:
+        """The chunks with these ids."""
+        ...
+
+    def learned(self, ids: Sequence[str], scope: Scope) -> dict[str, Learned]:
+        """What is known of them."""
+        ...
+
+    def credibility(self, source: str) -> float:
+        """How far a source is to be believed."""
+        ...
+
+    def take_in(
+        self,
+        chunks: Sequence[Chunk],
+        vectors: NDArray[np.float32] | None,
+        edges: Sequence[Edge],
+        changes: Sequence[Change],
+    ) -> None:
+        """Write new memories and what they change, in one transaction."""
+        ...
+
+
+def admit(chunks: Sequence[Chunk], store: TakesMemories, llm: Any = None) -> list[Admission]:
+    """Take new memories into a store, each after the ones before; one record per chunk, in their order.
+
+    - One whose cosine with a memory that is valid at the same time is 0.95 or more joins it: that counts one more use,
+      and where another source says the same, confidence c becomes 1 − (1 − c)(1 − credibility · confidence of the new
+      one), the noisy-or of two witnesses.
+    - One of which credibility · novelty is below 0.025 is refused. Novelty is 1 − the largest cosine, credibility that
+      of its ``source`` (0.5 without one): an unknown source is never refused, one refuted nine times in ten must say
+      something that is by a quarter new.
+    - One that was over or retracted, and is said again, is a memory of its own with another id.
+    - What it contradicts (see :class:`Contradictions`) is noted as an edge ``contradicts`` and loses confidence.
+
+    A chat model is asked before anything is locked. Raises ValueError for metadata of no use (a confidence of 7, an end
+    before the begin), and takes in nothing then.
+    """
+    given = [Given.checked(chunk.metadata) for chunk in chunks]
+    vectors = store.embedded([chunk.text for chunk in chunks])
+    judge = Contradictions(llm)
+    candidates = [
+        _Candidate(chunk, values, None if vectors is None else vectors[place])
+        for place, (chunk, values) in enumerate(zip(chunks, given, strict=True))
+    ]
+    if llm is not None:
+        _planned(candidates, store, judge)  # from here on what the model says is known
+    with store.alone():
+        plan = _planned(candidates, store, judge)
+        added = [candidate.vector for candidate in plan.added if candidate.vector is not None]
+        store.take_in(
+            [candidate.chunk for candidate in plan.added],
+            np.stack(added) if added else None,
+            plan.edges,
+            list(plan.changes.values()),
+        )
+    return plan.outcomes
+
+
+class _Candidate(NamedTuple):
+    """A new memory, what its metadata give, and its vector where there is a model to make one."""
+
+    chunk: Chunk
+    given: Given
+    vector: Vector | None
+
+    @property
+    def source(self) -> str | None:
+        """Who says it."""
+        return _source(self.chunk)
+
+    @property
+    def confidence(self) -> float:
+        """How sure it is of itself."""
+        return CONFIDENCE if self.given.confidence is None else self.given.confidence
+
+    @property
+    def statement(self) -> Statement:
+        """What contradictions are looked for in."""
+        return _statement(self.chunk)
+
+    def period(self, now: float) -> tuple[float, float]:
+        """When it is valid; one that does not say since when, since it was made."""
+        given = self.given
+        begins = [time for time in (given.valid_from, given.created_at, now) if time is not None]
+        return begins[0], inf if given.valid_until is None else given.valid_until
+
+
+def _planned(candidates: Iterable[_Candidate], store: TakesMemories, judge: Contradictions) -> _Plan:
+    """What becomes of new memories as the store is now."""
+    plan = _Plan(store, judge, store.clock())
+    for candidate in candidates:
+        plan.outcomes.append(plan.admit(candidate))
+    return plan
+
+
+class _Plan:
+    """What is to be written of new memories, each judged beside those before it."""
+
+    def __init__(self, store: TakesMemories, judge: Contradictions, now: float) -> None:
+        self._store, self._judge, self._now = store, judge, now
+        self.added: list[_Candidate] = []
+        self.edges: list[Edge] = []
+        self.changes: dict[str, Change] = {}
+        self.outcomes: list[Admission] = []
+
+    def admit(self, new: _Candidate) -> Admission:
+        """What becomes of one."""
+        nearest, cosine = self._nearest(new)
+        if nearest is not None and cosine >= NEAREST:
+            return self._joined(new, nearest)
+        credibility = CONFIDENCE if new.source is None else self._store.credibility(new.source)
+        novelty = 1.0 - max(cosine, 0.0)
+        if credibility * novelty < LEAST_WORTH:
+            said = f"credibility {credibility:.2f} of {new.source!r} × novelty {novelty:.2f} is below {LEAST_WORTH}"
+            return Admission(new.chunk.id, "refused", said)
+        new = self._renamed(new)
+        contradicted = tuple(self._contradicted(new))
+        self.added.append(new)
+        failure = self._judge.failures.get(new.chunk.text)
+        reason = "" if failure is None else f"contradictions were judged by labels, since the model failed: {failure}"
+        return Admission(new.chunk.id, "added", reason, contradicted)
+
+    # -- near duplicates ------------------------------------------------------------------------------------
+
+    def _nearest(self, new: _Candidate) -> tuple[str | None, float]:
+        """The memory nearest to a new one and their cosine; an earlier version of it, which it replaces, is none."""
+        found = [entry for entry in self._near(new, 2, None) if not self._is_replaced(entry[0], new)]
+        return min(found, key=lambda entry: (-entry[1], entry[0]), default=(None, 0.0))
+
+    def _near(self, new: _Candidate, n: int, filter: Filter | None) -> list[tuple[str, float]]:
+        """(id, cosine) of memories near to a new one that are valid when it is, those to be added last."""
+        if new.vector is None:
+            return []
+        first, last = new.period(self._now)
+        found = self._store.nearest(new.vector, n, (first, last), filter)
+        for other in self.added:
+            begin, end = other.period(self._now)
+            is_in = filter is None or filter.matches(other.chunk.metadata)
+            if other.vector is not None and is_in and begin <= last and end >= first:
+                found.append((other.chunk.id, float(other.vector @ new.vector)))
+        return found
+
+    def _is_replaced(self, id: str, new: _Candidate) -> bool:
+        return id == new.chunk.id and self._chunk(id).text != new.chunk.text
+
+    def _renamed(self, new: _Candidate) -> _Candidate:
+        """Under another id where its own is that of the same statement, which was over or retracted before."""
+        there = self._store.get([new.chunk.id])
+        if not there or there[0].text != new.chunk.text or new.vector is None:
+            return new
+        return new._replace(chunk=replace(new.chunk, id=f"{new.chunk.id}@{iso_time(self._now)}"))
+
+    def _joined(self, new: _Candidate, id: str) -> Admission:
+        confidence = None
+        if new.source is None or new.source != _source(self._chunk(id)):
+            witness = new.confidence * (CONFIDENCE if new.source is None else self._store.credibility(new.source))
+            confidence = 1.0 - (1.0 - self._confidence(id)) * (1.0 - witness)
+        self._change(id, confidence, uses=1)
+        return Admission(id, "joined")
+
+    # -- contradictions ---------------------------------------------------------------------------------------
+
+    def _contradicted(self, new: _Candidate) -> Iterator[str]:
+        labels = new.statement.labels
+        if not labels:
+            return
+        near = self._near(new, NEIGHBOURS, has_labels(any_of=sorted(labels)))
+        ids = [id for id, cosine in near if FARTHEST <= cosine < NEAREST and id != new.chunk.id]
+        old = [_statement(self._chunk(id)) for id in dict.fromkeys(ids)]
+        for statement, probability in zip(old, self._judge.probabilities(new.statement, old), strict=True):
+            if probability >= PROBABLE:
+                shared = ", ".join(sorted(labels & statement.labels))
+                said = f"{new.chunk.id} and {statement.id}, both about {shared}, cannot both be true."
+                self.edges.append(Edge(new.chunk.id, statement.id, CONTRADICTS, probability, said))
+                self._change(statement.id, lowered(self._confidence(statement.id), probability, new.confidence))
+                yield statement.id
+
+    # -- what is known ----------------------------------------------------------------------------------------
+
+    def _chunk(self, id: str) -> Chunk:
+        added = [other.chunk for other in self.added if other.chunk.id == id]
+        return added[-1] if added else self._store.get([id])[0]
+
+    def _confidence(self, id: str) -> float:
+        changed = self.changes.get(id)
+        if changed is not None and changed.confidence is not None:
+            return changed.confidence
+        added = [other.confidence for other in self.added if other.chunk.id == id]
+        if added:
+            return added[-1]
+        known = self._store.learned([id], Scope()).get(id)
+        return CONFIDENCE if known is None or known.confidence is None else known.confidence
+
+    def _change(self, id: str, confidence: float | None, uses: int = 0) -> None:
+        before = self.changes.get(id, Change(id))
+        kept = before.confidence if confidence is None else confidence
+        self.changes[id] = Change(id, kept, before.uses + uses)
+
+
+def _source(chunk: Chunk) -> str | None:
+    source = chunk.metadata.get("source")
+    return None if source is None else str(source)
+
+
+def _statement(chunk: Chunk) -> Statement:
+    labels = chunk.metadata.get("labels")
+    named = labels if isinstance(labels, (list, tuple, set, frozenset)) else ()
+    return Statement(chunk.id, chunk.text, frozenset(str(label) for label in named))

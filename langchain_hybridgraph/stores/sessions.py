@@ -1,0 +1,100 @@
+"""The sessions of an open index: turns of conversations, and what is over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from langchain_hybridgraph.records import Chunk
+from langchain_hybridgraph.stores import catalog_learned
+from langchain_hybridgraph.stores.given import Given
+from langchain_hybridgraph.stores.searching import is_in
+from langchain_hybridgraph.stores.writing import WrittenIndex
+from langchain_hybridgraph.times import iso_time, parse_time
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Scope
+
+MEMORY_TYPE = "episodic"
+
+
+class SessionedIndex(WrittenIndex):
+    """An index that keeps the turns of sessions, each a chunk with ``session_id`` and ``turn`` in its metadata."""
+
+    def session_turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
+        """The last n turns of a session in the scope, the newest first (see ``stores.base.HasSessions``)."""
+        self._check_scope(scope)
+        with self._gate:
+            turns = self._catalogue.turns(self._rows.tenant, session_id, scope.known_at)
+            return list(islice((entry.chunk() for entry in turns if is_in(entry, scope)), max(n, 0)))
+
+    def _add_turns(
+        self,
+        session_id: str,
+        turns: Sequence[tuple[str, str]],
+        *,
+        created_at: Any = None,
+        ttl: float | timedelta | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> list[str]:
+        """Add (role, text) turns to the end of a session, in one transaction; returns their ids."""
+        _check_session(session_id)
+        lifetime = _seconds(ttl)
+        with self._writer():
+            created = self.clock() if created_at is None else parse_time(created_at)
+            with self._catalogue.reading() as connection:
+                first = catalog_learned.next_turn(connection, self._rows.tenant, session_id)
+            ends = {} if lifetime is None else {"valid_until": iso_time(created + lifetime)}
+            about = {"memory_type": MEMORY_TYPE, **(metadata or {}), "session_id": session_id, **ends}
+            chunks = [
+                Chunk(
+                    f"session:{session_id}#{number}",
+                    text,
+                    {**about, "role": role, "turn": number, "created_at": iso_time(created)},
+                    f"session:{session_id}",
+                )
+                for number, (role, text) in enumerate(turns, first)
+            ]
+            for chunk in chunks:
+                Given.checked(chunk.metadata)
+            self.put(chunks)
+            if chunks:
+                self.settle()
+        return [chunk.id for chunk in chunks]
+
+    def sessions(self) -> dict[str, int]:
+        """How many turns each session has, by the session's id."""
+        with self._gate, self._catalogue.reading() as connection:
+            return catalog_learned.sessions(connection, self._rows.tenant)
+
+    def delete_session(self, session_id: str) -> int:
+        """Delete all turns of a session; returns how many there were, 0 for an unknown one."""
+        with self._writer():
+            with self._catalogue.reading() as connection:
+                doomed = catalog_learned.session_ids(connection, self._rows.tenant, session_id)
+            return self.remove(doomed)
+
+    def expire(self) -> int:
+        """Delete what is over by its own metadata, and say how much that was.
+
+        That is every chunk and parent whose ``valid_until`` has passed, or whose session's time to live has. A fact
+        that was superseded stays, for those who ask with ``as_of`` what was true before.
+        """
+        with self._writer():
+            with self._catalogue.reading() as connection:
+                doomed = catalog_learned.over(connection, self._rows.tenant, self.clock())
+            return self.remove(doomed)
+
+
+def _check_session(session_id: Any) -> None:
+    if not isinstance(session_id, str) or not session_id:
+        raise ValueError(f"session_id is {session_id!r}; it is a text with at least one character")
+
+
+def _seconds(ttl: float | timedelta | None) -> float | None:
+    seconds = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
+    if seconds is not None and not seconds > 0:
+        raise ValueError(f"ttl is {ttl!r}; it is a timedelta or a number of seconds above 0")
+    return seconds
