@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from langchain_hybridgraph.config import HybridGraphSettings
-
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 
@@ -71,11 +69,6 @@ def test_make_targets_are_there():
     named = re.findall(r"^\$ make (\w+)", README, re.MULTILINE)
     assert named
     assert [name for name in named if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
-
-
-def test_settings_are_all_there():
-    """The table of settings is the code's."""
-    assert HybridGraphSettings.table() in README
 
 
 @pytest.mark.parametrize("reason", MEANINGS)

@@ -21,6 +21,7 @@ SECTIONS: Mapping[str, str] = {
     "graph": "GraphRetriever.",
     "advanced": "AdvancedRetriever: questions of a conversation.",
     "hierarchical": "HierarchicalRetriever: trees of directories and documents.",
+    "memory": "MemoryRetriever: what is remembered; it has the keys of graph, too.",
 }
 """The sections of a file, and whose settings stand in each."""
 
@@ -31,7 +32,23 @@ KINDS: Mapping[str, str] = {
     "score": "query.graph_scores:GRAPH_SCORES",
     "reranker": "query.rerank:RERANKERS",
     "expander": "query.expanders:EXPANDERS",
+    "mode": "config.keys:MODES",
 }
+
+
+def _mode_with(
+    *,
+    similarity: float | None = None,
+    confidence: float | None = None,
+    recency: float | None = None,
+    utility: float | None = None,
+    decay_per_hour: float | None = None,
+    traversal: Any = None,
+) -> None:
+    """What may be other than in a mode; the modes themselves are at the rim, of which this module knows nothing."""
+
+
+MODES: Mapping[str, Any] = dict.fromkeys(("general", "belief_system", "agent_memory", "procedural"), _mode_with)
 
 
 def kinds(what: str) -> Mapping[str, Any]:
@@ -99,13 +116,51 @@ def _time(value: Any) -> Any:
 
 def _budget(value: int | dict[str, Any]) -> dict[str, Any]:
     from langchain_hybridgraph.query.budget import TokenBudget
-    from langchain_hybridgraph.query.forms import from_form
 
     form = {"max_tokens": value} if isinstance(value, int) else value
     if "counter" in form:
         raise ValueError("a counter is a function, which a file cannot give")
-    from_form("budget", {"type": "tokens", **form}, {"tokens": TokenBudget}, callable)
+    _made("budget", TokenBudget, form)
     return form
+
+
+def _mode(form: Any) -> Any:
+    from langchain_hybridgraph.query.scoring import Composite
+
+    parameters = dict(form) if isinstance(form, Mapping) else {}
+    parameters.pop("type", None)
+    if (traversal := parameters.pop("traversal", None)) is not None:
+        _known("traversal", traversal)
+    _made("mode", Composite, {name: value for name, value in parameters.items() if value is not None})
+    return form
+
+
+def _hotness(value: float | dict[str, Any]) -> float | dict[str, Any]:
+    from langchain_hybridgraph.query.scoring import Hotness
+
+    _made("hotness", Hotness, value if isinstance(value, dict) else {"alpha": value})
+    return value
+
+
+def _novelty(value: dict[str, Any]) -> dict[str, Any]:
+    from langchain_hybridgraph.query.scoring import Novelty
+
+    _made("novelty", Novelty, value)
+    return value
+
+
+def _made(what: str, kind: Any, parameters: Mapping[str, Any]) -> None:
+    from langchain_hybridgraph.query.forms import from_form
+
+    from_form(what, {"type": what, **parameters}, {what: kind}, callable)
+
+
+def _sources(weights: dict[str, float]) -> dict[str, float]:
+    if unknown := weights.keys() - set(WEIGHED):
+        raise ValueError(f"{', '.join(sorted(unknown))} is none of them")
+    if any(weight < 0 for weight in weights.values()):
+        raise ValueError("a weight is a number from 0")
+    return weights
 
 
 def _embedding(value: str | dict[str, Any]) -> str | dict[str, Any]:
@@ -166,6 +221,45 @@ Budget = Annotated[
     ),
 ]
 Time = Annotated[Any, AfterValidator(_time), WithJsonSchema({"type": ["string", "number"]})]
+ModeForm = Annotated[NameOrObject, AfterValidator(partial(_known, "mode")), AfterValidator(_mode)]
+_NUMBER = {"type": "number", "minimum": 0}
+HotnessForm = Annotated[
+    Number | dict[str, Any],
+    BeforeValidator(_decoded),
+    BeforeValidator(_no_truth_value),
+    AfterValidator(_hotness),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "minimum": 0, "maximum": 1},
+                {
+                    "type": "object",
+                    "properties": {"alpha": _NUMBER, "half_life_days": _NUMBER},
+                    "additionalProperties": False,
+                },
+            ]
+        }
+    ),
+]
+NoveltyForm = Annotated[
+    dict[str, Any],
+    BeforeValidator(_decoded),
+    AfterValidator(_novelty),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "properties": dict.fromkeys(("above", "slope", "floor"), _NUMBER),
+            "additionalProperties": False,
+        }
+    ),
+]
+WEIGHED = ("vector", "keyword", "graph", "session")
+SourceWeights = Annotated[
+    dict[str, Number],
+    BeforeValidator(_decoded),
+    AfterValidator(_sources),
+    WithJsonSchema({"type": "object", "properties": dict.fromkeys(WEIGHED, _NUMBER), "additionalProperties": False}),
+]
 Roots = Annotated[dict[str, list[str]], BeforeValidator(_decoded)]
 
 
@@ -336,8 +430,8 @@ class Keys(BaseSettings):
 
     # -- advanced --
 
-    advanced_retriever: Literal["hybrid", "graph", "hierarchical"] = _setting(
-        "hybrid", "hybrid, graph or hierarchical", "The retriever that is asked."
+    advanced_retriever: Literal["hybrid", "graph", "hierarchical", "memory"] = _setting(
+        "hybrid", "hybrid, graph, hierarchical or memory", "The retriever that is asked."
     )
     advanced_expander: ExpanderForm = _setting(
         "history_terms",
@@ -369,4 +463,42 @@ class Keys(BaseSettings):
     )
     hierarchical_directories: bool | None = _setting(
         None, _SWITCH, "Whether directories without a text of their own may be hits; unset: in find and search."
+    )
+
+    # -- memory --
+
+    memory_mode: ModeForm = _setting(
+        "general",
+        "general, belief_system, agent_memory or procedural, or a mapping of such a type and of similarity, "
+        "confidence, recency, utility, decay_per_hour and traversal",
+        "What counts, and how far the graph is walked.",
+        names="mode",
+    )
+    memory_labels: Names = _setting((), "a list of texts", "Memories have all of these labels.")
+    memory_known_at: Time | None = _setting(
+        None,
+        "a time such as 2024-05-01 or 2024-05-01T10:00:00Z, or unix seconds",
+        "The time whose knowledge is asked for; unset: now.",
+    )
+    memory_session_id: str | None = _setting(None, "a text", "The session, in a store that keeps sessions.")
+    memory_session_turns: Count = _setting(
+        10, "a whole number from 0", "So many of the session's last turns are looked at.", ge=0
+    )
+    memory_source_weights: SourceWeights = _setting(
+        {"vector": 0.45, "graph": 0.40, "session": 0.15},
+        "a mapping of vector, keyword, graph and session to numbers from 0",
+        "What the sources count; the words have their part of the vector's unless they are named.",
+    )
+    memory_hotness: HotnessForm | None = _setting(
+        None,
+        "a number from 0 to 1, or a mapping of alpha and half_life_days",
+        "How much it counts that a memory is used often and was lately; unset: not at all.",
+    )
+    memory_novelty: NoveltyForm = _setting(
+        {"above": 0.8, "slope": 2.5, "floor": 0.5},
+        "a mapping of above, slope and floor",
+        "What is left of a memory that says what the session has said; floor 1 leaves all.",
+    )
+    memory_named_times: Number = _setting(
+        0.5, _SHARE, "How much it speaks for a memory to be of a time that the question names.", ge=0, le=1
     )

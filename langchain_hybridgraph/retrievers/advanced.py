@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
@@ -15,6 +16,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.vectorstores import VectorStore
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
 
+from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
 from langchain_hybridgraph.query.calls import Call, Failure, Search, adrive, drive
 from langchain_hybridgraph.query.expanders import (
@@ -33,9 +35,11 @@ from langchain_hybridgraph.retrievers.asked import Asked, read
 from langchain_hybridgraph.retrievers.asked_queries import AskedQueries
 from langchain_hybridgraph.retrievers.base import PipelineRetriever, _one_by_one, _Statistics
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
+from langchain_hybridgraph.retrievers.observed import ObservedRetriever, scores_of
 from langchain_hybridgraph.retrievers.tool import QueryArguments, SearchArguments, chosen_arguments, search_tool
 from langchain_hybridgraph.retrievers.two_searches import fused, with_notes
 from langchain_hybridgraph.stores.base import can
+from langchain_hybridgraph.telemetry.stage_events import astage_events, stage_events
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
@@ -46,7 +50,7 @@ DEFAULT_SESSION = "default"
 FUSED = 50  # hits of each of two searches that are fused, so that the answer for k is the head of that for a larger k
 
 
-class AdvancedRetriever(BaseRetriever):
+class AdvancedRetriever(ObservedRetriever):
     """What any retriever finds for a question that leans on a conversation.
 
     ``retriever`` is one of ours or any LangChain retriever. ``expander`` makes the question whole: by default
@@ -127,9 +131,15 @@ class AdvancedRetriever(BaseRetriever):
 
     @classmethod
     def from_config(cls, path: str | Path | None = None, *, store: VectorStore | None = None, **settings: Any) -> Self:
-        """Over a HybridRetriever whose settings come from a YAML file, the environment and these arguments."""
+        """Over a retriever of ours, whose settings come from a YAML file, the environment and these arguments.
+
+        Which one it is says ``advanced_retriever``: by default a HybridRetriever.
+        """
+        configured = HybridGraphSettings.from_file(path)
         own, inner = cls._own(settings)
-        return cls(HybridRetriever.from_config(path, store=store, **inner), **own)
+        given = configured.arguments("advanced")
+        below = _retriever(given.pop("retriever", "hybrid"))
+        return cls(below.from_settings(configured, store=store, **inner), **(given | own))
 
     @classmethod
     def _own(cls, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -208,7 +218,10 @@ class AdvancedRetriever(BaseRetriever):
         session_id: str | None = None,
         **options: Any,
     ) -> list[Document]:
-        return list(self._run(Asked(query, conversation_history, k, session_id, options, run_manager.get_child())))
+        asked = Asked(query, conversation_history, k, session_id, options, run_manager.get_child())
+        trace = Trace()
+        with stage_events(run_manager, trace):
+            return list(self._run(asked, trace))
 
     async def _aget_relevant_documents(
         self,
@@ -221,7 +234,9 @@ class AdvancedRetriever(BaseRetriever):
         **options: Any,
     ) -> list[Document]:
         asked = Asked(query, conversation_history, k, session_id, options, run_manager.get_child())
-        return list(await self._arun(asked))
+        trace = Trace()
+        async with astage_events(run_manager, trace):
+            return list(await self._arun(asked, trace))
 
     # -- what was asked, and how it went --------------------------------------------------------------------
 
@@ -264,19 +279,26 @@ class AdvancedRetriever(BaseRetriever):
 
     # -- the search -----------------------------------------------------------------------------------------
 
-    def _run(self, asked: Asked) -> Result:
-        trace = Trace()
+    def _run(self, asked: Asked, trace: Trace | None = None) -> Result:
+        trace = Trace() if trace is None else trace
         with self._statistics.counting_errors():
-            result: Result = drive(self._search(asked, trace))
+            result: Result = drive(self._told(asked, trace))
         self._statistics.answered(trace, len(result))
         return result
 
-    async def _arun(self, asked: Asked) -> Result:
-        trace = Trace()
+    async def _arun(self, asked: Asked, trace: Trace | None = None) -> Result:
+        trace = Trace() if trace is None else trace
         with self._statistics.counting_errors():
-            result: Result = await adrive(self._search(asked, trace))
+            result: Result = await adrive(self._told(asked, trace))
         self._statistics.answered(trace, len(result))
         return result
+
+    def _told(self, asked: Asked, trace: Trace) -> Search[Result]:
+        """The search, told to those who listen."""
+        below = AnyRetriever(self.retriever)
+        k = next((k for k in (asked.k, self.k, below.k) if k is not None), None)
+        results = partial(scores_of, prefix=below.prefix)
+        return self._observed(self._search(asked, trace), trace, asked.query, k, results)
 
     def _search(self, asked: Asked, trace: Trace) -> Search[Result]:
         """Read the history, make the question whole, search for it, describe."""
@@ -375,6 +397,7 @@ class AdvancedRetriever(BaseRetriever):
     def _described(self, found: _Found, asked: Asked, expanded: ExpandedQuery, trace: Trace) -> Result:
         """The first k, with what there is to say about them."""
         result, own = found.result, bool(trace.reasons)
+        trace.method = AnyRetriever(self.retriever).method(result)
         for reason in result.degraded:
             trace.degrade(reason)
         documents = list(result)[: asked.k]
@@ -385,6 +408,19 @@ class AdvancedRetriever(BaseRetriever):
         return RetrievalResult(
             documents, hits=result.hits[: asked.k], degraded=trace.reasons, took_ms=trace.took_ms, plan=plan
         )
+
+
+def _retriever(name: str) -> type[HybridRetriever]:
+    from langchain_hybridgraph.retrievers.graph import GraphRetriever
+    from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever
+    from langchain_hybridgraph.retrievers.memory import MemoryRetriever
+
+    named: Mapping[str, type[HybridRetriever]] = {
+        "graph": GraphRetriever,
+        "hierarchical": HierarchicalRetriever,
+        "memory": MemoryRetriever,
+    }
+    return named.get(name, HybridRetriever)
 
 
 class _Found(NamedTuple):

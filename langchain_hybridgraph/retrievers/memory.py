@@ -175,6 +175,7 @@ class MemoryRetriever(GraphRetriever):
     novelty: Any = Field(Novelty(), description="What is left of what the session has said; None: all.")
     named_times: float = Field(0.5, ge=0, le=1, description="How much it speaks for a memory to be of a named time.")
 
+    _sections: ClassVar[tuple[str, ...]] = ("retriever", "graph", "memory")
     _call_options: ClassVar[Set[str]] = frozenset(CallOptions.__annotations__) | MemoryOptions.__annotations__.keys()
     _tool_arguments: ClassVar[type[BaseModel]] = MemoryArguments
     _embedded: dict[str, NDArray[np.float32]] = PrivateAttr(default_factory=dict)

@@ -17,19 +17,25 @@ from langchain_hybridgraph import (
     HybridGraphStore,
     HybridRetriever,
     LSAEmbeddings,
+    MemoryRetriever,
     ScoreReranker,
     TokenBudget,
     build_layers,
     ingest,
 )
 from langchain_hybridgraph.config import HybridGraphSettings
+from langchain_hybridgraph.config.keys import MODES
 from langchain_hybridgraph.config.settings import SHORTHAND
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.query.fusion import ConvexCombination, Interleave
 from langchain_hybridgraph.query.graph_scores import Propagation
+from langchain_hybridgraph.query.scoring import Hotness, Novelty
 from langchain_hybridgraph.query.traversal import BFS
 from langchain_hybridgraph.retrievers.graph import _SHORT
+from langchain_hybridgraph.retrievers.memory import MODES as MEMORY_MODES
+from langchain_hybridgraph.retrievers.memory import WEIGHTS as MEMORY_WEIGHTS
+from langchain_hybridgraph.retrievers.memory import mode_from
 
 TEXTS = {
     "api/auth.md": "Tokens are renewed every hour by the client.",
@@ -43,6 +49,7 @@ OF = {
     "graph": GraphRetriever,
     "advanced": AdvancedRetriever,
     "hierarchical": HierarchicalRetriever,
+    "memory": MemoryRetriever,
 }
 
 
@@ -97,6 +104,9 @@ OTHER = {
     "advanced_retriever",
     "advanced_expander",
     "hierarchical_roots",
+    "memory_labels",
+    "memory_source_weights",
+    "memory_novelty",
 }
 
 
@@ -117,6 +127,7 @@ NO_DATA = {
     "graph",
     "planner",
     "get_session_history",
+    "session",
     "sinks",
     "tracer",
     "logger",
@@ -128,13 +139,25 @@ OF_BASE_RETRIEVER = {"name", "tags", "metadata"}
 def test_every_argument_that_is_data_is_a_key(section):
     """A new setting of a retriever gets a key, or stands among those that no file can give."""
     known = {key.split("_", 1)[1] for key in HybridGraphSettings.model_fields if key.startswith(f"{section}_")}
-    inherited = set() if section == "retriever" else arguments("retriever").keys()
+    sections = [other for other in (*getattr(OF[section], "_sections", ()), "retriever") if other != section]
+    inherited = set().union(*(arguments(other) for other in sections))
     assert arguments(section).keys() - known - inherited - NO_DATA - OF_BASE_RETRIEVER - {"k"} == set()
 
 
 def test_shorthand_is_shorthand_there_too():
     """The keys that contradict a preset are those of the retriever."""
     assert set(SHORTHAND) == set(_SHORT)
+
+
+def test_the_modes_are_the_memorys():
+    """With the parameters that can be other than in them, and the defaults of sources and novelty."""
+    assert list(MODES) == list(MEMORY_MODES)
+    for name, takes in MODES.items():
+        changed = inspect.signature(MEMORY_MODES[name].changed).parameters
+        assert list(inspect.signature(takes).parameters) == list(changed)
+    fields = HybridGraphSettings.model_fields
+    assert Novelty(**fields["memory_novelty"].default) == Novelty()
+    assert fields["memory_source_weights"].default == dict(MEMORY_WEIGHTS)
 
 
 READ = {
@@ -150,6 +173,11 @@ READ = {
     "graph_hop_decay": (1, 0.5),
     "advanced_expander": AppendHistory(2),
     "hierarchical_roots": {"memory": ("user/memories",)},
+    "memory_mode": mode_from({"type": "procedural", "recency": 0.3}),
+    "memory_labels": frozenset({"api", "web"}),
+    "memory_known_at": 1714521600.0,
+    "memory_hotness": Hotness(0.3, 2),
+    "memory_novelty": Novelty(floor=1),
 }
 # Settings of an index over documents, beside a vector store that is not ours.
 BESIDE = {"retriever_keyword_engine", "retriever_language", "retriever_id_key"}
@@ -176,7 +204,9 @@ def test_a_value_in_the_file_and_in_the_environment_is_the_retrievers(key, write
 # -- the retrievers --
 
 
-@pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, HierarchicalRetriever, AdvancedRetriever])
+@pytest.mark.parametrize(
+    "kind", [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever, AdvancedRetriever]
+)
 def test_a_retriever_from_a_file_opens_its_index_and_answers(kind, write):
     """k of the file, then of the constructor, then of the call."""
     path = write(retriever={"k": 2})
@@ -187,7 +217,7 @@ def test_a_retriever_from_a_file_opens_its_index_and_answers(kind, write):
     assert ids(retriever.invoke(QUESTION))[0] == "api/auth.md"
 
 
-@pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, HierarchicalRetriever])
+@pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever])
 def test_k_is_5_from_a_file_and_10_from_a_constructor(kind, write, folder):
     """So it stands in the contract."""
     with HybridGraphStore(folder, read_only=True) as store:
@@ -227,7 +257,13 @@ def test_sections_are_their_own(write, folder):
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("hybrid", HybridRetriever), ("graph", GraphRetriever), ("hierarchical", HierarchicalRetriever)]
+    ("name", "kind"),
+    [
+        ("hybrid", HybridRetriever),
+        ("graph", GraphRetriever),
+        ("hierarchical", HierarchicalRetriever),
+        ("memory", MemoryRetriever),
+    ],
 )
 def test_what_an_advanced_retriever_asks(write, folder, name, kind):
     """The file names it, and its own section sets it."""

@@ -265,6 +265,9 @@ def test_an_unknown_variable_is_not_ignored(monkeypatch):
         ("1: x", "1 is no setting; the sections are store, retriever, graph, "),
         ("retriever: {1: x}", "retriever_1 is no setting; .*retriever_k"),
         ("graph: {preset: evidnce}", r":1: graph_preset is 'evidnce'; wanted evidence, .* \(did you mean evidence\?\)"),
+        ("memory: {mode: {type: general, recency: -1}}", "memory_mode is .*recency is -1; wanted a number from 0"),
+        ("memory: {mode: {type: general, traversal: bsf}}", "memory_mode is .*traversal 'bsf' is unknown"),
+        ("memory: {source_weights: {vector: -1}}", "memory_source_weights is .*a weight is a number from 0"),
         ("graph: {traversal: {type: bsf}}", "graph_traversal is .*; wanted bfs, .*did you mean 'bfs'"),
         ("retriever: {filter: {year: {$gt: null}}}", "retriever_filter is .*; wanted a mapping such as"),
         (

@@ -56,6 +56,15 @@ GOOD = {
     "hierarchical_score_threshold": 0.1,
     "hierarchical_roots": {"memory": ["user/memories"]},
     "hierarchical_directories": True,
+    "memory_mode": {"type": "procedural", "recency": 0.3},
+    "memory_labels": ["api", "web"],
+    "memory_known_at": "2024-05-01",
+    "memory_session_id": "monday",
+    "memory_session_turns": 4,
+    "memory_source_weights": {"vector": 0.5, "graph": 0.5},
+    "memory_hotness": {"alpha": 0.3, "half_life_days": 2},
+    "memory_novelty": {"floor": 1},
+    "memory_named_times": 0.2,
 }
 
 BAD = {
@@ -114,4 +123,13 @@ BAD = {
     "hierarchical_score_threshold": 1,
     "hierarchical_roots": {"memory": "user/memories"},
     "hierarchical_directories": "perhaps",
+    "memory_mode": {"type": "general", "likeness": 1},
+    "memory_labels": 3,
+    "memory_known_at": [2024],
+    "memory_session_id": 3,
+    "memory_session_turns": -1,
+    "memory_source_weights": {"edges": 0.5},
+    "memory_hotness": 1.5,
+    "memory_novelty": {"roof": 1},
+    "memory_named_times": 2,
 }
