@@ -35,6 +35,7 @@ from langchain_hybridgraph import (
     HierarchicalRetriever,
     HybridGraphStore,
     HybridRetriever,
+    MemoryRetriever,
     by_source,
     ingest,
 )
@@ -111,6 +112,7 @@ KINDS = {
     "graph": GraphRetriever,
     "advanced": lambda store, **settings: AdvancedRetriever(HybridRetriever(store, **settings)),
     "hierarchical": HierarchicalRetriever,
+    "memory": MemoryRetriever,
 }
 
 
@@ -295,9 +297,10 @@ def test_a_conversation_of_llama_index(store):
     assert (ids(result), "Fish swim" in result.plan["expanded_query"]) == (["fish"], True)
 
 
-def test_a_session_of_llama_index(store):
-    """HierarchicalRetriever reads them as a session, also below ``messages``."""
-    retriever = LlamaIndexRetriever(HierarchicalRetriever(store, k=1))
+@pytest.mark.parametrize("kind", [HierarchicalRetriever, MemoryRetriever])
+def test_a_session_of_llama_index(store, kind):
+    """Other retrievers read them as a session, also below ``messages``."""
+    retriever = LlamaIndexRetriever(kind(store, k=1))
     said = [ChatMessage(role="user", content="Tell me about fish.")]
     for session in (said, {"summary": "", "messages": said}):
         assert ids(retriever.with_options(session=session).retrieve("Where do fish swim?")) == ["fish"]
@@ -518,6 +521,14 @@ def test_from_files_to_an_answer(tmp_path):
         answer = RetrieverQueryEngine.from_args(retriever, llm=MockLLM()).query("Where do fish swim?")
         assert answer.source_nodes[0].metadata["file_name"] == "fish.txt"
         assert answer.source_nodes[0].metadata["uri"].endswith("zoo/fish.txt")
+
+
+def test_the_example_runs():
+    """The example goes from files to an answer, finds what a question leads to, and writes nothing twice."""
+    example = Path(__file__).parent.parent / "examples" / "llama_index_query_engine.py"
+    done = subprocess.run([sys.executable, example], check=True, capture_output=True, text=True)
+    assert "(0 added, 0 updated, 4 unchanged" in done.stdout
+    assert "Steven Spielberg is a native of Cincinnati" in done.stdout
 
 
 def test_only_this_part_needs_llama_index():
