@@ -93,16 +93,17 @@ def answered(asked: Asked) -> Stage[Answer]:
     asked.trace.method = "hierarchical"
     best = yield from _merged(queries, walks, asked)
     heads = [walk.found[: asked.query.k] for walk in walks]
-    contexts = yield from _described([*chain.from_iterable(heads), *best], tree, asked)
+    named = {each.uri: each for each in chain(*heads, best)}
+    contexts = yield from _described(list(named.values()), tree, asked)
 
-    def named(found: Sequence[_Found]) -> tuple[FoundContext, ...]:
+    def with_hits(found: Sequence[_Found]) -> tuple[FoundContext, ...]:
         return tuple(replace(contexts[each.uri], score=each.hit.score, hit=each.hit) for each in found)
 
     results = tuple(
-        QueryResult(typed, walk.roots, named(head), walk.scored, len(tree), walk.opened)
+        QueryResult(typed, walk.roots, with_hits(head), walk.scored, len(tree), walk.opened)
         for typed, walk, head in zip(queries, walks, heads, strict=True)
     )
-    return Answer(named(best), queries, results)
+    return Answer(with_hits(best), queries, results)
 
 
 def together(walks: Sequence[Stage[T]]) -> Stage[list[T]]:

@@ -46,14 +46,14 @@ class Scores:
     def learn(self, ids: Iterable[str], query: Query, trace: Trace) -> Stage[None]:
         """Ask every source about the chunks that are not known yet."""
         new = [id for id in dict.fromkeys(ids) if id not in self._known]
+        if not new:
+            return
         sources = list(self._ranked.found.items())
         asked = [
             (place, call)
             for place, (source, answer) in enumerate(sources)
             if (call := source.score(query, answer, new))
         ]
-        if not new:
-            return
         answers = yield [call for _, call in asked]
         rankings = self._ranked.rankings
         for (place, _), scores in zip(asked, answers, strict=True):

@@ -198,7 +198,8 @@ class ScopedTree:
 
     def is_document(self, node: int) -> bool:
         """Whether chunks stand at it itself."""
-        return bool(self._rows([node]))
+        end, allowed = len(self._grown.of_row), self._allowed
+        return any(row < end and allowed[row] for row in self._places.chunks[node])
 
     def is_whole(self, node: int) -> bool:
         """Whether the call may see everything that stands there and below."""
