@@ -1,0 +1,221 @@
+"""What does telemetry cost a search? Off against a build without its calls, and on with each kind of sink.
+
+    python benchmarks/telemetry.py [--size 1000] [--rounds 1000]
+
+The variants are asked the same question in turn, in an order that changes, over one store in this one process. Figures
+are the CPU time of the asking thread (``time.thread_time``): medians, and medians of the differences within a turn with
+their 95 % interval (bootstrap). ``without, again`` is the same as ``without``: what it differs by is noise. ``without``
+has none of the calls, the timers of the stages among them, which ``stages_ms`` of a result needs without telemetry,
+too. The index is small, so that a search is short and what is added to it stands out. The calls that are made when it
+is off, and what a sink does on its own thread, are timed apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import logging
+import time
+import timeit
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import numpy as np
+from _corpus import grown
+from langchain_core.callbacks import BaseCallbackHandler, CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from prometheus_client import CollectorRegistry
+
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever, LogSink, OpenTelemetrySink, PrometheusSink
+from langchain_hybridgraph.query.trace import Trace
+from langchain_hybridgraph.retrievers import base
+from langchain_hybridgraph.telemetry import Event, flush
+from langchain_hybridgraph.telemetry.listening import delivery_for
+from langchain_hybridgraph.telemetry.stage_events import stage_events
+
+
+class Untimed(Trace):
+    """Stages without timers."""
+
+    _nothing = nullcontext()
+
+    def stage(self, name: str) -> Any:
+        """Nothing."""
+        return self._nothing
+
+
+class Without(HybridRetriever):
+    """A retriever as it would be if nobody could listen."""
+
+    def _observed(self, search: Any, *_: Any) -> Any:
+        return search
+
+    def _get_relevant_documents(self, query: str, *, run_manager: Any, **options: Any) -> list[Document]:
+        return list(self._run(self._prepare(query, options, run_manager.get_child())))  # type: ignore[arg-type]
+
+
+class Handler(BaseCallbackHandler):
+    """A handler of LangChain's that hears custom events."""
+
+    def on_custom_event(self, name: str, data: Any, **_: Any) -> None:
+        """Hear it."""
+
+
+class Nowhere(SpanExporter):
+    """Exports nothing, so that no network is timed."""
+
+    def export(self, spans: Sequence[Any]) -> SpanExportResult:
+        """Take them."""
+        return SpanExportResult.SUCCESS
+
+
+class Variant(NamedTuple):
+    """A way to ask, and what traces are made of then."""
+
+    ask: Callable[[str], Any]
+    trace: type[Trace] = Trace
+
+
+def sinks() -> dict[str, Any]:
+    """One of each kind, as an application has them."""
+    logger = logging.Logger("benchmark", logging.INFO)
+    logger.addHandler(logging.StreamHandler(io.StringIO()))
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(Nowhere()))
+    return {
+        "a function": lambda event: None,
+        "logs": LogSink(logger),
+        "Prometheus": PrometheusSink(CollectorRegistry()),
+        "OpenTelemetry": OpenTelemetrySink(provider.get_tracer("benchmark")),
+    }
+
+
+def variants(store: HybridGraphStore, listening: dict[str, Any]) -> dict[str, Variant]:
+    """All that are compared; the first is what the others are compared with."""
+
+    def asking(kind: type[HybridRetriever], config: Any = None, **settings: Any) -> Callable[[str], Any]:
+        retriever = kind(store, k=10, **settings)
+        return lambda question: retriever.invoke(question, config)
+
+    handler = {"callbacks": [Handler()]}
+    return {
+        "without": Variant(asking(Without), Untimed),
+        "without, again": Variant(asking(Without), Untimed),
+        "off": Variant(asking(HybridRetriever)),
+        **{name: Variant(asking(HybridRetriever, sinks=[sink])) for name, sink in listening.items()},
+        "all four": Variant(asking(HybridRetriever, sinks=list(listening.values()))),
+        "LangChain handler, without": Variant(asking(Without, handler), Untimed),
+        "LangChain handler": Variant(asking(HybridRetriever, handler)),
+    }
+
+
+@contextmanager
+def traced(kind: type[Trace]) -> Iterator[None]:
+    """Let searches be traced by this class."""
+    base.Trace = kind  # type: ignore[misc]  # for the length of a call
+    try:
+        yield
+    finally:
+        base.Trace = Trace  # type: ignore[misc]
+
+
+def measured(compared: dict[str, Variant], questions: Sequence[str], rounds: int) -> dict[str, np.ndarray]:
+    """Microseconds of CPU time of the asking thread, a row of all turns per variant."""
+    dice, names = np.random.default_rng(0), list(compared)
+    took = {name: np.zeros(rounds) for name in names}
+    for turn in range(-20, rounds):
+        question = questions[turn % len(questions)]
+        for place in dice.permutation(len(names)):
+            name = names[place]
+            with traced(compared[name].trace):
+                began = time.thread_time_ns()
+                compared[name].ask(question)
+                if turn >= 0:
+                    took[name][turn] = (time.thread_time_ns() - began) / 1e3
+        if turn % 50 == 0:
+            flush(10)
+    return took
+
+
+def interval(differences: np.ndarray) -> tuple[float, float, float]:
+    """The median and its 95 % interval."""
+    dice = np.random.default_rng(1)
+    drawn = np.median(dice.choice(differences, (1_000, len(differences))), axis=1)
+    return float(np.median(differences)), *(float(p) for p in np.percentile(drawn, [2.5, 97.5]))
+
+
+def on_their_thread(store: HybridGraphStore, listening: dict[str, Any], question: str) -> dict[str, float]:
+    """Microseconds that each sink takes for the events of one search, of which it would hear on its own thread."""
+    events: list[Event] = []
+    HybridRetriever(store, sinks=[events.append]).invoke(question)
+    flush(10)
+    took = {}
+    for name, sink in listening.items():
+        times = []
+        for _ in range(200):
+            search = replace(events[0].search)  # a search is told once
+            told = [replace(event, search=search) for event in events]
+            began = time.thread_time_ns()
+            for event in told:
+                sink(event)
+            times.append((time.thread_time_ns() - began) / 1e3)
+        took[name] = float(np.median(times))
+    return took
+
+
+def alone(store: HybridGraphStore) -> dict[str, float]:
+    """Microseconds of what a search does for telemetry when nobody listens, timed by itself."""
+    retriever, trace, search = HybridRetriever(store), Trace(), iter(())
+    manager = CallbackManagerForRetrieverRun(run_id=uuid4(), handlers=[], inheritable_handlers=[])
+
+    def asked() -> None:
+        retriever._observed(search, trace, "a question", 10, tuple)  # type: ignore[arg-type]  # it is not run
+        with stage_events(manager, trace):
+            pass
+
+    def timed() -> None:
+        for name in ("gather", "score", "fuse", "admit", "select"):
+            with trace.stage(name):
+                pass
+        trace.runs.clear()
+
+    def microseconds(work: Callable[[], None]) -> float:
+        return min(timeit.repeat(work, timer=time.thread_time, repeat=20, number=2_000)) / 2_000 * 1e6
+
+    return {"asking who listens": microseconds(asked), "timing five stages": microseconds(timed)}
+
+
+def main() -> None:
+    """Print the tables."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--size", type=int, default=1_000)
+    options.add_argument("--rounds", type=int, default=1_000)
+    chosen = options.parse_args()
+    corpus = grown(chosen.size)
+    store = HybridGraphStore(None, corpus.embedding)
+    store.add_texts(corpus.texts, corpus.metadatas, ids=corpus.ids)
+    listening = sinks()
+    deliveries = [delivery_for(sink) for sink in listening.values()]
+    took = measured(variants(store, listening), corpus.questions, chosen.rounds)
+    print(f"{len(corpus.texts):,} texts, {chosen.rounds} turns, µs of the asking thread's CPU time\n")
+    print("| variant | median | beyond `without` (95 % interval) | ratio |\n|---|---|---|---|")
+    for name, times in took.items():
+        more, low, high = interval(times - took["without"])
+        ratio = np.median(times / took["without"])
+        print(f"| {name} | {np.median(times):.0f} | {more:+.1f} ({low:+.1f} to {high:+.1f}) | {ratio:.3f} |")
+    flush(10)
+    print(f"\nevents dropped: {sum(delivery.dropped for delivery in deliveries)}")
+    print("\nµs of the calls alone when it is off:", end=" ")
+    print(", ".join(f"{name} {us:.1f}" for name, us in alone(store).items()))
+    print("\nµs on a sink's own thread for the events of one search:", end=" ")
+    each = on_their_thread(store, listening, corpus.questions[0])
+    print(", ".join(f"{name} {us:.0f}" for name, us in each.items()))
+
+
+if __name__ == "__main__":
+    main()
