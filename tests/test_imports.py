@@ -87,10 +87,22 @@ def test_stores_know_no_query():
     assert broken(lambda i: not i.by.startswith("stores.") or i.of in GROUND or i.of.startswith("stores.")) == []
 
 
+STAGE_OF = {
+    "query.graph_scores": "query.traversal",
+    "query.expansion": "query.traversal",
+    "query.history": "query.conversation",
+    "query.expanders": "query.conversation",
+    "query.planner": "query.conversation",
+}
+
+
 def stage(module):
-    """A stage is a module or a package of ``query``; walking, what it is worth and what becomes of it are one."""
+    """A stage is a module or a package of ``query``; walking, what it is worth and what becomes of it are one.
+
+    So are reading a conversation, making its last question whole and planning what to search for in answer to it.
+    """
     name = ".".join(module.split(".")[:2])
-    return {"query.graph_scores": "query.traversal", "query.expansion": "query.traversal"}.get(name, name)
+    return STAGE_OF.get(name, name)
 
 
 def test_no_stage_imports_a_stage():

@@ -3,8 +3,10 @@ import inspect
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import AIMessage, HumanMessage
 
-from langchain_hybridgraph import RulePlanner
+from langchain_hybridgraph import LLMRewrite, RulePlanner
 
 
 def beside(query):
@@ -107,6 +109,56 @@ def test_small_talk_is_no_query():
     """Nothing is searched for, and nothing is degraded by that."""
     plan = RulePlanner()("A long summary.", ["What is it?"], "Thanks a lot!")
     assert (list(plan), plan.degraded) == ([], ())
+
+
+SAID = [HumanMessage("Which cars are red?"), AIMessage("The roadster by Tesla.")]
+
+
+def planned(query, messages=SAID, **settings):
+    return [(one.context_type, one.query, one.priority) for one in RulePlanner(**settings)("", messages, query)]
+
+
+def test_a_query_that_leans_is_made_whole():
+    """Beside the raw one, and in every type."""
+    assert planned("What about its price?") == [
+        (None, "What about its price?", 1),
+        (None, "What about its price? cars red Tesla roadster", 2),
+        ("resource", "its price cars red Tesla roadster", 2),
+    ]
+    assert planned("How do I paint it?")[1:] == [
+        ("skill", "paint it cars red Tesla roadster", 1),
+        (None, "How do I paint it? cars red Tesla roadster", 2),
+    ]
+
+
+def test_a_query_that_stands_by_itself_stays():
+    """What was said before adds nothing to it."""
+    query = "Which flour and salt does sourdough bread need?"
+    assert planned(query) == planned(query, [])
+
+
+def test_the_query_is_not_its_own_history():
+    """Sessions often end in it."""
+    assert planned("What about its price?", [*SAID, HumanMessage("What about its price?")]) == (
+        planned("What about its price?")
+    )
+
+
+def test_a_model_may_make_it_whole():
+    """Any expander; the typed queries are made of what it says."""
+    rewrite = LLMRewrite(FakeListChatModel(responses=["How do I paint the red roadster?"]))
+    assert planned("and painting?", expander=rewrite) == [
+        (None, "and painting?", 1),
+        ("skill", "paint the red roadster", 1),
+        (None, "How do I paint the red roadster?", 2),
+    ]
+
+
+async def test_a_model_is_awaited():
+    """And gives the same plan."""
+    rewrite = LLMRewrite(FakeListChatModel(responses=["How do I paint the red roadster?"]))
+    planner = RulePlanner(expander=rewrite)
+    assert await planner.acall("", SAID, "and painting?") == planner("", SAID, "and painting?")
 
 
 async def test_awaited_it_is_the_same():
