@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -121,33 +122,37 @@ class Expansion:
         return self.asks_search and self.seed_ids is None and not self.min_score
 
     def fused(
-        self, own: Mapping[str, Fused], strength: Mapping[str, float], reached: Sequence[Arrived]
+        self, own: Mapping[str, Fused], strength: Mapping[str, float], reached: Sequence[Arrived], n: int
     ) -> tuple[list[Fused], dict[str, Arrived]]:
         """Every chunk with its score after the walk, best first, ties by id; and what was reached, by id.
 
-        ``own`` is what the search alone says of each, ``strength`` that of the candidates, those that it found.
+        ``own`` is what the search alone says of each, ``strength`` that of the candidates, those that it found. Of what
+        was not reached there are at least the best n.
         """
         if self.seed_ids is not None:
             own, strength = {each.id: own[each.id] for each in reached if each.id in own}, {}
         if is_mixed(self.score):
             best = max((one.score for one in own.values()), default=0.0)
             values = {each.id: _mixed(own[each.id], each.value, best, self.score) for each in reached}
-            others = {id: own[id] for id in strength}
         else:
             values = {each.id: Fused(each.id, each.value, {"graph": each.value}) for each in reached}
-            others = self._unreached(strength)
         arrived = {each.id: each for each in reached if not each.hops or values[each.id].score >= self.min_score}
+        others = {id: own[id] for id in strength} if self.asks_search else self._unreached(strength, arrived, n)
         fused = others | {id: values[id] for id in arrived}
         return sorted(fused.values(), key=lambda one: (-one.score, one.id)), arrived
 
-    def _unreached(self, strength: Mapping[str, float]) -> dict[str, Fused]:
-        """What candidates are worth where the walk does not come to them."""
+    def _unreached(self, strength: Mapping[str, float], arrived: Container[str], n: int) -> dict[str, Fused]:
+        """What candidates are worth where the walk does not come to them: the best n, and those that tie with them."""
         seed = np.array(list(strength.values()), np.float64)
         zero = np.zeros(len(seed))
         nowhere = np.full(len(seed), _NOWHERE)
         there = Reached(seed, float(seed.max(initial=0.0)), nowhere, zero, zero, zero + np.nan, seed, zero)
-        values = np.nan_to_num(valued(self.score, there)).tolist()
-        return {id: Fused(id, value, {"graph": value}) for id, value in zip(strength, values, strict=True)}
+        values = np.nan_to_num(valued(self.score, there))
+        values[[id in arrived for id in strength]] = -1.0
+        least = max(0.0, np.partition(values, -n)[-n]) if 0 < n < len(values) else 0.0
+        best = values >= least
+        chosen = zip(compress(strength, best.tolist()), values[best].tolist(), strict=True)
+        return {id: Fused(id, value, {"graph": value}) for id, value in chosen}
 
 
 def left_open(question: str, texts: Sequence[str]) -> str:

@@ -320,16 +320,37 @@ def expand(
         if walked is None:
             return hits, None
         graph, walk = walked
-        wanted = _pool(query.k, replace(pipeline, expansion=None))
         if expansion.asks_search:
             new = [arrived.id for arrived in walk.reached if arrived.id not in own]
             ranked = yield from _score_new(new, own, ranked, query, pipeline=pipeline, trace=trace)
-        fused, arrived = expansion.fused(own, strength, walk.reached)
-        if not expansion.asks_search:
-            new = [one.id for one in fused[:wanted] if one.id not in own]
-            ranked = yield from _score_new(new, own, ranked, query, pipeline=pipeline, trace=trace)
+        merged = yield from _merged(walk, own, strength, hits, ranked, query=query, pipeline=pipeline, trace=trace)
+    return merged, graph
+
+
+def _merged(
+    walk: Walk,
+    own: dict[str, Fused],
+    strength: Mapping[str, float],
+    hits: Sequence[Hit],
+    ranked: Ranked,
+    *,
+    query: Query,
+    pipeline: Pipeline,
+    trace: Trace,
+) -> Stage[list[Hit]]:
+    """What was found and what was reached, best first, as many as later stages look at."""
+    expansion = pipeline.expansion
+    assert expansion is not None
+    wanted = _pool(query.k, replace(pipeline, expansion=None))
+    # The best of what the walk did not come to are enough, unless some of them turn out not to be admitted.
+    for n in (wanted, ALL):
+        fused, arrived = expansion.fused(own, strength, walk.reached, n)
+        new = [one.id for one in fused[:wanted] if one.id not in own]
+        ranked = yield from _score_new(new, own, ranked, query, pipeline=pipeline, trace=trace)
         merged = yield from admit(fused, ranked, query, pipeline, trace, wanted=wanted, admitted=hits)
-    return [led(hit, arrived.get(hit.id)) for hit in merged], graph
+        if len(merged) == wanted or n >= len(strength):
+            break
+    return [led(hit, arrived.get(hit.id)) for hit in merged]
 
 
 def _walked(
