@@ -61,6 +61,14 @@ def test_nested():
     assert [parsed.matches(m) for m in ({}, {"a": 1}, {"b": 2}, {"a": 1, "c": 3})] == [True, False, False, True]
 
 
+def test_one_filter_alone():
+    """A MetadataFilter by itself is one; a list of them says neither and nor or."""
+    alone = MetadataFilter(key="a", value=1)
+    assert filter_from(alone) == parse_filter({"a": 1})
+    with pytest.raises(FilterError, match="condition="):
+        filter_from([alone])
+
+
 def test_nothing_asked():
     """No filter, an empty one and one of empty ones are no filter at all."""
     empty = MetadataFilters(filters=[])

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("llama_index.core")
 
 from langchain_core.documents import Document
-from llama_index.core import StorageContext, VectorStoreIndex
+from llama_index.core import StorageContext, VectorStoreIndex, load_index_from_storage
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
@@ -23,7 +23,7 @@ from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.postprocessor import PrevNextNodePostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine, TransformQueryEngine
 from llama_index.core.readers import SimpleDirectoryReader
-from llama_index.core.retrievers import QueryFusionRetriever
+from llama_index.core.retrievers import AutoMergingRetriever, QueryFusionRetriever
 from llama_index.core.schema import MetadataMode, NodeRelationship, QueryBundle, RelatedNodeInfo, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters, SimpleVectorStore
@@ -233,6 +233,22 @@ def test_neighbours_by_llama_index(store):
     assert ids(wider) == ["cat", "dog", "fish"]
 
 
+def test_merging_leaves_by_llama_index():
+    """AutoMergingRetriever merges the leaves that ours finds into the parents of its docstore."""
+    whole = TextNode(id_="whole", text=" ".join(TEXTS.values()))
+    leaves = [TextNode(id_=id, text=text) for id, text in TEXTS.items()]
+    for leaf in leaves:
+        leaf.relationships[NodeRelationship.PARENT] = RelatedNodeInfo(node_id="whole")
+    whole.relationships[NodeRelationship.CHILD] = [RelatedNodeInfo(node_id=leaf.node_id) for leaf in leaves]
+    store = HybridGraphStore(None, LlamaIndexEmbeddings(WordEmbedding()))
+    ingest_nodes([whole, *leaves], store)
+    context = StorageContext.from_defaults()
+    context.docstore.add_documents([whole, *leaves])
+    for k, found in ((1, ["fish"]), (4, ["whole"])):
+        retriever = LlamaIndexRetriever(HybridRetriever(store, parents=False, k=k))
+        assert ids(AutoMergingRetriever(retriever, context).retrieve("Where do fish swim?")) == found
+
+
 # -- what a call may say ------------------------------------------------------------------------------------------
 
 WILD = MetadataFilters(filters=[MetadataFilter(key="kind", value="wild")])
@@ -347,7 +363,8 @@ async def test_failing_sources():
 
 def test_what_is_no_retriever(store):
     """A store or an index in place of a retriever is refused with what to write."""
-    for wrong in (store, VectorStoreIndex([], embed_model=WordEmbedding()), None):
+    empty = VectorStoreIndex([], embed_model=WordEmbedding())
+    for wrong in (store, empty, empty.as_retriever(), None):
         with pytest.raises(ConfigurationError, match="HybridRetriever\\(store\\)"):
             LlamaIndexRetriever(wrong)
 
@@ -429,6 +446,20 @@ def test_the_graph_of_an_index(index):
     assert [(each.node_id, each.metadata["hops"]) for each in found] == [("cat", 0), ("dog", 1)]
 
 
+def test_memory_over_an_index(index):
+    """A MemoryRetriever stands over an index, too."""
+    found = LlamaIndexRetriever.from_index(index, MemoryRetriever, k=1).retrieve("Where do fish swim?")
+    assert ids(found) == ["fish"]
+
+
+def test_an_index_that_was_persisted(index, tmp_path):
+    """An index that is loaded again has its nodes, and is searched as before."""
+    index.storage_context.persist(tmp_path)
+    context = StorageContext.from_defaults(persist_dir=str(tmp_path))
+    loaded = load_index_from_storage(context, embed_model=WordEmbedding())
+    assert ids(LlamaIndexRetriever.from_index(loaded, k=1).retrieve("Where do fish swim?")) == ["fish"]
+
+
 def test_filters_over_an_index(index):
     """LlamaIndex's filters hold over its own vector store, also those it cannot do itself."""
     nested = MetadataFilters(filters=[WILD, MetadataFilter(key="ref_doc_id", value="zoo")])
@@ -465,6 +496,8 @@ def test_what_is_no_index(index):
         LlamaIndexRetriever.from_index(index.vector_store)
     with pytest.raises(ConfigurationError, match="HybridGraphStore"):
         LlamaIndexRetriever.from_index(index, HierarchicalRetriever)
+    with pytest.raises(ConfigurationError, match=r"AdvancedRetriever\(HybridRetriever\(store"):
+        LlamaIndexRetriever.from_index(index, AdvancedRetriever)
 
 
 def chroma_index(collection):

@@ -29,7 +29,7 @@ _EMPTY: tuple[Mapping[str, Any], ...] = ({"$exists": False}, {"$eq": ""}, {"$eq"
 _DOCUMENT = frozenset({"doc_id", "ref_doc_id"})
 
 
-def filter_from(filters: MetadataFilters | Filter | Mapping[str, Any] | None) -> Filter | None:
+def filter_from(filters: MetadataFilters | MetadataFilter | Filter | Mapping[str, Any] | None) -> Filter | None:
     """The same filter in our language, None for one that asks for nothing; our own filters are parsed.
 
     Keys are whole names, also those with a dot. ``doc_id`` and ``ref_doc_id`` are our ``document_id``: the id of the
@@ -41,18 +41,18 @@ def filter_from(filters: MetadataFilters | Filter | Mapping[str, Any] | None) ->
     >>> filter_from(MetadataFilters(filters=[MetadataFilter(key="year", value=2020, operator=FilterOperator.GTE)]))
     parse_filter({'year': {'$gte': 2020}})
     """
+    if isinstance(filters, MetadataFilter):
+        return _comparison(filters)
+    if isinstance(filters, list):
+        raise FilterError("a list of filters says neither and nor or; write MetadataFilters(filters=[…], condition=…)")
     if not isinstance(filters, MetadataFilters):
         return parse_filter(filters)
-    parts = [part for each in filters.filters if (part := _part(each)) is not None]
+    parts = [part for each in filters.filters if (part := filter_from(each)) is not None]
     if not parts:
         return None
     if filters.condition is FilterCondition.NOT:
         return ~_joined(or_, parts)
     return _joined(or_ if filters.condition is FilterCondition.OR else and_, parts)
-
-
-def _part(each: MetadataFilter | MetadataFilters) -> Filter | None:
-    return filter_from(each) if isinstance(each, MetadataFilters) else _comparison(each)
 
 
 def _joined(join: Callable[[Filter, Filter], Filter], parts: list[Filter]) -> Filter:

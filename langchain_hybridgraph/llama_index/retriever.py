@@ -107,10 +107,10 @@ class LlamaIndexRetriever(BaseRetriever):
         verbose: bool = False,
         **options: Any,
     ) -> None:
-        if not (callable(getattr(retriever, "retrieve", None)) and callable(getattr(retriever, "aretrieve", None))):
+        if isinstance(retriever, BaseRetriever) or not callable(getattr(retriever, "aretrieve", None)):
             raise ConfigurationError(
-                f"LlamaIndexRetriever was given {type(retriever).__name__}, which has no retrieve() and aretrieve(); "
-                "wanted is a retriever of ours such as HybridRetriever(store); an index goes to from_index(index)"
+                f"LlamaIndexRetriever was given a {type(retriever).__name__}; wanted is a retriever of ours such as "
+                "HybridRetriever(store); an index of LlamaIndex goes to LlamaIndexRetriever.from_index(index)"
             )
         super().__init__(callback_manager or Settings.callback_manager, object_map, objects, verbose)
         self.retriever = retriever
@@ -122,9 +122,15 @@ class LlamaIndexRetriever(BaseRetriever):
     ) -> Self:
         """Over a LlamaIndex index: its vector store, a keyword index over its nodes, and their relationships as edges.
 
-        ``kind`` is HybridRetriever or GraphRetriever, whose ``settings`` are given. Keyword index and edges are made
-        now: make the retriever anew when nodes have come into the index.
+        ``kind`` is HybridRetriever, GraphRetriever or MemoryRetriever, whose ``settings`` are given. Keyword index and
+        edges are made now: make the retriever anew when nodes have come into the index. An AdvancedRetriever stands
+        over one of these, a HierarchicalRetriever needs a HybridGraphStore. Raises ConfigurationError for other kinds.
         """
+        if not issubclass(kind, HybridRetriever):
+            raise ConfigurationError(
+                f"{kind.__name__} is not made over an index; make store = LlamaIndexVectorStore(index), and then "
+                f"LlamaIndexRetriever({kind.__name__}(HybridRetriever(store, store.documents())))"
+            )
         store = LlamaIndexVectorStore(index)
         beside = {"graph": store.edges()} if issubclass(kind, GraphRetriever) else {}
         return cls(kind(store, store.documents(), **beside | settings))
