@@ -37,7 +37,9 @@ def planned(text: str, session: Session | None, planner: Any, trace: Trace) -> S
         trace.note("session", messages.error)
         trace.degrade("session-failed")
         messages = []
-    given = session.summary[:LONGEST_SUMMARY], list(messages)[-LAST_MESSAGES:], text
+    # The rules look for the first question, too; what a model is shown has to end somewhere.
+    shown = list(messages) if getattr(planner, "reads_all_messages", False) else list(messages)[-LAST_MESSAGES:]
+    given = session.summary[:LONGEST_SUMMARY], shown, text
     arun = partial(planner.acall, *given) if hasattr(planner, "acall") else None
     with trace.stage("plan"):
         (made,) = yield [Call("planner", partial(planner, *given), arun, lane=("planner", id(planner)))]

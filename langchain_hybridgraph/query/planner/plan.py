@@ -90,7 +90,8 @@ class Planner(Protocol):
     def __call__(self, summary: str | None, messages: Sequence[Any], query: str) -> Sequence[TypedQuery]:
         """Up to 5 queries from a session's summary, its messages (oldest first) and the query; none for small talk.
 
-        A plan that is not what was asked for says so in ``degraded``, as a :class:`QueryPlan` can.
+        A plan that is not what was asked for says so in ``degraded``, as a :class:`QueryPlan` can. Of a longer session
+        a planner is given the last 5 messages, unless it says ``reads_all_messages``.
         """
         ...
 

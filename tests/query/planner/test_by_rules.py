@@ -137,6 +137,13 @@ def test_a_query_that_stands_by_itself_stays():
     assert planned(query) == planned(query, [])
 
 
+def test_the_first_question_counts():
+    """It says what the conversation is about, however long that is; so a session shows the planner all of it."""
+    said = [("user", "Which cars are red?"), *[("assistant", "Fine."), ("user", "Really?")] * 10_000]
+    assert planned("What about its price?", said)[1][1] == "What about its price? Really cars red Fine"
+    assert RulePlanner.reads_all_messages
+
+
 def test_the_query_is_not_its_own_history():
     """Sessions often end in it."""
     assert planned("What about its price?", [*SAID, HumanMessage("What about its price?")]) == (
