@@ -24,8 +24,9 @@ class SettingsFile(NamedTuple):
     problems: tuple[Problem, ...]
 
     def origin(self, key: str) -> Origin:
-        """The file, with the line of this key."""
-        return Origin("file", str(self.path), self.lines.get(key))
+        """The file, with the line of this key, or of its section where ``<<`` takes it in from elsewhere."""
+        line = self.lines.get(key, self.lines.get(key.partition("_")[0]))
+        return Origin("file", str(self.path), line)
 
 
 def read(path: Path) -> SettingsFile:
@@ -72,6 +73,8 @@ def _parsed(path: Path) -> tuple[yaml.Node | None, Any]:
     except yaml.MarkedYAMLError as error:
         line = None if error.problem_mark is None else error.problem_mark.line + 1
         raise _not_yaml(Origin("file", str(path), line), str(error.problem)) from error
+    except RecursionError:
+        raise _not_yaml(Origin("file", str(path)), "it is nested too deeply") from None
     except (yaml.YAMLError, ValueError) as error:  # ValueError: not UTF-8, or a date such as 2024-13-01
         raise _not_yaml(Origin("file", str(path)), " ".join(str(error).split())) from error
 

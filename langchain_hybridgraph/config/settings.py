@@ -206,9 +206,10 @@ def _variables() -> dict[str, str]:
 
 
 def _nearest(key: str) -> str:
-    near = get_close_matches(key, [*Keys.model_fields, *SECTIONS], n=1)
+    without_section = [known for known in Keys.model_fields if known.split("_", 1)[1] == key]
+    near = without_section or get_close_matches(key, [*Keys.model_fields, *SECTIONS], n=1)
     if near:
-        return f"did you mean {near[0]}?"
+        return f"did you mean {' or '.join(near)}?"
     section, _, _ = key.partition("_")
     siblings = [known for known in Keys.model_fields if known.startswith(f"{section}_")]
     return f"the settings are {', '.join(siblings)}" if siblings else f"the sections are {', '.join(SECTIONS)}"
