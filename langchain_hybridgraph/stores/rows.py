@@ -146,11 +146,13 @@ class Rows:
         end, known = self._end, self._known
         mask = (self._shown if known_at is None else self._alive)[:end].copy()
         first, last = known.valid_from, known.valid_until
+        is_timed = self._timed
         if known_at is not None:
             mask &= known.learned_at[:end] <= known_at
             mask &= known.retracted_at[:end] > known_at
             first, last = self._past.at(known_at, known)
-        if self._timed and as_of is not None:
+            is_timed = is_timed or len(self._past.row) > 0
+        if is_timed and as_of is not None:
             mask &= first[:end] <= as_of
             mask &= last[:end] >= as_of
         return mask

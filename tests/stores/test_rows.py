@@ -9,16 +9,16 @@ from langchain_hybridgraph.stores.catalog import Stored
 from langchain_hybridgraph.stores.rows import Rows
 
 
-def stored(row, id, tenant="", valid_from=None, valid_until=None):
-    return Stored(row, tenant, id, "chunk", id, None, "", "{}", valid_from, valid_until)
+def stored(row, id, tenant="", valid_from=None, valid_until=None, **times):
+    return Stored(row, tenant, id, "chunk", id, None, "", "{}", valid_from, valid_until, **times)
 
 
-def updated(rows, touched=(), entries=(), end=0, version=1):
-    return rows.updated(touched, entries, end=end, version=version, has_parents=False)
+def updated(rows, touched=(), entries=(), end=0, *, version=1, past=()):
+    return rows.updated(touched, entries, end=end, version=version, has_parents=False, past=past)
 
 
-def living(rows, as_of=None):
-    return np.flatnonzero(rows.allowed(as_of)).tolist()
+def living(rows, as_of=None, known_at=None):
+    return np.flatnonzero(rows.allowed(as_of, known_at)).tolist()
 
 
 def test_empty():
@@ -70,6 +70,42 @@ def test_full_says_that_no_mask_is_needed():
     assert rows.full
     assert not updated(rows, [0], [], end=2).full
     assert not updated(rows, [], [stored(2, "c", "", 1.0)], end=3).full
+
+
+def test_a_row_whose_validity_changes_keeps_its_place():
+    """A new state knows the new times, the one before keeps the old; no row is new."""
+    before = updated(Rows(""), entries=[stored(0, "a"), stored(1, "b")], end=2)
+    after = updated(before, [0], [stored(0, "a", valid_until=10.0)], end=2, past=[(0, 5.0, -np.inf, np.inf)])
+    assert (living(before, 11.0), living(after, 11.0), living(after, 10.0)) == ([0, 1], [1], [0, 1])
+    assert (living(after, 11.0, known_at=4.0), living(after, 11.0, known_at=5.0)) == ([0, 1], [1])
+
+
+def test_validity_that_only_the_past_had():
+    """Rows without any times now may have had some: they hold for who asks what was known then."""
+    rows = updated(Rows(""), entries=[stored(0, "a")], end=1, past=[(0, 5.0, 0.0, 10.0), (0, 3.0, 0.0, 2.0)])
+    assert [living(rows, 8.0, known_at=at) for at in (2.0, 4.0, 5.0, None)] == [[], [0], [0], [0]]
+    assert [living(rows, 11.0, known_at=at) for at in (2.0, 4.0, 5.0, None)] == [[], [], [0], [0]]
+
+
+def test_learned_and_retracted():
+    """Known from when it was learned until it was retracted; without a time what is not retracted."""
+    rows = updated(
+        Rows(""),
+        entries=[stored(0, "a", learned_at=1.0), stored(1, "b", learned_at=2.0, retracted_at=4.0)],
+        end=2,
+    )
+    assert [living(rows, None, at) for at in (0.9, 1.0, 2.0, 3.9, 4.0, None)] == [[], [0], [0, 1], [0, 1], [0], [0]]
+    assert (np.flatnonzero(rows.alive()).tolist(), rows.living, rows.full) == ([0, 1], 2, False)
+
+
+def test_overlapping_periods():
+    """What is valid at some moment of a period, both ends included."""
+    entries = [stored(0, "always"), stored(1, "early", "", None, 10.0), stored(2, "late", "", 20.0)]
+    rows = updated(Rows(""), entries=entries, end=3)
+    found = [
+        np.flatnonzero(rows.overlapping(*period)).tolist() for period in ((0, 9), (10, 20), (11, 19), (21, np.inf))
+    ]
+    assert found == [[0, 1], [0, 1, 2], [0], [0, 2]]
 
 
 def test_rows_beyond_the_end_of_the_commit_are_taken():

@@ -1,0 +1,130 @@
+"""The store as a user's memory: what LangChain hands in, and what comes back."""
+
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+
+from langchain_hybridgraph import Admission, HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.records import SUPERSEDES, Scope
+
+
+@pytest.fixture
+def store():
+    with closing(HybridGraphStore(None)) as store:
+        store.clock = lambda: 1_000.0
+        yield store
+
+
+def found(store, text="Where does Ada live?", **times):
+    return {document.id for document in store.similarity_search(text, k=9, **times)}
+
+
+def test_messages_and_pairs_are_turns(store):
+    """Roles are LangChain's or any name, texts come out of contents in parts, what has no text is left out."""
+    turns = [
+        SystemMessage("Be kind."),
+        HumanMessage([{"type": "text", "text": "Which car"}, {"type": "image_url", "image_url": "x"}]),
+        AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": "1"}]),
+        ToolMessage("the roadster", tool_call_id="1"),
+        AIMessage("The roadster."),
+        ("human", "thanks"),
+        ("Ada", "bye"),
+        ("user", "  "),
+    ]
+    store.add_turns("s", turns)
+    said = [(turn.metadata["role"], turn.text) for turn in reversed(store.session_turns("s", 9, Scope()))]
+    assert said == [
+        ("system", "Be kind."),
+        ("user", "Which car"),
+        ("tool", "the roadster"),
+        ("assistant", "The roadster."),
+        ("user", "thanks"),
+        ("Ada", "bye"),
+    ]
+
+
+def test_nothing_said(store):
+    """No turns, no session."""
+    assert (store.add_turns("s", []), store.add_turns("s", [AIMessage("")]), store.sessions()) == ([], [], {})
+
+
+def test_turns_of_another_time(store):
+    """``created_at`` in any usual form, ``ttl`` as a timedelta."""
+    store.add_turns("s", [("user", "hello")], created_at=datetime(2024, 5, 1, tzinfo=UTC), ttl=timedelta(hours=1))
+    [turn] = store.session_turns("s", 1, Scope())
+    assert turn.metadata["created_at"] == "2024-05-01T00:00:00Z"
+    assert turn.metadata["valid_until"] == "2024-05-01T01:00:00Z"
+    store.clock = lambda: datetime(2024, 5, 1, 2, tzinfo=UTC).timestamp()
+    assert (store.expire(), len(store)) == (1, 0)
+
+
+def test_texts_and_documents_are_memories(store):
+    """Their ids are their own or made from their contents; nothing to remember is nothing."""
+    said = store.remember([Document("Ada lives in Paris.", id="home"), "Bo plays chess."])
+    assert [record.outcome for record in said] == ["added", "added"]
+    assert said[0] == Admission("home", "added")
+    assert [document.page_content for document in store.get_by_ids([said[1].id])] == ["Bo plays chess."]
+    assert store.remember([]) == []
+
+
+def test_superseding_with_a_text(store):
+    """The new fact's id is made from its text and from what it takes the place of; so a fact may come true again."""
+    store.add_texts(["Ada lives in Paris."], ids=["paris"])
+    rome = store.supersede("paris", "Ada lives in Rome.", at="1970-01-02")
+    again = store.supersede(rome, "Ada lives in Paris.", at="1970-01-03")
+    assert [found(store, as_of=day) for day in ("1970-01-01T23:59", "1970-01-02", "1970-01-03")] == [
+        {"paris"},
+        {rome},
+        {again},
+    ]
+    assert [(edge.source, edge.relation) for edge in store.edges(["paris"], backwards=True)] == [(rome, SUPERSEDES)]
+    assert store.supersede(rome, "Ada lives in Paris.", at="1970-01-03") == again
+
+
+def test_the_same_fact_again_cannot_take_its_own_place(store):
+    """The error says what to do, and nothing is changed."""
+    store.add_texts(["Ada lives in Paris."], ids=["paris"])
+    with pytest.raises(ValueError, match="give the new fact an id of its own"):
+        store.supersede("paris", Document("Ada lives in Rome.", id="paris"))
+    assert found(store) == {"paris"}
+
+
+def test_searches_take_both_times(store):
+    """``known_at`` in any usual form, on the store's own searches."""
+    store.add_texts(["Ada lives in Paris."], ids=["paris"])
+    assert found(store, known_at=datetime.fromtimestamp(999, UTC)) == set()
+    assert found(store, known_at="1970-01-01T00:16:40Z") == {"paris"}
+    with pytest.raises(ValueError, match="'then' is not a time"):
+        found(store, known_at="then")
+
+
+def test_a_retriever_sees_what_is_believed(store):
+    """What was retracted or superseded is in no answer."""
+    store.add_texts(["Ada lives in Paris.", "Ada lives in a house.", "Bo lives alone."], ids=["a", "b", "c"])
+    store.retract("b")
+    store.supersede("a", Document("Ada lives in Rome.", id="new"), at=500)
+    assert {document.id for document in HybridRetriever(store, k=9).invoke("Where does Ada live?")} == {"new", "c"}
+
+
+def test_documents_come_back_as_they_were_given(store):
+    """What was learned stands beside the document, not in it."""
+    store.add_texts(["Ada lives in Paris."], [{"confidence": 0.5}], ids=["a"])
+    store.feedback("a", "validate")
+    assert store.get_by_ids(["a"])[0].metadata == {"confidence": 0.5}
+
+
+def test_a_memory_of_no_use(store):
+    """Each verb that takes metadata refuses a confidence of 7, and writes nothing."""
+    bad = Document("Ada lives in Rome.", id="rome", metadata={"confidence": 7})
+    store.add_texts(["Ada lives in Paris."], ids=["paris"])
+    for call in (
+        lambda: store.remember([bad]),
+        lambda: store.supersede("paris", bad),
+        lambda: store.add_turns("s", [("user", "x")], metadata=bad.metadata),
+    ):
+        with pytest.raises(ValueError, match="confidence: 7 is not a number from 0 to 1"):
+            call()
+    assert (found(store), len(store)) == ({"paris"}, 1)

@@ -1,0 +1,91 @@
+"""What metadata say of a chunk's validity and worth."""
+
+import logging
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from langchain_hybridgraph.stores import given
+from langchain_hybridgraph.stores.given import Given, session_of
+
+
+def test_every_known_key():
+    """Times in any usual form, numbers of any kind."""
+    found = Given.of(
+        {
+            "valid_from": datetime(1970, 1, 2, tzinfo=UTC),
+            "valid_until": "1970-01-03",
+            "confidence": np.float32(0.5),
+            "utility": 1,
+            "active_count": 2.0,
+            "created_at": 7,
+            "memory_type": "semantic",
+            "provenance_depth": np.int64(3),
+            "other": "ignored",
+        }
+    )
+    assert found == Given(86_400.0, 172_800.0, 0.5, 1.0, 2, 7.0, "semantic", 3)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("confidence", 7),
+        ("confidence", -0.001),
+        ("confidence", float("nan")),
+        ("confidence", True),
+        ("utility", "0.5"),
+        ("active_count", -1),
+        ("active_count", float("inf")),
+        ("provenance_depth", 0.5),
+        ("created_at", "soon"),
+        ("valid_from", 1_714_521_600_000),
+        ("memory_type", ["semantic"]),
+    ],
+)
+def test_a_value_of_no_use(key, value):
+    """Left uninterpreted in metadata that are only taken in, an error with its key where a memory is made of them."""
+    assert Given.of({key: value}) == Given()
+    with pytest.raises(ValueError, match=f"^{key}: "):
+        Given.checked({key: value})
+
+
+def test_a_key_is_named_once(caplog, monkeypatch):
+    """However many values cannot be used."""
+    monkeypatch.setattr(given, "_named", set())
+    with caplog.at_level(logging.WARNING):
+        Given.of({"confidence": 7})
+        Given.of({"confidence": 8})
+    assert [record.getMessage() for record in caplog.records] == [
+        "metadata 'confidence' is not used: 7 is not a number from 0 to 1"
+    ]
+
+
+def test_an_end_before_the_begin():
+    """The error names both as they were given; at once is no error."""
+    with pytest.raises(ValueError, match=r"valid_until \('2024-01-01'\) is before valid_from \('2024-01-02'\)"):
+        Given.checked({"valid_from": "2024-01-02", "valid_until": "2024-01-01"})
+    assert Given.checked({"valid_from": 5, "valid_until": 5})[:2] == (5.0, 5.0)
+
+
+def test_a_time_without_a_zone_is_utc():
+    """As everywhere in the package."""
+    assert Given.checked({"valid_from": "1970-01-01T01:00:00"}).valid_from == 3_600.0
+    assert Given.checked({"valid_from": datetime(1970, 1, 1, 1)}).valid_from == 3_600.0
+
+
+@pytest.mark.parametrize(
+    ("metadata", "session"),
+    [
+        ({}, (None, None)),
+        ({"turn": 3}, (None, None)),
+        ({"session_id": "s"}, ("s", None)),
+        ({"session_id": 7, "turn": 3}, ("7", 3)),
+        ({"session_id": "s", "turn": "third"}, ("s", None)),
+        ({"session_id": ["s"]}, (None, None)),
+    ],
+)
+def test_sessions(metadata, session):
+    """A session is a text or a number, a turn a whole number."""
+    assert session_of(metadata) == session
