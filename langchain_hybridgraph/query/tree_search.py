@@ -75,17 +75,21 @@ class Descent:
     threshold: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.alpha <= 1:
+        if not _is_share(self.alpha):
             raise ConfigurationError(f"alpha is {self.alpha!r}; wanted a number from 0 to 1")
         if self.max_rounds < 1:
             raise ConfigurationError(f"max_rounds is {self.max_rounds!r}; wanted a whole number from 1")
-        if not 0 <= self.threshold <= 1:
+        if not _is_share(self.threshold):
             raise ConfigurationError(f"score_threshold is {self.threshold!r}; wanted a number from 0 to 1")
 
     @property
     def width(self) -> int:
         """How many children of a directory count."""
         return max(2 * self.k, 20)
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, int | float) and 0 <= value <= 1
 
 
 def descend(

@@ -24,6 +24,7 @@ from langchain_hybridgraph.retrievers.documents import annotate
 from langchain_hybridgraph.retrievers.found import FindResult
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.sessions import as_session
+from langchain_hybridgraph.retrievers.targets import as_targets
 from langchain_hybridgraph.retrievers.tree_answers import Answer, Asked, answered
 from langchain_hybridgraph.retrievers.tree_texts import Standing, standing
 from langchain_hybridgraph.stores.base import HasTree
@@ -131,12 +132,14 @@ class HierarchicalRetriever(HybridRetriever):
             raise ConfigurationError(f"planner is {value!r}; wanted QueryPlanner(llm) or a function like it")
         return value
 
-    @field_validator("roots")
+    @field_validator("roots", mode="before")
     @classmethod
-    def _plain_roots(cls, value: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
+    def _plain_roots(cls, value: Any) -> Mapping[str, tuple[str, ...]]:
+        if not isinstance(value, Mapping):
+            raise ConfigurationError(f"roots is {value!r}; wanted a mapping such as {dict(ROOTS)}")
         for name, uris in value.items():
-            if isinstance(uris, str):
-                raise ConfigurationError(f"roots[{name!r}] is {uris!r}; wanted a list such as [{uris!r}]")
+            if isinstance(uris, str) or not all(isinstance(uri, str) for uri in uris):
+                raise ConfigurationError(f"roots[{name!r}] is {uris!r}; wanted a list of uris such as ['resources']")
         return {name: tuple(map(plain_uri, uris)) for name, uris in value.items()}
 
     # -- finding --------------------------------------------------------------------------------------------
@@ -249,6 +252,8 @@ class HierarchicalRetriever(HybridRetriever):
     def _asked(
         self, query: str | None, options: FindOptions, callbacks: Any = None, *, contexts: bool = False
     ) -> Asked:
+        if query is not None and not isinstance(query, str):
+            raise ConfigurationError(f"the query is {query!r}; wanted a text")
         self._check_options(cast(CallOptions, options))
         common = cast(CallOptions, {key: value for key, value in options.items() if key not in _OURS})
         prepared = self._prepare(query, common, callbacks)
@@ -258,7 +263,6 @@ class HierarchicalRetriever(HybridRetriever):
         if mode not in ("thinking", "quick"):
             raise ConfigurationError(f"mode is {mode!r}; wanted 'thinking' or 'quick'")
         threshold = options.get("score_threshold")
-        target = options.get("target_uri")
         pipeline = prepared.pipeline
         return Asked(
             query=prepared.query,
@@ -267,7 +271,7 @@ class HierarchicalRetriever(HybridRetriever):
             trace=prepared.trace,
             deadline=prepared.deadline,
             awaits=prepared.awaits or session is not None,
-            targets=() if target is None else (target,) if isinstance(target, str) else tuple(target),
+            targets=as_targets(options.get("target_uri")),
             session=as_session(session),
             planner=self._rules if self.planner is None else self.planner,
             roots=self.roots,

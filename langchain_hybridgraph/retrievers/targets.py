@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import os
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.names import directory_of, plain_uri
@@ -29,6 +29,17 @@ def rooted(tree: Tree, root: str) -> list[int]:
     schemes = dict.fromkeys(uri.partition("://")[0] for uri in map(tree.uri, tree.top()) if "://" in uri)
     below = [] if "://" in root else [tree.node(f"{scheme}://{root}") for scheme in schemes]
     return [node for node in (at, *below) if node >= 0]
+
+
+def as_targets(given: Any) -> tuple[str, ...]:
+    """The uris of a ``target_uri``: one, several, or none for None; raises ConfigurationError for anything else."""
+    if given is None:
+        return ()
+    if isinstance(given, str):
+        return (given,)
+    if isinstance(given, Mapping | bytes) or not isinstance(given, Iterable):
+        raise ConfigurationError(f"target_uri is {given!r}; wanted a uri such as 'docs/api', or a list of them")
+    return tuple(given)
 
 
 def targeted(tree: Tree, targets: Sequence[object]) -> list[list[int]]:

@@ -127,6 +127,8 @@ def _walk(typed: TypedQuery, tree: Tree, asked: Asked) -> Stage[_Walked]:
     trace = asked.trace
     text = typed.query if (asked.query.text or "").strip() else asked.query.text
     query = plan(replace(asked.query, text=text, weight=typed.weight))
+    if typed.context_type is not None and not _is_there(tree, typed.context_type, asked):
+        return _Walked((), (), 0, 0)
     roots = _roots(tree, typed.context_type, asked)
     nodes = Nodes(tree, query, asked.pipeline, trace)
     nodes.is_answer = partial(_may_be_found, tree, typed.context_type, asked)
@@ -175,6 +177,12 @@ def _type(tree: Tree, node: int, types: Mapping[str, Sequence[str]]) -> str:
         if any(path == root or path.startswith(f"{root}/") for root in map(path_of, roots)):
             return name
     return RESOURCE
+
+
+def _is_there(tree: Tree, context_type: str, asked: Asked) -> bool:
+    """Whether anything may be of this type: what is neither said nor kept to be anything is a resource."""
+    kept = any(rooted(tree, root) for root in asked.roots.get(context_type, ()))
+    return context_type == RESOURCE or kept or context_type in tree.types()
 
 
 def _wanted(asked: Asked) -> int | None:

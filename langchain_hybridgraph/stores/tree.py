@@ -223,6 +223,10 @@ class ScopedTree:
         """What the document's metadata say that it is."""
         return self._places.types.get(node)
 
+    def types(self) -> set[str]:
+        """All that documents' metadata say that they are; also what only those said that are gone."""
+        return set(self._places.types.values())
+
     def nodes(self, ids: Sequence[str]) -> list[int]:
         """The node at which each chunk stands, -1 for one that the call may not see."""
         rows = self._seen.rows

@@ -159,10 +159,44 @@ def test_a_target_outside_the_tree(shelf, target):
         HierarchicalRetriever(shelf).find("cats", target)
 
 
-def test_a_target_must_be_a_uri(shelf):
-    """A number is none."""
-    with pytest.raises(ConfigurationError, match="target_uri has 7"):
-        HierarchicalRetriever(shelf).find("cats", [7])
+@pytest.mark.parametrize("target", [7, [7], {"lib": 1}, b"lib", "", [None]])
+def test_a_target_must_be_a_uri(shelf, target):
+    """It is shown, with what is wanted."""
+    with pytest.raises(ConfigurationError, match=r"target_uri (is|has) .*; wanted a uri such as 'docs/api'"):
+        HierarchicalRetriever(shelf).find("cats", target)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda r: r.find(7), "the query is 7; wanted a text"),
+        (lambda r: r.find("x", score_threshold=2), "score_threshold is 2; wanted a number from 0 to 1"),
+        (lambda r: r.find("x", score_threshold="a"), "score_threshold is 'a'; wanted a number from 0 to 1"),
+        (lambda r: r.find("x", k=-1), "k is -1"),
+        (lambda r: HierarchicalRetriever(r.vector_store, roots={"skill": "skills"}), "wanted a list of uris"),
+        (lambda r: HierarchicalRetriever(r.vector_store, roots=["skills"]), "wanted a mapping such as"),
+    ],
+)
+def test_what_cannot_be_used(shelf, call, said):
+    """It is shown, with what is wanted."""
+    with pytest.raises(ValueError, match=said):
+        call(HierarchicalRetriever(shelf))
+
+
+def test_no_places_are_no_answer(shelf):
+    """k 0 finds nothing, and nothing is wrong with that."""
+    found = HierarchicalRetriever(shelf).find("cats", k=0)
+    assert (found.total, found.degraded) == (0, ())
+
+
+def test_a_type_that_nothing_is_of(shelf):
+    """Nothing is looked at for it, and the other queries of the plan find what they find."""
+    planned = QueryPlan([TypedQuery("cats"), TypedQuery("cats", "spell")])
+    found = HierarchicalRetriever(shelf, planner=lambda *given: planned).search("cats", ["User: hello"])
+    raw, spell = found.query_results
+    assert (spell.hits, spell.scored, spell.opened) == ((), 0, 0)
+    assert raw.hits
+    assert found.total
 
 
 def test_any_scheme_and_any_letters():
