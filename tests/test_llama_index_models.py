@@ -7,10 +7,11 @@ pytest.importorskip("llama_index.core")
 from llama_index.core.embeddings import MockEmbedding
 from llama_models import SayingLLM, WordEmbedding
 
-from langchain_hybridgraph import HybridGraphStore, QueryPlanner
+from langchain_hybridgraph import HybridGraphStore, LLMRewrite, QueryPlanner
 from langchain_hybridgraph.embeddings.resolve import embedding_name
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError
 from langchain_hybridgraph.llama_index import LlamaIndexChatModel, LlamaIndexEmbeddings
+from langchain_hybridgraph.query.history import turns
 
 
 async def test_vectors_are_the_models():
@@ -50,6 +51,15 @@ async def test_a_planner_over_a_model_of_llama_index():
     )
     plan = QueryPlanner(LlamaIndexChatModel(llm))("", [], "How do I get one?")
     assert [each.query for each in plan.queries] == ["tokens"]
+
+
+async def test_a_rewrite_by_a_model_of_llama_index():
+    """LLMRewrite puts the question as the model says it."""
+    llm = SayingLLM("Where do fish swim?")
+    rewrite = LLMRewrite(LlamaIndexChatModel(llm))
+    history = turns(["User: What of fish?"])
+    assert rewrite("and where?", history).text == "Where do fish swim?"
+    assert (await rewrite.acall("and where?", history)).text == "Where do fish swim?"
 
 
 def test_other_ways_to_answer():

@@ -60,9 +60,9 @@ class LlamaIndexEmbeddings(Embeddings):
 
 
 class LlamaIndexChatModel:
-    """A LlamaIndex language model for what asks a model for an answer in a form: ``LLMReranker``, ``QueryPlanner``, …
+    """A LlamaIndex language model for all that asks one: ``LLMReranker``, ``QueryPlanner``, ``LLMRewrite``, …
 
-    The form is asked for in words, so any model will do; what does not come in it is an error of that stage.
+    An answer in a form is asked for in words, so any model will do; what does not come in it is an error of that stage.
 
     >>> from langchain_hybridgraph import LLMReranker
     >>> from llama_index.core.llms import MockLLM
@@ -76,6 +76,14 @@ class LlamaIndexChatModel:
                 f"LlamaIndexChatModel was given {llm!r:.80}; wanted is a LlamaIndex LLM such as Settings.llm"
             )
         self.llm = llm
+
+    def invoke(self, input: Any, config: Any = None, /) -> str:
+        """What the model says to (role, text) pairs."""
+        return _text(self.llm.chat(_messages(input)))
+
+    async def ainvoke(self, input: Any, config: Any = None, /) -> str:
+        """What :meth:`invoke` gives, awaited."""
+        return _text(await self.llm.achat(_messages(input)))
 
     def with_structured_output(self, schema: Any, *, include_raw: bool = False, method: str | None = None) -> _Asked:
         """The model, told to answer in the form of ``schema``; ``method`` "json_mode" is the one there is."""
@@ -100,10 +108,10 @@ class _Asked:
     form: str
 
     def invoke(self, input: Any, config: Any = None, /) -> dict[str, Any]:
-        return _answer(self.llm.chat(self._messages(input)))
+        return _answer(self.llm.chat(self._asked(input)))
 
     async def ainvoke(self, input: Any, config: Any = None, /) -> dict[str, Any]:
-        return _answer(await self.llm.achat(self._messages(input)))
+        return _answer(await self.llm.achat(self._asked(input)))
 
     def batch(self, inputs: list[Any], config: Any = None, /) -> list[Any]:
         with ThreadPoolExecutor(_workers(config)) as pool:
@@ -118,14 +126,21 @@ class _Asked:
 
         return list(await asyncio.gather(*map(one, inputs)))
 
-    def _messages(self, input: Iterable[tuple[str, str]]) -> list[ChatMessage]:
-        roles = {"human": "user", "ai": "assistant"}
-        said = [ChatMessage(role=roles.get(role, role), content=text) for role, text in input]
-        return [ChatMessage(role="system", content=self.form), *said]
+    def _asked(self, input: Iterable[tuple[str, str]]) -> list[ChatMessage]:
+        return [ChatMessage(role="system", content=self.form), *_messages(input)]
+
+
+def _messages(said: Iterable[tuple[str, str]]) -> list[ChatMessage]:
+    roles = {"human": "user", "ai": "assistant"}
+    return [ChatMessage(role=roles.get(role, role), content=text) for role, text in said]
 
 
 def _answer(response: Any) -> dict[str, Any]:
-    return {"raw": _Said(response.message.content or ""), "parsed": None, "parsing_error": None}
+    return {"raw": _Said(_text(response)), "parsed": None, "parsing_error": None}
+
+
+def _text(response: Any) -> str:
+    return response.message.content or ""
 
 
 def _workers(config: Mapping[str, Any] | None) -> int:
