@@ -192,6 +192,22 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         self._supersede(old_id, Chunk(own, given.page_content, given.metadata), at)
         return own
 
+    def set_mode(self, mode: str | Mapping[str, Any] | None) -> None:
+        """Choose how this tenant's memories are searched: a mode as ``MemoryRetriever`` takes it, None for its default.
+
+        What a retriever or a call says goes before. Raises ConfigurationError for an unknown mode.
+
+        >>> store = HybridGraphStore(None)
+        >>> store.set_mode("procedural")
+        >>> store.mode
+        'procedural'
+        """
+        from langchain_hybridgraph.retrievers.memory import mode_from
+
+        if mode is not None:
+            mode_from(mode)
+        self._set_mode(mode)
+
     def add_turns(
         self,
         session_id: str,

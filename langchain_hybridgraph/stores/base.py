@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from typing_extensions import TypeIs
 
@@ -356,6 +356,16 @@ class Remembers(Protocol):
 
     def learned(self, ids: Sequence[str], scope: Scope) -> dict[str, Learned]:
         """What is known of each of these chunks at the scope's ``known_at``; those that are not there are left out."""
+        ...
+
+
+@runtime_checkable
+class HasMode(Protocol):
+    """A store that keeps how its tenant's memories are to be searched."""
+
+    @property
+    def mode(self) -> Any:
+        """A name or a mapping, None where nothing was chosen."""
         ...
 
 

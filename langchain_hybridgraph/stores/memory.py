@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -113,6 +114,26 @@ class RememberingIndex(WrittenIndex):
         with self._gate, self._catalogue.reading() as connection:
             ok, bad = catalog_learned.credited(connection, self._rows.tenant, source)
         return (1 + ok) / (2 + ok + bad)
+
+    # -- how this tenant remembers -------------------------------------------------------------------------------
+
+    @property
+    def mode(self) -> Any:
+        """The mode in which this tenant's memories are searched unless a retriever or a call says otherwise, or None.
+
+        A name or a mapping, as ``MemoryRetriever`` takes it.
+        """
+        with self._gate:
+            kept = self._catalogue.about().get(self._mode_name)
+        return None if kept is None else json.loads(kept)
+
+    def _set_mode(self, form: str | Mapping[str, Any] | None) -> None:
+        with self._writer(), self._catalogue.writing() as connection:
+            catalog.set_about(connection, **{self._mode_name: json.dumps(form)})
+
+    @property
+    def _mode_name(self) -> str:
+        return f"mode {self._rows.tenant}"
 
     # -- what is true when, and known when ------------------------------------------------------------------------
 

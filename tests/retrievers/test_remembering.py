@@ -8,6 +8,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_hybridgraph import Admission, HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import SUPERSEDES, Scope
 
 
@@ -128,3 +129,18 @@ def test_a_memory_of_no_use(store):
         with pytest.raises(ValueError, match="confidence: 7 is not a number from 0 to 1"):
             call()
     assert (found(store), len(store)) == ({"paris"}, 1)
+
+
+def test_a_tenants_mode(tmp_path):
+    """Each tenant keeps its own, beyond the process; an unknown one is refused, None takes it back."""
+    folder = tmp_path / "index"
+    with closing(HybridGraphStore(folder, tenant="one")) as store:
+        store.set_mode({"type": "procedural", "recency": 0.3})
+        with pytest.raises(ConfigurationError, match="procedurall"):
+            store.set_mode("procedurall")
+    with closing(HybridGraphStore(folder, tenant="two")) as store:
+        assert store.mode is None
+    with closing(HybridGraphStore(folder, tenant="one")) as store:
+        assert store.mode == {"type": "procedural", "recency": 0.3}
+        store.set_mode(None)
+        assert store.mode is None
