@@ -10,7 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, model_validator
 
 from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.embeddings import LSAEmbeddings
@@ -46,6 +46,9 @@ class HybridRetriever(PipelineRetriever):
 
     vector_store: VectorStore
     texts: Texts | None = Field(None, repr=False, exclude=True, description="The keyword index, built once.")
+    plain: PlainStore | None = Field(
+        None, repr=False, exclude=True, description="A vector store that is not ours as the pipeline's, made once."
+    )
     keyword_retriever: BaseRetriever | None = Field(None, description="The keyword side, instead of an own index.")
     semantic_weight: float | None = Field(None, description="Weight of the vector side.")
     keyword_weight: float | None = Field(None, description="Weight of the keyword side.")
@@ -57,7 +60,6 @@ class HybridRetriever(PipelineRetriever):
     id_key: str | None = Field(None, description="Metadata key that holds the id of a Document.")
 
     _sections: ClassVar[tuple[str, ...]] = ("retriever",)
-    _plain: PlainStore | None = PrivateAttr(None)
 
     def __init__(self, vector_store: VectorStore, documents: Iterable[Document] | None = None, **settings: Any) -> None:
         super().__init__(**settings | {"vector_store": vector_store})
@@ -77,7 +79,8 @@ class HybridRetriever(PipelineRetriever):
             raise ConfigurationError("documents= and keyword_retriever= are two keyword sides: give one of them")
         if self.texts is None and self.keyword_retriever is None:
             self.texts = self._index(documents)
-        self._plain = plain_store(vector_store, self.texts, id_key=self.id_key)
+        if self.plain is None or not self.plain.is_of(vector_store, self.texts, self.id_key):
+            self.plain = plain_store(vector_store, self.texts, id_key=self.id_key)
 
     @model_validator(mode="after")
     def _check_weights(self) -> Self:
@@ -148,7 +151,7 @@ class HybridRetriever(PipelineRetriever):
 
     @property
     def _store(self) -> Reads:
-        return self._plain if self._plain is not None else self.vector_store  # type: ignore[return-value]  # checked at construction
+        return self.plain if self.plain is not None else self.vector_store  # type: ignore[return-value]  # checked at construction
 
     def _sources(self, options: CallOptions, callbacks: Any = None) -> tuple[Source, ...]:
         vector, keyword = self._weights(options)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from langchain_core.documents import Document
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.filters import Filter
     from langchain_hybridgraph.records import Mask, Vector
     from langchain_hybridgraph.stores.base import KeywordIndex
+
+# How many Documents are asked for under which translated filter; is sent what came.
+Search = Generator[tuple[int, Any], list[tuple[Document, float]], Found]
 
 Engine = Literal["tantivy", "rank_bm25"]
 PAGE = 1_000
@@ -104,6 +107,10 @@ class PlainStore:
         self.id_key = id_key
         self._similar = _similarity(vector_store)
 
+    def is_of(self, vector_store: VectorStore, texts: Texts | None, id_key: str | None) -> bool:
+        """Whether it was made of these."""
+        return self.vector_store is vector_store and self.texts is texts and self.id_key == id_key
+
     def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
         """The chunks among ``ids`` that the scope admits.
 
@@ -126,10 +133,20 @@ class PlainStore:
     def vector_search(self, query: Query, n: int) -> Found:
         """The n nearest Documents in the query's scope, best first, ties by id; a cosine where the store tells one."""
         vector = self._similar.vector(query)
+        search = self._until_enough(query, n, vector)
+        fetched, where = next(search)
+        while True:
+            try:
+                fetched, where = search.send(self._similar.search(query.text, vector, fetched, where))
+            except StopIteration as done:
+                return cast(Found, done.value)
+
+    def _until_enough(self, query: Query, n: int, vector: Vector | None) -> Search:
+        """Asks for more and more Documents until n of them are in scope, or there are no more."""
         where = self._translated(query.scope.filter)
         fetched = n if where is not None or _is_free(query.scope) else 2 * n
         while True:
-            documents = self._similar.search(query.text, vector, fetched, where)
+            documents = yield fetched, where
             entries = [entry for entry in self._entries(documents) if in_scope(entry.chunk, query.scope)]  # type: ignore[arg-type]  # entries made here carry their chunk
             if len(entries) >= n or len(documents) < fetched or fetched >= MOST_FETCHED:
                 short = None if _is_free(query.scope) or where is not None else "filter-post-applied"
@@ -188,9 +205,33 @@ class ChromaStore(PlainStore):
         return np.stack([known.get(id, np.zeros(width, np.float32)) for id in ids])
 
 
+class AwaitedStore(PlainStore):
+    """A VectorStore that says ``awaits_search``: its search is awaited, by a vector or by a text."""
+
+    async def avector_search(self, query: Query, n: int) -> Found:
+        """What :meth:`vector_search` gives, awaited."""
+        vector = query.vector
+        search = self._until_enough(query, n, vector)
+        fetched, where = next(search)
+        while True:
+            try:
+                fetched, where = search.send(await self._asearch(query.text, vector, fetched))
+            except StopIteration as done:
+                return cast(Found, done.value)
+
+    async def _asearch(self, text: str | None, vector: Vector | None, n: int) -> list[tuple[Document, float]]:
+        assert isinstance(self._similar, _Other)
+        store: Any = self.vector_store
+        if vector is None:
+            return self._similar.cosines(await store.asimilarity_search_with_score(text or "", k=n))
+        given = list(map(float, vector))
+        return self._similar.cosines(await store.asimilarity_search_with_score_by_vector(given, k=n))
+
+
 def plain_store(vector_store: VectorStore, texts: Texts | None, *, id_key: str | None = None) -> PlainStore:
     """The store of a pipeline for this VectorStore."""
-    kind = ChromaStore if _is_chroma(vector_store) else PlainStore
+    other = AwaitedStore if getattr(vector_store, "awaits_search", False) else PlainStore
+    kind = ChromaStore if _is_chroma(vector_store) else other
     return kind(vector_store, texts, id_key=id_key)
 
 
@@ -325,8 +366,8 @@ class _Other:
                 raise ConfigurationError(
                     f"{type(self._store).__name__} cannot be searched by a vector with scores: leave vector= out"
                 )
-            return self._cosines(by_vector(list(map(float, vector)), k=n, **options))
-        return self._cosines(self._store.similarity_search_with_score(text or "", k=n, **options))
+            return self.cosines(by_vector(list(map(float, vector)), k=n, **options))
+        return self.cosines(self._store.similarity_search_with_score(text or "", k=n, **options))
 
     def scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         return {}
@@ -334,7 +375,7 @@ class _Other:
     def background(self, vector: Vector) -> tuple[float, float] | None:
         return None
 
-    def _cosines(self, found: list[tuple[Document, float]]) -> list[tuple[Document, float]]:
+    def cosines(self, found: list[tuple[Document, float]]) -> list[tuple[Document, float]]:
         """Scores that mean something: what the store calls relevance, or cosines; else the rank, from 1 downwards."""
         if type(self._store).__name__ == "QdrantVectorStore":
             return found  # its scores are cosines, its relevance is (cosine + 1) / 2

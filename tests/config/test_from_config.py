@@ -123,6 +123,7 @@ def test_every_key_is_an_argument_with_its_default(key):
 NO_DATA = {
     "vector_store",
     "texts",
+    "plain",
     "keyword_retriever",
     "graph",
     "planner",

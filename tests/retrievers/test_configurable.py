@@ -114,6 +114,7 @@ def test_the_index_over_documents_is_the_same():
         {"configurable": {"keyword_weight": 1.0}}
     )
     assert prepared.texts is retriever.texts is not None
+    assert prepared.plain is retriever.plain is not None
     assert prepared.retrieve("fast train", k=1)[0].metadata["source"] == "trains/fast.md"
     assert prepared.retrieve("fast train").plan["weights"] == {"keyword": 1.0}
 
