@@ -500,5 +500,5 @@ class Keys(BaseSettings):
         "What is left of a memory that says what the session has said; floor 1 leaves all.",
     )
     memory_named_times: Number = _setting(
-        0.5, _SHARE, "How much it speaks for a memory to be of a time that the question names.", ge=0, le=1
+        0.3, _SHARE, "How much it speaks for a memory to be of a time that the question names.", ge=0, le=1
     )

@@ -15,7 +15,7 @@ def blocks(language):
 def test_its_table_is_that_of_the_code():
     """One row per key, in the order of the fields, each with four cells."""
     table = HybridGraphSettings.table()
-    assert table in PAGE
+    assert table in PAGE, f"put this below the heading All settings:\n{table}"
     header, rule, *rows = table.splitlines()
     assert (header, rule) == ("| Key | Default | Allowed | Meaning |", "|---|---|---|---|")
     assert [row.split("`")[1] for row in rows] == list(HybridGraphSettings.model_fields)
