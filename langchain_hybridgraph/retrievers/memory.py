@@ -173,7 +173,7 @@ class MemoryRetriever(GraphRetriever):
     )
     hotness: Any = Field(None, description="How much use counts: alpha, a dict or a Hotness; None: not at all.")
     novelty: Any = Field(Novelty(), description="What is left of what the session has said; None: all.")
-    named_times: float = Field(0.5, ge=0, le=1, description="How much it speaks for a memory to be of a named time.")
+    named_times: float = Field(0.3, ge=0, le=1, description="How much it speaks for a memory to be of a named time.")
 
     _sections: ClassVar[tuple[str, ...]] = ("retriever", "graph", "memory")
     _call_options: ClassVar[Set[str]] = frozenset(CallOptions.__annotations__) | MemoryOptions.__annotations__.keys()

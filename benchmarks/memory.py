@@ -1,0 +1,192 @@
+"""Does time-aware memory find more? Recall on locomo by kind of question; and what it costs over 60,000 memories.
+
+    python benchmarks/memory.py [--every 1] [--modes] [--fusions] [--only quality|speed] [--size 60000]
+
+locomo has ten conversations of months between two people, each turn dated, and questions with the turns that answer
+them; each is asked inside its conversation (``filter.conversation``). All retrievers have their default settings, the
+same texts and the same ready-made all-MiniLM-L6-v2 vectors. A turn's document is its session, so that ``ingest`` makes
+the edges from turn to turn; no language model anywhere. ``--every n`` asks each n-th question.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from _corpus import Ready, grown, require_sets
+from langchain_core.documents import Document
+from speed import medians_ms
+
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever, ingest
+from langchain_hybridgraph.retrievers.memory import MODES
+
+KINDS = ("temporal", "single-hop", "multi-hop", "open-domain")
+DEPTHS = (5, 10)
+MINUTES = 60.0
+
+Answers = Callable[[Mapping[str, Any]], Sequence[str]]
+
+
+def main() -> None:
+    """Print both tables."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--every", type=int, default=1)
+    options.add_argument("--modes", action="store_true", help="ask in all modes")
+    options.add_argument("--fusions", action="store_true", help="ask with other fusions, and without named times")
+    options.add_argument("--only", choices=("quality", "speed"))
+    options.add_argument("--size", type=int, default=60_000)
+    chosen = options.parse_args()
+    if chosen.only != "speed":
+        quality(chosen)
+    if chosen.only != "quality":
+        speed(chosen.size)
+
+
+# -- quality ------------------------------------------------------------------------------------------------------
+
+
+def quality(chosen: argparse.Namespace) -> None:
+    """Recall by kind of question."""
+    sets = require_sets()
+    loaded = sets.load("locomo")
+    store = HybridGraphStore(None, Ready(sets.PrecomputedEmbeddings("locomo").vectors))
+    report = ingest(memories(loaded, sets), store, split=None)
+    asked = loaded.queries[:: chosen.every]
+    print(
+        f"locomo: {report.chunks:,} turns, {report.edges:,} edges, {len(asked):,} questions; recall@5 and recall@10\n"
+    )
+    print(f"| | {' | '.join(KINDS)} | all | ms |\n|---{'|---' * (len(KINDS) + 2)}|")
+    for label, answers in retrievers(store, loaded, sets, chosen):
+        print(f"| {label} | {recalls(answers, asked, loaded.qrels)} |", flush=True)
+    store.close()
+
+
+def memories(loaded: Any, sets: Any) -> Iterator[Document]:
+    """The turns as a user would hand them in: dated, and in their sessions."""
+    for row in loaded.corpus:
+        known = {key: row[key] for key in ("conversation", "speaker")}
+        dated = {"created_at": row["date"], "document_id": row["session"]}
+        yield Document(id=row["id"], page_content=sets.document_text(row), metadata=known | dated)
+
+
+def retrievers(
+    store: HybridGraphStore, loaded: Any, sets: Any, chosen: argparse.Namespace
+) -> Iterator[tuple[str, Answers]]:
+    """What answers, by name."""
+    yield "TimeWeightedVectorStoreRetriever", time_weighted(store, loaded, sets)
+    yield "HybridRetriever", ours(HybridRetriever(store))
+    yield "GraphRetriever", ours(GraphRetriever(store))
+    yield "**MemoryRetriever**", ours(MemoryRetriever(store))
+    if chosen.modes:
+        for mode in MODES:
+            yield f"mode {mode}", ours(MemoryRetriever(store, mode=mode))
+    if chosen.fusions:
+        yield "times in the question do not count", ours(MemoryRetriever(store, named_times=0))
+        for fusion in ("rrf", "max", "distribution"):
+            yield f"fusion {fusion}", ours(MemoryRetriever(store, fusion=fusion))
+
+
+def ours(retriever: HybridRetriever) -> Answers:
+    """The ids that a retriever of ours gives."""
+    return lambda query: [d.id or "" for d in retriever.invoke(query["text"], k=DEPTHS[-1], filter=query["filter"])]
+
+
+def time_weighted(store: HybridGraphStore, loaded: Any, sets: Any) -> Answers:
+    """LangChain's retriever of this kind, one per conversation, as it has no filter.
+
+    It notes when a Document was last given; that is taken back after each question, or its order would depend on the
+    order of the questions.
+    """
+    from langchain_classic.retrievers import TimeWeightedVectorStoreRetriever
+    from langchain_core.vectorstores import InMemoryVectorStore
+
+    by_conversation: dict[str, list[Document]] = defaultdict(list)
+    for document in memories(loaded, sets):
+        by_conversation[document.metadata["conversation"]].append(document)
+    peers = {}
+    for conversation, documents in by_conversation.items():
+        peer = TimeWeightedVectorStoreRetriever(
+            vectorstore=InMemoryVectorStore(store.embeddings), k=DEPTHS[-1], search_kwargs={"k": 100}
+        )
+        for document in documents:
+            said = datetime.fromisoformat(document.metadata["created_at"])
+            document.metadata |= {"created_at": said, "last_accessed_at": said}
+        peer.add_documents(documents)
+        peers[conversation] = peer
+
+    def answers(query: Mapping[str, Any]) -> Sequence[str]:
+        peer = peers[query["conversation"]]
+        found = peer.invoke(query["text"])
+        for document in peer.memory_stream:
+            document.metadata["last_accessed_at"] = document.metadata["created_at"]
+        return [document.id or "" for document in found]
+
+    return answers
+
+
+def recalls(answers: Answers, asked: Sequence[Mapping[str, Any]], qrels: Mapping[str, Mapping[str, float]]) -> str:
+    """Mean recall at both depths, by kind of question and of all, and the median time."""
+    found: dict[str, list[list[float]]] = defaultdict(list)
+    took = []
+    for query in asked:
+        relevant = {id for id, grade in qrels[query["id"]].items() if grade > 0}
+        began = time.perf_counter()
+        ids = answers(query)
+        took.append((time.perf_counter() - began) * 1e3)
+        row = [len(relevant.intersection(ids[:depth])) / len(relevant) for depth in DEPTHS]
+        found[query["category"]].append(row)
+        found["all"].append(row)
+    means = [np.mean(found[kind], axis=0) for kind in (*KINDS, "all") if found[kind]]
+    return " | ".join([*(f"{at_5:.4f} {at_10:.4f}" for at_5, at_10 in means), f"{np.median(took):.1f}"])
+
+
+# -- speed --------------------------------------------------------------------------------------------------------
+
+
+def speed(size: int) -> None:
+    """A question over many memories, beside the hybrid search of the same run."""
+    corpus = grown(size)
+    began = datetime(2024, 1, 1).timestamp()
+    store = HybridGraphStore(None, corpus.embedding)
+    documents = [
+        Document(
+            id=id,
+            page_content=text,
+            metadata={
+                "created_at": began + place * 10 * MINUTES,
+                "document_id": f"session {place // 20}",
+                "confidence": place % 10 / 10,
+                "labels": ["even" if place % 2 == 0 else "odd"],
+            },
+        )
+        for place, (id, text) in enumerate(zip(corpus.ids, corpus.texts, strict=True))
+    ]
+    report = ingest(documents, store, split=None, edges=["sequence"])
+    hybrid, memory = HybridRetriever(store), MemoryRetriever(store)
+    middle = began + size * 5 * MINUTES
+    told = medians_ms(
+        {
+            "HybridRetriever": hybrid.invoke,
+            "MemoryRetriever": memory.invoke,
+            "MemoryRetriever, as_of": lambda question: memory.invoke(question, as_of=middle),
+            "MemoryRetriever, labels": lambda question: memory.invoke(question, labels=["even"]),
+            "HybridRetriever, a filter as selective": lambda question: hybrid.invoke(
+                question, filter={"labels": {"$contains": "even"}}
+            ),
+        },
+        corpus.questions,
+        200,
+    )
+    print(f"\n{report.chunks:,} memories, {report.edges:,} edges from each to the next of its session")
+    for label, ms in told.items():
+        print(f"{label:40}{ms:7.2f} ms{ms / told['HybridRetriever']:7.2f} × hybrid")
+    store.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,235 @@
+"""What a memory is worth: the pins, and what always holds."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.scoring import Composite, Hotness, Named, Novelty, Scoring, begin, trust
+from langchain_hybridgraph.records import Chunk, Hit, Learned, Query, Scope
+from langchain_hybridgraph.retrievers.memory import MODES
+
+HOUR, DAY = 3600.0, 86400.0
+NOW = 1_700_000_000.0
+GENERAL = MODES["general"].composite
+
+# (similarity, utility, age in hours, confidence)
+ITEMS = {
+    "trusted": (0.72, 0.30, 12, 0.95),
+    "poison": (0.98, 0.30, 1 / 12, 0.05),
+    "useful": (0.68, 1.0, 3, 0.65),
+    "fresh": (0.74, 0.40, 1 / 12, 0.60),
+    "old": (0.80, 0.80, 240, 0.90),
+}
+GOLDEN = {
+    "belief_system": {
+        "trusted": 0.798035, "useful": 0.729286, "fresh": 0.711501, "old": 0.685149, "poison": 0.531001
+    },
+    "agent_memory": {
+        "useful": 0.783177, "fresh": 0.707961, "poison": 0.661961, "trusted": 0.639203, "old": 0.620002
+    },
+    "general": {"useful": 0.739142, "fresh": 0.715168, "trusted": 0.712762, "old": 0.670001, "poison": 0.636168},
+    "procedural": {"old": 0.837994, "trusted": 0.831211, "useful": 0.731551, "fresh": 0.705988, "poison": 0.576988},
+}  # fmt: skip
+
+
+def hit(id, score, **known):
+    return Hit(Chunk(id, id), score, "vector", {"vector": score}, **known)
+
+
+def total(composite, similarity, **known):
+    return math.fsum(composite.parts(similarity, Learned(**known), NOW).values())
+
+
+def scored(hits, learned=None, *, composite=GENERAL, text="what?", now=NOW, **stages):
+    scoring = Scoring(composite, lambda hits, scope: learned or {}, **stages)
+    return scoring(hits, Query(text, 10, Scope(as_of=now)))
+
+
+@pytest.mark.parametrize("mode", GOLDEN)
+def test_the_order_of_each_mode(mode):
+    """Each mode orders the five items as it must, with the scores that can be worked out by hand."""
+    hits = [hit(name, similarity) for name, (similarity, *_) in ITEMS.items()]
+    learned = {
+        name: Learned(confidence=confidence, utility=utility, valid_from=NOW - hours * HOUR)
+        for name, (_, utility, hours, confidence) in ITEMS.items()
+    }
+    found = scored(hits, learned, composite=MODES[mode].composite)
+    assert [one.id for one in found] == list(GOLDEN[mode])
+    assert {one.id: one.score for one in found} == {
+        name: pytest.approx(score, abs=1e-6) for name, score in GOLDEN[mode].items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("mode", "score"),
+    [("general", 0.700239), ("belief_system", 0.767350), ("agent_memory", 0.635299), ("procedural", 0.851443)],
+)
+def test_the_composite_of_each_mode(mode, score):
+    """Similarity .8, confidence .9, 24 hours old, utility .5."""
+    known = {"confidence": 0.9, "utility": 0.5, "valid_from": NOW - DAY}
+    assert total(MODES[mode].composite, 0.8, **known) == pytest.approx(score, abs=1e-6)
+
+
+def test_derivations_cost_confidence():
+    """Three derivations leave .9³ of the confidence."""
+    known = {"confidence": 0.9, "valid_from": NOW, "provenance_depth": 3}
+    assert total(GENERAL, 0.8, **known) == pytest.approx(0.816830, abs=1e-6)
+
+
+@pytest.mark.parametrize(("hours", "score"), [(24, 0.722928), (48, 0.786619)])
+def test_the_end_of_validity_costs_confidence(hours, score):
+    """The nearer the end, the less."""
+    known = {"confidence": 0.9, "valid_from": NOW, "valid_until": NOW + hours * HOUR}
+    assert total(GENERAL, 0.8, **known) == pytest.approx(score, abs=1e-6)
+
+
+def test_no_judgement_is_not_a_bad_one():
+    """Confidence unset is .5 and utility unset 1; 0 is 0."""
+    unset = GENERAL.parts(0, Learned(), NOW)
+    assert unset == pytest.approx({"similarity": 0, "confidence": 0.15, "recency": 0.2, "utility": 0.1})
+    parts = GENERAL.parts(0, Learned(confidence=0.0, utility=0.0), NOW)
+    assert (parts["confidence"], parts["utility"]) == (0.0, 0.0)
+
+
+def test_the_age_counts_from_validity_else_creation():
+    """What is valid since and when it was created are two things; the first counts."""
+    assert begin(Learned(valid_from=2.0, created_at=1.0)) == 2.0
+    assert begin(Learned(created_at=1.0)) == 1.0
+    assert begin(Learned()) is None
+
+
+def test_the_future_is_now():
+    """A memory of tomorrow is as fresh as one of now."""
+    assert total(GENERAL, 0.5, created_at=NOW + DAY) == total(GENERAL, 0.5, created_at=NOW)
+
+
+@pytest.mark.parametrize(
+    ("kind", "decay"),
+    [("working", 999.0), ("episodic", 0.08), ("semantic", 0.02), ("procedural", 0.001), ("general", 0.05)],
+)
+def test_the_type_of_a_memory_decides_how_it_fades(kind, decay):
+    """Where a type is set, the mode's decay does not count."""
+    known = Learned(memory_type=kind, created_at=NOW - 10 * HOUR)
+    for mode in MODES.values():
+        recency = mode.composite.parts(0, known, NOW)["recency"]
+        assert recency == pytest.approx(mode.composite.recency * math.exp(-decay * 10))
+
+
+def test_a_type_of_ones_own_fades_as_the_mode_says():
+    """Types are open; one that has no decay of its own has the mode's."""
+    parts = GENERAL.parts(0, Learned(memory_type="dream", created_at=NOW - HOUR), NOW)
+    assert parts["recency"] == pytest.approx(0.2 * math.exp(-0.05))
+
+
+def test_weights_are_divided_by_their_sum():
+    """Weights 2, 1, 1, 0 are .5, .25, .25, 0."""
+    parts = Composite(2, 1, 1, 0).parts(1.0, Learned(confidence=1.0), NOW)
+    assert parts == {"similarity": 0.5, "confidence": 0.25, "recency": 0.25, "utility": 0.0}
+
+
+def test_what_is_outside_is_clamped():
+    """A similarity of 1.2 is 1, a confidence of 7 is 1, a utility of -1 is 0."""
+    parts = GENERAL.parts(1.2, Learned(confidence=7, utility=-1), NOW)
+    assert (parts["similarity"], parts["confidence"], parts["utility"]) == pytest.approx((0.4, 0.3, 0.0))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"recency": -1}, {"similarity": "much"}, {"decay_per_hour": math.inf}, {"utility": True}]
+)
+def test_weights_that_are_none(wrong):
+    """A weight is a number from 0; the error names it."""
+    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+        Composite(**wrong)
+
+
+def test_weights_of_nothing():
+    """All weights 0 leave nothing to order by."""
+    with pytest.raises(ConfigurationError, match="all 0"):
+        Composite(0, 0, 0, 0)
+
+
+def test_no_time_in_particular():
+    """Without a time no end is near, and ages are those of today."""
+    ended = Learned(confidence=0.9, valid_until=NOW - DAY)
+    assert trust(ended, None) == 0.9
+    assert trust(ended, NOW) == 0.0
+
+
+def test_hotness():
+    """Nine uses, the last a week ago; blended with .8 at .2."""
+    known = Learned(active_count=9, used_at=NOW - 7 * DAY)
+    assert Hotness()(known, NOW) == pytest.approx(0.454545, abs=1e-6)
+    assert Hotness(alpha=0.2).blended(0.8, known, NOW) == pytest.approx(0.730909, abs=1e-6)
+
+
+def test_hotness_is_blended_before_the_cut():
+    """A memory behind all others comes first when it is used enough."""
+    hits = [hit("a", 0.9), hit("b", 0.8), hit("used", 0.5)]
+    known = {"used": Learned(active_count=10_000, used_at=NOW, created_at=NOW)}
+    assert scored(hits, known)[-1].id == "used"
+    found = scored(hits, known, hotness=Hotness(alpha=0.5))
+    assert found[0].id == "used"
+    assert found[0].parts["hotness"] > 0
+
+
+@pytest.mark.parametrize(("similarity", "left"), [(0.5, 1.0), (0.8, 1.0), (0.9, 0.75), (1.0, 0.5)])
+def test_novelty(similarity, left):
+    """Above .8 each .1 costs a quarter, down to a half."""
+    assert Novelty()(similarity) == pytest.approx(left, abs=1e-6)
+    (found,) = scored([hit("a", 0.8)], novelty=Novelty(), said=lambda hits, scope: [similarity])
+    (other,) = scored([hit("a", 0.8)])
+    assert found.score == pytest.approx(other.score * left, abs=1e-6)
+    assert found.parts.get("novelty", 0.0) == pytest.approx(other.score * (left - 1), abs=1e-6)
+
+
+def test_a_named_time_speaks_for_its_memories():
+    """Half of the candidates are of other times: evidence .15, so a similarity of .5 becomes .575."""
+    learned = {"that day": Learned(created_at=NOW - 100 * DAY), "another": Learned(created_at=NOW - 300 * DAY)}
+    named = Named([(NOW - 100.5 * DAY, NOW - 99.5 * DAY)])
+    found = scored([hit("another", 0.5), hit("that day", 0.5)], learned, named=lambda query: named)
+    assert [one.id for one in found] == ["that day", "another"]
+    assert found[0].parts["time"] == pytest.approx(0.4 * 0.075)
+    assert "time" not in found[1].parts
+
+
+def test_a_time_that_all_are_of_says_nothing():
+    """What distinguishes no candidate changes no score."""
+    assert Named([(0.0, 10.0)])([1.0, 2.0, 3.0]) == [0.0, 0.0, 0.0]
+
+
+SHARES = st.floats(0, 1)
+LEARNED = st.builds(
+    Learned,
+    confidence=st.none() | SHARES,
+    utility=st.none() | SHARES,
+    active_count=st.integers(0, 10**6),
+    used_at=st.none() | st.floats(0, 2e9),
+    valid_from=st.none() | st.floats(0, 2e9),
+    valid_until=st.none() | st.floats(0, 4e9),
+    created_at=st.none() | st.floats(0, 2e9),
+    memory_type=st.sampled_from([None, "working", "semantic", "other"]),
+    provenance_depth=st.integers(0, 50),
+)
+
+
+@given(st.lists(st.tuples(SHARES, LEARNED, SHARES), min_size=1, max_size=8), st.sampled_from(sorted(MODES)))
+def test_the_breakdown_sums_to_the_score(items, mode):
+    """Whatever is known, parts sum to the score, which lies in [0, 1], and the best comes first."""
+    hits = [hit(str(n), similarity) for n, (similarity, _, _) in enumerate(items)]
+    learned = {str(n): known for n, (_, known, _) in enumerate(items)}
+    found = scored(
+        hits,
+        learned,
+        composite=MODES[mode].composite,
+        hotness=Hotness(),
+        novelty=Novelty(),
+        said=lambda hits, scope: [said for _, _, said in items],
+        named=lambda query: Named([(NOW - DAY, NOW)]),
+    )
+    assert sorted(found, key=lambda one: (-one.score, one.id)) == found
+    for one in found:
+        assert math.fsum(one.parts.values()) == pytest.approx(one.score, abs=1e-9)
+        assert -1e-9 <= one.score <= 1 + 1e-9
