@@ -136,4 +136,5 @@ def _renew_all() -> None:
 
 
 atexit.register(flush)
-os.register_at_fork(after_in_child=_renew_all)
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_renew_all)

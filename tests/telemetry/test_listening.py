@@ -5,7 +5,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from pets import QUESTION, broken, pets, stages
+from langchain_core.runnables import ConfigurableField
+from pets import QUESTION, TEXTS, broken, pets, stages
 
 from langchain_hybridgraph import (
     AdvancedRetriever,
@@ -72,6 +73,36 @@ def test_stages_lie_within_their_search(store, heard):
     *parts, whole = all_of(heard)
     end = whole.search.began + whole.took_ms * 1e6
     assert all(whole.search.began <= part.began <= part.began + part.took_ms * 1e6 <= end for part in parts)
+
+
+def plain():
+    """A retriever over a foreign vector store, which is awaited."""
+    from langchain_core.documents import Document
+    from langchain_core.vectorstores import InMemoryVectorStore
+
+    from langchain_hybridgraph import LSAEmbeddings
+
+    documents = [Document(text, id=id) for id, text in TEXTS.items()]
+    embeddings = LSAEmbeddings().fit(list(TEXTS.values()))
+    return HybridRetriever(InMemoryVectorStore.from_documents(documents, embeddings), documents, k=1)
+
+
+async def test_a_search_that_is_awaited_is_heard(heard):
+    """Several at once in one loop, each with its own stages."""
+    retriever = plain()
+    await asyncio.gather(*(retriever.aretrieve(QUESTION) for _ in range(5)))
+    searches = {event.search for event in all_of(heard)}
+    told = [stages(event for event in heard if event.search is search) for search in searches]
+    assert [each[-1] for each in told] == ["search"] * 5
+    assert {search.parent for search in searches} == {None}
+
+
+def test_settings_that_change_per_call_keep_the_listeners(store):
+    """LangChain's configurable_fields make the retriever anew; its sinks are the same."""
+    events = []
+    retriever = HybridRetriever(store, sinks=[events.append]).configurable_fields(k=ConfigurableField(id="k"))
+    retriever.invoke(QUESTION, {"configurable": {"k": 1}})
+    assert all_of(events)[-1].search.k == 1
 
 
 def test_what_failed_is_told(store, heard):
