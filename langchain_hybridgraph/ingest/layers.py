@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import blake2b
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
@@ -139,6 +139,7 @@ def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress
     return run.finish()
 
 
+@lru_cache(2_048)
 def abstract_of(text: str, title: str = "", most: int = ABSTRACT) -> str:
     """The lead sentences of a text, without its headings, in up to ``most`` characters; ``title`` if it has none.
 

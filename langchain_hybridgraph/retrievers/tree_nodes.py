@@ -166,7 +166,7 @@ class Nodes:
         summary = None
         if self._summaries is not None and self.tree.is_directory(node) and self._has_summary(uri):
             summary = self._summaries.score(uri)
-        answer = max(map(self._texts.score, chunks)) if chunks else summary
+        answer = self._texts.best(chunks) if chunks else summary
         # A directory that was not summarised is as good as the best that the flat search has found in it.
         ways = [way for way in (answer, summary or self._led.get(node)) if way]
         counts = answer is not None and self.is_answer(node)

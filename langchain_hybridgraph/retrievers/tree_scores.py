@@ -30,6 +30,10 @@ class Scores:
         known = self._known.get(id)
         return 0.0 if known is None else known.score
 
+    def best(self, ids: Sequence[str]) -> float:
+        """The best score of several chunks."""
+        return self.score(ids[0]) if len(ids) == 1 else max(map(self.score, ids))
+
     def parts(self, id: str) -> Mapping[str, float]:
         """Each source's part of it."""
         known = self._known.get(id)

@@ -75,7 +75,7 @@ class LayeredIndex(TreedIndex, CaredIndex):
 
     def _states_of(self, layers: EmbeddedStore) -> Mapping[str, str]:
         """The state that each summary was made of, by uri."""
-        version, held = layers._refresh().rows.version, self._states
+        version, held = layers._current().rows.version, self._states
         if held is None or held[:2] != (layers, version):
             kept = layers.get(layers.document_ids())
             held = self._states = layers, version, {chunk.id: str(chunk.metadata.get(STATE)) for chunk in kept}
@@ -93,7 +93,7 @@ class LayeredIndex(TreedIndex, CaredIndex):
     def layers(self) -> EmbeddedStore | None:
         """The index of the summaries, by the directories' uris; None where there is none."""
         with self._gate:
-            number = self._refresh().generation.number
+            number = self._current().generation.number
             with self._refreshing:
                 held = self._layers
                 if held is not None and held[0] == number:

@@ -43,7 +43,7 @@ class TreedIndex(SearchedIndex):
 
     def _latest_tree(self) -> tuple[Seen, _Grown]:
         held = self._tree
-        if held is not None and held[0].rows.version == self._refresh().rows.version:
+        if held is not None and held[0].rows.version == self._current().rows.version:
             return held
         with self._refreshing:  # by one thread at a time: what one of them grows is never ahead of what it sees
             seen = self._refresh()
@@ -162,6 +162,7 @@ class ScopedTree:
 
     def __init__(self, grown: _Grown, seen: Seen, allowed: Mask) -> None:
         self._grown, self._seen, self._allowed = grown, seen, allowed
+        self._end = len(grown.of_row)
         self._places = grown.places
         self._is_all = bool(np.count_nonzero(allowed) == seen.rows.living)
         self._count: NDArray[np.int64] = grown.living if self._is_all else grown.counts(allowed)
@@ -198,8 +199,7 @@ class ScopedTree:
 
     def is_document(self, node: int) -> bool:
         """Whether chunks stand at it itself."""
-        end, allowed = len(self._grown.of_row), self._allowed
-        return any(row < end and allowed[row] for row in self._places.chunks[node])
+        return bool(self._rows_at(node))
 
     def is_whole(self, node: int) -> bool:
         """Whether the call may see everything that stands there and below."""
@@ -207,7 +207,7 @@ class ScopedTree:
 
     def chunks(self, node: int) -> list[str]:
         """The ids of the chunks of a document, the oldest first; none for a directory that is no document."""
-        return self._seen.rows.ids(self._rows([node]))
+        return self._seen.rows.ids(self._rows_at(node))
 
     def state(self, node: int) -> str:
         """Another text whenever a chunk there or below has come, gone or changed.
@@ -248,9 +248,11 @@ class ScopedTree:
         return list(dict.fromkeys(self._grown.of_row[np.array(rows)[best]].tolist()))[:n]
 
     def _rows(self, nodes: Iterable[int]) -> list[int]:
-        end, allowed = len(self._grown.of_row), self._allowed
-        standing = chain.from_iterable(self._places.chunks[node] for node in nodes)
-        return [row for row in standing if row < end and allowed[row]]
+        return list(chain.from_iterable(map(self._rows_at, nodes)))
+
+    def _rows_at(self, node: int) -> list[int]:
+        end, allowed = self._end, self._allowed
+        return [row for row in self._places.chunks[node] if row < end and allowed[row]]
 
     def _is_there(self, node: int) -> bool:
         return 0 <= node < self._grown.size and self._count[node] > 0
