@@ -429,7 +429,35 @@ def test_over_a_simple_vector_store(index):
 async def test_over_a_simple_vector_store_async(index):
     """The awaited answer is the same."""
     retriever = LlamaIndexRetriever.from_index(index, k=2)
-    assert ids(await retriever.aretrieve("Where do fish swim?")) == ids(retriever.retrieve("Where do fish swim?"))
+    awaited = await retriever.aretrieve("Where do fish swim?")
+    direct = retriever.retrieve("Where do fish swim?")
+    assert [(each.node_id, each.score) for each in awaited] == [(each.node_id, each.score) for each in direct]
+    filtered = retriever.with_options(filters=WILD)
+    assert ids(await filtered.aretrieve("the cat")) == ids(filtered.retrieve("the cat"))
+    bundle = QueryBundle("fish", embedding=WordEmbedding()._get_text_embedding(TEXTS["bird"]))
+    assert ids(await retriever.aretrieve(bundle)) == ids(retriever.retrieve(bundle))
+
+
+@pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, MemoryRetriever])
+async def test_an_index_is_awaited(kind):
+    """The async side awaits the vector store and the embedding model of the index, and never asks their sync sides."""
+
+    class Awaited(SimpleVectorStore):
+        def query(self, query, **kwargs):
+            raise AssertionError("the vector store's sync side was asked")
+
+        async def aquery(self, query, **kwargs):
+            return SimpleVectorStore.query(self, query, **kwargs)
+
+    class AwaitedEmbedding(WordEmbedding):
+        def _get_query_embedding(self, query):
+            raise AssertionError("the embedding model's sync side was asked")
+
+    context = StorageContext.from_defaults(vector_store=Awaited())
+    index = VectorStoreIndex(chain_of_nodes(), storage_context=context, embed_model=AwaitedEmbedding())
+    awaited = LlamaIndexRetriever.from_index(index, kind, k=1)
+    result = await awaited.aretrieve_result("Where do fish swim?")
+    assert (ids(result), "vector-failed" in result.degraded) == (["fish"], False)
 
 
 def test_cosines_of_a_simple_vector_store(index):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from langchain_core.documents import Document
@@ -26,6 +26,8 @@ class LlamaIndexVectorStore(VectorStore):
 
     ``documents`` and ``edges`` are what a keyword index and a graph beside it are made of, as the index is now.
     """
+
+    awaits_search = True
 
     def __init__(self, index: VectorStoreIndex) -> None:
         if not isinstance(index, VectorStoreIndex):
@@ -68,13 +70,27 @@ class LlamaIndexVectorStore(VectorStore):
 
     def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:
         """The same with the vector store's scores, best first."""
-        return self._scored(QueryBundle(query), k)
+        return _documents(self.index.as_retriever(similarity_top_k=k).retrieve(query))
 
     def similarity_search_with_score_by_vector(
         self, embedding: Sequence[float], k: int = 4, **kwargs: Any
     ) -> list[tuple[Document, float]]:
         """The k Documents that are nearest to a vector, with the vector store's scores, best first."""
-        return self._scored(QueryBundle("", embedding=list(embedding)), k)
+        query = QueryBundle("", embedding=list(embedding))
+        return _documents(self.index.as_retriever(similarity_top_k=k).retrieve(query))
+
+    async def asimilarity_search_with_score(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """What :meth:`similarity_search_with_score` gives, by the index's own async side."""
+        return _documents(await self.index.as_retriever(similarity_top_k=k).aretrieve(query))
+
+    async def asimilarity_search_with_score_by_vector(
+        self, embedding: Sequence[float], k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """What :meth:`similarity_search_with_score_by_vector` gives, by the index's own async side."""
+        query = QueryBundle("", embedding=list(embedding))
+        return _documents(await self.index.as_retriever(similarity_top_k=k).aretrieve(query))
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """The Documents with these ids; missing ones are left out."""
@@ -90,12 +106,12 @@ class LlamaIndexVectorStore(VectorStore):
             "LlamaIndexVectorStore reads an index that is there: VectorStoreIndex(nodes) makes one"
         )
 
-    def _scored(self, query: QueryBundle, k: int) -> list[tuple[Document, float]]:
-        found = self.index.as_retriever(similarity_top_k=k).retrieve(query)
-        return [(to_document(each.node), score) for each, score in zip(found, _scores(found), strict=True)]
+
+def _documents(found: Sequence[NodeWithScore]) -> list[tuple[Document, float]]:
+    return [(to_document(each.node), score) for each, score in zip(found, _scores(found), strict=True)]
 
 
-def _scores(found: Iterable[NodeWithScore]) -> list[float]:
+def _scores(found: Sequence[NodeWithScore]) -> list[float]:
     given = [each.score for each in found]
     known = [float(score) for score in given if score is not None]
     return known if len(known) == len(given) else [1.0 - place / len(given) for place in range(len(given))]

@@ -215,17 +215,20 @@ class AwaitedStore(PlainStore):
         fetched, where = next(search)
         while True:
             try:
-                fetched, where = search.send(await self._asearch(query.text, vector, fetched))
+                fetched, where = search.send(await self._asearch(query.text, vector, fetched, where))
             except StopIteration as done:
                 return cast(Found, done.value)
 
-    async def _asearch(self, text: str | None, vector: Vector | None, n: int) -> list[tuple[Document, float]]:
+    async def _asearch(
+        self, text: str | None, vector: Vector | None, n: int, where: Any
+    ) -> list[tuple[Document, float]]:
         assert isinstance(self._similar, _Other)
         store: Any = self.vector_store
+        options = {} if where is None else {"filter": where}
         if vector is None:
-            return self._similar.cosines(await store.asimilarity_search_with_score(text or "", k=n))
+            return self._similar.cosines(await store.asimilarity_search_with_score(text or "", k=n, **options))
         given = list(map(float, vector))
-        return self._similar.cosines(await store.asimilarity_search_with_score_by_vector(given, k=n))
+        return self._similar.cosines(await store.asimilarity_search_with_score_by_vector(given, k=n, **options))
 
 
 def plain_store(vector_store: VectorStore, texts: Texts | None, *, id_key: str | None = None) -> PlainStore:
