@@ -1,6 +1,8 @@
-"""The command line ``hybridgraph``: ingest, search, find, tree, delete, stats, check, repair, demo.
+"""The command line ``hybridgraph``: ingest, search, find, tree, delete, stats, check, repair,
+config, demo.
 
     commands.py    the verbs and their options
+    config_commands.py  the verbs of hybridgraph config
     answers.py     what --json prints: the stable schema
     screen.py      the same for people
     branches.py    the directories of an index, as lines
