@@ -1,5 +1,4 @@
-"""The command line ``hybridgraph``: ingest, search, find, tree, delete, stats, check, repair,
-config, demo.
+"""The command line ``hybridgraph``: ingest, search, find, tree, delete, stats, check, repair, config, demo.
 
     commands.py    the verbs and their options
     config_commands.py  the verbs of hybridgraph config
