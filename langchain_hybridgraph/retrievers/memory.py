@@ -246,26 +246,29 @@ class MemoryRetriever(GraphRetriever):
         pipeline = super()._pipeline(options, callbacks)
         session = self._session(asked)
         sources = tuple(self._timed(source) for source in pipeline.sources)
-        if session is None:
-            return replace(pipeline, sources=sources, scoring=self._scoring(asked, None))
         weight = self._source_weights(asked).get("session", 0.0)
-        if weight > 0:
-            sources += (SessionSource(session.call, weight, session.is_foreign),)
-        store = WithMessages(pipeline.store, session) if session.is_foreign else pipeline.store
-        return replace(pipeline, store=store, sources=sources, scoring=self._scoring(asked, session))
+        scoring = self._scoring(asked, session, weight)
+        if session is None or not weight:
+            return replace(pipeline, sources=sources, scoring=scoring)
+        return replace(
+            pipeline,
+            store=WithMessages(pipeline.store, session) if session.is_foreign else pipeline.store,
+            sources=(*sources, SessionSource(session.call, weight, session.is_foreign)),
+            scoring=scoring,
+        )
 
     def _timed(self, source: Source) -> Source:
         if not self.named_times or not isinstance(source, VectorSource):
             return source
         return TimedVectorSource(source, _within)
 
-    def _scoring(self, options: MemoryOptions, session: Session | None) -> Scoring:
+    def _scoring(self, options: MemoryOptions, session: Session | None, weight: float) -> Scoring:
         return Scoring(
             composite=self._mode(options).composite,
             learned=partial(_learned, self._store),
             hotness=self.hotness,
             novelty=self.novelty,
-            said=None if session is None else partial(_said, self._store, session),
+            said=None if session is None else partial(_said, self._store, session, reads=not weight),
             named=self._named if self.named_times else None,
         )
 
@@ -413,11 +416,10 @@ class Messages:
         self._vectors: NDArray[np.float32] | None = None
 
     def call(self, scope: Scope) -> Call:
-        """See :class:`Session`; a list in a wrong form is told at once, a history is read when its turn comes."""
-        said = None if hasattr(self._history, "messages") else turns(self._history)
+        """See :class:`Session`."""
 
         def read() -> Sequence[Chunk]:
-            last = (turns(self._history) if said is None else said)[::-1][: self._n]
+            last = turns(self._history)[::-1][: self._n]
             chunks = [_turn(turn.text, turn.speaker) for turn in last]
             self.turns = list({chunk.id: chunk for chunk in chunks}.values())
             self._vectors = self._embed([turn.text for turn in self.turns])
@@ -480,8 +482,13 @@ def _given(metadata: Mapping[str, Any]) -> Learned:
     return Learned(**{name: value for name, value in given.items() if value is not None})
 
 
-def _said(store: Reads, session: Session, hits: Sequence[Hit], scope: Scope) -> Sequence[float]:
-    """The largest cosine of each hit with a turn of the session that is not the hit itself; 0 where none is known."""
+def _said(store: Reads, session: Session, hits: Sequence[Hit], scope: Scope, *, reads: bool = False) -> Sequence[float]:
+    """The largest cosine of each hit with a turn of the session that is not the hit itself; 0 where none is known.
+
+    ``reads`` for a session that no source has read.
+    """
+    if reads:
+        session.call(scope).run()
     turns = session.vectors(store)
     if turns is None or not len(turns) or not can(store, GivesVectors):
         return [0.0] * len(hits)

@@ -1,0 +1,487 @@
+"""MemoryRetriever: modes, sessions, times and trust, over the store and beside any other."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from langchain_core.chat_history import BaseChatMessageHistory
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_tests.integration_tests import RetrieversIntegrationTests
+from pydantic import ValidationError
+
+from langchain_hybridgraph import Edge, HybridGraphStore, MemoryRetriever, by_meta
+from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
+from langchain_hybridgraph.query.traversal import BFS
+from langchain_hybridgraph.retrievers.memory import MODES, Mode, mode_from
+
+NOW = datetime.now(UTC)
+DAY = timedelta(days=1)
+
+
+class Angles(Embeddings):
+    """A text's cosine with the question is the number in it."""
+
+    def embed_documents(self, texts):
+        return [self._vector(text) for text in texts]
+
+    def embed_query(self, text):
+        return [1.0, 0.0, 0.0]
+
+    def _vector(self, text):
+        cosine = float(text.split()[-1])
+        # Texts of one first letter lie on one side of the question.
+        side = math.sqrt(1 - cosine**2)
+        return [cosine, side, 0.0] if text[0] < "n" else [cosine, 0.0, side]
+
+
+class History(BaseChatMessageHistory):
+    """A history of these messages."""
+
+    def __init__(self, *messages):
+        self.said = list(messages)
+
+    @property
+    def messages(self):
+        return self.said
+
+    def clear(self):
+        self.said.clear()
+
+
+def store(memories, edges=(), **settings):
+    """Texts by id, each with its metadata."""
+    made = HybridGraphStore(None, Angles(), **settings)
+    made.add_texts(
+        [text for text, _ in memories.values()], [known for _, known in memories.values()], ids=list(memories)
+    )
+    made.put([], edges=list(edges))
+    return made
+
+
+def ids(found):
+    return [document.id for document in found]
+
+
+def by_vector(memories, **settings):
+    """Similarity is by vectors alone, so that the cosine decides."""
+    weights = {"vector": 1.0, "keyword": 0.0}
+    return MemoryRetriever(store(memories), source_weights=weights, **settings)
+
+
+# -- scores -------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_sure_comes_before_what_is_alike():
+    """A poisoned memory, which is most alike and least sure, is last in the mode of beliefs."""
+    retriever = by_vector(
+        {
+            "poison": ("poison 0.98", {"confidence": 0.05}),
+            "trusted": ("trusted 0.72", {"confidence": 0.95}),
+        },
+        mode="belief_system",
+    )
+    assert ids(retriever.invoke("?")) == ["trusted", "poison"]
+
+
+def test_the_breakdown_sums_to_the_score():
+    """Each Document says what its score is made of."""
+    known = {"confidence": 0.9, "utility": 0.5, "created_at": (NOW - DAY).isoformat(), "active_count": 9}
+    retriever = by_vector({"a": ("a 0.8", known), "b": ("b 0.3", {})}, hotness=0.2)
+    for document in retriever.invoke("?"):
+        breakdown = document.metadata["score_breakdown"]
+        assert {"similarity", "confidence", "recency", "utility", "hotness"} <= breakdown.keys()
+        assert math.fsum(breakdown.values()) == pytest.approx(document.metadata["score"], abs=1e-9)
+
+
+def test_the_parts_are_those_of_what_the_store_knows():
+    """Confidence .9 counts .27 in the general mode, and utility .5 counts .05."""
+    (found,) = by_vector({"a": ("a 0.8", {"confidence": 0.9, "utility": 0.5})}).invoke("?")
+    breakdown = found.metadata["score_breakdown"]
+    assert (breakdown["confidence"], breakdown["utility"]) == pytest.approx((0.27, 0.05))
+
+
+def test_hotness_counts_before_the_cut():
+    """What is used much comes back although it is not among the k most alike."""
+    memories = {f"a{n}": (f"a{n} 0.{9 - n}", {}) for n in range(8)}
+    memories["used"] = ("used 0.1", {"active_count": 10**6})
+    assert "used" not in ids(by_vector(memories, k=2).invoke("?"))
+    assert ids(by_vector(memories, k=2, hotness={"alpha": 0.9}).invoke("?"))[0] == "used"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_one_is_the_head_of_ten(mode):
+    """The answer for k is the head of that for a larger k, in every mode."""
+    known = [{"confidence": n % 5 / 4, "created_at": (NOW - n * DAY).isoformat()} for n in range(30)]
+    memories = {f"m{n}": (f"{'amz'[n % 3]}{n} {0.95 - n / 40:.3f}", known[n]) for n in range(30)}
+    edges = [Edge(f"m{n}", f"m{n + 1}", "sequence") for n in range(29)]
+    retriever = MemoryRetriever(store(memories, edges), mode=mode)
+    whole = ids(retriever.invoke("a3", k=20))
+    assert len(whole) == 20
+    for k in (1, 5, 10):
+        assert ids(retriever.invoke("a3", k=k)) == whole[:k]
+
+
+def test_streaming_gives_the_answer_one_by_one():
+    """The parts of a stream add up to the answer."""
+    retriever = by_vector({"a": ("a 0.8", {}), "b": ("b 0.3", {})})
+    assert [document.id for part in retriever.stream("?") for document in part] == ["a", "b"]
+
+    async def streamed():
+        return [document.id async for part in retriever.astream("?") for document in part]
+
+    assert asyncio.run(streamed()) == ["a", "b"]
+
+
+# -- modes --------------------------------------------------------------------------------------------------------
+
+
+def test_the_modes_walk_as_they_should():
+    """Each mode has its traversal and depth."""
+    walks = {name: (type(mode.traversal).__name__, mode.traversal.max_hops) for name, mode in MODES.items()}
+    assert walks == {
+        "general": ("WaterCircle", 3),
+        "belief_system": ("WaterCircle", 4),
+        "agent_memory": ("Beam", 2),
+        "procedural": ("BFS", 3),
+    }
+
+
+def test_a_mode_may_change_per_call():
+    """The call's mode goes before the retriever's."""
+    retriever = by_vector({"poison": ("p 0.98", {"confidence": 0.2}), "trusted": ("t 0.5", {"confidence": 0.9})})
+    likely = {"type": "general", "similarity": 1, "confidence": 0, "recency": 0, "utility": 0}
+    assert ids(retriever.invoke("?", mode="belief_system")) == ["trusted", "poison"]
+    assert ids(retriever.invoke("?", mode=likely)) == ["poison", "trusted"]
+
+
+def test_a_mode_of_a_mapping():
+    """A mapping takes a mode's name and what is to be other."""
+    changed = mode_from({"type": "procedural", "recency": 0.3, "traversal": {"type": "bfs", "max_hops": 1}})
+    assert (changed.composite.recency, changed.composite.confidence) == (0.3, 0.4)
+    assert changed.traversal == BFS(max_hops=1)
+    assert isinstance(changed, Mode)
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [("genral", "did you mean 'general'"), ({"type": "general", "recencie": 1}, "did you mean 'recency'"), (7, "mode")],
+)
+def test_an_unknown_mode(mode, said):
+    """The near name is named, at construction and in a call."""
+    made = store({"a": ("a 0.8", {})})
+    with pytest.raises(ValidationError, match=said):
+        MemoryRetriever(made, mode=mode)
+    with pytest.raises(ConfigurationError, match=said):
+        MemoryRetriever(made).invoke("?", mode=mode)
+
+
+def chain():
+    """Five memories, of which only the first is like the question."""
+    memories = {name: (f"{name} 0.{9 if name == 'a' else 1}", {}) for name in "abcde"}
+    return store(memories, [Edge(one, other, "sequence") for one, other in zip("abcd", "bcde", strict=True)])
+
+
+def test_the_depth_is_that_of_the_mode():
+    """Beam goes two edges far, BFS three."""
+    made = chain()
+    hops = {d.id: d.metadata["hops"] for d in MemoryRetriever(made, seed_k=1, mode="agent_memory").invoke("a")}
+    assert max(hops.values()) == 2
+    hops = {d.id: d.metadata["hops"] for d in MemoryRetriever(made, seed_k=1, mode="procedural").invoke("a")}
+    assert max(hops.values()) == 3
+
+
+def test_the_traversal_may_change_per_call():
+    """A call's traversal takes the place of the mode's; without a weight nothing is walked."""
+    retriever = MemoryRetriever(chain(), seed_k=1)
+    found = retriever.invoke("a", traversal={"type": "bfs", "max_hops": 4, "direction": "out"})
+    assert max(document.metadata["hops"] for document in found) == 4
+    found = retriever.invoke("a", source_weights={"vector": 1.0})
+    assert {document.metadata["hops"] for document in found} == {0}
+
+
+def test_sources_are_named():
+    """What vectors, words and edges found says so."""
+    found = {d.id: d.metadata["retrieval_source"] for d in MemoryRetriever(chain(), seed_k=1).invoke("a")}
+    assert found["a"] == "fused"
+    assert set(found.values()) <= {"vector", "keyword", "graph", "session", "fused"}
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [({"vectors": 1}, "did you mean 'vector'"), ({"vector": -1}, "number from 0"), (0.5, "mapping")],
+)
+def test_source_weights_that_are_none(weights, said):
+    """Names and numbers are checked in a call as at construction."""
+    made = store({"a": ("a 0.8", {})})
+    with pytest.raises(ValidationError):
+        MemoryRetriever(made, source_weights=weights)
+    with pytest.raises(ConfigurationError, match=said):
+        MemoryRetriever(made).invoke("?", source_weights=weights)
+
+
+# -- times --------------------------------------------------------------------------------------------------------
+
+
+def test_as_of_sees_what_was_true_then():
+    """A fact that is over is there for a question about its time, on every path."""
+    begin, end = (NOW - 10 * DAY).isoformat(), (NOW - 5 * DAY).isoformat()
+    memories = {
+        "old": ("old 0.9", {"valid_until": end}),
+        "new": ("new 0.8", {"valid_from": end}),
+        "always": ("always 0.5", {}),
+    }
+    made = store(memories, [Edge("always", "old", "sequence"), Edge("always", "new", "sequence")])
+    retriever = MemoryRetriever(made)
+    assert set(ids(retriever.invoke("always"))) == {"new", "always"}
+    assert set(ids(retriever.invoke("always", as_of=begin))) == {"old", "always"}
+
+
+def test_known_at_sees_what_was_known_then():
+    """Before anything was taken in nothing was known."""
+    retriever = by_vector({"a": ("a 0.8", {})})
+    assert ids(retriever.invoke("?", known_at=datetime.now(UTC))) == ["a"]
+    assert ids(retriever.invoke("?", known_at=NOW - DAY)) == []
+
+
+def test_known_at_needs_a_store_that_keeps_it():
+    """Beside another store it is an error, not another question."""
+    plain = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
+    with pytest.raises(ConfigurationError, match="HybridGraphStore"):
+        MemoryRetriever(plain, [Document("a")]).invoke("a", known_at="2024-01-01")
+
+
+@pytest.mark.parametrize("name", ["as_of", "known_at"])
+def test_a_time_that_is_none(name):
+    """A time that cannot be read is an error that says what a time looks like."""
+    retriever = by_vector({"a": ("a 0.8", {})})
+    with pytest.raises(ValueError, match="ISO 8601"):
+        retriever.invoke("?", **{name: "tomorrow"})
+
+
+def test_a_memory_of_tomorrow_has_no_age():
+    """What is dated in the future is as fresh as it can be, not fresher."""
+    (found,) = by_vector({"a": ("a 0.8", {"created_at": (NOW + DAY).isoformat()})}).invoke("?")
+    assert found.metadata["score_breakdown"]["recency"] == pytest.approx(0.2)
+
+
+def test_a_named_day_finds_its_memories():
+    """Of a hundred memories more alike, none hides that of the day that the question names."""
+    memories = {f"m{n}": (f"m{n} 0.9", {"created_at": "2022-01-01"}) for n in range(120)}
+    memories["day"] = ("day 0.5", {"created_at": "2023-05-03T10:00:00"})
+    made = store(memories)
+    found = MemoryRetriever(made).invoke("what was said on 3 May 2023")
+    assert "day" in ids(found)
+    assert {d.id: d.metadata["score_breakdown"].get("time", 0) > 0 for d in found}["day"]
+    assert "day" not in ids(MemoryRetriever(made, named_times=0).invoke("what was said on 3 May 2023"))
+
+
+# -- sessions -----------------------------------------------------------------------------------------------------
+
+
+def conversation():
+    """Two sessions of three turns."""
+    return {
+        f"{session}{n}": (f"{session}{n} 0.{n}", {"session_id": session, "turn": n, "created_at": NOW.isoformat()})
+        for session in ("alpha", "omega")
+        for n in (1, 2, 3)
+    }
+
+
+def test_the_last_turns_of_a_session_are_a_source():
+    """They are found by the session as well, the newest first; other sessions' are not."""
+    retriever = MemoryRetriever(store(conversation()), novelty=None)
+    found = retriever.retrieve("?", session_id="alpha", session_turns=2)
+    by_session = {hit.id for hit in found.hits if "session" in hit.found_by}
+    assert by_session == {"alpha2", "alpha3"}
+    assert {hit.id for hit in retriever.retrieve("?").hits if "session" in hit.found_by} == set()
+
+
+def test_an_unknown_session_is_an_empty_one():
+    """The answer is that of the other sources."""
+    retriever = MemoryRetriever(store(conversation()))
+    assert ids(retriever.invoke("?", session_id="nobody")) == ids(retriever.invoke("?"))
+
+
+def test_a_session_of_another_tenant_gives_nothing(tmp_path):
+    """Neither its turns nor what they would damp."""
+    for tenant, text in (("one", "mine 0.5"), ("other", "secret 0.9")):
+        with HybridGraphStore(tmp_path, Angles(), tenant=tenant) as made:
+            made.add_texts([text], [{"session_id": f"of {tenant}", "turn": 1}], ids=[tenant])
+    with HybridGraphStore(tmp_path, Angles(), tenant="one") as made:
+        retriever = MemoryRetriever(made)
+        assert ids(retriever.invoke("?", session_id="of other")) == ["one"]
+        assert [hit.score for hit in retriever.retrieve("?", session_id="of other").hits] == pytest.approx(
+            [hit.score for hit in retriever.retrieve("?").hits]
+        )
+        with pytest.raises(HybridGraphError, match="tenant"):
+            retriever.invoke("?", session_id="of other", tenant="other")
+
+
+def test_what_the_session_has_said_is_damped():
+    """A memory that says what a turn says loses half; a turn does not damp itself."""
+    memories = {
+        "turn": ("a 0.6", {"session_id": "now", "turn": 1}),
+        "echo": ("b 0.6", {}),
+        "novel": ("z 0.6", {}),
+    }
+    found = by_vector(memories).retrieve("?", session_id="now", session_turns=1)
+    parts = {hit.id: hit.parts for hit in found.hits}
+    assert set(parts) == {"turn", "echo", "novel"}
+    assert parts["echo"]["novelty"] == pytest.approx(
+        -math.fsum(v for k, v in parts["echo"].items() if k != "novelty") / 2
+    )
+    assert "novelty" not in parts["turn"]
+    assert "novelty" not in parts["novel"]
+
+
+def test_a_chat_history_is_a_session():
+    """Its messages are a source, and damp what they have said."""
+    history = History(HumanMessage("a 0.6"), AIMessage("b 0.2"))
+    retriever = MemoryRetriever(store({"echo": ("c 0.6", {}), "novel": ("z 0.6", {})}))
+    found = retriever.retrieve("?", session=history)
+    sources = {document.page_content: document.metadata["retrieval_source"] for document in found}
+    assert {sources["a 0.6"], sources["b 0.2"]} == {"session"}
+    parts = {hit.id: hit.parts for hit in found.hits}
+    assert parts["echo"]["novelty"] < 0
+    assert "novelty" not in parts["novel"]
+
+
+def test_messages_pass_the_filter_like_anything_else():
+    """What lacks what the filter wants does not come back."""
+    retriever = by_vector({"a": ("a 0.8", {"kind": "note"})})
+    found = retriever.invoke("?", session=[HumanMessage("b 0.9")], filter=by_meta(kind="note"))
+    assert ids(found) == ["a"]
+
+
+def test_a_history_is_read_in_the_call_only():
+    """A history that cannot be read leaves the session out and says so."""
+
+    class Broken(History):
+        @property
+        def messages(self):
+            raise OSError("gone")
+
+    found = MemoryRetriever(store({"a": ("a 0.8", {})})).retrieve("?", session=Broken())
+    assert ids(found) == ["a"]
+    assert "session-failed" in found.degraded
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"session": 7}, {"session_turns": -1, "session_id": "s"}, {"session": [], "session_id": "s"}]
+)
+def test_a_session_that_is_none(wrong):
+    """Forms, numbers and two sessions at once are errors of the caller."""
+    retriever = by_vector({"a": ("a 0.8", {})})
+    with pytest.raises(ConfigurationError):
+        retriever.invoke("?", **wrong)
+
+
+def test_a_session_id_needs_a_store_with_sessions():
+    """Beside another store the turns themselves are wanted."""
+    plain = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
+    with pytest.raises(ConfigurationError, match="session="):
+        MemoryRetriever(plain, [Document("a")]).invoke("a", session_id="s")
+
+
+# -- labels and tools ---------------------------------------------------------------------------------------------
+
+
+def test_labels_are_all_wanted():
+    """Of the retriever's labels and the call's each memory has all."""
+    memories = {
+        "both": ("a 0.5", {"labels": ["x", "y"]}),
+        "one": ("b 0.9", {"labels": ["x"]}),
+        "none": ("c 0.9", {}),
+    }
+    retriever = by_vector(memories, labels="x")
+    assert set(ids(retriever.invoke("?"))) == {"both", "one"}
+    assert ids(retriever.invoke("?", labels=["y"])) == ["both"]
+
+
+def test_labels_reach_beyond_the_pool():
+    """They are pushed down: what has them is found behind hundreds that are more alike."""
+    memories = {f"m{n}": (f"m{n} 0.9", {}) for n in range(400)}
+    memories["wanted"] = ("w 0.1", {"labels": ["x"]})
+    assert ids(by_vector(memories).invoke("?", labels="x")) == ["wanted"]
+
+
+def test_a_tool_with_typed_time_and_labels():
+    """An agent's tool takes the time, the labels and the session."""
+    end = (NOW - 5 * DAY).isoformat()
+    made = store({"old": ("old 0.9", {"valid_until": end, "labels": ["x"]}), "new": ("new 0.8", {"labels": ["x"]})})
+    tool = MemoryRetriever(made).as_tool(name="remember", description="Remembers.")
+    assert {"query", "k", "filter", "as_of", "labels", "session_id"} <= tool.args.keys()
+    assert "old 0.9" not in tool.invoke({"query": "?", "labels": ["x"]})
+    assert "old 0.9" in tool.invoke({"query": "?", "as_of": (NOW - 6 * DAY).date().isoformat(), "labels": ["x"]})
+
+
+def test_an_option_that_does_not_exist():
+    """A misspelt option is an error, as a misspelt setting is."""
+    made = store({"a": ("a 0.8", {})})
+    with pytest.raises(TypeError, match="label"):
+        MemoryRetriever(made).invoke("?", label="x")
+    with pytest.raises(ValidationError, match="modes"):
+        MemoryRetriever(made, modes="general")
+
+
+# -- other stores, other ways to make one -------------------------------------------------------------------------
+
+
+def test_beside_any_store_the_metadata_are_what_is_known():
+    """Confidence and age are read from the Documents."""
+    documents = [
+        Document("the code is one", id="poison", metadata={"confidence": 0.05}),
+        Document("the code is two", id="trusted", metadata={"confidence": 0.95}),
+    ]
+    plain = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
+    plain.add_documents(documents)
+    retriever = MemoryRetriever(plain, documents, mode="belief_system", source_weights={"vector": 0, "keyword": 1})
+    assert ids(retriever.invoke("the code")) == ["trusted", "poison"]
+
+
+def test_from_documents_and_from_config(tmp_path, monkeypatch):
+    """Both give a retriever that answers."""
+    documents = [Document("The gate code is 4711.", id="a"), Document("Ships sail.", id="b")]
+    assert ids(MemoryRetriever.from_documents(documents, "lsa", k=1).invoke("gate code")) == ["a"]
+    monkeypatch.chdir(tmp_path)
+    made = HybridGraphStore.from_texts(["The gate code is 4711."], "lsa", ids=["a"])
+    retriever = MemoryRetriever.from_config(store=made, mode="procedural")
+    assert (ids(retriever.invoke("gate code")), retriever.k) == (["a"], 5)
+
+
+def test_sync_and_async_agree():
+    """The same hits with the same scores."""
+    retriever = MemoryRetriever(store(conversation()))
+    one = retriever.retrieve("?", session_id="alpha", as_of=NOW)
+    other = asyncio.run(retriever.aretrieve("?", session_id="alpha", as_of=NOW))
+    assert [(hit.id, hit.score) for hit in one.hits] == [(hit.id, hit.score) for hit in other.hits]
+
+
+def test_by_a_vector_alone():
+    """Without a text words and named times say nothing; what is remembered counts all the same."""
+    retriever = by_vector({"a": ("a 0.8", {"confidence": 1.0}), "b": ("b 0.8", {"confidence": 0.0})})
+    assert ids(retriever.retrieve(None, vector=np.array([1.0, 0.0, 0.0]))) == ["a", "b"]
+
+
+class TestStandard(RetrieversIntegrationTests):
+    """LangChain's own suite."""
+
+    @property
+    def retriever_constructor(self):
+        return MemoryRetriever
+
+    @property
+    def retriever_constructor_params(self):
+        texts = [f"memory number {n} of many" for n in range(6)]
+        return {"vector_store": HybridGraphStore.from_texts(texts, DeterministicFakeEmbedding(size=8))}
+
+    @property
+    def retriever_query_example(self):
+        return "memory of many"
