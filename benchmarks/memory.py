@@ -105,13 +105,19 @@ def time_weighted(store: HybridGraphStore, loaded: Any, sets: Any) -> Answers:
     from langchain_classic.retrievers import TimeWeightedVectorStoreRetriever
     from langchain_core.vectorstores import InMemoryVectorStore
 
+    class Cosines(InMemoryVectorStore):
+        """The same, which says that its cosines are what its peer calls relevance."""
+
+        def _select_relevance_score_fn(self) -> Callable[[float], float]:
+            return lambda cosine: max(0.0, cosine)
+
     by_conversation: dict[str, list[Document]] = defaultdict(list)
     for document in memories(loaded, sets):
         by_conversation[document.metadata["conversation"]].append(document)
     peers = {}
     for conversation, documents in by_conversation.items():
         peer = TimeWeightedVectorStoreRetriever(
-            vectorstore=InMemoryVectorStore(store.embeddings), k=DEPTHS[-1], search_kwargs={"k": 100}
+            vectorstore=Cosines(store.embeddings), k=DEPTHS[-1], search_kwargs={"k": 100}
         )
         for document in documents:
             said = datetime.fromisoformat(document.metadata["created_at"])

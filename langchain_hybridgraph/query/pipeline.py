@@ -305,11 +305,10 @@ def expand(
 ) -> Stage[tuple[list[Hit], Graph | None]]:
     """The hits after a walk over edges, those that it led to among them, and the graph that was walked, if any."""
     expansion, store = pipeline.expansion, pipeline.graph
-    if expansion is None:
-        return hits, None
-    if store is None:
+    if expansion is not None and store is None:
         trace.degrade("no-graph-store")
-        return hits, None
+    if expansion is None or store is None:
+        return (yield from _unwalked(hits, ranked, query, pipeline, trace)), None
     own = {one.id: one for one in ranked.fused}
     if expansion.seed_ids is not None:
         ranked = yield from _score_given(expansion.seed_ids, own, ranked, query, pipeline=pipeline, trace=trace)
@@ -318,7 +317,7 @@ def expand(
         seeds = expansion.seeds(hits, strength)
         walked = yield from _walked(seeds, expansion.seed_hits(hits), ranked, query, pipeline=pipeline, trace=trace)
         if walked is None:
-            return hits, None
+            return (yield from _unwalked(hits, ranked, query, pipeline, trace)), None
         graph, walk = walked
         if expansion.asks_search:
             new = [arrived.id for arrived in walk.reached if arrived.id not in own]
@@ -343,14 +342,24 @@ def _merged(
     assert expansion is not None
     wanted = _pool(query.k, replace(pipeline, expansion=None))
     # The best of what the walk did not come to are enough, unless some of them turn out not to be admitted.
-    for n in (wanted, ALL):
+    for n in (ALL,) if pipeline.scoring is not None else (wanted, ALL):
         fused, arrived = expansion.fused(own, strength, walk.reached, n)
+        fused = yield from _scored_unread(fused, query, pipeline, trace)
         new = [one.id for one in fused[:wanted] if one.id not in own]
         ranked = yield from _score_new(new, own, ranked, query, pipeline=pipeline, trace=trace)
         merged = yield from admit(fused, ranked, query, pipeline, trace, wanted=wanted, admitted=hits)
         if len(merged) == wanted or n >= len(strength):
             break
     return [led(hit, arrived.get(hit.id)) for hit in merged]
+
+
+def _unwalked(hits: list[Hit], ranked: Ranked, query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Hit]]:
+    """The hits without a walk; where scores decide that are not given yet, the best by these."""
+    if not _scores_unread(pipeline):
+        return hits
+    fused = yield from _scored_unread(list(ranked.fused), query, pipeline, trace)
+    wanted = _pool(query.k, replace(pipeline, expansion=None))
+    return (yield from admit(fused, ranked, query, pipeline, trace, wanted=wanted, admitted=hits))
 
 
 def _walked(
@@ -490,7 +499,7 @@ def rerank(hits: list[Hit], query: Query, pipeline: Pipeline, trace: Trace) -> S
 def score(hits: list[Hit], query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Hit]]:
     """The hits by what is remembered of them, where that counts; what cannot be read leaves them as they are."""
     scoring = pipeline.scoring
-    if scoring is None or not hits:
+    if scoring is None or not hits or _scores_unread(pipeline):
         return hits
     with trace.stage("remember"):
         (scored,) = yield [Call("memory", partial(scoring, hits, query), quick=True)]
@@ -500,6 +509,29 @@ def score(hits: list[Hit], query: Query, pipeline: Pipeline, trace: Trace) -> St
         _judge([scored], True, pipeline)
         return hits
     return cast(list[Hit], scored)
+
+
+def _scored_unread(fused: list[Fused], query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Fused]]:
+    """What :func:`score` would say of the candidates, before they are read: then only the best need be."""
+    scoring = pipeline.scoring
+    if scoring is None or not fused or not _scores_unread(pipeline):
+        return fused
+    with trace.stage("remember"):
+        (scored,) = yield [Call("memory", partial(scoring.candidates, fused, query), quick=True)]
+    if isinstance(scored, Failure):
+        trace.note("memory", scored.error)
+        trace.degrade(scored.reason)
+        _judge([scored], True, pipeline)
+        return fused
+    return cast(list[Fused], scored)
+
+
+def _scores_unread(pipeline: Pipeline) -> bool:
+    """Whether candidates are scored before they are read: no stage between looks at them or puts others there."""
+    scoring, store = pipeline.scoring, pipeline.store
+    if scoring is None or not scoring.by_id or pipeline.reranker is not None:
+        return False
+    return not (pipeline.parents and can(store, HasParents) and store.has_parents)
 
 
 def choose(hits: list[Hit], query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Hit]]:
@@ -538,7 +570,7 @@ def _pool(k: int, pipeline: Pipeline) -> int:
     """How many hits the stages after ``admit`` look at: k, unless one of them changes the order."""
     selection, store = pipeline.selection, pipeline.store
     grouped = pipeline.parents and can(store, HasParents) and store.has_parents
-    if pipeline.scoring is not None or grouped:
+    if grouped or (pipeline.scoring is not None and not _scores_unread(pipeline)):
         return ALL
     if selection.mmr_lambda is not None or selection.per_document is not None or selection.graph_slots:
         return ALL
@@ -557,6 +589,8 @@ def _seed_pool(expansion: Expansion) -> int:
 def _can_leave_out(pipeline: Pipeline) -> bool:
     """Whether the search's own scores of those that cannot be among the best before a walk decide nothing after it."""
     expansion = pipeline.expansion
+    if pipeline.scoring is not None:
+        return False
     if expansion is None:
         return True
     return can(pipeline.fusion, ScoresOthers) and (expansion.keeps_order or expansion.asks_cosines)

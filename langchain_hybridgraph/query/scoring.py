@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.records import Hit, Learned, Query, Scope
+from langchain_hybridgraph.records import Fused, Hit, Learned, Query, Scope
 
 HOUR = 3_600.0
 DAY = 24 * HOUR
@@ -171,31 +171,53 @@ class Named:
 class Scoring:
     """The stage: hits by what is remembered of them, best first, ties by id.
 
-    ``learned`` gives what is known of hits, by the id of the chunk that was found; ``said`` the largest cosine of each
-    hit with the session's other turns; ``named`` the times that a query names, None for none. ``parts`` of a hit then
-    are those of :class:`Composite`, and signed ones for what else changed it: ``time``, ``hotness``, ``novelty``.
+    ``learned`` gives what is known of chunks by their ids; of those it does not know, ``given`` reads the metadata.
+    ``said`` gives the largest cosine of each of these chunks with the session's other turns, ``named`` the times that a
+    query names, None for none. ``parts`` then are those of :class:`Composite`, and signed ones for what else changed
+    the score: ``time``, ``hotness``, ``novelty``.
+
+    ``by_id`` says that nothing is known from metadata: then candidates can be scored before they are read, and only
+    the best need be.
     """
 
     composite: Composite
-    learned: Callable[[Sequence[Hit], Scope], Mapping[str, Learned]]
+    learned: Callable[[Sequence[str], Scope], Mapping[str, Learned]]
+    given: Callable[[Mapping[str, Any]], Learned] = lambda metadata: _NOTHING
     hotness: Hotness | None = None
     novelty: Novelty | None = None
-    said: Callable[[Sequence[Hit], Scope], Sequence[float]] | None = None
+    said: Callable[[Sequence[str], Scope], Sequence[float]] | None = None
     named: Callable[[Query], Named | None] | None = None
+    by_id: bool = False
 
     def __call__(self, hits: Sequence[Hit], query: Query) -> list[Hit]:
         """All hits with their new scores."""
-        known = self.learned(hits, query.scope)
-        learned = [known.get((hit.child or hit.chunk).id, _NOTHING) for hit in hits]
-        now = query.scope.as_of
-        similar = [_share(hit.score) for hit in hits]
-        timed = self._timed(query, similar, learned)
-        left = self._left(hits, query.scope)
-        scored = [
-            self._scored(hit, own, own_timed, one, share, now=now)
-            for hit, own, own_timed, one, share in zip(hits, similar, timed, learned, left, strict=True)
-        ]
+        found = [hit.child or hit.chunk for hit in hits]
+        ids = [chunk.id for chunk in found]
+        known = self.learned(ids, query.scope)
+        learned = [known.get(chunk.id) or self.given(chunk.metadata) for chunk in found]
+        weighed = self._weighed(ids, [hit.score for hit in hits], learned, query)
+        scored = [_with_score(hit, score, parts) for hit, (score, parts) in zip(hits, weighed, strict=True)]
         return sorted(scored, key=lambda hit: (-hit.score, hit.id))
+
+    def candidates(self, fused: Sequence[Fused], query: Query) -> list[Fused]:
+        """All candidates with their new scores, best first, ties by id."""
+        ids = [one.id for one in fused]
+        known = self.learned(ids, query.scope)
+        learned = [known.get(id, _NOTHING) for id in ids]
+        weighed = self._weighed(ids, [one.score for one in fused], learned, query)
+        scored = [Fused(id, score, parts) for id, (score, parts) in zip(ids, weighed, strict=True)]
+        return sorted(scored, key=lambda one: (-one.score, one.id))
+
+    def _weighed(
+        self, ids: Sequence[str], similar: Sequence[float], learned: Sequence[Learned], query: Query
+    ) -> list[tuple[float, dict[str, float]]]:
+        """The score of each chunk and its parts."""
+        now = query.scope.as_of
+        own = [_share(each) for each in similar]
+        timed = self._timed(query, own, learned)
+        left = self._left(ids, query.scope)
+        each = zip(own, timed, learned, left, strict=True)
+        return [self._scored(of_text, of_both, one, share, now) for of_text, of_both, one, share in each]
 
     def _timed(self, query: Query, similar: Sequence[float], learned: Sequence[Learned]) -> Sequence[float]:
         named = None if self.named is None else self.named(query)
@@ -204,12 +226,14 @@ class Scoring:
         evidence = named([begin(one) for one in learned])
         return [1.0 - (1.0 - own) * (1.0 - each) for own, each in zip(similar, evidence, strict=True)]
 
-    def _left(self, hits: Sequence[Hit], scope: Scope) -> Sequence[float]:
+    def _left(self, ids: Sequence[str], scope: Scope) -> Sequence[float]:
         if self.novelty is None or self.said is None:
-            return [1.0] * len(hits)
-        return [self.novelty(each) for each in self.said(hits, scope)]
+            return [1.0] * len(ids)
+        return [self.novelty(each) for each in self.said(ids, scope)]
 
-    def _scored(self, hit: Hit, own: float, timed: float, learned: Learned, left: float, *, now: float | None) -> Hit:
+    def _scored(
+        self, own: float, timed: float, learned: Learned, left: float, now: float | None
+    ) -> tuple[float, dict[str, float]]:
         parts = self.composite.parts(own, learned, now)
         if timed != own:
             parts["time"] = self.composite.parts(timed, learned, now)["similarity"] - parts["similarity"]
@@ -219,7 +243,7 @@ class Scoring:
             parts["hotness"], score = blended - score, blended
         if left != 1.0:
             parts["novelty"], score = score * left - score, score * left
-        return _with_score(hit, score, parts)
+        return score, parts
 
 
 _NOTHING = Learned()

@@ -38,7 +38,7 @@ from langchain_hybridgraph.query.scoring import (
 from langchain_hybridgraph.query.sources import SessionSource, Source, TimedVectorSource, VectorSource
 from langchain_hybridgraph.query.traversal import BFS, Beam, LinkEvidence, Traversal, WaterCircle, traversal_from
 from langchain_hybridgraph.query.traversal.joined import Joined
-from langchain_hybridgraph.records import Chunk, Hit, Learned, Query, RetrievalResult, Scope, content_id
+from langchain_hybridgraph.records import Chunk, Learned, Query, RetrievalResult, Scope, content_id
 from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.retrievers.plain import in_scope
@@ -266,6 +266,8 @@ class MemoryRetriever(GraphRetriever):
         return Scoring(
             composite=self._mode(options).composite,
             learned=partial(_learned, self._store),
+            given=_given,
+            by_id=can(self._store, Remembers) and (session is None or not session.is_foreign),
             hotness=self.hotness,
             novelty=self.novelty,
             said=None if session is None else partial(_said, self._store, session, reads=not weight),
@@ -470,20 +472,19 @@ class WithMessages:
 # -- what the stage asks --------------------------------------------------------------------------------------
 
 
-def _learned(store: Reads, hits: Sequence[Hit], scope: Scope) -> Mapping[str, Learned]:
-    """What a store knows of hits; of what it does not know, what the metadata give."""
-    found = [hit.child or hit.chunk for hit in hits]
-    known = store.learned([chunk.id for chunk in found], scope) if can(store, Remembers) else {}
-    return {chunk.id: known.get(chunk.id) or _given(chunk.metadata) for chunk in found}
+def _learned(store: Reads, ids: Sequence[str], scope: Scope) -> Mapping[str, Learned]:
+    """What a store knows of chunks; nothing for one that does not remember."""
+    return store.learned(ids, scope) if can(store, Remembers) else {}
 
 
 def _given(metadata: Mapping[str, Any]) -> Learned:
+    """What metadata say."""
     given = Given.of(metadata)._asdict()
     return Learned(**{name: value for name, value in given.items() if value is not None})
 
 
-def _said(store: Reads, session: Session, hits: Sequence[Hit], scope: Scope, *, reads: bool = False) -> Sequence[float]:
-    """The largest cosine of each hit with a turn of the session that is not the hit itself; 0 where none is known.
+def _said(store: Reads, session: Session, ids: Sequence[str], scope: Scope, *, reads: bool = False) -> Sequence[float]:
+    """The largest cosine of each chunk with a turn of the session that is not itself; 0 where none is known.
 
     ``reads`` for a session that no source has read.
     """
@@ -491,11 +492,10 @@ def _said(store: Reads, session: Session, hits: Sequence[Hit], scope: Scope, *, 
         session.call(scope).run()
     turns = session.vectors(store)
     if turns is None or not len(turns) or not can(store, GivesVectors):
-        return [0.0] * len(hits)
-    ids = [(hit.child or hit.chunk).id for hit in hits]
+        return [0.0] * len(ids)
     vectors = store.vectors(ids)
     if vectors.shape[1] != turns.shape[1]:
-        return [0.0] * len(hits)  # nothing has a vector yet
+        return [0.0] * len(ids)  # nothing has a vector yet
     cosines = vectors @ turns.T
     own = {turn.id: place for place, turn in enumerate(session.turns)}
     for place, id in enumerate(ids):

@@ -44,7 +44,7 @@ def total(composite, similarity, **known):
 
 
 def scored(hits, learned=None, *, composite=GENERAL, text="what?", now=NOW, **stages):
-    scoring = Scoring(composite, lambda hits, scope: learned or {}, **stages)
+    scoring = Scoring(composite, lambda ids, scope: learned or {}, **stages)
     return scoring(hits, Query(text, 10, Scope(as_of=now)))
 
 
@@ -179,7 +179,7 @@ def test_hotness_is_blended_before_the_cut():
 def test_novelty(similarity, left):
     """Above .8 each .1 costs a quarter, down to a half."""
     assert Novelty()(similarity) == pytest.approx(left, abs=1e-6)
-    (found,) = scored([hit("a", 0.8)], novelty=Novelty(), said=lambda hits, scope: [similarity])
+    (found,) = scored([hit("a", 0.8)], novelty=Novelty(), said=lambda ids, scope: [similarity])
     (other,) = scored([hit("a", 0.8)])
     assert found.score == pytest.approx(other.score * left, abs=1e-6)
     assert found.parts.get("novelty", 0.0) == pytest.approx(other.score * (left - 1), abs=1e-6)
@@ -226,7 +226,7 @@ def test_the_breakdown_sums_to_the_score(items, mode):
         composite=MODES[mode].composite,
         hotness=Hotness(),
         novelty=Novelty(),
-        said=lambda hits, scope: [said for _, _, said in items],
+        said=lambda ids, scope: [said for _, _, said in items],
         named=lambda query: Named([(NOW - DAY, NOW)]),
     )
     assert sorted(found, key=lambda one: (-one.score, one.id)) == found
