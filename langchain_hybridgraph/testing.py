@@ -27,7 +27,9 @@ from langchain_hybridgraph.records import Chunk, Edge, Query, Scope
 from langchain_hybridgraph.stores.base import (
     GivesVectors,
     HasParents,
+    HasSessions,
     Reads,
+    Remembers,
     SearchesKeywords,
     SearchesVectors,
     TakesChunks,
@@ -78,7 +80,9 @@ class HashedWords:
         return vector
 
 
-class Engine(Reads, SearchesVectors, SearchesKeywords, HasParents, GivesVectors, TakesChunks, Protocol):
+class Engine(
+    Reads, SearchesVectors, SearchesKeywords, HasParents, GivesVectors, Remembers, HasSessions, TakesChunks, Protocol
+):
     """All that a store may be able to do."""
 
 
@@ -400,6 +404,34 @@ class StoreSuite:
         store.settle()
         assert self._read(store, ["good", "bad"]) == {}
 
+    # -- Remembers, HasSessions -------------------------------------------------------------------------------
+
+    def test_knows_of_chunks_what_their_metadata_give(self, store: Any) -> None:
+        """Unset is None and not 0, unusable values are unset, unknown chunks are absent."""
+        self._only(store, Remembers)
+        given = {"confidence": 0, "utility": 7, "memory_type": "semantic", "valid_from": "2020-01-01T00:00:00Z"}
+        self.fill(store, [Chunk("a", "apple", given), Chunk("b", "banana")])
+        found = store.learned(["a", "b", "c"], Scope())
+        assert found.keys() == {"a", "b"}
+        assert (found["a"].confidence, found["a"].utility, found["a"].memory_type) == (0.0, None, "semantic")
+        assert (found["a"].valid_from, found["b"].valid_from, found["b"].active_count) == (BEGIN, None, 0)
+
+    def test_what_was_not_known_yet_is_not_there(self, filled: Engine) -> None:
+        """Asked for a time before anything was taken in, no path finds anything."""
+        store, before = self._only(filled, Remembers), Scope(known_at=BEGIN)
+        assert (store.learned(["cat"], before), self._read(store, ["cat"], before)) == ({}, {})
+        assert not store.vector_search(Query("the cat", 9, before), 9).entries
+        assert not store.keyword_search(Query("the cat", 9, before), 9).entries
+
+    def test_tells_the_last_turns_of_a_session(self, store: Any) -> None:
+        """The newest first, those in scope only; [] for an unknown session."""
+        self._only(store, HasSessions)
+        turns = [Chunk(f"t{n}", f"turn {n}", {"session_id": "s", "turn": n, "odd": n % 2}) for n in range(12)]
+        self.fill(store, [*turns, Chunk("other", "turn", {"session_id": "t", "turn": 99})])
+        assert [turn.id for turn in store.session_turns("s", 3, Scope())] == ["t11", "t10", "t9"]
+        assert [turn.id for turn in store.session_turns("s", 2, Scope(parse_filter({"odd": 0})))] == ["t10", "t8"]
+        assert store.session_turns("unknown", 3, Scope()) == []
+
     # -- tenants ----------------------------------------------------------------------------------------------
 
     def test_tenants_do_not_see_each_other(self, open_tenant: Callable[[str], AbstractContextManager[Any]]) -> None:
@@ -427,6 +459,8 @@ class StoreSuite:
             assert store.read_parents(["p"], Scope()) == {}
         if isinstance(store, GivesVectors):
             assert not store.vectors(["b"]).any()
+        if isinstance(store, Remembers):
+            assert store.learned(["a", "b"], Scope()).keys() == {"a"}
         if isinstance(store, TakesChunks):
             assert store.document_chunks(["doc"]) == {"doc": {"a"}}
             assert store.remove(["a", "b", "p"]) == 1

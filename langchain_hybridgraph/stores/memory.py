@@ -63,6 +63,10 @@ class RememberingIndex(WrittenIndex):
     """An index that learns of its chunks; each verb is one transaction, and what was known before is not lost.
 
     ``clock`` says when something is learned: unix seconds, by default ``time.time``. A replay of the past sets another.
+
+    What is known of a chunk has versions, its text and metadata have not: a text that changes is another statement, not
+    known before, and a filter sees the metadata of now whatever ``known_at``. A deleted chunk was never known; to end
+    a statement and keep what was known, retract it.
     """
 
     def learned(self, ids: Sequence[str], scope: Scope) -> dict[str, Learned]:
