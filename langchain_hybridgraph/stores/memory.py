@@ -147,6 +147,12 @@ class RememberingIndex(WrittenIndex):
         With ``known_at`` before now they are found as before; ``get_by_ids`` gives them always. A text that is put
         again under the same id stays withdrawn as long as it is the same. Raises ValueError for an id that is not
         there, and retracts nothing then.
+
+        >>> from langchain_hybridgraph import HybridGraphStore
+        >>> store = HybridGraphStore(None)
+        >>> _ = store.add_texts(["Ada lives in Paris.", "Bo plays chess."], ids=["ada", "bo"])
+        >>> store.retract("ada"), [found.id for found in store.similarity_search("Paris or chess?")]
+        (1, ['bo'])
         """
         with self._writer():
             now = self.clock()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import repeat
-from operator import ge, itemgetter, neg
-from typing import TYPE_CHECKING, NamedTuple, Self
+from operator import ge, neg
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -45,13 +45,21 @@ class Past(NamedTuple):
     @classmethod
     def of(cls, entries: Iterable[tuple[int, float, float, float]]) -> Self:
         """The columns of what the catalogue noted."""
-        columns = np.array(sorted(entries, key=itemgetter(1), reverse=True), np.float64).reshape(-1, 4).T
-        return cls(columns[0].astype(np.int64), *columns[1:])
+        columns = np.array(list(entries), np.float64).reshape(-1, 4).T
+        return cls(columns[0].astype(np.int64), *columns[1:])._ordered()
 
-    def with_(self, rows: Iterable[int], entries: Iterable[tuple[int, float, float, float]]) -> Past:
+    def updated(self, rows: Sequence[int], entries: Sequence[tuple[int, float, float, float]]) -> Past:
         """The same, but of these rows what is given now."""
-        others = ~np.isin(self.row, np.fromiter(rows, np.int64))
-        return Past.of([*zip(*(column[others].tolist() for column in self), strict=True), *entries])
+        others = ~np.isin(self.row, np.array(rows, np.int64))
+        if not entries and others.all():
+            return self
+        kept = (column[others] for column in self)
+        columns: Any = map(np.concatenate, zip(kept, Past.of(entries), strict=True))
+        return Past(*columns)._ordered()
+
+    def _ordered(self) -> Self:
+        order = np.argsort(-self.known_until, kind="stable")
+        return self._replace(**{name: column[order] for name, column in self._asdict().items()})
 
     def at(self, known_at: float, known: Known) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Valid from and until of every row as it was known at a time."""
@@ -115,7 +123,7 @@ class Rows:
         touched = list(touched)
         made = type(self)(self.tenant)
         made.version, made.has_parents, made._timed = version, has_parents, self._timed
-        made._ids, made._row_of, made._known, made._past = self._ids, self._row_of, self._known, self._past
+        made._ids, made._row_of, made._known = self._ids, self._row_of, self._known
         made._alive = self._alive.copy()
         made._grow(max(end, self._end))
         died = {row for row in touched if row < self._end and made._alive[row]}
@@ -129,9 +137,7 @@ class Rows:
         made.living = int(np.count_nonzero(made._alive))
         shown = made._alive & (made._known.retracted_at == np.inf)
         made._shown = made._alive if np.array_equal(shown, made._alive) else shown
-        past = list(past)
-        if past or (touched and len(made._past.row)):
-            made._past = made._past.with_(touched, past)
+        made._past = self._past.updated(touched, list(past))
         return made
 
     def alive(self) -> Mask:
