@@ -379,6 +379,12 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         degraded = f", degraded={list(self.degraded)}" if self.degraded else ""
         return f"RetrievalResult({len(self)} documents in {self.took_ms:.1f} ms{degraded})"
 
+    def _repr_html_(self) -> str:
+        # Late: only a notebook asks for this.
+        from langchain_hybridgraph.display.table import Table
+
+        return Table(self)._repr_html_()
+
 
 def content_id(text: str, source: str) -> str:
     """The id of a text that has none: the same text from the same source gets the same one in every run."""

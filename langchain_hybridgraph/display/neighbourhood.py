@@ -157,6 +157,14 @@ def _links(hits: Collection[Hit]) -> list[Link]:
 def _link(source: str, target: str, said: Mapping[str, Any] | None) -> Link:
     if said is None:
         return Link(source, target)
-    entity = str(said.get("entity", ""))
-    label = f"“{entity.partition(':')[2] or entity}”" if entity else str(said["relation"]).replace("_", " ")
-    return Link(source, target, label, float(said["weight"]))
+    return Link(source, target, edge_name(said), float(said["weight"]))
+
+
+def edge_name(step: Mapping[str, Any]) -> str:
+    """What to call an edge of a hit's ``graph_context``: the entity that both sides mention, else its relation.
+
+    >>> edge_name({"relation": "depends_on"}), edge_name({"relation": "mentions", "entity": "name:Ada Lovelace"})
+    ('depends on', '“Ada Lovelace”')
+    """
+    entity = str(step.get("entity", ""))
+    return f"“{entity.partition(':')[2] or entity}”" if entity else str(step["relation"]).replace("_", " ")

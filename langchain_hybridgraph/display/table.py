@@ -1,0 +1,192 @@
+"""An answer as a table of HTML: bars of scores, matched words, paths."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from types import MappingProxyType
+from typing import Any
+
+from langchain_hybridgraph.display.highlight import marked
+from langchain_hybridgraph.display.neighbourhood import edge_name
+from langchain_hybridgraph.display.rows import hits_in
+from langchain_hybridgraph.display.words import place, title
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.records import Hit, RetrievalResult
+
+# By part of a score; any other part takes the next of the rest. All are of Okabe and Ito's set (see frame.COLOURS).
+COLOURS: Mapping[str, str] = MappingProxyType(
+    {
+        "vector": "#0072B2",
+        "similarity": "#0072B2",
+        "keyword": "#D55E00",
+        "confidence": "#D55E00",
+        "graph": "#009E73",
+        "recency": "#009E73",
+        "session": "#CC79A7",
+        "utility": "#CC79A7",
+        "rerank": "#E69F00",
+    }
+)
+REST = ("#56B4E9", "#F0E442", "#E69F00", "#999999")
+
+# Ink and paper are the page's own, so that it is readable on light and on dark. A class twice outweighs the page's
+# own rules for tables. What is taken off a score is hatched.
+STYLE = """
+.hybridgraph.hybridgraph { max-width: 60em; overflow-wrap: anywhere; line-height: 1.4; }
+.hybridgraph.hybridgraph table { width: 100%; margin: 0; border-collapse: collapse; table-layout: fixed; }
+.hybridgraph.hybridgraph :is(th, td) { text-align: start; vertical-align: top; padding: .45em .6em; white-space: normal;
+  border: 0; border-bottom: 1px solid rgba(128, 128, 128, .35); color: inherit; background: none; }
+.hybridgraph.hybridgraph .rank { width: 1.6em; }
+.hybridgraph.hybridgraph .score { width: 9.5em; }
+.hybridgraph.hybridgraph p { margin: .3em 0; }
+.hybridgraph.hybridgraph small { font-size: .85em; opacity: .8; }
+.hybridgraph.hybridgraph mark { color: inherit; background: rgba(240, 180, 0, .38); border-radius: .2em; }
+.hybridgraph.hybridgraph .bar { display: flex; height: .6em; margin: .25em 0; position: relative; overflow: hidden;
+  background: rgba(128, 128, 128, .18); border-radius: .2em; }
+.hybridgraph.hybridgraph .less { position: absolute; height: 100%;
+  background: repeating-linear-gradient(45deg, #fff 0 2px, #444 2px 4px); }
+.hybridgraph.hybridgraph .chip { display: inline-block; width: .65em; height: .65em; border-radius: .15em; }
+@media (max-width: 34em) { .hybridgraph.hybridgraph .score { width: 6.5em; } }
+"""
+
+
+class Table:
+    """An answer as notebooks show it: place, score with its parts as bars, text with what the query asked for, path.
+
+    ``found`` is a RetrievalResult, or Documents that a retriever of ours gave; the query of a result is known, that of
+    Documents is ``query``. A bar is as wide as the score is of 1. Words are compared as an index in ``language``
+    compares them. Long texts are shown in part, and no more than ``rows`` hits. Everything in an answer is escaped:
+    texts, metadata and ids may come from anywhere. Raises ConfigurationError for what is no answer, for an unknown
+    language, and for fewer than 1 rows.
+
+    >>> from langchain_hybridgraph.records import Chunk
+    >>> hit = Hit(Chunk("a", "Ada wrote it."), 0.9, "vector", {"vector": 0.9}, found_by=("vector",))
+    >>> table = Table(RetrievalResult(["a"], hits=[hit], took_ms=2.0, plan={"query": "Who wrote it?"}))
+    >>> "Ada <mark>wrote</mark> it." in table._repr_html_()
+    True
+    >>> table
+    1  0.900  a  Ada wrote it.
+    """
+
+    def __init__(
+        self,
+        found: RetrievalResult[Any] | Iterable[Any],
+        query: str | None = None,
+        *,
+        language: str | None = "english",
+        rows: int = 50,
+        metadata_prefix: str = "",
+    ) -> None:
+        if rows < 1:
+            raise ConfigurationError(f"rows is {rows}; wanted how many hits to show, at least 1: try rows=50")
+        self._hits = hits_in(found, metadata_prefix)
+        self._about = _about(found) if isinstance(found, RetrievalResult) else []
+        asked = found.plan.get("query") if isinstance(found, RetrievalResult) else None
+        self._query, self._language, self._rows = query if query is not None else asked, language, rows
+        marked("", self._query, language)  # an unknown language is told here, not when a notebook shows the table
+
+    def __repr__(self) -> str:
+        lines = [f"{rank}  {hit.score:.3f}  {hit.id}  {title(hit)}" for rank, hit in enumerate(self._shown, 1)]
+        return "\n".join(lines + ([self._more] if self._more else [])) or "Nothing found."
+
+    def _repr_html_(self) -> str:
+        about = "".join(f"<p><small>{escape(line)}</small></p>" for line in (*self._about, self._more) if line)
+        if not self._hits:
+            return _page(f"<p>Nothing found.</p>{about}")
+        colours = _colours(self._shown)
+        titles = {place(hit): title(hit) for hit in self._hits}
+        body = "".join(self._row(rank, hit, colours, titles) for rank, hit in enumerate(self._shown, 1))
+        head = '<tr><th class="rank"></th><th class="score">Score</th><th>Found</th></tr>'
+        return _page(f"<table><thead>{head}</thead><tbody>{body}</tbody></table>{about}")
+
+    @property
+    def _shown(self) -> Sequence[Hit]:
+        return self._hits[: self._rows]
+
+    @property
+    def _more(self) -> str:
+        left = len(self._hits) - len(self._shown)
+        return f"… and {left} more" if left else ""
+
+    def _row(self, rank: int, hit: Hit, colours: Mapping[str, str], titles: Mapping[str, str]) -> str:
+        score = "–" if math.isnan(hit.score) else f"{hit.score:.3f}"
+        text = marked(hit.chunk.text, self._query, self._language)
+        named = f" <small><code>{escape(hit.id)}</code></small>" if hit.id else ""
+        heading = f"<strong>{escape(title(hit))}</strong>" if _has_title(hit) else ""
+        ways = "".join(f"<p><small>{way}</small></p>" for way in _ways(hit, titles))
+        return (
+            f'<tr><td class="rank">{rank}</td><td class="score"><strong>{score}</strong>{_bar(hit.parts, colours)}</td>'
+            f'<td dir="auto">{heading}{named}<div>{text}</div>{ways}</td></tr>'
+        )
+
+
+def _page(inside: str) -> str:
+    # The last two classes keep formulas of TeX from being made of dollar signs.
+    return f'<div class="hybridgraph tex2jax_ignore mathjax_ignore"><style>{STYLE}</style>{inside}</div>'
+
+
+def _about(result: RetrievalResult[Any]) -> list[str]:
+    degraded = f"Not as asked: {', '.join(result.degraded)}." if result.degraded else ""
+    return [f"{len(result)} in {result.took_ms:.1f} ms", degraded]
+
+
+def _colours(hits: Iterable[Hit]) -> dict[str, str]:
+    """The colour of every part of these scores."""
+    names = list(dict.fromkeys(name for hit in hits for name in hit.parts))
+    others = [name for name in names if name not in COLOURS]
+    return {name: COLOURS[name] for name in names if name in COLOURS} | {
+        name: REST[place % len(REST)] for place, name in enumerate(others)
+    }
+
+
+def _bar(parts: Mapping[str, float], colours: Mapping[str, str]) -> str:
+    """The parts of a score side by side, what takes something off over the end of them, and their figures."""
+    if not parts:
+        return ""
+    gained = [(name, value) for name, value in parts.items() if value > 0]
+    whole = math.fsum(value for _, value in gained)
+    lost = min(whole, -math.fsum(value for value in parts.values() if value < 0))
+    unit = 100 / max(1.0, whole)
+    pieces = [_piece(unit * value, colours[name]) for name, value in gained]
+    if lost > 0:
+        pieces.append(f'<span class="less" style="left:{unit * (whole - lost):.1f}%;width:{unit * lost:.1f}%"></span>')
+    said = "<br>".join(_figure(name, value, colours[name]) for name, value in parts.items())
+    return f'<div class="bar">{"".join(pieces)}</div><small>{said}</small>'
+
+
+def _piece(width: float, colour: str) -> str:
+    return f'<span style="width:{width:.1f}%;background:{colour}"></span>'
+
+
+def _figure(name: str, value: float, colour: str) -> str:
+    sign = "−" if value < 0 else ""
+    return f'<span class="chip" style="background:{colour}"></span> {escape(str(name))} {sign}{abs(value):.3f}'
+
+
+def _has_title(hit: Hit) -> bool:
+    return any(hit.chunk.metadata.get(key) for key in ("title", "section_heading"))
+
+
+def _ways(hit: Hit, titles: Mapping[str, str]) -> Iterator[str]:
+    """How a walk came to the hit, and what it stands for, as HTML."""
+    if len(hit.path) > 1:
+        said = {str(step["from_chunk_id"]): step for step in hit.graph_context}
+        steps = [escape(titles.get(id, id)) + _edge(said.get(id)) for id in hit.path[:-1]]
+        yield " ".join(["↳ from", *steps])
+    if hit.child is not None:
+        yield f"parent of {escape(hit.child.id)}"
+
+
+def _edge(step: Mapping[str, Any] | None) -> str:
+    """What leads on from a chunk."""
+    if step is None:
+        return " →"
+    described = str(step.get("description") or "")
+    why = f" title={_quoted(described)}" if described else ""
+    return f" <em{why}>–{escape(edge_name(step))} {float(step['weight']):.2f}→</em>"
+
+
+def _quoted(text: str) -> str:
+    return f'"{escape(text, quote=True)}"'

@@ -1,0 +1,67 @@
+"""What a table looks like in a real browser."""
+
+import pytest
+from browser import needs_browser, seen
+from langchain_core.documents import Document
+
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.display import Table
+
+pytestmark = needs_browser
+
+HOSTILE = [
+    "<script>window.ran = 1</script>",
+    "<img src=x onerror='window.ran = 1'>",
+    "</td></table><svg onload='window.ran = 1'>",
+    '" onmouseover="window.ran = 1" autofocus onfocus="window.ran = 1',
+    "</style><script>window.ran = 1</script>",
+]
+
+
+def page(table, style=""):
+    return f"<!doctype html><html><head><style>{style}</style></head><body>{table._repr_html_()}</body></html>"
+
+
+@pytest.fixture(scope="module")
+def hostile():
+    """Real hits whose texts, titles, ids and links are pieces of pages."""
+    store = HybridGraphStore(None, "lsa")
+    store.add_documents(
+        [
+            Document(f"{text} the parcel {text}", id=f"{text}{n}", metadata={"title": text, "source": text})
+            for n, text in enumerate(HOSTILE)
+        ]
+    )
+    return HybridRetriever(store, k=5).retrieve(f"parcel {HOSTILE[0]}")
+
+
+def test_no_script_of_the_data_runs(hostile, tmp_path):
+    """Texts, titles, ids and the query stay words, and all of them can be read."""
+    asked = "{ran: window.ran ?? 0, made: document.querySelectorAll('td script, td img, td svg').length, \
+        rows: document.querySelectorAll('tbody tr').length, \
+        read: document.querySelector('table').innerText.includes('<script>window.ran = 1')}"
+    told = seen(page(Table(hostile)), asked, tmp_path)
+    assert told == {"ran": 0, "made": 0, "rows": 5, "read": True}
+
+
+def test_what_the_check_would_see(tmp_path):
+    """A script that is not escaped does run in this browser."""
+    assert seen(f"<html><body>{HOSTILE[0]}</body></html>", "window.ran ?? 0", tmp_path) == 1
+
+
+@pytest.mark.parametrize("width", [500, 1200])
+def test_the_table_fits_its_page(hostile, tmp_path, width):
+    """Rows have a height, bars a width, and nothing sticks out of the page, wide or narrow."""
+    asked = "{high: [...document.querySelectorAll('tbody tr')].every(row => row.getBoundingClientRect().height > 20), \
+        bars: [...document.querySelectorAll('.bar span')].every(bar => bar.getBoundingClientRect().width > 0), \
+        over: document.documentElement.scrollWidth - document.documentElement.clientWidth}"
+    assert seen(page(Table(hostile)), asked, tmp_path, width) == {"high": True, "bars": True, "over": 0}
+
+
+@pytest.mark.parametrize(("ink", "paper"), [("rgb(20, 20, 20)", "white"), ("rgb(230, 230, 230)", "rgb(17, 17, 17)")])
+def test_ink_is_the_pages_own(hostile, tmp_path, ink, paper):
+    """Texts and marked words have the colour of the page's text, on light and on dark."""
+    asked = (
+        "[...new Set([...document.querySelectorAll('td, th, strong, code, mark')].map(e => getComputedStyle(e).color))]"
+    )
+    assert seen(page(Table(hostile), f"body {{ color: {ink}; background: {paper} }}"), asked, tmp_path) == [ink]

@@ -1,0 +1,63 @@
+"""Tables in IPython."""
+
+import pytest
+from langchain_core.documents import Document
+
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.display import show, show_lists
+
+pytest.importorskip("IPython")
+
+
+@pytest.fixture(scope="module")
+def documents():
+    store = HybridGraphStore.from_texts(["Parcels were lost.", "Trains are late."], "lsa", ids=["n", "m"])
+    return HybridRetriever(store).invoke("a lost parcel")
+
+
+@pytest.fixture
+def shell():
+    """A running IPython, as a notebook has one."""
+    from IPython.core.interactiveshell import InteractiveShell
+
+    yield InteractiveShell.instance()
+    InteractiveShell.clear_instance()
+
+
+def shown(shell, value):
+    data, _ = shell.display_formatter.format(value)
+    return data.get("text/html", "")
+
+
+def test_lists_are_plain_until_asked(shell, documents):
+    """Importing the package changes nothing for lists; one call does, and another takes it back."""
+    assert shown(shell, documents) == ""
+    assert show_lists()
+    assert "<table>" in shown(shell, documents)
+    assert show_lists(on=False)
+    assert shown(shell, documents) == ""
+
+
+@pytest.mark.parametrize("other", [[], [1, 2], [Document("not ours")]])
+def test_other_lists_stay_as_they_were(shell, other):
+    """Only Documents that a retriever of ours has scored become a table."""
+    show_lists()
+    assert shown(shell, other) == ""
+
+
+def test_what_others_do_with_lists_stays(shell, documents):
+    """A formatter of another library still gets its lists, before, during and after."""
+    shell.display_formatter.formatters["text/html"].for_type(list, lambda found: f"theirs: {len(found)}")
+    show_lists()
+    show_lists()
+    assert shown(shell, [1, 2]) == "theirs: 2"
+    assert "<table>" in shown(shell, documents)
+    show_lists(on=False)
+    assert shown(shell, documents) == "theirs: 2"
+
+
+def test_a_plain_interpreter(documents, capsys):
+    """Without a notebook a list stays as it is, and what is shown is words."""
+    assert not show_lists()
+    show(documents, "lost")
+    assert capsys.readouterr().out.startswith("1  ")

@@ -1,0 +1,136 @@
+"""An answer as a table."""
+
+import re
+
+import pytest
+from langchain_core.documents import Document
+from walked import answer, found, led
+
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.display import Table
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.records import Chunk, Hit
+
+
+def html(shown, *given, **options):
+    return re.sub("<style>.*?</style>", "", Table(shown, *given, **options)._repr_html_(), flags=re.DOTALL)
+
+
+def scored(parts):
+    return Hit(Chunk("a", "t"), sum(parts.values()), "fused", parts)
+
+
+def test_a_result_shows_itself():
+    """A cell that ends in a result shows the table."""
+    result = answer(found("a", 0.5))
+    assert result._repr_html_() == Table(result)._repr_html_()
+
+
+def test_score_and_parts():
+    """A bar's pieces are as wide as the parts are of 1, and the figures stand below."""
+    shown = html(answer(scored({"vector": 0.5, "keyword": 0.25})))
+    assert "<strong>0.750</strong>" in shown
+    assert re.findall(r'<span style="width:([\d.]+)%', shown) == ["50.0", "25.0"]
+    assert "vector 0.500" in shown
+
+
+def test_what_is_taken_off_covers_the_end():
+    """A part below 0 lies over the end of the others and leaves as much as the score is."""
+    shown = html(answer(scored({"similarity": 0.6, "novelty": -0.2})))
+    assert 'class="less" style="left:40.0%;width:20.0%"' in shown
+    assert "novelty −0.200" in shown
+
+
+def test_parts_beyond_one_still_fit():
+    """Where something is taken off more than 1, the bar is as wide as what there was."""
+    shown = html(answer(scored({"vector": 1.2, "rerank": -0.6})))
+    assert re.findall(r'<span style="width:([\d.]+)%', shown) == ["100.0"]
+    assert "left:50.0%;width:50.0%" in shown
+
+
+def test_a_colour_is_a_part():
+    """The same part has the same colour in every row, and two parts of an answer have two."""
+    both = answer(scored({"vector": 0.1, "time": 0.1, "hotness": 0.1}), scored({"hotness": 0.1, "vector": 0.1}))
+    chips = re.findall(r'chip" style="background:(#\w+)"></span> (\w+)', html(both))
+    assert len(set(chips)) == 3
+    assert len({colour for colour, _ in chips}) == 3
+
+
+def test_matched_words_are_marked():
+    """Words of the query are marked in the text, as the index compares words."""
+    store = HybridGraphStore.from_texts(["Parcels were lost."], "lsa", ids=["n"])
+    assert "<mark>Parcels</mark> were <mark>lost</mark>" in html(HybridRetriever(store).retrieve("a lost parcel"))
+
+
+def test_the_way_of_a_walk():
+    """The path begins at its seed, by its title, and says each edge's name and weight."""
+    far = led(("seed", "b", "c"), 0.4, ("entity:name:Elin", 0.8), ("depends_on", 0.5), title="Far")
+    shown = re.sub("<[^>]*>", "", html(answer(found("seed", 0.9), far)))
+    assert "↳ from Text of seed. –depends on 0.50→ b –“name:Elin” 0.80→".replace("name:", "") in shown.replace(
+        "name:", ""
+    )
+
+
+def test_documents_show_the_same():
+    """The Documents of an answer give the table of the answer, when they are told its query."""
+    store = HybridGraphStore.from_texts(["Parcels were lost.", "Trains are late."], "lsa", ids=["n", "m"])
+    result = HybridRetriever(store, metadata_prefix="x_").retrieve("a lost parcel")
+    table = re.search("<table>.*</table>", html(result))
+    assert re.search("<table>.*</table>", html(list(result), "a lost parcel", metadata_prefix="x_"))[0] == table[0]
+
+
+def test_documents_of_others():
+    """A Document that nobody has scored has no score, rather than a score of 0."""
+    shown = html([Document("Ada wrote it.", id="a")])
+    assert "<strong>–</strong>" in shown
+    assert "Ada wrote it." in shown
+
+
+def test_everything_is_escaped():
+    """No text, id, title, edge or query becomes markup, in an element or in an attribute."""
+    evil = "<script>\"'&"
+    hit = led((evil, "b" + evil), 0.5, ("r" + evil, 0.5), title=evil)
+    hit.graph_context[0]["description"] = evil
+    shown = html(answer(hit, query=evil, degraded=[evil]))
+    assert "<script" not in shown
+    assert 'title="&lt;script&gt;&quot;&#x27;&amp;"' in shown
+
+
+def test_dollar_signs_are_no_formulas():
+    """Notebooks leave prices alone."""
+    assert 'class="hybridgraph tex2jax_ignore mathjax_ignore"' in html(answer(found("a", 0.5)))
+
+
+def test_what_did_not_work_is_told():
+    """Degradation stands below the table, also where nothing was found."""
+    assert "Not as asked: keyword-failed." in html(answer(found("a", 0.5), degraded=["keyword-failed"]))
+    assert "Nothing found." in html(answer(degraded=["keyword-failed"]))
+    assert "Not as asked: keyword-failed." in html(answer(degraded=["keyword-failed"]))
+
+
+def test_many_hits_are_cut():
+    """As many rows as asked for, and how many more there are."""
+    shown = html(answer(*[found(str(n), 0.5) for n in range(5)]), rows=2)
+    assert shown.count('<td class="rank">') == 2
+    assert "… and 3 more" in shown
+
+
+def test_in_words():
+    """Outside a notebook the table is a line per hit."""
+    assert repr(Table(answer(found("a", 0.5)))) == "1  0.500  a  Text of a."
+    assert repr(Table([])) == "Nothing found."
+
+
+@pytest.mark.parametrize("wrong", ["text", 7, ["text"], [7]])
+def test_what_is_no_answer(wrong):
+    """Anything but an answer or Documents is named."""
+    with pytest.raises(ConfigurationError, match="wanted"):
+        Table(wrong)
+
+
+def test_wrong_settings():
+    """An unknown language and no rows are told at once."""
+    with pytest.raises(ConfigurationError, match="klingon"):
+        Table(answer(found("a", 0.5)), language="klingon")
+    with pytest.raises(ConfigurationError, match="rows"):
+        Table(answer(found("a", 0.5)), rows=0)
