@@ -1,0 +1,253 @@
+"""docs/migration.md is true: its code runs, and what is old there gives what the new gives."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import chromadb
+import pytest
+from langchain_core.documents import Document
+from langchain_core.vectorstores import InMemoryVectorStore
+from openai_server import OpenAIServer
+
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever, LSAEmbeddings
+
+PAGE = (Path(__file__).parent.parent / "docs" / "migration.md").read_text(encoding="utf-8")
+SHARED, *SECTIONS = re.split(r"^## ", PAGE, flags=re.MULTILINE)
+BY_NAME = {section.split("\n", 1)[0]: section for section in SECTIONS}
+OLD = ("langchain_classic", "langchain_community", "langchain_graph_retriever")
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::langchain_core._api.LangChainDeprecationWarning"
+)
+
+
+class Relevance(InMemoryVectorStore):
+    """A vector store with relevance scores that takes datetimes, as FAISS does."""
+
+    def _select_relevance_score_fn(self):
+        return lambda cosine: cosine
+
+
+def blocks(section):
+    """The section's code, each with whether it needs the old package."""
+    found = re.findall(r"^```python( before)?\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    return [(bool(before), code) for before, code in found]
+
+
+def run(name, only_new=False, **given):
+    """What the names of a section's code stand for, after all of it has run."""
+    namespace = dict(given)
+    for before, code in blocks(SHARED) + blocks(BY_NAME[name]):
+        if not (before and only_new):
+            exec(compile(code, f"migration.md, {name}", "exec"), namespace)
+    return namespace
+
+
+@pytest.fixture(autouse=True)
+def _no_collections():
+    """All of Chroma's collections in memory are those of one process."""
+    yield
+    client = chromadb.Client()
+    for collection in client.list_collections():
+        if collection.name in ("langchain", "pieces", "animals"):
+            client.delete_collection(collection.name)
+
+
+@pytest.fixture
+def told():
+    """A chat model behind a server, which says what the question means."""
+    with OpenAIServer("How long is the link valid that resets a password?") as server:
+        yield server
+
+
+def old_and_new(name, told=None):
+    """The section's names, old code included; skipped where an old package is not installed."""
+    for needed in OLD:
+        if needed in BY_NAME[name] and importlib.util.find_spec(needed) is None:
+            pytest.skip(f"{needed} is not installed")
+    return run(name, llm=told and told.chat_model(), relevance=Relevance(notes_embedding()))
+
+
+def notes_embedding():
+    return LSAEmbeddings().fit(["The gate code is 1234.", "The gate code is 4711.", "The cat is called Tom."])
+
+
+def texts(documents):
+    return [document.page_content for document in documents]
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_the_new_runs_without_the_old(name, told):
+    """What is to be written now needs none of the old packages."""
+    assert "now" in run(name, only_new=True, llm=told.chat_model())
+
+
+def test_every_row_of_the_table_has_a_section():
+    """What stands in the table is shown below, old and new."""
+    rows = re.findall(r"^\| \[[^\]]+\]\(#([a-z0-9_-]+)\)", PAGE, re.MULTILINE)
+    assert rows == [name.lower() for name in BY_NAME]
+    assert all({before for before, _ in blocks(section)} == {True, False} for section in SECTIONS)
+
+
+def test_ensemble_retriever():
+    """The same keyword side and ``fusion="rrf"`` give the same order; with our index the same first hit."""
+    page = old_and_new("EnsembleRetriever")
+    assert len(page["before"]) == 5
+    assert texts(page["same"]) == texts(page["before"])
+    assert texts(page["rrf"])[0] == texts(page["now"])[0] == texts(page["before"])[0]
+
+
+def test_ensemble_retrievers_sum():
+    """The scores are EnsembleRetriever's sums w / (60 + rank), divided by the largest that there can be, 1 / 61."""
+    page = old_and_new("EnsembleRetriever")
+    ranked = [texts(page[side].invoke(page["question"])) for side in ("meanings", "words")]
+    for document in page["same"]:
+        sums = [w / (61 + found.index(document.page_content)) for w, found in zip((0.7, 0.3), ranked, strict=True)]
+        assert document.metadata["relevance_score"] == pytest.approx(61 * sum(sums), abs=1e-6)
+
+
+def test_ensemble_retrievers_failing_side():
+    """Where one side raises, EnsembleRetriever raises; ours answers by the other and says so."""
+    page = old_and_new("EnsembleRetriever")
+
+    def fail(_question):
+        raise ConnectionError("down")
+
+    page["words"].preprocess_func = fail
+    chroma = page["chroma"]
+    with pytest.raises(ConnectionError):
+        page["EnsembleRetriever"](retrievers=[chroma.as_retriever(), page["words"]], weights=[0.7, 0.3]).invoke("x")
+    result = HybridRetriever(chroma, keyword_retriever=page["words"]).retrieve("a second factor")
+    assert len(result) == 5
+    assert result.degraded == ("keyword-failed",)
+
+
+def test_bm25_retriever():
+    """The same texts in the same order, without those that have no word of the question."""
+    page = old_and_new("BM25Retriever")
+    assert len(page["before"]) == 5
+    assert texts(page["now"])[0] == texts(page["before"])[0]
+    assert {document.id for document in page["now"]} == {"errors", "factors", "cards"}
+
+
+def test_bm25_retriever_finds_punctuated_words():
+    """What stands before a question mark is a word here, and none there."""
+    page = old_and_new("BM25Retriever")
+    old = page["BM25Retriever"].from_documents(page["documents"])
+    assert max(old.vectorizer.get_scores(old.preprocess_func("factor?"))) == 0
+    store = page["store"]
+    assert {found.id for found in HybridRetriever(store, keyword_weight=1).invoke("factor?")} == {"errors", "factors"}
+
+
+def test_parent_document_retriever():
+    """Both find a piece and give the whole."""
+    page = old_and_new("ParentDocumentRetriever")
+    assert texts(page["now"]) == texts(page["before"]) == [page["long"][0].page_content]
+    children = HybridRetriever(page["store"], parents=False).invoke(page["question"])
+    assert len(children) == 5
+    assert page["now"][0].metadata["chunk_id"] == children[0].id
+
+
+def test_parent_document_retriever_adds_only():
+    """A text handed in again doubles its pieces there, and changes nothing here."""
+    page = old_and_new("ParentDocumentRetriever")
+    page["old"].add_documents(page["long"])
+    assert len(page["old"].vectorstore.get()["ids"]) == 10
+    split = page["ParentChildSplitter"](parents=lambda text: [text], children=page["splitter"])
+    assert page["ingest"](page["long"], page["store"], split=split).added == 0
+
+
+def test_contextual_compression_retriever():
+    """The same choice in the same order."""
+    page = old_and_new("ContextualCompressionRetriever")
+    assert 0 < len(page["before"]) < 5
+    assert texts(page["same"]) == texts(page["before"])
+    assert all(document.metadata["relevance_score"] >= 0.2 for document in page["now"])
+
+
+def test_time_weighted_retriever():
+    """The same order: the recent one of two that are alike, what is new, what is old."""
+    page = old_and_new("TimeWeightedVectorStoreRetriever")
+    assert (
+        texts(page["now"])
+        == texts(page["before"])
+        == ["The gate code is 4711.", "The cat is called Tom.", "The gate code is 1234."]
+    )
+
+
+def test_time_weighted_retrievers_recency():
+    """A part of each score is half of 0.99 to the power of the hours, TimeWeighted's own formula."""
+    page = old_and_new("TimeWeightedVectorStoreRetriever")
+    for document in page["now"]:
+        hours = page["notes"][document.page_content].total_seconds() / 3600
+        assert document.metadata["score_breakdown"]["recency"] == pytest.approx(0.99**hours / 2, abs=1e-5)
+
+
+def test_time_weighted_retriever_forgets(tmp_path):
+    """Over the vector store that is left after a restart it raises; our folder still answers."""
+    page = old_and_new("TimeWeightedVectorStoreRetriever")
+    made_anew = page["TimeWeightedVectorStoreRetriever"](vectorstore=page["relevance"])
+    with pytest.raises(IndexError):
+        made_anew.invoke("What is the gate code?")
+    with HybridGraphStore(tmp_path / "memories", embedding="lsa") as memories:
+        memories.add_texts(list(page["notes"]))
+    with HybridGraphStore(tmp_path / "memories", embedding="lsa") as memories:
+        assert "gate code" in page["MemoryRetriever"](memories, k=1).invoke("What is the gate code?")[0].page_content
+
+
+def test_time_weighted_retriever_over_chroma():
+    """Chroma refuses the datetimes that it writes."""
+    page = old_and_new("TimeWeightedVectorStoreRetriever")
+    old = page["TimeWeightedVectorStoreRetriever"](vectorstore=page["chroma"])
+    with pytest.raises(ValueError, match="datetime"):
+        old.add_documents([Document("The gate code is 4711.")])
+
+
+def test_create_history_aware_retriever(told):
+    """The same document, with the model's rewrite and without a model."""
+    page = old_and_new("create_history_aware_retriever", told)
+    assert page["before"][0].id == "login"
+    assert [document.id for document in page["rewritten"]] == [document.id for document in page["before"]]
+    assert [document.id for document in page["now"]] == ["login"]
+    assert len(told.requests) == 2
+
+
+def test_langchain_graph_retriever():
+    """The same documents at the same depth."""
+    page = old_and_new("langchain-graph-retriever")
+    depths = {document.id: document.metadata["_depth"] for document in page["before"]}
+    assert depths == {"otter": 0, "capybara": 1, "heron": 1, "pike": 2}
+    assert {document.id: document.metadata["hops"] for document in page["now"]} == depths
+
+
+def test_langchain_graph_retriever_over_chroma():
+    """As released, every search over Chroma fails on a name that Chroma no longer has; ours answers."""
+    page = old_and_new("langchain-graph-retriever")
+    collection = page["Chroma"]("animals", page["of_animals"])
+    collection.add_documents(
+        [animal.model_copy(update={"metadata": {"habitat": "river"}}) for animal in page["animals"]]
+    )
+    old = page["EdgesAtQueryTime"](store=collection, edges=[("habitat", "habitat")], strategy=page["Eager"](k=4))
+    with pytest.raises(ImportError, match="pip install chromadb"):
+        old.invoke("What does an otter eat?")
+    assert page["GraphRetriever"](collection, k=1).invoke("What does an otter eat?")[0].id == "otter"
+
+
+def test_links_of_langchain_graph_retriever():
+    """``("links", "$id")`` there are CitationEdges here."""
+    from langchain_hybridgraph import CitationEdges, GraphRetriever, ingest
+
+    page = old_and_new("langchain-graph-retriever")
+    linked = [animal.model_copy(deep=True) for animal in page["animals"]]
+    linked[0].metadata = {"links": ["camel"]}
+    store = HybridGraphStore(None, page["of_animals"])
+    ingest(linked, store, split=None, edges=[CitationEdges("links")])
+    old = page["EdgesAtQueryTime"](
+        store=InMemoryVectorStore.from_documents(linked, page["of_animals"]),
+        edges=[("links", "$id")],
+        strategy=page["Eager"](k=2, start_k=1, max_depth=1),
+    )
+    assert [found.id for found in old.invoke("What does an otter eat?")] == ["otter", "camel"]
+    now = GraphRetriever(store, k=2, seed_k=1, max_hops=1).invoke("What does an otter eat?")
+    assert [found.id for found in now] == ["otter", "camel"]
