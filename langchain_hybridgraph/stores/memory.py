@@ -16,6 +16,7 @@ from langchain_hybridgraph.stores import catalog, catalog_learned
 from langchain_hybridgraph.stores.catalog_learned import Held, Kept
 from langchain_hybridgraph.stores.encoding import entries, storable
 from langchain_hybridgraph.stores.given import Given
+from langchain_hybridgraph.stores.opening import Fitted
 from langchain_hybridgraph.stores.writing import WrittenIndex
 from langchain_hybridgraph.times import iso_time, parse_time
 
@@ -241,7 +242,10 @@ class RememberingIndex(WrittenIndex):
         ``vectors`` are those that :meth:`embedded` gave. A memory that does not say when it was made is made now.
         """
         batch = entries(chunks, [], self._rows.tenant)
-        given = None if vectors is None else {chunk.id: vector for chunk, vector in zip(chunks, vectors, strict=True)}
+        given = None
+        # A model that is made from the texts may have been made anew since.
+        if vectors is not None and not isinstance(self.embedding, Fitted):
+            given = {chunk.id: vector for chunk, vector in zip(chunks, vectors, strict=True)}
         with self._writer():
             made = [entry.id for entry in batch if entry.given.created_at is None]
             also = partial(self._change, made=made, changes=changes, now=self.clock())
