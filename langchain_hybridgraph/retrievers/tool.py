@@ -60,7 +60,8 @@ def search_tool(
 ) -> BaseTool:
     """A tool that invokes ``retriever`` with what a model says, in the form of ``arguments``.
 
-    ``arguments`` has a ``query``; its other fields are options of the retriever's calls, left out when they are None.
+    ``arguments`` has a ``query``; its other fields are options of the retriever's calls, left out when they are None. A
+    filter may be a pydantic model of its own, whose fields that are set must all hold.
     The tool message has the texts in words (:func:`told`) and the Documents as its ``artifact``. A filter that cannot
     be read is the tool's answer, with status "error", so that the model can mend it; any other error is raised.
     """
@@ -134,4 +135,9 @@ def _line(place: int, document: Document, prefix: str) -> str:
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
+    """What the model has said; a filter in a form of its own becomes the mapping that it stands for."""
+    said = {name: value for name, value in options.items() if value is not None}
+    return {
+        name: value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value
+        for name, value in said.items()
+    }

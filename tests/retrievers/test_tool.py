@@ -7,7 +7,7 @@ from langchain.agents import create_agent
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from langchain_hybridgraph import (
     GraphRetriever,
@@ -105,6 +105,22 @@ def test_arguments_of_ones_own(store):
         retriever.as_tool(type("Other", (SearchArguments.__base__.__base__,), {}))
     with pytest.raises(ConfigurationError, match="arg_types"):
         retriever.as_tool(arg_types={"query": str})
+
+
+def test_a_filter_in_a_form_of_its_own(store):
+    """The fields that the model sets must all hold; none set is no filter."""
+
+    class Among(BaseModel):
+        n: int | None = None
+        uri: str | None = None
+
+    class Arguments(QueryArguments):
+        filter: Among | None = None
+
+    tool = HybridRetriever(store).as_tool(Arguments)
+    assert [found.id for found in called(tool, query="coal", filter={"n": 1}).artifact] == ["ships.md#0"]
+    assert called(tool, query="coal", filter={"n": 1, "uri": "trains.md"}).artifact == []
+    assert len(called(tool, query="coal", filter={}).artifact) == len(called(tool, query="coal").artifact)
 
 
 def test_the_search_is_a_run_below_the_tools(store):

@@ -1,0 +1,87 @@
+"""An agent of LangGraph that searches when it wants to, for what it wants to, among what it wants to.
+
+    pip install langchain-hybridgraph langchain langchain-openai
+    python examples/agent.py openai:gpt-5-mini
+
+``as_tool`` gives the model a query, k and a filter with their meanings, and the Documents as the message's artifact.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Literal
+
+from langchain.agents import create_agent
+from langchain.chat_models import init_chat_model
+from langchain_core.documents import Document
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.retrievers import BaseRetriever
+from langgraph.checkpoint.memory import InMemorySaver
+from pydantic import BaseModel, Field
+
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, ingest
+from langchain_hybridgraph.retrievers.tool import QueryArguments
+
+RELEASES = [
+    ("The import of addresses reads CSV files.", 2023, "import"),
+    ("The import of addresses reads vCard files, too.", 2025, "import"),
+    ("Invoices can be sent as XRechnung.", 2025, "billing"),
+]
+
+
+class Among(BaseModel):
+    """What the notes say of themselves."""
+
+    year: int | None = Field(None, description="The year of the release.")
+    area: Literal["import", "billing"] | None = Field(None, description="The part of the program.")
+
+
+class Arguments(QueryArguments):
+    """A form of one's own for the filter: a model makes fewer mistakes in it than in the whole filter language."""
+
+    filter: Among | None = Field(None, description="Only notes of this year and area.")
+
+
+def agent_over(retriever: BaseRetriever, model: BaseChatModel) -> Any:
+    """An agent with the retriever as its tool; ``thread_id`` in the configuration says which conversation it is."""
+    tool = retriever.as_tool(
+        Arguments, name="release_notes", description="Finds release notes. Ask it before you answer."
+    )
+    return create_agent(
+        model,
+        [tool],
+        system_prompt="Answer what the program can do, from its release notes alone.",
+        checkpointer=InMemorySaver(),
+    )
+
+
+def show(message: AnyMessage) -> None:
+    """Print what the model asked its tool, what that found, or what the model said."""
+    if isinstance(message, AIMessage) and message.tool_calls:
+        for call in message.tool_calls:
+            print(f"  {call['name']}({', '.join(f'{name}={value!r}' for name, value in call['args'].items())})")
+    elif isinstance(message, ToolMessage):
+        for document in message.artifact or ():
+            print(f"  {document.metadata['relevance_score']:.2f} {document.page_content}")
+    else:
+        print(f"{message.type}: {message.text}")
+
+
+def main(model: str) -> None:
+    """Ask twice in one thread."""
+    store = HybridGraphStore(embedding="lsa")
+    notes = [Document(text, metadata={"year": year, "area": area}) for text, year, area in RELEASES]
+    ingest(notes, store)
+    agent = agent_over(GraphRetriever(store, k=2), init_chat_model(model, temperature=0))
+
+    for question in ("What was new in the import in 2025?", "And which invoices can it send?"):
+        asked = {"messages": [("user", question)]}
+        for step in agent.stream(asked, {"configurable": {"thread_id": "1"}}, stream_mode="updates"):
+            for update in step.values():
+                for message in update["messages"]:
+                    show(message)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "openai:gpt-5-mini")

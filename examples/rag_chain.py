@@ -1,0 +1,69 @@
+"""A chain in LCEL that answers from texts, streams, and says which texts it has read.
+
+    pip install langchain-hybridgraph langchain langchain-openai
+    python examples/rag_chain.py openai:gpt-5-mini
+
+Any model that LangChain's ``init_chat_model`` knows will do; the texts are searched without a network.
+"""
+
+from __future__ import annotations
+
+import sys
+from operator import itemgetter
+from typing import Any
+
+from langchain.chat_models import init_chat_model
+from langchain_core.documents import Document
+from langchain_core.language_models import BaseChatModel
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import Runnable, RunnableLambda, RunnablePassthrough
+
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever, ingest
+
+TEXTS = {
+    "errors.md": "Error E-4711: the card issuer asks for a second factor.",
+    "factors.md": "The second factor is a code by text message, or a key.",
+    "login.md": "A forgotten password is reset by a link that is valid for one hour.",
+    "billing.md": "Invoices are sent on the first working day of the month.",
+}
+PROMPT = ChatPromptTemplate.from_messages(
+    [
+        ("system", "Answer from these texts alone, and name the texts that you use, as in [errors.md].\n\n{context}"),
+        ("human", "{question}"),
+    ]
+)
+
+
+def as_context(documents: list[Document]) -> str:
+    """The texts for the prompt, each under its name."""
+    return "\n\n".join(f"[{document.metadata['source']}]\n{document.page_content}" for document in documents)
+
+
+def answering(retriever: BaseRetriever, model: BaseChatModel) -> Runnable[dict[str, str], dict[str, Any]]:
+    """A chain from ``{"question": …}`` to the same with ``documents`` and ``answer``."""
+    answer = (
+        RunnablePassthrough.assign(context=itemgetter("documents") | RunnableLambda(as_context))
+        | PROMPT
+        | model
+        | StrOutputParser()
+    )
+    return RunnablePassthrough.assign(documents=itemgetter("question") | retriever).assign(answer=answer)
+
+
+def main(model: str) -> None:
+    """Ingest, ask, and print the answer as it comes."""
+    store = HybridGraphStore(embedding="lsa")  # HybridGraphStore("texts.hybridgraph", OpenAIEmbeddings()) to keep it
+    ingest([Document(text, metadata={"source": name}) for name, text in TEXTS.items()], store)
+    chain = answering(HybridRetriever(store, k=2), init_chat_model(model, temperature=0))
+
+    for part in chain.stream({"question": "What does E-4711 want of me?"}):
+        for document in part.get("documents", ()):
+            print(f"{document.metadata['relevance_score']:.2f} {document.metadata['source']}")
+        print(part.get("answer", ""), end="", flush=True)
+    print()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "openai:gpt-5-mini")

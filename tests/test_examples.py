@@ -1,0 +1,139 @@
+"""The examples run, over a model behind langchain-openai and a server on localhost."""
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+from openai_server import OpenAIServer, Reply
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Runs an example as its user does, with a server that answers; gives what it printed and the server's requests."""
+
+    def run(name, answer):
+        with OpenAIServer(answer) as server:
+            monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+            monkeypatch.setenv("OPENAI_API_KEY", "none")
+            monkeypatch.setattr(sys, "argv", [name, "openai:test"])
+            runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        return capsys.readouterr().out, server.requests
+
+    return run
+
+
+def prompt(request):
+    """All that a request's messages say."""
+    return "\n".join(str(message["content"]) for message in request["messages"])
+
+
+def test_rag_chain(run):
+    """The documents come first with their scores, then the answer in pieces; the model has read the texts found."""
+    printed, (request,) = run("rag_chain.py", "A second factor [errors.md].")
+    lines = printed.splitlines()
+    assert [line.split()[1] for line in lines[:2]] == ["errors.md", "factors.md"]
+    assert lines[2] == "A second factor [errors.md]."
+    assert request["stream"]
+    assert "[errors.md]\nError E-4711: the card issuer asks for a second factor." in prompt(request)
+    assert "Invoices" not in prompt(request)
+
+
+def test_rag_chain_when_the_model_fails():
+    """The model's own error is raised, and not an answer without a model."""
+    import openai
+
+    names = runpy.run_path(str(EXAMPLES / "rag_chain.py"))
+    store = names["HybridGraphStore"].from_texts(["Cats purr."], "lsa", [{"source": "cats.md"}])
+    with OpenAIServer(Reply("broken", 500)) as server:
+        chain = names["answering"](names["HybridRetriever"](store), server.chat_model())
+        with pytest.raises(openai.InternalServerError, match="broken"):
+            chain.invoke({"question": "Who purrs?"})
+
+
+async def test_rag_chain_awaited():
+    """The chain's asynchronous stream says the same as its answer."""
+    names = runpy.run_path(str(EXAMPLES / "rag_chain.py"))
+    store = names["HybridGraphStore"].from_texts(["Cats purr."], "lsa", [{"source": "cats.md"}])
+    with OpenAIServer("Cats do [cats.md].") as server:
+        chain = names["answering"](names["HybridRetriever"](store), server.chat_model())
+        said = [part.get("answer", "") async for part in chain.astream({"question": "Who purrs?"})]
+        assert "".join(said) == (await chain.ainvoke({"question": "Who purrs?"}))["answer"] == "Cats do [cats.md]."
+
+
+def test_conversation(run):
+    """Each question is searched for after what its own customer has said, who alone is remembered in it."""
+
+    def answer(request):
+        return "The roadster." if "The roadster is red" in prompt(request) else "The van."
+
+    printed, requests = run("conversation.py", answer)
+    assert printed.splitlines() == [
+        "Ada: Which car is red?",
+        "The roadster.",
+        "Tom: Which car is blue?",
+        "The van.",
+        "Ada: And its price?",
+        "The roadster.",
+        "Tom: And its price?",
+        "The van.",
+    ]
+    asked = [[message["content"] for message in request["messages"][1:]] for request in requests]
+    assert asked[2] == ["Which car is red?", "The roadster.", "And its price?"]
+    assert asked[3] == ["Which car is blue?", "The van.", "And its price?"]
+
+
+def test_agent(run):
+    """The model calls the tool in its form, reads what it found, and answers; the thread keeps what was said."""
+
+    def answer(request):
+        last = request["messages"][-1]
+        if last["role"] == "tool":
+            return f"So it is: {last['content'].splitlines()[1]}"
+        area = "billing" if "invoices" in last["content"] else "import"
+        return {"query": last["content"], "filter": {"year": 2025, "area": area}}
+
+    printed, requests = run("agent.py", answer)
+    lines = printed.splitlines()
+    assert [line for line in lines if line.startswith("ai:")] == [
+        "ai: So it is: The import of addresses reads vCard files, too.",
+        "ai: So it is: Invoices can be sent as XRechnung.",
+    ]
+    assert "2023" not in printed
+    assert "reads CSV" not in printed
+    (tool,) = requests[0]["tools"]
+    assert tool["function"]["name"] == "release_notes"
+    assert tool["function"]["parameters"]["properties"].keys() == {"query", "k", "filter"}
+    assert "What was new in the import in 2025?" in prompt(requests[2])
+
+
+def test_agent_whose_filter_is_wrong(run):
+    """A call that does not fit the form goes back to the model, which may mend it."""
+
+    def answer(request):
+        last = request["messages"][-1]
+        if last["role"] == "user":
+            return {"query": "import", "filter": {"area": "weather"}}
+        if "area" in last["content"] and "import" in last["content"] and "[1]" not in last["content"]:
+            return {"query": "import", "filter": {"area": "import"}}
+        return "Addresses."
+
+    printed, _ = run("agent.py", answer)
+    assert "reads CSV" in printed
+    assert printed.count("ai: Addresses.") == 2
+
+
+def test_llama_index_query_engine(run):
+    """Files are ingested once, and the answer's second passage is found."""
+    pytest.importorskip("llama_index.core")
+    printed, requests = run("llama_index_query_engine.py", "")
+    assert "Steven Spielberg is a native of Cincinnati, Ohio." in printed
+    assert requests == []
+
+
+def test_every_example_is_run():
+    """No example stands there that no test runs."""
+    here = Path(__file__).read_text(encoding="utf-8")
+    assert [file.name for file in EXAMPLES.glob("*.py") if f'"{file.name}"' not in here] == []
