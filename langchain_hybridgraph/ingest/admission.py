@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 LEAST_WORTH = 0.025
 # So many neighbours with a label of the new memory are looked at for contradictions.
 NEIGHBOURS = 20
+# So many of the nearest memories are looked at for one that says the same.
+DUPLICATES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,10 @@ class TakesMemories(Protocol):
         """The n chunks of largest cosine that are valid at some time of a period."""
         ...
 
+    def unread(self, text: str, beside: str) -> float:
+        """The share of a text's words that its vector says nothing of, and the other text does not have."""
+        ...
+
     def get(self, ids: Sequence[str]) -> list[Chunk]:
         """The chunks with these ids."""
         ...
@@ -99,6 +105,8 @@ def admit(chunks: Sequence[Chunk], store: TakesMemories, llm: Any = None) -> lis
     - One whose cosine with a memory that is valid at the same time is 0.95 or more joins it: that counts one more use,
       and where another source says the same, confidence c becomes 1 − (1 − c)(1 − credibility · confidence of the new
       one), the noisy-or of two witnesses.
+    - With a model that is made from the texts, one with words that the model has never read joins nothing that lacks
+      them: its vector says nothing of them. The share of such words is its novelty then.
     - One of which credibility · novelty is below 0.025 is refused. Novelty is 1 − the largest cosine, credibility that
       of its ``source`` (0.5 without one): an unknown source is never refused, one refuted nine times in ten must say
       something that is by a quarter new.
@@ -178,11 +186,12 @@ class _Plan:
 
     def admit(self, new: _Candidate) -> Admission:
         """What becomes of one."""
-        nearest, cosine = self._nearest(new)
-        if nearest is not None and cosine >= NEAREST:
-            return self._joined(new, nearest)
+        near = self._nearest(new)
+        for id, cosine in near:
+            if self._is_same(new, id, cosine):
+                return self._joined(new, id)
         credibility = CONFIDENCE if new.source is None else self._store.credibility(new.source)
-        novelty = 1.0 - max(cosine, 0.0)
+        novelty = self._novelty(new, *near[0]) if near else 1.0
         if credibility * novelty < LEAST_WORTH:
             said = f"credibility {credibility:.2f} of {new.source!r} × novelty {novelty:.2f} is below {LEAST_WORTH}"
             return Admission(new.chunk.id, "refused", said)
@@ -195,10 +204,13 @@ class _Plan:
 
     # -- near duplicates ------------------------------------------------------------------------------------
 
-    def _nearest(self, new: _Candidate) -> tuple[str | None, float]:
-        """The memory nearest to a new one and their cosine; an earlier version of it, which it replaces, is none."""
-        found = [entry for entry in self._near(new, 2, None) if not self._is_replaced(entry[0], new)]
-        return min(found, key=lambda entry: (-entry[1], entry[0]), default=(None, 0.0))
+    def _nearest(self, new: _Candidate) -> list[tuple[str, float]]:
+        """The memories nearest to a new one, ties by id; an earlier version of it, which it replaces, is none."""
+        found = [entry for entry in self._near(new, DUPLICATES, None) if not self._is_replaced(entry[0], new)]
+        return sorted(found, key=lambda entry: (-entry[1], entry[0]))
+
+    def _novelty(self, new: _Candidate, id: str, cosine: float) -> float:
+        return self._unread(new, id) if cosine >= NEAREST else 1.0 - max(cosine, 0.0)
 
     def _near(self, new: _Candidate, n: int, filter: Filter | None) -> list[tuple[str, float]]:
         """(id, cosine) of memories near to a new one that are valid when it is, those to be added last."""
@@ -215,6 +227,12 @@ class _Plan:
 
     def _is_replaced(self, id: str, new: _Candidate) -> bool:
         return id == new.chunk.id and self._chunk(id).text != new.chunk.text
+
+    def _is_same(self, new: _Candidate, id: str, cosine: float) -> bool:
+        return cosine >= NEAREST and not self._unread(new, id)
+
+    def _unread(self, new: _Candidate, id: str) -> float:
+        return self._store.unread(new.chunk.text, self._chunk(id).text)
 
     def _renamed(self, new: _Candidate) -> _Candidate:
         """Under another id where its own is that of the same statement, which was over or retracted before."""
@@ -238,7 +256,8 @@ class _Plan:
         if not labels:
             return
         near = self._near(new, NEIGHBOURS, has_labels(any_of=sorted(labels)))
-        ids = [id for id, cosine in near if FARTHEST <= cosine < NEAREST and id != new.chunk.id]
+        others = [(id, cosine) for id, cosine in near if cosine >= FARTHEST and id != new.chunk.id]
+        ids = [id for id, cosine in others if not self._is_same(new, id, cosine)]
         old = [_statement(self._chunk(id)) for id in dict.fromkeys(ids)]
         for statement, probability in zip(old, self._judge.probabilities(new.statement, old), strict=True):
             if probability >= PROBABLE:

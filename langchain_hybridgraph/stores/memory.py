@@ -13,6 +13,7 @@ import numpy as np
 
 from langchain_hybridgraph.records import SUPERSEDES, Edge
 from langchain_hybridgraph.stores import catalog, catalog_learned
+from langchain_hybridgraph.stores.analysis import Analyzer
 from langchain_hybridgraph.stores.catalog_learned import Held, Kept
 from langchain_hybridgraph.stores.encoding import entries, storable
 from langchain_hybridgraph.stores.given import Given
@@ -229,6 +230,23 @@ class RememberingIndex(WrittenIndex):
                 allowed &= self._columns.mask(filter, len(allowed))
             rows, scores = matrix.search(vector, n, allowed[: len(matrix)])
             return [(entry.id, entry.score) for entry in seen.rows.scored(rows.tolist(), scores.tolist())]
+
+    def unread(self, text: str, beside: str) -> float:
+        """The share of a text's words of which the model knows nothing, and which the other text does not have.
+
+        Vectors of a model that is made from the texts say nothing of such words, so to it "lives in Rome" is "lives in
+        Paris" until it has read of Rome. 0 for any other model.
+        """
+        with self._gate:
+            if not isinstance(self.embedding, Fitted):
+                return 0.0
+            analyzer = Analyzer(self.language)
+            words = list(dict.fromkeys(analyzer.words(text)))
+            there = set(analyzer.words(beside))
+            others = [word for word in words if word not in there]
+            if not others:
+                return 0.0
+            return int(np.count_nonzero(~self._embed(others).any(axis=1))) / len(words)
 
     def take_in(
         self,

@@ -239,6 +239,21 @@ def test_without_a_model_of_texts():
         assert [record.outcome for record in admit([Chunk("3", "Bo plays chess on Mondays")], store)] == ["joined"]
 
 
+def test_words_that_a_model_has_never_read_are_news():
+    """To vectors made from the texts, Rome is Paris until they have read of Rome; the memory is not lost for that."""
+    with closing(EmbeddedStore(None, embedding=LSAEmbeddings(), name="lsa")) as store:
+        texts = ["Ada lives in Paris.", "Bo plays chess.", "The red car is fast.", "Tea is served at five."]
+        admit([Chunk(text, text, {"labels": ["home"]}) for text in texts], store)
+        assert store.unread("Ada lives in Rome", texts[0]) == pytest.approx(1 / 3)
+        assert store.unread("Ada lives by the tea in Paris", texts[0]) == 0.0
+        [said, again] = admit(
+            [Chunk("rome", "Ada lives in Rome.", {"labels": ["home"]}), Chunk("b", "Ada lives, Paris")], store
+        )
+        assert (said.id, said.outcome, said.contradicts) == ("rome", "added", (texts[0],))
+        assert (again.id, again.outcome) == (texts[0], "joined")
+        assert [record.id for record in admit([Chunk("c", "In Rome Ada lives")], store)] == ["rome"]
+
+
 def test_two_threads_add_a_memory_once(store):
     """Who decides is alone: of many that say the same at once, one is added."""
     start = threading.Barrier(4)
