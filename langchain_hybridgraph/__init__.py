@@ -13,7 +13,8 @@ Text goes in through ``ingest/``, lives in ``stores/``, comes out through ``quer
     query/         the pipeline and its stages
     retrievers/    the LangChain side: retrievers, the VectorStore, reranking by compressors
     telemetry/     who hears of searches: logs, Prometheus, OpenTelemetry, LangChain's handlers
-    display/       why these hits, in words and as a picture
+    display/       why these hits, in words, as a table and as a picture
+    evaluation.py  how good retrievers are on questions with known answers; tuning.py: choosing settings by it
     embeddings/    LSAEmbeddings, OnnxMiniLMEmbeddings
     cli/           the command line
 

@@ -1,0 +1,248 @@
+"""How good retrievers are on questions with known answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from typing import Any, NamedTuple
+
+import numpy as np
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from numpy.typing import NDArray
+
+from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
+from langchain_hybridgraph.records import RetrievalResult
+from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever
+
+Grades = Mapping[str, int]
+Asks = Callable[[str, int], Sequence[Document]]
+
+MEASURES = ("nDCG@10", "R@10", "RR@10")
+RESAMPLES = 10_000
+
+
+class Difference(NamedTuple):
+    """By how much one retriever is better than another over the same questions.
+
+    ``mean`` is the mean over the questions, ``low`` and ``high`` are the ends of its 95 % interval. ``better``,
+    ``equal`` and ``worse`` count the questions.
+    """
+
+    mean: float
+    low: float
+    high: float
+    better: int
+    equal: int
+    worse: int
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether 0 is outside the interval: more questions would hardly turn it round."""
+        return self.low > 0 or self.high < 0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.mean:+.3f} ({self.low:+.3f} to {self.high:+.3f}); "
+            f"better on {self.better}, equal on {self.equal}, worse on {self.worse}"
+        )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What each retriever reached on each question.
+
+    ``figures`` holds an array by retriever and measure, a figure per question in the order of ``questions``;
+    ``degraded`` how often which retriever did not work as asked, and why.
+    """
+
+    questions: tuple[str, ...]
+    measures: tuple[str, ...]
+    figures: Mapping[str, Mapping[str, NDArray[np.float64]]]
+    degraded: Mapping[str, Mapping[str, int]]
+
+    @cached_property
+    def means(self) -> dict[str, dict[str, float]]:
+        """The mean of every measure, by retriever."""
+        return {
+            name: {measure: float(each[measure].mean()) for measure in self.measures}
+            for name, each in self.figures.items()
+        }
+
+    def difference(self, name: str, other: str, measure: str | None = None, *, seed: int = 0) -> Difference:
+        """By how much ``name`` is better than ``other``; without ``measure`` by the first one.
+
+        The interval is that of the paired bootstrap over questions (Efron & Tibshirani, An Introduction to the
+        Bootstrap, 1993; for retrieval: Sakai, Evaluating Evaluation Metrics based on the Bootstrap, SIGIR 2006), the
+        same for the same seed. It takes the questions for independent of each other. Raises ConfigurationError for a
+        retriever or measure that was not measured.
+        """
+        return difference(self.of(name, measure), self.of(other, measure), seed=seed)
+
+    def of(self, name: str, measure: str | None = None) -> NDArray[np.float64]:
+        """The figures of a retriever, one per question; without ``measure`` those of the first one."""
+        named = self.measures[0] if measure is None else measure
+        if name not in self.figures or named not in self.measures:
+            raise ConfigurationError(
+                f"{name!r} by {named!r} was not measured; there are {', '.join(map(repr, self.figures))} "
+                f"by {', '.join(self.measures)}"
+            )
+        return self.figures[name][named]
+
+    def worst(self, name: str, measure: str | None = None, n: int = 5) -> list[tuple[str, float]]:
+        """The n questions that a retriever is worst at, with its figure, the worst first: what to look at next."""
+        figures = self.of(name, measure)
+        return [(self.questions[at], float(figures[at])) for at in np.argsort(figures, kind="stable")[:n]]
+
+    def __str__(self) -> str:
+        first = max(map(len, self.figures))
+        wide = {measure: max(8, len(measure)) for measure in self.measures}
+        head = " ".join([" " * first, *(f"{measure:>{wide[measure]}}" for measure in self.measures)])
+        rows = [
+            " ".join([f"{name:<{first}}", *(f"{means[measure]:>{wide[measure]}.3f}" for measure in self.measures)])
+            for name, means in self.means.items()
+        ]
+        return "\n".join([head, *rows, *self._notes()])
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{escape(each)}</th>" for each in ("", *self.measures))
+        best = {measure: max(means[measure] for means in self.means.values()) for measure in self.measures}
+        rows = "".join(
+            f"<tr><th>{escape(name)}</th>{''.join(_cell(means[each], best[each]) for each in self.measures)}</tr>"
+            for name, means in self.means.items()
+        )
+        notes = "".join(f"<p><small>{escape(note)}</small></p>" for note in self._notes())
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{notes}"
+
+    def _notes(self) -> list[str]:
+        count = len(self.questions)
+        return [f"{count} question{'' if count == 1 else 's'}"] + [
+            f"{name}: {', '.join(f'{reason} ({count}×)' for reason, count in reasons.items())}"
+            for name, reasons in self.degraded.items()
+            if reasons
+        ]
+
+
+def measure(
+    retrievers: Mapping[str, BaseRetriever | Asks],
+    questions: Mapping[str, Grades | Iterable[str]],
+    measures: Sequence[str] = MEASURES,
+    *,
+    id_of: Callable[[Document], str | None] = lambda document: document.id,
+) -> Measured:
+    """How good each of the retrievers is on questions whose answers are known.
+
+    ``questions`` has, for each question, the ids of what answers it, or a grade for each id (0: does not). A retriever
+    is one of LangChain's, ours or another's, or a function of question and k that gives Documents; it is asked for as
+    many as the deepest measure looks at, where it can be told. ``measures`` are named as in ir-measures
+    (``"nDCG@10"``, ``"R@5"``, ``"RR@10"``, ``"AP@10"``, ``"Success@1"``), each with its depth. ``id_of`` says under
+    which id a Document is judged, such as ``lambda document: document.metadata["source"]``; of several Documents with
+    one id the first counts. No answer counts as 0.
+
+    Raises MissingExtraError without ir-measures; ConfigurationError for measures, questions and ids of no use; and what
+    a retriever raises.
+
+    >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+    >>> texts = {"train": "Trains carry coal.", "ship": "Ships carry wood."}
+    >>> store = HybridGraphStore.from_texts(list(texts.values()), "lsa", ids=list(texts))
+    >>> print(measure({"hybrid": HybridRetriever(store)}, {"What do trains carry?": ["train"]}, ["Success@1"]))
+           Success@1
+    hybrid     1.000
+    1 question
+    """
+    ir_measures, parsed = _parsed(measures)
+    depth = max(each.params["cutoff"] for each in parsed)
+    grades = {str(at): _grades(question, answers) for at, (question, answers) in enumerate(questions.items())}
+    if not grades or not retrievers:
+        raise ConfigurationError("nothing to measure: give at least one retriever and one question with its answer")
+    figures: dict[str, Any] = {}
+    degraded: dict[str, Counter[str]] = {}
+    for name, retriever in retrievers.items():
+        ask = _asking(name, retriever)
+        answers = [ask(question, depth) for question in questions]
+        degraded[name] = Counter(reason for answer in answers for reason in _degraded(answer))
+        run = {str(at): _ranked(name, answer, id_of, depth) for at, answer in enumerate(answers)}
+        figures[name] = {str(each): np.zeros(len(questions)) for each in parsed}
+        for found in ir_measures.iter_calc(parsed, grades, run):
+            figures[name][str(found.measure)][int(found.query_id)] = found.value
+    return Measured(tuple(questions), tuple(map(str, parsed)), figures, degraded)
+
+
+def difference(ours: Any, theirs: Any, *, seed: int = 0) -> Difference:
+    """By how much paired figures are larger than others; see :meth:`Measured.difference`."""
+    gained = np.asarray(ours, float) - np.asarray(theirs, float)
+    chosen = np.random.default_rng(seed).integers(len(gained), size=(RESAMPLES, len(gained)))
+    low, high = np.percentile(gained[chosen].mean(axis=1), [2.5, 97.5])
+    better, worse = int((gained > 0).sum()), int((gained < 0).sum())
+    return Difference(float(gained.mean()), float(low), float(high), better, len(gained) - better - worse, worse)
+
+
+def _parsed(measures: Sequence[str]) -> tuple[Any, list[Any]]:
+    """The library, and the measures that it knows by these names."""
+    try:
+        import ir_measures
+    except ImportError as error:
+        raise MissingExtraError(
+            'measuring needs ir-measures, which cannot be imported: pip install "langchain-hybridgraph[eval]"'
+        ) from error
+    parsed = []
+    for name in [measures] if isinstance(measures, str) else measures:
+        try:
+            parsed.append(ir_measures.parse_measure(name))
+        except (NameError, ValueError, SyntaxError) as error:
+            raise ConfigurationError(f"measure {name!r} is not known; try one such as 'nDCG@10' or 'R@5'") from error
+        if "cutoff" not in parsed[-1].params:
+            raise ConfigurationError(f"measure {name!r} has no depth: try '{name}@10'")
+    if not parsed:
+        raise ConfigurationError("no measures: try measures=['nDCG@10']")
+    return ir_measures, parsed
+
+
+def _grades(question: str, answers: Grades | Iterable[str]) -> dict[str, int]:
+    if isinstance(answers, str):
+        raise ConfigurationError(f"the answers to {question!r} are one text; wanted a list of ids: [{answers!r}]")
+    grades = dict(answers) if isinstance(answers, Mapping) else dict.fromkeys(answers, 1)
+    if not any(grade > 0 for grade in grades.values()):
+        raise ConfigurationError(f"no answer to {question!r} is known; name at least one id, or leave it out")
+    return grades
+
+
+def _asking(name: str, retriever: Any) -> Asks:
+    """How to ask a retriever for the k best."""
+    if isinstance(retriever, BaseRetriever):
+        if hasattr(retriever, "retrieve"):
+            ask: Asks = retriever.retrieve  # says what was degraded, too
+            return ask
+        if AnyRetriever(retriever).takes("k"):
+            return lambda question, k: retriever.invoke(question, k=k)
+        return lambda question, _: retriever.invoke(question)
+    if callable(retriever):
+        called: Asks = retriever
+        return called
+    raise ConfigurationError(
+        f"{name!r} is {type(retriever).__name__}; wanted a retriever, or a function of question and k"
+    )
+
+
+def _degraded(answer: Sequence[Document]) -> Collection[str]:
+    return answer.degraded if isinstance(answer, RetrievalResult) else ()
+
+
+def _ranked(
+    name: str, answer: Sequence[Document], id_of: Callable[[Document], str | None], depth: int
+) -> dict[str, float]:
+    """Scores that fall with the place, so that no tie is left to be broken by ids."""
+    ids = [id_of(document) for document in answer]
+    if None in ids:
+        raise ConfigurationError(
+            f"{name!r} found a Document without an id: {answer[ids.index(None)].page_content[:60]!r}; say by "
+            "id_of=lambda document: document.metadata['source'] how it is judged"
+        )
+    return {str(id): float(depth - place) for place, id in enumerate(list(dict.fromkeys(ids))[:depth])}
+
+
+def _cell(figure: float, best: float) -> str:
+    return f"<td>{f'<strong>{figure:.3f}</strong>' if figure == best else f'{figure:.3f}'}</td>"

@@ -1,0 +1,173 @@
+"""Measuring retrievers on questions with known answers."""
+
+import math
+
+import numpy as np
+import pytest
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from langchain_hybridgraph import AdvancedRetriever, HybridGraphStore, HybridRetriever, LSAEmbeddings
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.evaluation import difference, measure
+
+pytest.importorskip("ir_measures")
+
+TEXTS = {"train": "Trains carry coal.", "ship": "Ships carry wood.", "plane": "Planes carry letters."}
+
+
+def giving(*ids):
+    """A function that finds these ids for any question."""
+    return lambda question, k: [Document("text", id=id) for id in ids][:k]
+
+
+def figures(found, relevant, measures):
+    measured = measure({"r": giving(*found)}, {"q": relevant}, measures)
+    return [round(measured.means["r"][name], 6) for name in measures]
+
+
+def test_figures_by_hand():
+    """Two of three answers at places 1 and 3: nDCG is (1 + 1/2) / (1 + 1/log2 3 + 1/2), and so on."""
+    ideal = 1 + 1 / math.log2(3) + 0.5
+    assert figures(["a", "x", "b"], ["a", "b", "c"], ["nDCG@3", "R@3", "P@3", "RR@3", "Success@1"]) == [
+        round(1.5 / ideal, 6),
+        0.666667,
+        0.666667,
+        1.0,
+        1.0,
+    ]
+
+
+def test_grades():
+    """A better answer further down costs more than a worse one; grade 0 answers nothing."""
+    assert figures(["low", "high"], {"low": 1, "high": 3, "none": 0}, ["nDCG@2"]) == [
+        round((1 + 3 / math.log2(3)) / (3 + 1 / math.log2(3)), 6)
+    ]
+
+
+def test_only_so_deep():
+    """A retriever that gives more than it is asked for gains nothing by it, and order decides, not ids."""
+    assert figures(["z", "a", "b"], ["b"], ["R@2", "RR@2"]) == [0.0, 0.0]
+    assert figures(["z", "a"], ["z"], ["RR@2"]) == [1.0]
+
+
+def test_nothing_found_is_zero():
+    """A question without any hit counts as 0 and stays in the mean."""
+    answers = {"known": ["a"], "unknown": []}
+    found = measure(
+        {"r": lambda question, k: [Document("t", id=id) for id in answers[question]]},
+        {"known": ["a"], "unknown": ["a"]},
+        ["RR@10"],
+    )
+    assert found.means["r"]["RR@10"] == 0.5
+    assert found.of("r").tolist() == [1.0, 0.0]
+    assert found.worst("r", n=1) == [("unknown", 0.0)]
+
+
+def test_several_chunks_of_one_answer():
+    """Of Documents that are judged under one id the first counts, and the later ones take no place."""
+    chunks = [Document("t", id=f"{source}#{n}", metadata={"source": source}) for source in "ab" for n in range(3)]
+    found = measure(
+        {"r": lambda question, k: chunks}, {"q": ["b"]}, ["RR@10"], id_of=lambda document: document.metadata["source"]
+    )
+    assert found.means["r"]["RR@10"] == 0.5
+
+
+def test_real_retrievers():
+    """Ours, ours over ours, a vector store's and anybody's are asked for as many as the deepest measure looks at."""
+
+    class Anybody(BaseRetriever):
+        def _get_relevant_documents(self, query, *, run_manager):
+            return [Document("t", id=id) for id in TEXTS]
+
+    store = HybridGraphStore.from_texts(list(TEXTS.values()), "lsa", ids=list(TEXTS))
+    plain = InMemoryVectorStore(LSAEmbeddings().fit(list(TEXTS.values())))
+    plain.add_texts(list(TEXTS.values()), ids=list(TEXTS))
+    found = measure(
+        {
+            "hybrid": HybridRetriever(store, k=1),
+            "advanced": AdvancedRetriever(HybridRetriever(store, k=1)),
+            "vectors": plain.as_retriever(search_kwargs={"k": 1}),
+            "anybody": Anybody(),
+        },
+        {"What do trains, ships and planes carry?": list(TEXTS)},
+        ["R@3", "RR@3"],
+    )
+    assert found.means["hybrid"] == {"R@3": 1.0, "RR@3": 1.0}
+    assert found.means["advanced"] == found.means["vectors"] == found.means["anybody"] == found.means["hybrid"]
+
+
+def test_what_was_degraded_is_told():
+    """A figure that was not reached as asked says so."""
+    store = HybridGraphStore.from_texts(list(TEXTS.values()), "lsa", ids=list(TEXTS))
+    found = measure({"r": HybridRetriever(store)}, {"xyzzy": ["train"], "coal": ["train"]}, ["R@1"])
+    assert found.degraded["r"] == {"query-out-of-vocabulary": 1}
+    assert "query-out-of-vocabulary (1×)" in str(found)
+    assert "query-out-of-vocabulary (1×)" in found._repr_html_()
+
+
+def test_the_table_is_escaped():
+    """Names of retrievers are words."""
+    found = measure({"<script>": giving("a")}, {"q": ["a"]}, ["R@1"])
+    assert "<script>" not in found._repr_html_()
+    assert "&lt;script&gt;" in found._repr_html_()
+
+
+def test_difference():
+    """Mean and counts by hand; an interval that has the mean in it, and is a point where all gain the same."""
+    found = difference([1.0, 0.5, 0.5, 0.0], [0.0, 0.5, 0.0, 0.5])
+    assert (found.mean, found.better, found.equal, found.worse) == (0.25, 2, 1, 1)
+    assert found.low < 0.25 < found.high
+    assert not found.is_sure
+    assert difference([0.75, 1.0], [0.5, 0.75])[:3] == (0.25, 0.25, 0.25)
+    assert difference([0.75, 1.0], [0.5, 0.75]).is_sure
+
+
+def test_the_interval_is_that_of_scipy():
+    """An independent bootstrap gives the same ends, up to chance."""
+    from scipy.stats import bootstrap
+
+    gained = np.random.default_rng(1).normal(0.1, 0.3, 40)
+    theirs = bootstrap((gained,), np.mean, method="percentile", n_resamples=10_000, rng=2).confidence_interval
+    ours = difference(gained, np.zeros(40))
+    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("questions", "measures", "told"),
+    [
+        ({}, ["R@1"], "nothing to measure"),
+        ({"q": []}, ["R@1"], "no answer to 'q'"),
+        ({"q": {"a": 0}}, ["R@1"], "no answer to 'q'"),
+        ({"q": "a"}, ["R@1"], r"\['a'\]"),
+        ({"q": ["a"]}, ["nonsense@3"], "nonsense@3"),
+        ({"q": ["a"]}, ["R"], "R@10"),
+        ({"q": ["a"]}, [], "no measures"),
+    ],
+)
+def test_what_cannot_be_measured(questions, measures, told):
+    """Questions without answers and measures of no use are named, with what to write."""
+    with pytest.raises(ConfigurationError, match=told):
+        measure({"r": giving("a")}, questions, measures)
+
+
+def test_documents_without_an_id():
+    """An answer that nobody can judge is no 0 but an error that says how."""
+    with pytest.raises(ConfigurationError, match="id_of="):
+        measure({"r": lambda question, k: [Document("t")]}, {"q": ["a"]})
+
+
+def test_no_retriever():
+    """What cannot be asked is named."""
+    with pytest.raises(ConfigurationError, match="'r' is int"):
+        measure({"r": 7}, {"q": ["a"]})
+
+
+def test_what_was_not_measured():
+    """An unknown name says which there are."""
+    found = measure({"r": giving("a")}, {"q": ["a"]}, ["R@1"])
+    with pytest.raises(ConfigurationError, match="there are 'r' by R@1"):
+        found.of("s")
+    with pytest.raises(ConfigurationError, match="R@2"):
+        found.difference("r", "r", "R@2")
