@@ -295,7 +295,8 @@ class Hit:
         if self.rerank_score is not None:
             said.append(f"reranked {self.rerank_score:.3f}")
         if self.hops:
-            said.insert(1, _shares(self.parts))
+            if "similarity" not in self.parts:  # which search and graph have together, where a memory is scored
+                said.insert(1, _shares(self.parts))
             said.append(_led(self))
         if self.child is not None:
             said.append(f"parent of {self.child.id}")
