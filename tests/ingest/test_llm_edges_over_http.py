@@ -10,6 +10,7 @@ from openai_server import OpenAIServer, Reply
 from langchain_hybridgraph import Chunk, HybridGraphStore, LLMEdges, ingest
 
 TEXTS = {"a": "Cats like fish.", "b": "Tom the cat ate a trout."}
+METHODS = [None, "function_calling", "json_mode"]
 EDGE = {"source": "b", "target": "a", "relation": "supports", "weight": 0.9, "description": "Tom is such a cat."}
 
 
@@ -22,10 +23,12 @@ def ingested(model, **options):
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_edges_over_http(streaming):
-    """The model reads both texts, and its edge is in the store."""
+@pytest.mark.parametrize("method", METHODS)
+def test_edges_over_http(method, streaming):
+    """The model reads both texts, and its edge is stored: by schema, tool call and JSON mode, whole or streamed."""
     with OpenAIServer({"edges": [EDGE]}) as server:
-        edges, warnings = ingested(server.chat_model(streaming=streaming))
+        edges, warnings = ingested(server.chat_model(streaming=streaming), method=method)
+        assert ("tools" in server.requests[0]) == (method == "function_calling")
         assert [edge[:2] for edge in edges] == [("b", "a")]
         assert not warnings
         shown = server.requests[0]["messages"][-1]["content"]
@@ -34,12 +37,21 @@ def test_edges_over_http(streaming):
 
 @pytest.mark.parametrize(
     "reply",
-    [Reply("slow down", 429), Reply("broken", 500), Reply(raw=b"{"), Reply('{"edges": [{"sou'), Reply("None at all.")],
+    [
+        Reply("slow down", 429),
+        Reply("broken", 500),
+        Reply(raw=b"{"),
+        Reply('{"edges": [{"sou'),
+        Reply({}, arguments='{"edges": [{"sou'),
+        Reply("None at all."),
+        Reply({"edges": []}, delay=30),
+    ],
 )
-def test_another_attempt_over_http(reply):
-    """After an error or a broken answer the model is asked again."""
+@pytest.mark.parametrize("method", METHODS)
+def test_another_attempt_over_http(method, reply):
+    """After an error, a broken answer or none within the model's timeout the model is asked again."""
     with OpenAIServer([reply, {"edges": [EDGE]}]) as server:
-        edges, warnings = ingested(server.chat_model())
+        edges, warnings = ingested(server.chat_model(timeout=1 if reply.delay else 10), method=method)
         assert [edge[:2] for edge in edges] == [("b", "a")]
         assert not warnings
         assert len(server.requests) == 2
@@ -52,3 +64,11 @@ def test_a_window_is_dropped_over_http():
         assert edges == []
         assert "no usable answer on 1 of 1 windows" in warnings[0]
         assert len(server.requests) == 3
+
+
+def test_a_model_that_is_down_fails_no_ingest():
+    """The texts are in the store, and the warning has the model's own error."""
+    with OpenAIServer(Reply("overloaded", 503)) as server:
+        edges, warnings = ingested(server.chat_model(), attempts=1)
+        assert edges == []
+        assert "overloaded" in warnings[0]
