@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -126,6 +127,50 @@ def test_one_is_the_head_of_ten(mode):
     assert len(whole) == 20
     for k in (1, 5, 10):
         assert ids(retriever.invoke("a3", k=k)) == whole[:k]
+
+
+class ReadsFirst(MemoryRetriever):
+    """Scores what has been read, as it must where a reranker or parents stand between."""
+
+    def _scoring(self, *args):
+        return replace(super()._scoring(*args), by_id=False)
+
+
+@pytest.mark.parametrize("weights", [{"vector": 0.45, "graph": 0.4}, {"vector": 0.45}])
+def test_scoring_before_reading_is_scoring_after_it(weights):
+    """That only the best are read changes neither the hits nor their parts, with a filter and with what is over."""
+    known = [
+        {
+            "confidence": n % 7 / 6,
+            "kind": "odd" if n % 2 else "even",
+            "created_at": (NOW - n * DAY).isoformat(),
+            "valid_until": (NOW + (n % 9 - 2) * DAY).isoformat(),
+        }
+        for n in range(150)
+    ]
+    memories = {f"m{n}": (f"{'amz'[n % 3]}{n} {0.95 - n / 200:.3f}", known[n]) for n in range(150)}
+    made = store(memories, [Edge(f"m{n}", f"m{n + 1}", "sequence") for n in range(149)])
+    one, other = (
+        kind(made, source_weights=weights, hotness=0.2).retrieve("a3", k=20, filter={"kind": "even"})
+        for kind in (MemoryRetriever, ReadsFirst)
+    )
+    assert ids(one) == ids(other)
+    assert len(one) == 20
+    for hit, read in zip(one.hits, other.hits, strict=True):
+        assert hit.parts == pytest.approx(read.parts)
+        assert (hit.path, hit.source, hit.vector_score) == (read.path, read.source, read.vector_score)
+
+
+def test_without_edges_all_the_same():
+    """Where there is no graph to walk, the answer is that of the search, and says so."""
+    found = by_vector({"poison": ("p 0.9", {"confidence": 0.0}), "trusted": ("t 0.8", {"confidence": 1.0})}).retrieve(
+        "?"
+    )
+    walked = MemoryRetriever(
+        store({"poison": ("p 0.9", {"confidence": 0.0}), "trusted": ("t 0.8", {"confidence": 1.0})})
+    )
+    assert ids(found) == ids(walked.retrieve("?")) == ["trusted", "poison"]
+    assert "no-graph-store" in walked.retrieve("?").degraded
 
 
 def test_streaming_gives_the_answer_one_by_one():
