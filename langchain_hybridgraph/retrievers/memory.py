@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import partial, reduce
 from operator import and_, or_
@@ -22,6 +22,7 @@ from langchain_hybridgraph.query.calls import Call
 from langchain_hybridgraph.query.dates import named_spans
 from langchain_hybridgraph.query.expansion import Expansion
 from langchain_hybridgraph.query.forms import from_form, nearest
+from langchain_hybridgraph.query.fusion import ReciprocalRankFusion
 from langchain_hybridgraph.query.graph_scores import NoisyOr
 from langchain_hybridgraph.query.history import turns
 from langchain_hybridgraph.query.pipeline import Pipeline
@@ -36,9 +37,17 @@ from langchain_hybridgraph.query.scoring import (
     Scoring,
 )
 from langchain_hybridgraph.query.sources import SessionSource, Source, TimedVectorSource, VectorSource
-from langchain_hybridgraph.query.traversal import BFS, Beam, LinkEvidence, Traversal, WaterCircle, traversal_from
+from langchain_hybridgraph.query.traversal import (
+    BFS,
+    Arrived,
+    Beam,
+    LinkEvidence,
+    Traversal,
+    WaterCircle,
+    traversal_from,
+)
 from langchain_hybridgraph.query.traversal.joined import Joined
-from langchain_hybridgraph.records import Chunk, Learned, Query, RetrievalResult, Scope, content_id
+from langchain_hybridgraph.records import Chunk, Fused, Learned, Query, RetrievalResult, Scope, content_id
 from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.retrievers.plain import in_scope
@@ -330,11 +339,19 @@ class MemoryRetriever(GraphRetriever):
             return expansion
         given = self.traversal if options.get("traversal") is None else options.get("traversal")
         beyond = self._mode(asked).traversal if given is None else traversal_from(given)
-        return replace(
+        walked = replace(
             expansion,
             traversal=beyond if isinstance(beyond, LinkEvidence) else Joined(beyond=beyond),
             score=NoisyOr(min(1.0, weights["graph"] / (weights.get("vector") or weights["graph"]))),
         )
+        if isinstance(self.fusion, ReciprocalRankFusion) and self.fusion.normalize == "theoretical":
+            searched = sum(weight for name, weight in weights.items() if name != "graph")
+            return RankedWalk(
+                **_fields(walked),
+                share=weights["graph"] / (searched + weights["graph"]),
+                rank_constant=self.fusion.rank_constant,
+            )
+        return walked
 
     def _weights(self, options: CallOptions) -> tuple[float, float]:
         vector, words = super()._weights(options)
@@ -360,6 +377,40 @@ class MemoryRetriever(GraphRetriever):
         wanted = [] if scope.filter is None else [scope.filter]
         wanted += [has_labels(all_of=sorted(labels))] if labels else []
         return replace(scope, filter=reduce(and_, wanted) if wanted else None, known_at=known)
+
+
+@dataclass(frozen=True)
+class RankedWalk(Expansion):
+    """The walk as one more list of a weighted reciprocal rank fusion, beside those of the search.
+
+    ``share`` is the weight of the walk among all. What edges led to is ranked by what the walk says, ties by id.
+    """
+
+    share: float = 0.0
+    rank_constant: float = 60
+
+    def fused(
+        self, own: Mapping[str, Fused], strength: Mapping[str, float], reached: Sequence[Arrived], n: int
+    ) -> tuple[list[Fused], dict[str, Arrived]]:
+        """See :class:`Expansion`."""
+        fused, arrived = super().fused(own, strength, reached, n)
+        led = sorted((each for each in reached if each.hops and each.value > 0), key=lambda one: (-one.value, one.id))
+        if not led:
+            return fused, arrived
+        first = self.rank_constant + 1
+        graph = {each.id: self.share * first / (first + place) for place, each in enumerate(led)}
+        searched = {one.id: own[one.id] for one in fused}
+        joined = [_in_shares(one, 1 - self.share, graph.get(id, 0.0)) for id, one in searched.items()]
+        return sorted(joined, key=lambda one: (-one.score, one.id)), arrived
+
+
+def _in_shares(own: Fused, share: float, graph: float) -> Fused:
+    parts = {name: share * part for name, part in own.parts.items()}
+    return Fused(own.id, share * own.score + graph, parts | ({"graph": graph} if graph else {}))
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    return {each.name: getattr(record, each.name) for each in fields(record)}
 
 
 # -- sessions -------------------------------------------------------------------------------------------------

@@ -258,6 +258,16 @@ def test_sources_are_named():
     assert set(found.values()) <= {"vector", "keyword", "graph", "session", "fused"}
 
 
+def test_ranks_of_the_walk_are_fused_like_the_others():
+    """Weighted ranks: a is first by vectors, b second and the first that an edge leads to."""
+    made = store({"a": ("a 0.9", {}), "b": ("b 0.5", {})}, [Edge("a", "b", "sequence")])
+    weights = {"vector": 0.6, "graph": 0.4, "keyword": 0.0}
+    likely = {"type": "general", "similarity": 1, "confidence": 0, "recency": 0, "utility": 0}
+    retriever = MemoryRetriever(made, fusion="rrf", source_weights=weights, mode=likely, seed_k=1)
+    found = {hit.id: hit.score for hit in retriever.retrieve("?").hits}
+    assert found == {"a": pytest.approx(0.6), "b": pytest.approx(0.6 * 61 / 62 + 0.4)}
+
+
 @pytest.mark.parametrize(
     ("weights", "said"),
     [({"vectors": 1}, "did you mean 'vector'"), ({"vector": -1}, "number from 0"), (0.5, "mapping")],
