@@ -8,12 +8,19 @@ which means waiting, and of every directory only the best children count.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.calls import Call
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Mask
+    from langchain_hybridgraph.stores.base import Nodes, Weights
 
 T = TypeVar("T")
 Stage = Generator[Sequence[Call], Sequence[Any], T]
@@ -23,18 +30,36 @@ _DECIMALS = 12
 
 
 class Judged(NamedTuple):
-    """What a node is worth by itself, both in [0, 1]: as an answer, and as the way to others.
+    """What the nodes of one level are worth by themselves; all have one entry per node, in the order of ``names``.
 
-    ``way`` None is not known: the node is walked through when nothing better is left, and its children are judged as
-    if they were roots. ``name`` decides among equals. ``counts`` is False for what may be walked through, but is no
-    answer.
+    ``answers`` and ``ways`` are in [0, 1]: as an answer, and as the way to others. A way of NaN is not known: the node
+    is walked through when nothing better is left, and its children are judged as if they were roots. ``names`` decide
+    among equals. ``counts`` is False for what may be walked through, but is no answer; ``leads`` for what nothing
+    stands in.
     """
 
-    node: int
-    name: str
-    answer: float
-    way: float | None
-    counts: bool = True
+    nodes: Nodes
+    names: Sequence[str]
+    answers: Weights
+    ways: Weights
+    counts: Mask
+    leads: Mask
+
+    @property
+    def worth(self) -> Weights:
+        """The better of both of each node."""
+        return np.fmax(self.answers, self.ways)
+
+    def at(self, places: Sequence[int]) -> Judged:
+        """Of these places only."""
+        return Judged(
+            self.nodes[places],
+            [self.names[place] for place in places],
+            self.answers[places],
+            self.ways[places],
+            self.counts[places],
+            self.leads[places],
+        )
 
 
 class Reached(NamedTuple):
@@ -94,21 +119,23 @@ def _is_share(value: Any) -> bool:
 
 def descend(
     roots: Sequence[tuple[int, str]],
-    starts: Sequence[Judged],
-    children: Callable[[int], Sequence[int]],
-    judge: Callable[[Sequence[int]], Stage[Sequence[Judged]]],
+    starts: Judged,
+    look: Callable[[int], Stage[Judged | None]],
     descent: Descent,
 ) -> Stage[Descended]:
     """What the walk comes to from ``starts`` and, when nothing is left there, from ``roots`` (node, name).
 
-    ``children`` gives a directory's, nothing for a document; ``judge`` scores nodes. Every directory is opened once,
-    so a tree with a loop ends; a node that is reached several times keeps its best value.
+    ``look`` judges what stands in a directory; None where nothing does. Every directory is opened once, so a tree
+    with a loop ends; a node that is reached several times keeps its best value.
 
-    >>> own = {1: 0.8, 2: 0.9}
-    >>> def judge(nodes):
-    ...     return [Judged(node, str(node), own[node], own[node]) for node in nodes]
+    >>> own = np.array([0.0, 0.8, 0.9])
+    >>> def judged(nodes):
+    ...     names, every = list(map(str, nodes)), np.ones(len(nodes), bool)
+    ...     return Judged(np.array(nodes, int), names, own[nodes], own[nodes], every, every)
+    >>> def look(node):
+    ...     return judged([node + 1]) if node < 2 else None
     ...     yield
-    >>> walk = descend([(0, "")], [], {0: [1], 1: [2], 2: []}.get, judge, Descent(k=2))
+    >>> walk = descend([(0, "")], judged([]), look, Descent(k=2))
     >>> try:
     ...     next(walk)
     ... except StopIteration as stop:
@@ -116,15 +143,13 @@ def descend(
     [(2, 0.85), (1, 0.8)]
     """
     walk = _Walk(descent)
-    for start in starts:
-        walk.reach(start, None)
+    walk.reach(starts, None)
     for node, name in roots:
         walk.wait(node, name, None)
     while (directory := walk.next()) is not None:
-        below = children(directory)
-        if not below:
+        judged = yield from look(directory)
+        if judged is None:
             continue
-        judged = yield from judge(below)
         walk.open(directory, judged)
         if walk.unchanged == descent.max_rounds:
             return walk.ended(converged=True)
@@ -137,12 +162,13 @@ class _Walk:
     def __init__(self, descent: Descent) -> None:
         self._descent = descent
         self._reached: dict[int, Reached] = {}
-        self._names: dict[int, str] = {}
+        self._ranks: dict[int, tuple[float, str]] = {}
         self._ways: dict[int, float | None] = {}
         self._waiting: list[tuple[float, str, int]] = []
         self._opened: set[int] = set()
         self._rounds = 0
-        self._best: frozenset[int] = frozenset()
+        self._best: list[int] = []
+        self._new: list[int] = []
         self.unchanged = 0
 
     def next(self) -> int | None:
@@ -154,27 +180,36 @@ class _Walk:
                 return node
         return None
 
-    def open(self, directory: int, judged: Sequence[Judged]) -> None:
+    def open(self, directory: int, judged: Judged) -> None:
         """Take in a directory's children."""
-        came = self._ways[directory]
-        best = sorted(judged, key=lambda each: (-round(max(each.answer, each.way or 0.0), _DECIMALS), each.name))
-        for each in best[: self._descent.width]:
-            self.reach(each, came)
+        width = self._descent.width
+        if len(judged.nodes) > width:
+            best = np.argsort(-np.round(judged.worth, _DECIMALS), kind="stable")
+            judged = judged.at(best[:width].tolist())
+        self.reach(judged, self._ways[directory])
         self._rounds += 1
         self._look_at_the_best()
 
     def reach(self, judged: Judged, came: float | None) -> None:
-        """Take in a node, where it is above the threshold and better than before."""
-        node, alpha, threshold = judged.node, self._descent.alpha, self._descent.threshold
-        value = _mixed(judged.answer, came, alpha)
-        known = self._reached.get(node)
-        if judged.counts and value > threshold and (known is None or value > known.value):
-            self._names[node] = judged.name
-            self._reached[node] = Reached(node, value, judged.answer, came)
-        way = None if judged.way is None else _mixed(judged.way, came, alpha)
+        """Take in nodes, where they are above the threshold and better than before."""
+        alpha, threshold = self._descent.alpha, self._descent.threshold
+        nodes, names, owns = judged.nodes.tolist(), judged.names, judged.answers.tolist()
+        values = _mixed(judged.answers, came, alpha)
+        for place in np.flatnonzero(judged.counts & (values > threshold)).tolist():
+            self._keep(Reached(nodes[place], float(values[place]), owns[place], came), names[place])
+        ways = _mixed(judged.ways, came, alpha)
         # Below a way of this value nothing is worth more than a perfect child.
-        if way is None or (way > 0 and _mixed(1.0, way, alpha) > threshold):
-            self.wait(node, judged.name, way)
+        hopeful = np.isnan(ways) | ((ways > 0) & (_mixed(1.0, ways, alpha) > threshold))
+        for place in np.flatnonzero(judged.leads & hopeful).tolist():
+            way = float(ways[place])
+            self.wait(nodes[place], names[place], None if math.isnan(way) else way)
+
+    def _keep(self, reached: Reached, name: str) -> None:
+        known = self._reached.get(reached.node)
+        if known is None or reached.value > known.value:
+            self._reached[reached.node] = reached
+            self._ranks[reached.node] = -round(reached.value, _DECIMALS), name
+            self._new.append(reached.node)
 
     def wait(self, node: int, name: str, way: float | None) -> None:
         """Let a node wait to be opened, with this value as a way, unless it waits with a better one or was opened."""
@@ -185,17 +220,16 @@ class _Walk:
 
     def ended(self, *, converged: bool) -> Descended:
         """All that was reached."""
-        return Descended(tuple(sorted(self._reached.values(), key=self._rank)), self._rounds, converged)
+        ordered = sorted(self._reached, key=self._ranks.__getitem__)
+        return Descended(tuple(map(self._reached.__getitem__, ordered)), self._rounds, converged)
 
     def _look_at_the_best(self) -> None:
+        """See whether what is new has changed the best k; a value only ever grows, so no others can."""
         k = self._descent.k
-        best = frozenset(each.node for each in heapq.nsmallest(k, self._reached.values(), key=self._rank))
+        best = sorted({*self._best, *self._new}, key=self._ranks.__getitem__)[:k]
         # With fewer than are wanted the walk goes on.
-        self.unchanged = self.unchanged + 1 if best == self._best and len(best) == k else 0
-        self._best = best
-
-    def _rank(self, reached: Reached) -> tuple[float, str]:
-        return -round(reached.value, _DECIMALS), self._names[reached.node]
+        self.unchanged = self.unchanged + 1 if len(best) == k and set(best) == set(self._best) else 0
+        self._best, self._new = best, []
 
 
 def _worth(way: float | None) -> float:
@@ -203,5 +237,6 @@ def _worth(way: float | None) -> float:
     return -1.0 if way is None else round(way, _DECIMALS)
 
 
-def _mixed(own: float, came: float | None, alpha: float) -> float:
+def _mixed(own: Any, came: Any, alpha: float) -> Any:
+    """The value of nodes, or of one, whose directory has the value ``came``; None passes own through."""
     return own if came is None else alpha * own + (1 - alpha) * came

@@ -21,7 +21,8 @@ from langchain_hybridgraph.retrievers.tree_nodes import TOP, Nodes
 from langchain_hybridgraph.retrievers.tree_texts import lead
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.stores.base import Tree
+    from langchain_hybridgraph.records import Mask
+    from langchain_hybridgraph.stores.base import Level, Tree
 
 T = TypeVar("T")
 Stage = Generator[Sequence[Call], Sequence[Any], T]
@@ -131,7 +132,7 @@ def _walk(typed: TypedQuery, tree: Tree, asked: Asked) -> Stage[_Walked]:
         return _Walked((), (), 0, 0)
     roots = _roots(tree, typed.context_type, asked)
     nodes = Nodes(tree, query, asked.pipeline, trace)
-    nodes.is_answer = partial(_may_be_found, tree, typed.context_type, asked)
+    nodes.are_answers = partial(_may_be_found, tree, typed.context_type, asked)
     yield from nodes.search(asked.weights)
     below = tuple(tree.uri(node) for node in roots if node != TOP)
     if not nodes.has_found:
@@ -139,9 +140,9 @@ def _walk(typed: TypedQuery, tree: Tree, asked: Asked) -> Stage[_Walked]:
     with trace.stage("walk"):
         starts = nodes.starts(roots, asked.start_k, asked.start_documents)
         yield from nodes.look_ahead(starts)
-        judged = yield from nodes.judge(starts)
+        judged = yield from nodes.judge(tree.level(starts))
         named = [(node, "" if node == TOP else tree.uri(node)) for node in roots]
-        walk = yield from descend(named, judged, nodes.children, nodes.judge, asked.descent)
+        walk = yield from descend(named, judged, nodes.look, asked.descent)
     trace.degrade("converged-early" if walk.converged else None)
     hits = yield from nodes.propagated(walk.reached[: _wanted(asked)], asked.descent.alpha)
     found = [
@@ -151,11 +152,12 @@ def _walk(typed: TypedQuery, tree: Tree, asked: Asked) -> Stage[_Walked]:
     return _Walked(tuple(found), below, len(nodes.scored), walk.opened)
 
 
-def _may_be_found(tree: Tree, context_type: str | None, asked: Asked, node: int) -> bool:
-    """Whether a node is of the type, and a document or a directory that the call may see the whole of."""
-    if context_type is not None and _type(tree, node, asked.roots) != context_type:
-        return False
-    return tree.is_document(node) or (asked.directories and tree.is_whole(node))
+def _may_be_found(tree: Tree, context_type: str | None, asked: Asked, level: Level) -> Mask:
+    """Which nodes are of the type, and a document or a directory that the call may see the whole of."""
+    may = level.is_document | level.is_whole if asked.directories else level.is_document.copy()
+    if context_type is not None:
+        may &= [_type(tree, node, asked.roots) == context_type for node in level.nodes.tolist()]
+    return may
 
 
 def _roots(tree: Tree, context_type: str | None, asked: Asked) -> list[int]:

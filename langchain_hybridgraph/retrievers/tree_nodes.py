@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from itertools import chain, compress
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
 
 from langchain_hybridgraph.query.calls import Call, Failure
 from langchain_hybridgraph.query.pipeline import Pipeline, fuse, gather, rerank, score_all
@@ -17,8 +19,8 @@ from langchain_hybridgraph.records import Chunk, Hit, Query, Scope
 from langchain_hybridgraph.retrievers.tree_scores import Scores, own_hit, propagated
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.records import Vector
-    from langchain_hybridgraph.stores.base import Tree
+    from langchain_hybridgraph.records import Mask, Vector
+    from langchain_hybridgraph.stores.base import Level, Tree
     from langchain_hybridgraph.stores.layered import Summaries
 
 T = TypeVar("T")
@@ -33,18 +35,26 @@ WIDE, NEAR = 400, 200
 CANDIDATES = 20
 
 
+class _Read(NamedTuple):
+    """What the reranker says of a node (see ``Judged``)."""
+
+    answer: float
+    way: float
+    counts: bool
+
+
 class Nodes:
     """The nodes of a tree as one query sees them.
 
     A document is worth what the search says of its best chunk; a directory what it says of its summary. As the way
-    to others a document that is a directory, too, is worth the better of both. ``is_answer`` says whether a node may be
-    a hit; ``scored`` are the nodes of which a score was computed.
+    to others a document that is a directory, too, is worth the better of both. ``are_answers`` says which nodes of a
+    level may be hits; ``scored`` are the nodes of which a score was computed.
     """
 
     def __init__(self, tree: Tree, query: Query, pipeline: Pipeline, trace: Trace) -> None:
         self.tree = tree
         self.scored: set[int] = set()
-        self.is_answer: Callable[[int], bool] = lambda node: True
+        self.are_answers: Callable[[Level], Mask] = lambda level: level.is_document | level.is_directory
         self._store: Any = pipeline.store
         self._fusion: Any = pipeline.fusion
         self._query, self._pipeline, self._trace = query, pipeline, trace
@@ -53,8 +63,8 @@ class Nodes:
         self._texts: Scores
         self._summaries: Scores | None = None
         self._led: dict[int, float] = {}
-        self._chunks: dict[int, list[str]] = {}
-        self._known: dict[int, Judged] = {}
+        self._true: dict[str, bool] = {}
+        self._read: dict[int, _Read] = {}
 
     # -- where to start -------------------------------------------------------------------------------------
 
@@ -106,6 +116,8 @@ class Nodes:
         tree, allowed = self.tree, set(roots)
 
         def is_below(node: int) -> bool:
+            if TOP in allowed:
+                return True
             while node not in allowed and node >= 0:
                 node = tree.above(node)
             return node in allowed
@@ -125,66 +137,85 @@ class Nodes:
 
     # -- what nodes are worth -------------------------------------------------------------------------------
 
-    def children(self, node: int) -> list[int]:
+    def below(self, node: int) -> Level:
         """What stands in a directory; of very many, what is near to the question and what the search has found."""
-        children = self.tree.top() if node == TOP else self.tree.children(node)
-        if len(children) <= WIDE:
-            return children
+        level = self.tree.below(node)
+        if len(level.nodes) <= WIDE:
+            return level
+        children = level.nodes.tolist()
         near = set(children[:NEAR] if self._vector is None else self.tree.nearest(children, self._vector, NEAR))
         found = set(self.tree.nodes([one.id for one in self._texts.found]))
         if self._summaries is not None:
             found.update(self.tree.node(one.id) for one in self._summaries.found)
-        return [child for child in children if child in near or child in found]
+        return self.tree.level(child for child in children if child in near or child in found)
 
-    def judge(self, nodes: Sequence[int]) -> Stage[list[Judged]]:
+    def look(self, node: int) -> Stage[Judged | None]:
+        """What is in a directory, judged; None for what is none."""
+        level = self.below(node)
+        return (yield from self.judge(level)) if len(level.nodes) else None
+
+    def judge(self, level: Level) -> Stage[Judged]:
         """What each of these nodes is worth; a reranker that filters leaves some out."""
-        new = [node for node in nodes if node not in self._known]
-        if new:
-            yield from self._learn(new)
-            judged = list(map(self._judged, new))
-            if self._pipeline.reranker is not None and self._query.text is not None:
-                judged = yield from self._reread(judged)
-            self._known |= {each.node: each for each in judged}
-        return [self._known[node] for node in nodes if node in self._known]
+        yield from self._learn([level])
+        judged = self._judged(level)
+        if self._pipeline.reranker is not None and self._query.text is not None:
+            judged = yield from self._reread(judged)
+        return judged
 
     def look_ahead(self, nodes: Iterable[int]) -> Stage[None]:
-        """Score the children of these directories at once: one question to each engine costs less than several."""
-        children = list(dict.fromkeys(child for node in nodes for child in self.children(node)))
-        yield from self._learn([child for child in children if child not in self._known])
+        """Score what is in these directories at once: one question to each engine costs less than several."""
+        yield from self._learn(list(map(self.below, nodes)))
 
-    def _learn(self, nodes: Sequence[int]) -> Stage[None]:
-        new = [node for node in nodes if node not in self._chunks]
-        self._chunks |= {node: self.tree.chunks(node) for node in new}
-        self.scored.update(new)
-        yield from self._texts.learn(chain.from_iterable(self._chunks[node] for node in new), self._query, self._trace)
+    def _learn(self, levels: Sequence[Level]) -> Stage[None]:
+        for level in levels:
+            self.scored.update(level.nodes.tolist())
+        yield from self._texts.learn(chain.from_iterable(level.chunks for level in levels), self._query, self._trace)
         if self._summaries is not None:
-            directories = (self.tree.uri(node) for node in new if self.tree.is_directory(node))
+            directories = chain.from_iterable(compress(level.uris, level.is_directory) for level in levels)
             yield from self._summaries.learn(filter(self._has_summary, directories), self._query, self._trace)
 
-    def _judged(self, node: int) -> Judged:
-        uri, chunks = self.tree.uri(node), self._chunks[node]
-        summary = None
-        if self._summaries is not None and self.tree.is_directory(node) and self._has_summary(uri):
-            summary = self._summaries.score(uri)
-        answer = self._texts.best(chunks) if chunks else summary
-        # A directory that was not summarised is as good as the best that the flat search has found in it.
-        ways = [way for way in (answer, summary or self._led.get(node)) if way]
-        counts = answer is not None and self.is_answer(node)
-        return Judged(node, uri, answer or 0.0, max(ways) if ways else 0.0 if summary is not None else None, counts)
+    def _judged(self, level: Level) -> Judged:
+        answers, counts = self._texts.best(level), self.are_answers(level)
+        ways = answers.copy()
+        for place in np.flatnonzero(level.is_directory).tolist():
+            summary = self._summary(level.uris[place])
+            if not level.is_document[place]:
+                answers[place] = summary or 0.0
+                counts[place] &= summary is not None
+            # A directory that was not summarised is as good as the best that the flat search has found in it.
+            way = max(answers[place], summary or self._led.get(int(level.nodes[place]), 0.0))
+            ways[place] = way if way or summary is not None else np.nan
+        return Judged(level.nodes, level.uris, answers, ways, counts, level.is_directory)
+
+    def _summary(self, uri: str) -> float | None:
+        """The score of a directory's summary, None where it has none that is true."""
+        return self._summaries.score(uri) if self._summaries is not None and self._has_summary(uri) else None
 
     def _has_summary(self, uri: str) -> bool:
         """Whether a directory's summary is true; one that is not, or is not there, makes the answer say so."""
-        is_true = self._layers is not None and self._layers.is_true(uri)
-        self._trace.degrade(None if is_true or self._layers is None else "layers-stale")
-        return is_true
+        if self._layers is None:
+            return False
+        if uri not in self._true:
+            self._true[uri] = self._layers.is_true(uri)
+            self._trace.degrade(None if self._true[uri] else "layers-stale")
+        return self._true[uri]
 
-    def _reread(self, judged: list[Judged]) -> Stage[list[Judged]]:
-        """The best of them as the reranker has them: documents by their best chunk, directories by their overview."""
-        best = sorted(judged, key=lambda each: (-max(each.answer, each.way or 0.0), each.name))[
-            : self._pipeline.rerank_depth
-        ]
-        answers = yield from self.hits([(each.node, each.answer) for each in best])
-        overviews = self._overviews([each.node for each in best if each.node in answers and self._chunks[each.node]])
+    def _reread(self, judged: Judged) -> Stage[Judged]:
+        """Them as the reranker has them; what it has read before is not read again."""
+        new = [place for place, node in enumerate(judged.nodes.tolist()) if node not in self._read]
+        if new:
+            yield from self._read_best(judged.at(new))
+        kept = judged.at([place for place, node in enumerate(judged.nodes.tolist()) if node in self._read])
+        read = np.array([self._read[node] for node in kept.nodes.tolist()]).reshape(-1, 3)
+        return kept._replace(answers=read[:, 0], ways=read[:, 1], counts=read[:, 2] > 0)
+
+    def _read_best(self, judged: Judged) -> Stage[None]:
+        """Note what the reranker says of the best: documents by their best chunk, directories by their overview."""
+        order = np.argsort(-judged.worth, kind="stable")
+        best = judged.at(order[: self._pipeline.rerank_depth].tolist())
+        nodes = best.nodes.tolist()
+        answers = yield from self.hits(list(zip(nodes, best.answers.tolist(), strict=True)))
+        overviews = self._overviews([node for node in answers if self.tree.is_document(node)])
         ways = {
             node: replace(answers[node], chunk=replace(chunk, id=f"{chunk.id}/")) for node, chunk in overviews.items()
         }
@@ -193,19 +224,17 @@ class Nodes:
         for reason in trace.reasons:  # it has failed: what the search says stands
             self._trace.degrade(reason)
             self._trace.errors |= trace.errors
-            return judged
+            self._read |= _as_read(judged)
+            return
         scores = {hit.id: hit.score for hit in reread}
-        found = []
-        for each in best:
-            answer = scores.get(answers[each.node].id) if each.node in answers else None
-            way = scores.get(ways[each.node].id) if each.node in ways else None
-            if each.node not in answers:
-                found.append(each)  # there is nothing to read of it: a directory without a summary
+        for node, own in _as_read(best).items():
+            answer = scores.get(answers[node].id) if node in answers else None
+            way = scores.get(ways[node].id) if node in ways else None
+            if node not in answers:
+                self._read[node] = own  # there is nothing to read of it: a directory without a summary
             elif answer is not None or way is not None:
-                both = [score for score in (answer, way) if score is not None]
-                counts = each.counts and answer is not None
-                found.append(each._replace(answer=answer or 0.0, way=max(both), counts=counts))
-        return found
+                both = max(score for score in (answer, way) if score is not None)
+                self._read[node] = _Read(answer or 0.0, both, own.counts and answer is not None)
 
     # -- what becomes of them -------------------------------------------------------------------------------
 
@@ -217,7 +246,8 @@ class Nodes:
     def hits(self, wanted: Sequence[tuple[int, float]]) -> Stage[dict[int, Hit]]:
         """Each node's best chunk (a directory's overview) as a hit with this score; missing ones are left out."""
         texts, found = self._texts, {}
-        best = {node: max(self._chunks[node], key=texts.score) for node, _ in wanted if self._chunks[node]}
+        chunks = {node: self.tree.chunks(node) for node, _ in wanted}
+        best = {node: max(of, key=texts.score) for node, of in chunks.items() if of}
         (read,) = yield [
             Call("catalogue", partial(self._store.read, list(best.values()), self._query.scope, {}), quick=True)
         ]
@@ -238,6 +268,11 @@ class Nodes:
             return {}
         of = {self.tree.uri(node): node for node in nodes}
         return {of[uri]: chunk for uri, chunk in self._layers.get(of).items()}
+
+
+def _as_read(judged: Judged) -> dict[int, _Read]:
+    every = zip(judged.answers.tolist(), judged.ways.tolist(), judged.counts.tolist(), strict=True)
+    return dict(zip(judged.nodes.tolist(), map(_Read._make, every), strict=True))
 
 
 def summaries_of(store: Any) -> Summaries | None:

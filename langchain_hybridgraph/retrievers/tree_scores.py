@@ -5,13 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from langchain_hybridgraph.query.calls import Call, Failure
 from langchain_hybridgraph.query.pipeline import Ranked
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.query.tree_search import Reached
 from langchain_hybridgraph.records import Chunk, Fused, Hit, Query
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.stores.base import Level, Weights
 
 T = TypeVar("T")
 Stage = Generator[Sequence[Call], Sequence[Any], T]
@@ -30,9 +35,11 @@ class Scores:
         known = self._known.get(id)
         return 0.0 if known is None else known.score
 
-    def best(self, ids: Sequence[str]) -> float:
-        """The best score of several chunks."""
-        return self.score(ids[0]) if len(ids) == 1 else max(map(self.score, ids))
+    def best(self, level: Level) -> Weights:
+        """The best score of each node's chunks, 0 for a node without any."""
+        scores = np.zeros(len(level.nodes))
+        np.maximum.at(scores, level.owners, list(map(self.score, level.chunks)))
+        return scores
 
     def parts(self, id: str) -> Mapping[str, float]:
         """Each source's part of it."""

@@ -169,6 +169,22 @@ class HasGraph(Protocol):
         ...
 
 
+class Level(NamedTuple):
+    """What stands in one directory, by uri; arrays and ``uris`` have one entry per node.
+
+    ``chunks`` are the ids of all their chunks, of each node the oldest first; ``owners`` has the place of each one's
+    node. What else is said of a node is what :class:`Tree` says of it.
+    """
+
+    nodes: Nodes
+    uris: Sequence[str]
+    chunks: Sequence[str]
+    owners: Nodes
+    is_directory: Mask
+    is_document: Mask
+    is_whole: Mask
+
+
 class Tree(Protocol):
     """The directories and documents of one state of a store, as one call may see them.
 
@@ -197,6 +213,14 @@ class Tree(Protocol):
 
     def children(self, node: int) -> list[int]:
         """What stands in a directory, by uri."""
+        ...
+
+    def level(self, nodes: Iterable[int]) -> Level:
+        """These nodes, as if they stood in one directory."""
+        ...
+
+    def below(self, node: int) -> Level:
+        """What stands in a directory; below -1 what stands in none."""
         ...
 
     def is_directory(self, node: int) -> bool:

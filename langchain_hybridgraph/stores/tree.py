@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from langchain_hybridgraph.names import directory_of, plain_uri
+from langchain_hybridgraph.stores.base import Level
 from langchain_hybridgraph.stores.searching import SearchedIndex
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class Places:
         return place
 
 
-class _Level(NamedTuple):
+class _Depth(NamedTuple):
     """The places of one depth, and what is above each."""
 
     places: Nodes
@@ -112,15 +113,16 @@ class _Level(NamedTuple):
 
 @dataclass(frozen=True)
 class _Grown:
-    """The places of one version, as arrays."""
+    """The places of one version, as arrays; ``of_all`` and ``below`` are kept for calls that may see everything."""
 
     places: Places
     size: int
     of_row: Nodes
-    levels: tuple[_Level, ...]
+    depths: tuple[_Depth, ...]
     tops: tuple[int, ...]
     living: Nodes = field(repr=False)
     of_all: list[NDArray[np.uint64]] = field(default_factory=list, repr=False)
+    below: dict[int, Level] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, places: Places, seen: Seen) -> _Grown:
@@ -129,17 +131,17 @@ class _Grown:
         depth, above = np.array(places.depth, np.int64), np.array(places.above, np.int64)
         order = np.argsort(depth, kind="stable")
         cuts = np.flatnonzero(np.diff(depth[order])) + 1
-        levels = tuple(_Level(part, above[part]) for part in reversed(np.split(order, cuts)[1:]))
+        depths = tuple(_Depth(part, above[part]) for part in reversed(np.split(order, cuts)[1:]))
         tops = tuple(np.flatnonzero(above < 0).tolist())
-        made = cls(places, size, of_row, levels, tops, np.zeros(0, np.int64))
+        made = cls(places, size, of_row, depths, tops, np.zeros(0, np.int64))
         return replace(made, living=made.counts(seen.rows.alive()))
 
     def counts(self, allowed: Mask) -> Nodes:
         """How many of these chunks stand at each place and below it."""
         standing = self.of_row[allowed[: len(self.of_row)]]
         count = np.bincount(standing[standing >= 0], minlength=self.size)
-        for level in self.levels:
-            count += np.bincount(level.above, weights=count[level.places], minlength=self.size).astype(np.int64)
+        for depth in self.depths:
+            count += np.bincount(depth.above, weights=count[depth.places], minlength=self.size).astype(np.int64)
         return count
 
     def states(self, allowed: Mask, is_all: bool) -> NDArray[np.uint64]:
@@ -150,8 +152,8 @@ class _Grown:
         rows = np.flatnonzero(allowed[: len(self.of_row)])
         sums = np.zeros(self.size, np.uint64)
         np.add.at(sums, standing[standing >= 0], _hashed(rows[standing >= 0]))
-        for level in self.levels:
-            np.add.at(sums, level.above, sums[level.places])
+        for depth in self.depths:
+            np.add.at(sums, depth.above, sums[depth.places])
         if is_all:
             self.of_all.append(sums)
         return sums
@@ -167,6 +169,7 @@ class ScopedTree:
         self._is_all = bool(np.count_nonzero(allowed) == seen.rows.living)
         self._count: NDArray[np.int64] = grown.living if self._is_all else grown.counts(allowed)
         self._states: NDArray[np.uint64] | None = None
+        self._below: dict[int, Level] = grown.below if self._is_all else {}
 
     def __len__(self) -> int:
         """How many directories and documents there are."""
@@ -192,6 +195,29 @@ class ScopedTree:
     def children(self, node: int) -> list[int]:
         """What stands in a directory, by uri."""
         return self._sorted(self._places.below[node])
+
+    def level(self, nodes: Iterable[int]) -> Level:
+        """These nodes, by uri, with all that stands at them."""
+        ordered = self._sorted(nodes)
+        rows = list(map(self._rows_at, ordered))
+        held = np.array(list(map(len, rows)), np.int64)
+        each = np.array(ordered, np.int64)
+        return Level(
+            nodes=each,
+            uris=list(map(self.uri, ordered)),
+            chunks=self._seen.rows.ids(chain.from_iterable(rows)),
+            owners=np.repeat(np.arange(len(ordered)), held),
+            is_directory=np.array(list(map(self.is_directory, ordered)), np.bool_),
+            is_document=held > 0,
+            is_whole=self._count[each] == self._grown.living[each],
+        )
+
+    def below(self, node: int) -> Level:
+        """What stands in a directory, below -1 at the top; made once, for all calls that see everything."""
+        known = self._below.get(node)
+        if known is None:
+            known = self._below[node] = self.level(self._places.below[node] if node >= 0 else self._grown.tops)
+        return known
 
     def is_directory(self, node: int) -> bool:
         """Whether anything stands in it."""

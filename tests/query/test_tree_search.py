@@ -1,5 +1,6 @@
 """Walking down a tree from the best directory: the numbers of the specification, loops, thresholds."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,29 +16,28 @@ OWN = {
 TREE = {"root": "ABCDE", "A": ["a1", "a2"], "B": ["b1"], "C": ["c1"], "D": ["d1"], "E": ["e1"]}
 
 
-def walked(below, own, *, roots=("root",), starts=(), ways=None, judged=None, **settings):
+def walked(below, own, *, roots=("root",), starts=(), ways_of=None, judged=None, leaves=(), **settings):
     """The walk over a tree of names, and the names of what was judged, level by level."""
     names = sorted({*below, *(name for each in below.values() for name in each), *roots, *starts})
     number = {name: place for place, name in enumerate(names)}
     levels = []
 
-    def judge(nodes):
-        levels.append([names[node] for node in nodes])
-        return [worth(names[node]) for node in nodes]
+    def look(node):
+        inside = sorted(below.get(names[node], ()))
+        if not inside:
+            return None
+        levels.append(inside)
+        return worth(inside)
         yield
 
-    def worth(name):
-        score = own.get(name, 0.0)
-        return Judged(number[name], name, score, (ways or {}).get(name, score), name not in (judged or ()))
+    def worth(level):
+        answers = np.array([own.get(name, 0.0) for name in level])
+        ways = np.array([(ways_of or {}).get(name, own.get(name, 0.0)) for name in level])
+        nodes = np.array([number[name] for name in level], np.int64)
+        counts, leads = (np.array([name not in of for name in level], bool) for of in (judged or (), leaves))
+        return Judged(nodes, level, answers, ways, counts, leads)
 
-    def children(node):
-        return [number[name] for name in below.get(names[node], ())]
-
-    walk = drive(
-        descend(
-            [(number[name], name) for name in roots], list(map(worth, starts)), children, judge, Descent(**settings)
-        )
-    )
+    walk = drive(descend([(number[name], name) for name in roots], worth(sorted(starts)), look, Descent(**settings)))
     return walk, {names[each.node]: each.value for each in walk.reached}, levels
 
 
@@ -68,7 +68,7 @@ def test_a_directory_of_unknown_worth_passes_own_through_and_comes_last():
     """It is opened after all that are known, and its children are judged as roots are."""
     below = {"root": ["known", "unknown"], "known": ["k"], "unknown": ["u"]}
     own = {"known": 0.2, "k": 0.5, "u": 0.9}
-    _, values, levels = walked(below, own, ways={"unknown": None}, judged={"unknown"}, k=5)
+    _, values, levels = walked(below, own, ways_of={"unknown": np.nan}, judged={"unknown"}, k=5)
     assert levels == [["known", "unknown"], ["k"], ["u"]]
     assert values == {"u": 0.9, "k": pytest.approx(0.35), "known": 0.2}
 
@@ -137,6 +137,20 @@ def test_ties_go_by_name():
     """Equal values are in the order of their names."""
     _, values, _ = walked({"root": "DBCA"}, dict.fromkeys("ABCD", 0.5), k=4)
     assert list(values) == list("ABCD")
+
+
+def test_what_leads_nowhere_is_not_looked_into():
+    """Nothing stands in b: it is an answer, and no round."""
+    walk, values, levels = walked({"root": "ab", "a": "c"}, {"a": 0.5, "b": 0.9, "c": 0.5}, leaves="bc", k=5)
+    assert (walk.opened, set(values), levels) == (2, set("abc"), [["a", "b"], ["c"]])
+
+
+def test_a_level_at_some_places():
+    """All that is said of these nodes, in the order that was asked for."""
+    level = Judged(np.array([7, 8, 9]), list("abc"), *np.array([[0.1, 0.2, 0.3], [0.4, 0.1, np.nan]]), *np.eye(3)[:2])
+    some = level.at([2, 0])
+    assert (some.nodes.tolist(), some.names, some.answers.tolist()) == ([9, 7], ["c", "a"], [0.3, 0.1])
+    assert level.worth.tolist() == [0.4, 0.2, 0.3]
 
 
 def test_an_empty_directory_is_no_round():
