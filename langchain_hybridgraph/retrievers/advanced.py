@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Vector
 
 DEFAULT_SESSION = "default"
+_NEAR = 0.9  # a best hit that scores so much of the other's is as good (chosen in benchmarks/README.md)
 FUSED = 50  # hits of each of two searches that are fused, so that the answer for k is the head of that for a larger k
 
 
@@ -61,6 +62,8 @@ class AdvancedRetriever(ObservedRetriever):
     ``fuse_raw`` searches for the raw question too, so that a change of topic does not hurt: over our own retrievers the
     expander's ``context`` moves the question's vector, which takes one more embedding, and the words stay those of the
     question (unless a reranker is to read it); otherwise raw and expanded question are searched for and fused by rank.
+    Where the expander is not ``sure``, the raw question is searched for beside it, and its answer is given when nothing
+    is found near to both: when the best hit of the moved vector scores less than nine tenths of its own.
     Without it only the expanded question is searched for.
 
     A history is what :func:`~langchain_hybridgraph.query.history.turns` reads. It comes with the call
@@ -390,9 +393,28 @@ class AdvancedRetriever(ObservedRetriever):
             return (yield from self._once("raw", asked.query, asked))
         context, question = _unit(vectors[0]), _unit(given if given is not None else vectors[1])
         vector = cast("Vector", (1 - expanded.weight) * question + expanded.weight * context)
-        # A reranker reads no vectors: it has to be told in words what the question leaves out.
-        text = expanded.text if AnyRetriever(self.retriever).has_reranker else asked.query
-        return (yield from self._once("mixed", text, asked._replace(options={**asked.options, "vector": vector})))
+        if AnyRetriever(self.retriever).has_reranker:
+            # A reranker reads no vectors: it has to be told in words what the question leaves out.
+            return (yield from self._once("mixed", expanded.text, _by(asked, vector)))
+        if expanded.sure:
+            return (yield from self._once("mixed", asked.query, _by(asked, vector)))
+        return (yield from self._nearer(asked, question, vector))
+
+    def _nearer(self, asked: Asked, question: Vector, mixed: Vector) -> Search[_Found]:
+        """What the mixed vector finds; what the question's own does where its best hit is clearly better.
+
+        Where the topic has changed, nothing is near to both question and context.
+        """
+        below = AnyRetriever(self.retriever)
+        vectors = {"question": question, "conversation": mixed}
+        answers = yield [
+            below.search(name, asked.query, asked.k, _by(asked, vector).options, asked.callbacks)
+            for name, vector in vectors.items()
+        ]
+        for failure in (one for one in answers if isinstance(one, Failure)):
+            raise failure.error
+        own, leant = (one[0].metadata.get(below.prefix + "score", 0.0) if one else 0.0 for one in answers)
+        return _Found("raw", answers[0]) if leant < _NEAR * own else _Found("mixed", answers[1])
 
     def _described(self, found: _Found, asked: Asked, expanded: ExpandedQuery, trace: Trace) -> Result:
         """The first k, with what there is to say about them."""
@@ -454,6 +476,11 @@ def _unit(vector: Sequence[float]) -> Vector:
     array = np.asarray(vector, np.float32)
     length = float(np.linalg.norm(array))
     return array / length if length else array
+
+
+def _by(asked: Asked, vector: Vector) -> Asked:
+    """The same call with a vector."""
+    return asked._replace(options={**asked.options, "vector": vector})
 
 
 def _fail(trace: Trace, error: Exception) -> None:

@@ -149,6 +149,27 @@ def test_the_vector_is_between_question_and_context(hybrid, store):
     assert ids(result) == ids(hybrid.retrieve("and its price?", vector=mixed))
 
 
+def test_a_new_topic_without_a_name_is_followed(hybrid):
+    """The short question's own best hit is clearly better than any beside the conversation: the answer is its own."""
+    result = AdvancedRetriever(hybrid).retrieve_with_context("What has salt water?", HISTORY)
+    assert result == hybrid.retrieve("What has salt water?")
+    assert (result[0].id, result.plan["searched"]) == ("sea", "raw")
+
+
+def test_a_short_question_without_hits_of_its_own_leans(hybrid):
+    """Nothing says that it goes on; what is found beside the conversation is better."""
+    result = AdvancedRetriever(hybrid).retrieve_with_context("How large?", HISTORY)
+    assert (result[0].id, result.plan["searched"]) == ("roadster", "mixed")
+
+
+def test_the_nearer_answer_is_found_awaited(hybrid):
+    """The same answers in an event loop."""
+    retriever = AdvancedRetriever(hybrid)
+    for query in ("What has salt water?", "How large?"):
+        awaited = asyncio.run(retriever.aretrieve_with_context(query, HISTORY))
+        assert awaited == retriever.retrieve_with_context(query, HISTORY)
+
+
 def test_over_a_foreign_retriever_both_are_searched():
     """The raw question and the expanded one, fused by rank."""
     words = Words()

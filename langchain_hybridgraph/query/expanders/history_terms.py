@@ -14,7 +14,8 @@ from langchain_hybridgraph.query.expanders.expanded import ExpandedQuery, Said, 
 # Characters of a turn that are looked at: what a turn is about stands at its beginning.
 _TURN = 1_000
 _DISTINCT = 4  # a question with so many words of its own stands by itself
-_NEW_NAME = 0.7
+_FROM_ANSWER = 8
+_STEM = 5  # letters in which most forms of a word agree
 _GOES_ON = re.compile(
     r"\W*(?:(?:and|but|or|so|then|also|(?:what|how) about|what of|"
     r"und|aber|oder|was ist mit|wie (?:ist|steht) es mit|et|mais|ou|qu['’]en est-il|y|pero|qué (?:tal|hay)|e|ma|mas|en|"
@@ -23,7 +24,10 @@ _GOES_ON = re.compile(
 )
 _POINTS_BACK = re.compile(
     r"\b(?:it|its|they|them|theirs?|this|that|these|those|he|him|his|she|hers?|there|one|ones|same|other|others|"
-    r"another|else|instead|too)\b",
+    r"another|else|instead|too|"
+    r"er|ihn|ihm|ihre?[mnrs]?|seine[mnrs]?|diese[mnrs]?|jene[mnrs]?|davon|dafür|damit|daran|darin|dort|dessen|deren|"
+    r"ils|elles?|lui|leurs?|celui|celles?|ceux|cela|ça|él|ellas?|ellos|es[aeo]s?|suy[ao]s?|lei|loro|"
+    r"он|она|они|его|её|их)\b|[它他她这這]|それ|これ",
     re.IGNORECASE,
 )
 
@@ -34,9 +38,9 @@ class HistoryTerms:
 
     A question leans on what was said when it has little to say itself: with up to two words that are no function
     words it leans wholly ("and its price?", "What about transplant?"), with three by half, with four it stands by
-    itself and stays as it is. So a change of topic that names its topic is followed at once. A short question may
-    change it, too: one with a name that was not said before ("What is NATO?") leans less, unless it says that it goes
-    on ("What about NATO?", "Has NATO one?").
+    itself and stays as it is. A short question may change the topic, too. So unless it says that it goes on, by how it
+    begins or by a word such as "it" or "other", one that leans by half has to share a word with what it leans on, and
+    one that leans wholly ("How old is the moon?") is not ``sure``.
 
     Then ``context`` is the first and the last question and the last answer, and ``text`` the question with at most
     ``most`` words of them that it lacks: those of the questions, then of the answer, names first. ``weight`` is the
@@ -51,6 +55,8 @@ class HistoryTerms:
     'and its price? red cars Tesla Roadster'
     >>> HistoryTerms()("Who wrote the earliest computer program?", said).text
     'Who wrote the earliest computer program?'
+    >>> HistoryTerms()("How old is the moon?", said).sure
+    False
     """
 
     weight: float = 0.5
@@ -65,14 +71,16 @@ class HistoryTerms:
 
     def __call__(self, query: str, history: Sequence[Said]) -> ExpandedQuery:
         """The question with words of the history and the turns it leans on, or alone."""
-        share = self.weight * leaning(query) * (_NEW_NAME if names_what_is_new(query, history) else 1)
+        leans = leaning(query)
         asked, answer = _leant_on(history)
-        if not share or not (asked or answer):
+        context = " ".join(dict.fromkeys(text for text in (*asked, answer) if text))
+        if not self.weight * leans or not context:
             return ExpandedQuery(query)
-        first, *last = asked or [""]
-        terms = _lacking(query, _telling(" ".join([*last, first])), _by_worth(answer, first))
-        context = " ".join(dict.fromkeys(text for text in (first, *last, answer) if text))
-        return ExpandedQuery(" ".join([query, *terms[: self.most]]), context, share)
+        sure = _goes_on(query) or (leans < 1 and _shares_a_word(query, context))
+        if leans < 1 and not sure:
+            return ExpandedQuery(query)
+        terms = _lacking(query, _telling(" ".join(reversed(asked))), _by_worth(answer, asked))
+        return ExpandedQuery(" ".join([query, *terms[: self.most]]), context, self.weight * leans, sure)
 
 
 def leaning(query: str) -> float:
@@ -87,27 +95,21 @@ def leaning(query: str) -> float:
     return max(0.0, min(1.0, (_DISTINCT - told) / (_DISTINCT - 2)))
 
 
-def names_what_is_new(query: str, history: Sequence[Said]) -> bool:
-    """Whether a question has names and all of them are new, and nothing in it says that it goes on.
+def _goes_on(query: str) -> bool:
+    """Whether a question says that it goes on: by its first word, by a word that points back, or by saying nothing."""
+    beginning = query[:_TURN]
+    return bool(_GOES_ON.match(beginning) or _POINTS_BACK.search(beginning)) or not _telling(beginning)
 
-    A name is a word with a capital that does not begin the question, or of capitals only; in German, where every noun
-    has a capital, of capitals only.
 
-    >>> names_what_is_new("What is NATO?", []), names_what_is_new("What about NATO?", [])
-    (True, False)
-    """
-    words = _WORD.findall(query[:_TURN])
-    if _GOES_ON.match(query) or _POINTS_BACK.search(query[:_TURN]):
-        return False
-    capitals = not function_words([word.lower() for word in words]).capital_nouns
-    names = {
-        word.lower()
-        for place, word in enumerate(words)
-        if len(word) > 1 and ((place and capitals and word[0].isupper()) or word.isupper())
-    }
-    return bool(names) and names.isdisjoint(
-        word.lower() for turn in history for word in _WORD.findall(turn.text[:_TURN])
-    )
+def _shares_a_word(query: str, context: str) -> bool:
+    """Whether both have a telling word, or forms of one."""
+    said = {_stem(word) for word in _telling(context)}
+    return any(_stem(word) in said for word in _telling(query[:_TURN]))
+
+
+def _stem(word: str) -> str:
+    """What forms of a word have in common, roughly."""
+    return word.lower()[:_STEM].rstrip("s")
 
 
 def _leant_on(history: Sequence[Said]) -> tuple[list[str], str]:
@@ -153,14 +155,11 @@ def _parts(word: str) -> list[str]:
     return [word] if len(word) > 1 or word.isdigit() else []
 
 
-def _by_worth(answer: str, asked: str) -> list[str]:
+def _by_worth(answer: str, asked: Sequence[str]) -> list[str]:
     """The telling words of an answer: names first, then what is said often."""
-    words = list(_telling(answer))
-    often = Counter(word.lower() for word in [*words, *_telling(asked)])
+    words = _telling(answer)
+    often = Counter(word.lower() for word in [*words, *_telling(" ".join(asked[:1]))])
     return sorted(words, key=lambda word: (not word[0].isupper(), -often[word.lower()]))[:_FROM_ANSWER]
-
-
-_FROM_ANSWER = 8
 
 
 def _lacking(query: str, *found: Iterable[str]) -> list[str]:
