@@ -1,0 +1,200 @@
+"""What is published holds what it should, and what is not installed is named with the line that installs it."""
+
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "langchain_hybridgraph"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+
+START = """
+import sys
+for name in {missing!r}:
+    sys.modules[name] = None  # importing it raises ModuleNotFoundError
+from langchain_core.documents import Document
+from langchain_hybridgraph import *
+store = HybridGraphStore()
+ingest([Document("Cats purr.", id="cat"), Document("Dogs bark at cats.", id="dog")], store)
+"""
+# Each extra: the modules that it brings, and code that needs them.
+FEATURES = {
+    "cli": ("typer rich", "sys.argv = ['hybridgraph', '--help']; from langchain_hybridgraph.cli import main; main()"),
+    "notebook": ("matplotlib", "GraphRetriever(store).picture('Who barks?')"),
+    "notebook, interactive": ("plotly", "GraphRetriever(store).picture('Who barks?', interactive=True)"),
+    "rerank": ("sentence_transformers", "CrossEncoderReranker()"),
+    "llama-index": (
+        "llama_index",
+        "from langchain_hybridgraph.llama_index import LlamaIndexRetriever\n"
+        "assert LlamaIndexRetriever(HybridRetriever(store)).retrieve('Who barks?')[0].node_id == 'dog#0'",
+    ),
+    "prometheus": ("prometheus_client", "HybridRetriever(store, sinks=[PrometheusSink()]).invoke('Who barks?')"),
+    "otel": ("opentelemetry", "HybridRetriever(store, sinks=[OpenTelemetrySink()]).invoke('Who barks?')"),
+}
+MODULES = sorted({module for modules, _ in FEATURES.values() for module in modules.split()})
+# What the package does not import itself: benchmarks and the user's own programs do.
+FOR_OTHERS = {"eval", "community", "all", "dev"}
+
+
+def run(code, missing=()):
+    program = START.format(missing=list(missing)) + code
+    return subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel of this tree, unpacked names and metadata."""
+    builders = pytest.importorskip("hatchling.builders.wheel")
+    (made,) = builders.WheelBuilder(str(ROOT)).build(
+        directory=str(tmp_path_factory.mktemp("wheel")), versions=["standard"]
+    )
+    return zipfile.ZipFile(made)
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory):
+    """The source distribution of this tree, unpacked."""
+    builders = pytest.importorskip("hatchling.builders.sdist")
+    folder = tmp_path_factory.mktemp("sdist")
+    (made,) = builders.SdistBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
+    with tarfile.open(made) as archive:
+        archive.extractall(folder, filter="data")
+    (unpacked,) = (entry for entry in folder.iterdir() if entry.is_dir())
+    return unpacked
+
+
+def modules(folder):
+    return {file.relative_to(folder).as_posix() for file in folder.rglob("*.py")}
+
+
+# -- what is published ----------------------------------------------------------------------------------------------
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(wheel):
+    """Every module, the mark that it is typed, and no test."""
+    names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert names == {f"langchain_hybridgraph/{name}" for name in modules(PACKAGE)} | {"langchain_hybridgraph/py.typed"}
+
+
+def test_the_wheel_says_what_it_is(wheel):
+    """Name, licence and its text, Python, extras, command, and the README as its description."""
+    (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+    said = Parser().parsestr(wheel.read(name).decode())
+    assert (said["Name"], said["License-Expression"], said["Requires-Python"]) == (
+        "langchain-hybridgraph",
+        "MIT",
+        ">=3.11",
+    )
+    assert set(said.get_all("Provides-Extra")) == set(EXTRAS)
+    assert said.get_payload().startswith("# langchain-hybridgraph")
+    folder = name.rpartition("/")[0]
+    assert "hybridgraph = langchain_hybridgraph.cli:main" in wheel.read(f"{folder}/entry_points.txt").decode()
+    assert wheel.read(f"{folder}/licenses/LICENSE").decode().startswith("MIT License")
+
+
+def test_the_sdist_is_complete(sdist):
+    """Package, tests, examples, notebooks, benchmarks and pages: what is in the repository and belongs to it."""
+    for folder in ("langchain_hybridgraph", "tests", "examples", "benchmarks"):
+        assert modules(sdist / folder) == modules(ROOT / folder)
+    for folder, kind in (("docs", "*.md"), ("notebooks", "*.ipynb"), ("dashboards", "*.json")):
+        assert {file.name for file in (sdist / folder).iterdir()} == {file.name for file in (ROOT / folder).glob(kind)}
+    named = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "pyproject.toml"]
+    assert [name for name in named if not (sdist / name).is_file()] == []
+
+
+def test_the_sdist_builds_the_same_wheel(sdist, wheel, tmp_path):
+    """A wheel from the sdist holds the files of a wheel from the repository."""
+    from hatchling.builders.wheel import WheelBuilder
+
+    (made,) = WheelBuilder(str(sdist)).build(directory=str(tmp_path), versions=["standard"])
+    assert sorted(zipfile.ZipFile(made).namelist()) == sorted(wheel.namelist())
+
+
+def test_the_version_is_one():
+    """The package, pyproject.toml and the changelog speak of the same."""
+    from langchain_hybridgraph import __version__
+
+    assert __version__ == PROJECT["version"]
+
+
+# -- what is not installed --------------------------------------------------------------------------------------------
+
+
+def test_nothing_of_an_extra_is_needed():
+    """Without any extra all public names can be had, an index is made in a folder, and every retriever answers."""
+    done = run(
+        """
+import tempfile, langchain_hybridgraph
+assert all(getattr(langchain_hybridgraph, name) is not None for name in langchain_hybridgraph.__all__)
+for kind in (HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetriever):
+    assert kind(store).invoke("Who barks?")[0].page_content.startswith("Dogs"), kind
+assert AdvancedRetriever(HybridRetriever(store)).invoke("Who barks?")
+HybridRetriever(store).retrieve("Who barks?")._repr_html_()
+with tempfile.TemporaryDirectory() as folder, HybridGraphStore(folder + "/index") as kept:
+    ingest([Document("Cats purr.")], kept, progress=True)
+print("ok")
+""",
+        set(MODULES) - {"typer", "rich", "opentelemetry"},  # chromadb brings them along
+    )
+    assert done.stdout.strip() == "ok", done.stderr
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_a_missing_extra_names_the_line_to_install(feature):
+    """What needs an extra that is not there is one error, which says how to get it."""
+    names, code = FEATURES[feature]
+    done = run(code, names.split())
+    assert done.returncode != 0
+    extra = feature.partition(",")[0]
+    assert f'pip install "langchain-hybridgraph[{extra}]"' in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_every_extra_alone_is_enough(feature):
+    """With this extra's modules, and none of the others', the feature works."""
+    names, code = FEATURES[feature]
+    for name in names.split():
+        pytest.importorskip(name)
+    if feature == "rerank":
+        code = "import sentence_transformers"  # a model would be downloaded; tests/query/test_rerank.py has one
+    brought = {"typer", "rich", "opentelemetry", *names.split()}  # the first three come with chromadb
+    done = run(code, set(MODULES) - brought)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_extra_is_looked_at():
+    """No extra without a feature above."""
+    assert {feature.partition(",")[0] for feature in FEATURES} | FOR_OTHERS == set(EXTRAS)
+
+
+def test_every_line_to_install_names_an_extra_that_is_there():
+    """No message and no page names an extra that pyproject.toml lacks."""
+    pages = [
+        *PACKAGE.rglob("*.py"),
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "examples").glob("*.py"),
+    ]
+    named = {
+        extra
+        for page in pages
+        for found in re.findall(r"langchain-hybridgraph\[([\w,-]+)\]", page.read_text(encoding="utf-8"))
+        for extra in found.split(",")
+    }
+    assert named
+    assert named - set(EXTRAS) == set()
+
+
+def test_all_is_every_extra_of_ours():
+    """``all`` leaves out what is for others to import only."""
+    (everything,) = EXTRAS["all"]
+    named = set(re.findall(r"\[(.*)\]", everything)[0].split(","))
+    assert named == set(EXTRAS) - {"all", "dev", "community"}
