@@ -87,7 +87,8 @@ class Hanging(NamedTuple):
 
     def taken(self, chosen: Mask | Integers) -> Hanging:
         """The chosen ones."""
-        return Hanging._make(column[chosen] for column in self)
+        columns: Any = [column[chosen] for column in self]
+        return Hanging(*columns)
 
 
 @dataclass(frozen=True, slots=True)

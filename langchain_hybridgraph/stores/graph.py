@@ -216,8 +216,9 @@ class ScopedGraph:
         is_open: Mask = self.allowed[self._rows(nodes)] | self._is_entity(nodes)
         return is_open
 
-    def _is_end(self, nodes: NDArray[np.integer]) -> Mask:
-        is_end: Mask = (self.allowed if self.ends is None else self.ends)[self._rows(nodes)]
+    def _is_end(self, ends: NDArray[np.integer]) -> Mask:
+        """Which ends of edges a hop may lead to."""
+        is_end: Mask = (self.allowed if self.ends is None else self.ends)[self.adjacency.facts.row[ends]]
         return is_end
 
     def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
@@ -269,13 +270,15 @@ class ScopedGraph:
 
     def _by_entities(self, nodes: Nodes, passing: Weights, mentions: Hanging) -> Hops:
         """The hops from chunk to entity to chunk; an entity's chunks are looked up once for all that mention it."""
-        mentions = mentions.taken(self._rare_enough(mentions))
-        entities, place = np.unique(mentions.end, return_inverse=True)
+        degree = self.adjacency.facts.degree[mentions.end]
+        rare = self._rare_enough(mentions, degree)
+        mentions, degree = mentions.taken(rare), degree[rare]
+        entities, first, place = np.unique(mentions.end, return_index=True, return_inverse=True)
         there = self.adjacency.hanging(entities.astype(np.int64), self.wanted, backwards=True)
         there = there.taken((there.relation == MENTIONS_CODE) & self._is_end(there.end))
         order = np.argsort(there.origin, kind="stable") if self.adjacency.beside else slice(None)
         ends = there.end[order]
-        weights = (there.weight * self._passing(entities)[there.origin])[order]
+        weights = (there.weight * self._damping(degree[first])[there.origin])[order]
         count = np.bincount(there.origin, minlength=len(entities))
         number, position = spread((np.cumsum(count) - count)[place], count[place])
         origin = mentions.origin[number]
@@ -283,15 +286,14 @@ class ScopedGraph:
         hops = Hops(origin, ends[position].astype(np.int64), weight, entities[place].astype(np.int64)[number])
         return _taken(hops, hops.node != nodes[origin])
 
-    def _rare_enough(self, mentions: Hanging) -> NDArray[np.int64]:
-        """The mentions over which to walk, by origin and rarity."""
-        degree = self.degrees(mentions.end.astype(np.int64))
+    def _rare_enough(self, mentions: Hanging, degree: NDArray[np.integer]) -> NDArray[np.int64]:
+        """The mentions over which to walk, by origin and rarity; ``degree`` is that of the entities."""
         order = np.lexsort((mentions.end, degree, mentions.origin))
         if self.ways.hub_degree is None:
             return order
         origin, degree = mentions.origin[order], degree[order]
         share = np.count_nonzero(self.allowed) / max(self.seen.rows.living, 1)
-        is_first = np.diff(origin, prepend=-1) > 0
+        is_first = _is_other(origin)
         total = np.cumsum(degree)
         before = np.maximum.accumulate(np.where(is_first, total - degree, 0))
         return order[is_first | ((total - before) * share <= FAN * self.ways.hub_degree)]
@@ -308,7 +310,7 @@ class ScopedGraph:
     def _best_sorted(self, hops: Hops) -> Hops:
         key = hops.origin << 32 | hops.node
         order = np.argsort(key)
-        again = np.diff(key[order], prepend=-1) == 0
+        again = ~_is_other(key[order])
         if not again.any():
             return hops
         # Few are: only they have to be compared.
@@ -317,15 +319,18 @@ class ScopedGraph:
         best = many[np.lexsort((hops.via[many], rarity, -hops.weight[many], key[many]))]
         kept = np.ones(len(key), np.bool_)
         kept[many] = False
-        kept[best[np.diff(key[best], prepend=-1) > 0]] = True
+        kept[best[_is_other(key[best])]] = True
         return _taken(hops, kept)
 
     def _passing(self, nodes: NDArray[np.integer]) -> Weights:
         """Which part of its weight an edge counts that leaves each node."""
+        return self._damping(self.degrees(nodes.astype(np.int64)))
+
+    def _damping(self, degree: NDArray[np.integer]) -> Weights:
         hub = self.ways.hub_degree
         if hub is None:
-            return np.ones(len(nodes))
-        passing: Weights = hub / np.maximum(self.degrees(nodes.astype(np.int64)), hub)
+            return np.ones(len(degree))
+        passing: Weights = hub / np.maximum(degree, hub)
         return passing
 
     def _rows(self, nodes: NDArray[np.integer]) -> NDArray[np.int32]:
@@ -404,7 +409,15 @@ def _heaviest_first(edge: Edge) -> tuple[float, str, str]:
 
 
 def _taken(hops: Hops, chosen: Mask | NDArray[np.int64]) -> Hops:
-    return Hops._make(column[chosen] for column in hops)
+    columns: Any = [column[chosen] for column in hops]
+    return Hops(*columns)
+
+
+def _is_other(values: NDArray[np.int64]) -> Mask:
+    """Which values are not those before them."""
+    is_other = np.ones(len(values), np.bool_)
+    np.not_equal(values[1:], values[:-1], out=is_other[1:])
+    return is_other
 
 
 def _joined(parts: Sequence[Hops]) -> Hops:
