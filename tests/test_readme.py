@@ -1,10 +1,11 @@
-"""The README is true: its code runs, its tables are those of the code."""
+"""README.md and the pages that it leads to are true: their code runs, their tables are those of the code."""
 
 import re
 import shlex
 from pathlib import Path
 
 import pytest
+from langchain_chroma import Chroma
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")
@@ -13,15 +14,18 @@ from typer.testing import CliRunner
 
 from langchain_hybridgraph.cli.commands import app
 from langchain_hybridgraph.cli.screen import MEANINGS, meaning
+from langchain_hybridgraph.embeddings import LSAEmbeddings
 from langchain_hybridgraph.stores.opening import MATRIX_BYTES
 from langchain_hybridgraph.stores.vectors import EXACT_BYTES
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+ANSWERS = (ROOT / "docs" / "answers.md").read_text(encoding="utf-8")
+PAGES = ["docs/retrievers.md", "docs/llama-index.md"]  # the other pages have tests of their own
 
 
-def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+def blocks(language, page=README):
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
@@ -30,31 +34,67 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_python_runs(folder, capsys):
-    """Every Python block runs, one after the other, in an empty folder, and shows what it says."""
+@pytest.fixture
+def collection(folder):
+    """What somebody has who reads the README: a Chroma collection in a folder, and its embeddings."""
+    texts = [
+        "Error E-4711: the card issuer asks for a second factor.",
+        "Invoices are sent monthly.",
+        "A key is a factor.",
+    ]
+    embeddings = LSAEmbeddings().fit(texts)
+    Chroma("notes", embeddings, persist_directory="chroma").add_texts(texts)
+    return embeddings
+
+
+def test_python_runs(folder, collection, capsys):
+    """Every Python block runs, one after the other, beside a collection that is there, and shows what it says."""
     for file in blocks("yaml"):
         (folder / "hybridgraph.yaml").write_text(file, encoding="utf-8")
-    namespace = {}
+    namespace = {"your_embeddings": collection}
     for code in blocks("python"):
         exec(compile(code, "README.md", "exec"), namespace)
     shown = capsys.readouterr().out
     assert shown.splitlines()[0].endswith("Error E-4711: the card issuer asks for a second factor.")
     assert "found by" in shown
+    for promised in re.findall(r"^print\(.*\)  # (The .*|Ada .*)$", README, re.MULTILINE):
+        assert promised.rstrip(" …") in shown
     namespace["configured"].vector_store.close()
 
 
-def test_commands_run(folder):
+@pytest.mark.parametrize("name", PAGES)
+def test_a_pages_python_runs(folder, name):
+    """Each page stands by itself."""
+    if name == "docs/llama-index.md":
+        pytest.importorskip("llama_index.core")
+    namespace = {}
+    code = blocks("python", (ROOT / name).read_text(encoding="utf-8"))
+    assert code
+    for block in code:
+        exec(compile(block, name, "exec"), namespace)
+
+
+def test_the_start_is_five_lines():
+    """From a collection that is there to an answer, not counting imports."""
+    first = blocks("python")[0]
+    lines = [line for line in first.splitlines() if line and not line.startswith(("from", "import"))]
+    assert "Chroma(" in lines[0]
+    assert len(lines) <= 5
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/command-line.md"])
+def test_commands_run(folder, name):
     """Every hybridgraph command runs, one after the other, over a folder of files."""
     (folder / "docs").mkdir()
     (folder / "docs" / "guide.md").write_text("# Guide\n\nReset your password by the link in the mail.\n")
     (folder / "docs" / "faq.txt").write_text("A parcel takes two days.\n")
     commands = [
         shlex.split(line)[2:]
-        for block in blocks("console")
+        for block in blocks("console", (ROOT / name).read_text(encoding="utf-8"))
         for line in block.splitlines()
         if line[2:].startswith("hybrid")
     ]
-    assert {command[0] for command in commands} >= {"ingest", "search", "stats", "delete", "check"}
+    assert {command[0] for command in commands} >= {"ingest", "search", "stats", "check"}
     for command in commands:
         if command[0] == "ingest":
             command += ["--embedding", "lsa"]  # auto would want to download
@@ -73,8 +113,8 @@ def test_make_targets_are_there():
 
 @pytest.mark.parametrize("reason", MEANINGS)
 def test_every_degradation_is_explained(reason):
-    """What the command line explains, the README explains."""
-    assert f"| `{reason}` |" in README
+    """What the command line explains, the page of answers explains."""
+    assert f"| `{reason}` |" in ANSWERS
 
 
 def test_every_degradation_that_the_code_says_has_a_meaning():
@@ -101,10 +141,34 @@ def test_the_sizes_of_the_ways_to_search():
         assert f"{size >> 20} MB of vectors (about {round(size / 384 / 4, -3):,.0f} of 384 dimensions)" in README
 
 
-def test_links_lead_somewhere():
-    """Every file that the README names by a link is there."""
-    linked = re.findall(r"\]\((?!http)([^)#]+)", README)
-    assert [name for name in linked if not (ROOT / name).exists()] == []
-    assert [
-        name for name in re.findall(r"`((?:notebooks|benchmarks)/[\w./]+)`", README) if not (ROOT / name).exists()
-    ] == []
+@pytest.mark.parametrize(
+    "name", ["README.md", "CONTRIBUTING.md", *(f"docs/{file.name}" for file in ROOT.glob("docs/*.md"))]
+)
+def test_links_lead_somewhere(name):
+    """Every file that a page names by a link is there, and every heading in it; so are the files named in code."""
+    page = (ROOT / name).read_text(encoding="utf-8")
+    for file, heading in re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", page):
+        target = (ROOT / name).parent / file if file else ROOT / name
+        assert target.exists(), file
+        headings = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE) if heading else []
+        slugs = [re.sub(r"[^\w -]", "", said.lower()).replace(" ", "-") for said in headings]
+        assert not heading or heading in slugs, heading
+    named = re.findall(r"`(?:python )?((?:notebooks|benchmarks|examples)/[\w./]+)", page)
+    assert [file for file in named if not (ROOT / file).exists()] == []
+
+
+def test_every_extra_stands_in_the_table():
+    """The README's table of extras is that of pyproject.toml."""
+    import tomllib
+
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    table = README.partition("\n## Extras\n")[2].partition("\n## ")[0]
+    named = [
+        name for row in re.findall(r"^\| (`[^|]*) \|", table, re.MULTILINE) for name in re.findall(r"`([\w-]+)`", row)
+    ]
+    assert set(named) == extras.keys() - {"dev"}
+
+
+def test_the_pages_are_all_named():
+    """Every page in docs/ is linked from the README."""
+    assert [file.name for file in ROOT.glob("docs/*.md") if f"(docs/{file.name}" not in README] == []
