@@ -197,6 +197,8 @@ class _Walk:
         values = _mixed(judged.answers, came, alpha)
         for place in np.flatnonzero(judged.counts & (values > threshold)).tolist():
             self._keep(Reached(nodes[place], float(values[place]), owns[place], came), names[place])
+        if not judged.leads.any():
+            return
         ways = _mixed(judged.ways, came, alpha)
         # Below a way of this value nothing is worth more than a perfect child.
         hopeful = np.isnan(ways) | ((ways > 0) & (_mixed(1.0, ways, alpha) > threshold))

@@ -21,7 +21,7 @@ from langchain_hybridgraph.retrievers.tree_nodes import TOP, Nodes
 from langchain_hybridgraph.retrievers.tree_texts import lead
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.records import Mask
+    from langchain_hybridgraph.records import Chunk, Mask
     from langchain_hybridgraph.stores.base import Level, Tree
 
 T = TypeVar("T")
@@ -214,27 +214,39 @@ def _described(found: Sequence[_Found], tree: Tree, asked: Asked) -> Stage[dict[
     """The contexts, by uri, with abstracts, and with relations where they are wanted."""
     store, scope = cast(Any, asked.pipeline.store), asked.query.scope
     ids = {each.uri: tree.chunks(each.node) for each in found}
-    every = list(chain.from_iterable(ids.values()))
-    calls = [Call("catalogue", partial(store.read, [of[0] for of in ids.values() if of], scope, {}), quick=True)]
+    known = {chunk.id: chunk for chunk in (each.hit.child or each.hit.chunk for each in found)}
+    firsts = [of[0] for of in ids.values() if of and of[0] not in known]
+    calls = []
+    if firsts:
+        calls.append(Call("catalogue", partial(store.read, firsts, scope, {}), quick=True))
     if asked.relate:
-        calls.append(Call("graph", partial(store.edges, every), quick=True))
-    answers = yield calls
-    for answer in answers:
+        calls.append(Call("graph", partial(store.edges, list(chain.from_iterable(ids.values()))), quick=True))
+    answers = {call.source: answer for call, answer in zip(calls, (yield calls), strict=True)}
+    for answer in answers.values():
         asked.trace.degrade(answer.reason if isinstance(answer, Failure) else None)
-    read, edges = [{} if isinstance(answer, Failure) else answer for answer in (*answers, {})][:2]
+    answers = {source: answer for source, answer in answers.items() if not isinstance(answer, Failure)}
+    known |= answers.get("catalogue", {})
+    leaving = _leaving(answers.get("graph", ()), scope)
+    return {each.uri: _context(each, ids[each.uri], known, leaving, tree) for each in found}
+
+
+def _leaving(edges: Sequence[Edge], scope: Scope) -> dict[str, list[Edge]]:
+    """The edges that say something of a chunk and are valid, by the chunk."""
     leaving: dict[str, list[Edge]] = {}
     for edge in edges:
         if edge.relation not in (CONTAINS, SEQUENCE, MENTIONS) and _is_valid(edge, scope):
             leaving.setdefault(edge.source, []).append(edge)
-    contexts = {}
-    for each in found:
-        first = read.get(ids[each.uri][0]) if ids[each.uri] else None
-        abstract = str(each.hit.chunk.metadata.get("abstract", "")) if first is None else lead([first])
-        of = [edge for id in ids[each.uri] for edge in leaving.get(id, ())]
-        relations = _relations(each.uri, of, tree) if of else ()
-        context = FoundContext(each.uri, each.context_type, each.is_leaf, abstract, each.hit.score, relations)
-        contexts[each.uri] = context
-    return contexts
+    return leaving
+
+
+def _context(
+    each: _Found, ids: Sequence[str], known: Mapping[str, Chunk], leaving: Mapping[str, Sequence[Edge]], tree: Tree
+) -> FoundContext:
+    first = known.get(ids[0]) if ids else None
+    abstract = str(each.hit.chunk.metadata.get("abstract", "")) if first is None else lead([first])
+    edges = [edge for id in ids for edge in leaving.get(id, ())]
+    relations = _relations(each.uri, edges, tree) if edges else ()
+    return FoundContext(each.uri, each.context_type, each.is_leaf, abstract, each.hit.score, relations)
 
 
 def _weighed(hit: Hit, weight: float) -> Hit:

@@ -34,6 +34,7 @@ _HEAP = 50_000_000
 _THREADS = 1
 
 _FEW_ROWS = 512  # up to here asking for the rows beats looking through the whole answer: 1.3 ms against 2.4
+_SET_ROWS = 100  # from here on one set of rows beats a term for each: of 240 rows .5 ms against .8
 _SPARE = 16  # hits fetched beyond n, so that a tie at the cut seldom needs a second search
 
 _MARK_ROW = -1
@@ -231,10 +232,13 @@ class TantivyIndex:
         """The same query, with the same scores, asked of these rows only."""
         import tantivy
 
-        must, should = tantivy.Occur.Must, tantivy.Occur.Should
-        terms = [(should, tantivy.Query.term_query(self._schema, "row", row)) for row in rows]
-        chosen = tantivy.Query.boost_query(tantivy.Query.boolean_query(terms), 0.0)
-        return tantivy.Query.boolean_query([(must, chosen), (must, query)])
+        must, should, listed = tantivy.Occur.Must, tantivy.Occur.Should, list(rows)
+        if len(listed) < _SET_ROWS:
+            terms = [(should, tantivy.Query.term_query(self._schema, "row", row)) for row in listed]
+            among = tantivy.Query.boolean_query(terms)
+        else:
+            among = tantivy.Query.term_set_query(self._schema, "row", listed)
+        return tantivy.Query.boolean_query([(must, tantivy.Query.boost_query(among, 0.0)), (must, query)])
 
     def _commit(self, version: int, add: Iterable[tuple[int, str]], remove: Sequence[int]) -> None:
         writing = _Engine(f"cannot write to the keyword index {self._path or 'in memory'}")

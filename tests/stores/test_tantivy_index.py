@@ -62,6 +62,14 @@ def test_scores_are_bm25(question):
     assert dict(index.search(question, 10)) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize("many", [1, 99, 100, 101, 512, 513])
+def test_the_scores_of_some_rows_are_those_of_the_search(many):
+    """However many are asked for, and whether they are there or not."""
+    index = TantivyIndex(None, "none")
+    index.apply(1, ((row, f"a{' b' * (row % 7)} c") for row in range(400)), [])
+    assert index.scores("a b b", range(many)) == {row: score for row, score in index.search("a b b", 400) if row < many}
+
+
 def test_the_bound_is_the_sum_of_idfs():
     """Σ idf·2.2, a word said twice counting twice: here N 3 with the mark, n 1 and 2."""
     index = TantivyIndex(None, "none")
