@@ -39,12 +39,13 @@ _LANGUAGES = {
     "de": (
         "der die das den dem des ein eine einen einem einer eines",
         "ich du er sie es wir ihr mich dich sich uns euch ihm ihn ihnen mein dein sein unser euer kein keine keiner "
-        "dieser diese dieses diesem diesen jener jede jeder jedes alle alles viele einige mehrere manche welche wer "
-        "was wo wann warum wie und oder aber denn sondern doch wenn als ob dass weil obwohl während nachdem bevor "
-        "seit bis in im an am auf aus bei beim mit nach von vom vor zu zum zur über unter zwischen durch für gegen "
-        "ohne um wegen trotz neben hinter ist sind war waren wird werden wurde wurden hat haben hatte kann können "
-        "muss soll nicht auch nur noch schon sehr so dann da dort hier heute später dabei daher dadurch danach damit "
-        "jedoch zudem außerdem januar februar märz april mai juni juli august september oktober november dezember "
+        "dieser diese dieses diesem diesen jener jede jeder jedes alle alles viele einige mehrere manche welche "
+        "welcher welches welchem welchen wer was wo wann warum wie und oder aber denn sondern doch wenn als ob dass "
+        "weil obwohl während nachdem bevor seit bis in im an am auf aus bei beim mit nach von vom vor zu zum zur über "
+        "unter zwischen durch für gegen ohne um wegen trotz neben hinter ist sind war waren wird werden wurde wurden "
+        "hat haben hatte kann können muss soll nicht auch nur noch schon sehr so dann da dort hier heute später dabei "
+        "daher dadurch danach damit jedoch zudem außerdem januar februar märz april mai juni juli august september "
+        "oktober november dezember "
         "montag dienstag mittwoch donnerstag freitag samstag sonntag",
     ),
     "fr": (

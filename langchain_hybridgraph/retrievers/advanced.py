@@ -62,9 +62,10 @@ class AdvancedRetriever(ObservedRetriever):
     ``fuse_raw`` searches for the raw question too, so that a change of topic does not hurt: over our own retrievers the
     expander's ``context`` moves the question's vector, which takes one more embedding, and the words stay those of the
     question (unless a reranker is to read it); otherwise raw and expanded question are searched for and fused by rank.
-    Where the expander is not ``sure``, the raw question is searched for beside it, and its answer is given when nothing
-    is found near to both: when the best hit of the moved vector scores less than nine tenths of its own.
-    Without it only the expanded question is searched for.
+    Where the expander is not ``sure``, the raw question is searched for beside the moved vector, and its answer is
+    given when nothing is near to both: when the best hit of the moved vector scores less than nine tenths of its own;
+    of two searches that are fused the expanded one counts half. Without ``fuse_raw`` only the expanded question is
+    searched for.
 
     A history is what :func:`~langchain_hybridgraph.query.history.turns` reads. It comes with the call
     (``conversation_history=``, or ``{"input": …, "chat_history": …}`` as input), else from ``get_session_history``, a
@@ -379,7 +380,8 @@ class AdvancedRetriever(ObservedRetriever):
         answers = yield [
             below.search(name, text, depth, asked.options, asked.callbacks) for name, text in texts.items()
         ]
-        weights = {"question": 1 - expanded.weight, "conversation": expanded.weight}
+        weight = expanded.weight if expanded.sure else expanded.weight / 2
+        weights = {"question": 1 - weight, "conversation": weight}
         return _Found("both", fused(dict(zip(texts, answers, strict=True)), weights, k, trace))
 
     def _mixed(self, asked: Asked, expanded: ExpandedQuery, embeddings: Embeddings, trace: Trace) -> Search[_Found]:

@@ -31,6 +31,7 @@ from langchain_hybridgraph import (
     LLMRewrite,
 )
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.expanders import ExpandedQuery
 from tests.saying_model import SayingModel
 
 TEXTS = {
@@ -194,6 +195,18 @@ def test_fusion_by_rank():
     assert scores == pytest.approx([(61 / 62 + 1) / 2, 1 / 2, 61 / 62 / 2])
     assert [document.metadata["retrieval_rank"] for document in result] == [1, 2, 3]
     assert result[0].metadata["retrieval_source"] == "fused"
+
+
+def test_an_unsure_expansion_counts_half():
+    """A quarter in place of a half, where two searches are fused."""
+
+    class Listed(BaseRetriever):
+        def _get_relevant_documents(self, query, *, run_manager):
+            return [Document(id=query, page_content=query)]
+
+    expander = lambda query, history: ExpandedQuery("because", "", 0.5, sure=False)  # noqa: E731 - as any callable
+    result = AdvancedRetriever(Listed(), expander=expander).retrieve_with_context("why?", HISTORY, k=2)
+    assert [(one.id, one.metadata["score"]) for one in result] == [("why?", 0.75), ("because", 0.25)]
 
 
 def test_two_searches_give_no_more_than_one():

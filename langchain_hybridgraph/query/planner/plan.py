@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, overload
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.history import turns
 
 MEMORY, RESOURCE, SKILL = "memory", "resource", "skill"
 LARGEST_PLAN = 5
-_SPEAKERS = {"human": "user", "ai": "assistant"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,35 +116,9 @@ def best(queries: Sequence[TypedQuery]) -> tuple[TypedQuery, ...]:
 def last_turns(messages: Sequence[Any], most: int = 5) -> list[tuple[str, str]]:
     """Speaker and text of the last messages that have a text, oldest first.
 
-    A message is a LangChain message, a pair of role and text, a mapping with ``role`` and ``content``, or a text.
-    Parts that are no text are left out, and so is a message of nothing else.
+    The messages are what :func:`~langchain_hybridgraph.query.history.turns` reads; ConfigurationError for others.
 
     >>> last_turns(["Hello", ("human", "And its price?"), {"role": "assistant", "content": [{"text": "200"}]}], 2)
     [('user', 'And its price?'), ('assistant', '200')]
     """
-    turns: list[tuple[str, str]] = []
-    for message in reversed(messages):
-        if len(turns) == most:
-            break
-        role, content = _parts(message)
-        if text := _text(content).strip():
-            turns.insert(0, (_SPEAKERS.get(role, role), text))
-    return turns
-
-
-def _parts(message: Any) -> tuple[str, Any]:
-    if isinstance(message, str):
-        return "", message
-    if isinstance(message, Mapping):
-        return str(message.get("role") or message.get("type") or ""), message.get("content")
-    if isinstance(message, (tuple, list)) and len(message) == 2:
-        return str(message[0]), message[1]
-    return str(getattr(message, "type", "")), getattr(message, "content", None)
-
-
-def _text(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    if isinstance(content, Mapping):
-        return _text(content.get("text"))
-    return " ".join(filter(None, map(_text, content))) if isinstance(content, (list, tuple)) else ""
+    return [(turn.speaker, turn.text) for turn in turns(messages)[-most:]]

@@ -65,7 +65,7 @@ def test_best_only_chooses(queries):
 
 
 def test_every_form_of_a_message():
-    """LangChain messages, pairs, mappings and texts; roles are user and assistant, unknown ones stay."""
+    """LangChain messages, pairs, mappings and texts; unknown roles stay, instructions are left out."""
     messages = [
         SystemMessage("a"),
         HumanMessage("b"),
@@ -75,7 +75,6 @@ def test_every_form_of_a_message():
         "f",
     ]
     assert last_turns(messages, 9) == [
-        ("system", "a"),
         ("user", "b"),
         ("assistant", "c"),
         ("user", "d"),
@@ -87,7 +86,7 @@ def test_every_form_of_a_message():
 def test_parts_that_are_no_text_are_left_out():
     """Of a message with a picture the text counts; a message of a picture alone is none."""
     picture = {"type": "image_url", "image_url": {"url": "data:…"}}
-    messages = [HumanMessage([{"type": "text", "text": "Which cat"}, picture, "is it?"]), HumanMessage([picture]), None]
+    messages = [HumanMessage([{"type": "text", "text": "Which cat"}, picture, "is it?"]), HumanMessage([picture])]
     assert last_turns(messages) == [("user", "Which cat is it?")]
 
 
