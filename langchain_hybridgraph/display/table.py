@@ -41,14 +41,15 @@ STYLE = """
 .hybridgraph.hybridgraph .rank { width: 1.6em; }
 .hybridgraph.hybridgraph .score { width: 9.5em; }
 .hybridgraph.hybridgraph p { margin: .3em 0; }
-.hybridgraph.hybridgraph small { font-size: .85em; opacity: .8; }
+.hybridgraph.hybridgraph small { font-size: .85em; }
+.hybridgraph.hybridgraph :is(p, code) { opacity: .8; }
 .hybridgraph.hybridgraph mark { color: inherit; background: rgba(240, 180, 0, .38); border-radius: .2em; }
 .hybridgraph.hybridgraph .bar { display: flex; height: .6em; margin: .25em 0; position: relative; overflow: hidden;
   background: rgba(128, 128, 128, .18); border-radius: .2em; }
 .hybridgraph.hybridgraph .less { position: absolute; height: 100%;
   background: repeating-linear-gradient(45deg, #fff 0 2px, #444 2px 4px); }
 .hybridgraph.hybridgraph .chip { display: inline-block; width: .65em; height: .65em; border-radius: .15em; }
-@media (max-width: 34em) { .hybridgraph.hybridgraph .score { width: 6.5em; } }
+@media (max-width: 34em) { .hybridgraph.hybridgraph .score { width: 8em; } }
 """
 
 
@@ -129,7 +130,7 @@ def _page(inside: str) -> str:
 
 def _about(result: RetrievalResult[Any]) -> list[str]:
     degraded = f"Not as asked: {', '.join(result.degraded)}." if result.degraded else ""
-    return [f"{len(result)} in {result.took_ms:.1f} ms", degraded]
+    return [f"{len(result)} hit{'' if len(result) == 1 else 's'} in {result.took_ms:.1f} ms", degraded]
 
 
 def _colours(hits: Iterable[Hit]) -> dict[str, str]:
