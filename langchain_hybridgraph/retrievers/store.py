@@ -69,7 +69,7 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         read_only: bool = False,
     ) -> None:
         folder = None if path is None else Path(path)
-        facts = recorded(folder)
+        facts = recorded(folder, read_only=read_only)
         model = resolve_embedding(
             _chosen(embedding, facts.get("embedding"), folder), language=str(facts.get("language", language))
         )

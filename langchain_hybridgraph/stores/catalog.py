@@ -156,7 +156,8 @@ class Catalogue:
     """Connections to one SQLite database and the statements that run on it.
 
     ``path`` None keeps it in memory. Reads may run on any number of threads; one write at a time.
-    Raises NotAnIndexError when the file is no catalogue, FormatVersionError when it is too new.
+    Raises NotAnIndexError when the file is no catalogue, FormatVersionError when it is too new, or too old and not to
+    be made (``create`` brings an old one to the present format).
     """
 
     def __init__(self, path: Path | None, *, create: bool = False) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
+from pathlib import Path
 
 from langchain_hybridgraph.errors import FormatVersionError
 
@@ -140,7 +142,8 @@ def migrate(connection: sqlite3.Connection) -> None:
     Raises FormatVersionError for a catalogue that a newer version of the package has written.
     """
     version = format_version(connection)
-    check_format(version)
+    if version > FORMAT_VERSION:
+        check_format(version)
     for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
         connection.executescript(f"BEGIN IMMEDIATE;\n{script}\nPRAGMA user_version = {number};\nCOMMIT;")
 
@@ -150,8 +153,24 @@ def format_version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
+def is_older(path: Path) -> bool:
+    """Whether the file is a catalogue of an earlier format, which :func:`migrate` brings to the present one."""
+    if not path.exists():
+        return False
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            return 0 < format_version(connection) < FORMAT_VERSION
+    except sqlite3.Error:
+        return False  # no catalogue: whoever opens it says what is the matter
+
+
 def check_format(version: int) -> None:
-    """Raise FormatVersionError for a format that is not known here."""
+    """Raise FormatVersionError for a format that is not the present one; the error says how to get there."""
+    if version < FORMAT_VERSION:
+        raise FormatVersionError(
+            f"the index has format {version}, this version of langchain-hybridgraph reads {FORMAT_VERSION}: open it "
+            "once for writing, which brings it there: HybridGraphStore(path, embedding).close(), with its embedding"
+        )
     if version > FORMAT_VERSION:
         raise FormatVersionError(
             f"the index has format {version}, this version of langchain-hybridgraph reads up to {FORMAT_VERSION}: "

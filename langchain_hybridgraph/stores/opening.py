@@ -21,6 +21,7 @@ from langchain_hybridgraph.errors import (
 )
 from langchain_hybridgraph.stores import catalog
 from langchain_hybridgraph.stores.catalog import Catalogue, Stored
+from langchain_hybridgraph.stores.catalog_schema import is_older
 from langchain_hybridgraph.stores.columns import MetadataColumns
 from langchain_hybridgraph.stores.gate import Gate
 from langchain_hybridgraph.stores.generation import Embeds, Generation, remove_leftovers
@@ -69,26 +70,47 @@ class Seen(NamedTuple):
     generation: Generation
 
 
-def recorded(path: Path | None) -> dict[str, Any]:
+def recorded(path: Path | None, *, read_only: bool = False) -> dict[str, Any]:
     """The facts of the index in this folder, {} when there is none yet.
 
-    Raises NotAnIndexError for a folder that holds other things, or a path that is no folder.
+    An index of an earlier version of the package is brought to the present format; with ``read_only``, or in a folder
+    that cannot be written to, FormatVersionError says how. Raises NotAnIndexError for a folder that holds other things,
+    or a path that is no folder, and StoreLockedError for an index to be brought up to date while another writes to it.
     """
     if path is None or not path.exists():
         return {}
     if not path.is_dir():
         raise NotAnIndexError(f"{path} is a file; an index is a folder")
     if (path / CATALOGUE).exists():
+        if not read_only and is_older(path / CATALOGUE):
+            _bring_up_to_date(path)
         catalogue = Catalogue(path / CATALOGUE)
         try:
             return catalogue.about()
         finally:
             catalogue.close()
+    if (path / "chroma.sqlite3").exists():
+        raise NotAnIndexError(
+            f"{path} holds a Chroma collection and no index: search it with "
+            f"HybridRetriever(Chroma(…, persist_directory={str(path)!r})), or name another folder for a new index"
+        )
     if any(not entry.name.startswith((LOCK, CATALOGUE)) for entry in path.iterdir()):
         raise NotAnIndexError(
             f"{path} is not empty and holds no index ({CATALOGUE} is missing): name another folder for a new one"
         )
     return {}
+
+
+def _bring_up_to_date(path: Path) -> None:
+    lock = WriterLock(path / LOCK)
+    try:
+        lock.acquire()
+    except ReadOnlyError:
+        return  # reading the catalogue then says what is to be done
+    try:
+        Catalogue(path / CATALOGUE, create=True).close()
+    finally:
+        lock.release()
 
 
 class OpenIndex:
@@ -162,7 +184,7 @@ class OpenIndex:
             catalogue = Catalogue(None, create=True)
             self._found(catalogue, language)
             return catalogue
-        facts = recorded(self.path)
+        facts = recorded(self.path, read_only=self._read_only)
         if not facts:
             self._create(self.path, language)
             facts = recorded(self.path)

@@ -1,0 +1,114 @@
+"""Indexes of earlier and later versions of the package, and folders that are no index."""
+
+import os
+import sqlite3
+
+import pytest
+
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.errors import FormatVersionError, NotAnIndexError, StoreLockedError
+from langchain_hybridgraph.stores import catalog_schema
+from langchain_hybridgraph.stores.lock import WriterLock
+
+TEXTS = ["Cats purr at home.", "Dogs bark at cats.", "Trains are slow."]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """An index of today."""
+    with HybridGraphStore(tmp_path / "index", "lsa") as store:
+        store.add_texts(TEXTS)
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def tomorrow(monkeypatch):
+    """The package of tomorrow, whose catalogue has one more table."""
+    steps = (*catalog_schema.MIGRATIONS, "CREATE TABLE of_tomorrow (name TEXT);")
+    monkeypatch.setattr(catalog_schema, "MIGRATIONS", steps)
+    monkeypatch.setattr(catalog_schema, "FORMAT_VERSION", len(steps))
+    return len(steps)
+
+
+def format_of(folder):
+    with sqlite3.connect(folder / "catalogue.sqlite") as connection:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+    connection.close()
+    return version
+
+
+def found(folder, **options):
+    with HybridGraphStore(folder, "lsa", **options) as store:
+        return HybridRetriever(store, k=1).invoke("Who barks?")[0].page_content
+
+
+def test_an_old_index_is_brought_up_to_date(folder, tomorrow):
+    """Opening it for writing migrates it, and all that it holds is found."""
+    assert format_of(folder) == tomorrow - 1
+    assert found(folder) == "Dogs bark at cats."
+    assert format_of(folder) == tomorrow
+
+
+def test_an_old_index_opened_for_reading_says_how_to_migrate(folder, tomorrow):
+    """Nothing is changed by who may not write; the error has the line that mends it."""
+    with pytest.raises(FormatVersionError, match=r"format 1.*reads 2.*HybridGraphStore\(path, embedding\)\.close\(\)"):
+        found(folder, read_only=True)
+    assert format_of(folder) == tomorrow - 1
+    assert found(folder) == found(folder, read_only=True)
+
+
+def test_an_old_index_that_is_being_written_to_is_left_alone(folder, tomorrow):
+    """Another process may be of the old version still."""
+    lock = WriterLock(folder / "writer.lock")
+    lock.acquire()
+    try:
+        with pytest.raises(StoreLockedError):
+            found(folder)
+    finally:
+        lock.release()
+    assert format_of(folder) == tomorrow - 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_an_old_index_in_a_folder_that_cannot_be_written_to(folder, tomorrow):
+    """It says how to migrate, too."""
+    for path in (*folder.iterdir(), folder):
+        path.chmod(path.stat().st_mode & ~0o222)
+    with pytest.raises(FormatVersionError, match="open it once for writing"):
+        found(folder)
+    folder.chmod(0o755)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_newer_index_says_what_to_upgrade(folder, read_only):
+    """And stays as it is."""
+    with sqlite3.connect(folder / "catalogue.sqlite") as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(FormatVersionError, match=r"format 99.*pip install --upgrade"):
+        found(folder, read_only=read_only)
+    assert format_of(folder) == 99
+
+
+def test_a_migration_that_fails_changes_nothing(folder, monkeypatch):
+    """Each step is one transaction; the index of before is whole."""
+    steps = (*catalog_schema.MIGRATIONS, "CREATE TABLE half (name TEXT); INSERT INTO nowhere VALUES (1);")
+    with monkeypatch.context() as patch:
+        patch.setattr(catalog_schema, "MIGRATIONS", steps)
+        patch.setattr(catalog_schema, "FORMAT_VERSION", len(steps))
+        with pytest.raises(Exception, match="nowhere"):
+            found(folder)
+    assert format_of(folder) == len(steps) - 1
+    assert found(folder) == "Dogs bark at cats."
+
+
+def test_a_collection_of_chroma_is_no_index(tmp_path):
+    """A folder of something else is named, and nothing is written into it."""
+    from langchain_chroma import Chroma
+    from langchain_core.embeddings import DeterministicFakeEmbedding
+
+    Chroma("notes", DeterministicFakeEmbedding(size=4), persist_directory=str(tmp_path / "chroma")).add_texts(TEXTS)
+    before = sorted((tmp_path / "chroma").iterdir())
+    with pytest.raises(NotAnIndexError, match=r"holds a Chroma collection.*HybridRetriever\(Chroma\("):
+        HybridGraphStore(tmp_path / "chroma", "lsa")
+    assert sorted((tmp_path / "chroma").iterdir()) == before
