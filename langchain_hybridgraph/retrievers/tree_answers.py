@@ -109,6 +109,8 @@ def answered(asked: Asked) -> Stage[Answer]:
 
 def together(walks: Sequence[Stage[T]]) -> Stage[list[T]]:
     """The results of several searches that wait at the same time."""
+    if len(walks) == 1:
+        return [(yield from walks[0])]
     results: dict[int, T] = {}
     sent: dict[int, Any] = dict.fromkeys(range(len(walks)))
     while sent:

@@ -29,6 +29,12 @@ class Scores:
         self.found = found
         self._ranked, self._fusion = ranked, fusion
         self._known = {one.id: one for one in found}
+        self._own = [dict(ranking.scores) for ranking in ranked.rankings]
+        # What is asked of a fusion from here on needs no more of a list than its best.
+        self._rankings = [
+            replace(ranking, entries=ranking.entries[:1], scores=own)
+            for ranking, own in zip(ranked.rankings, self._own, strict=True)
+        ]
 
     def score(self, id: str) -> float:
         """The fused score of a chunk, 0 where none is known."""
@@ -48,7 +54,7 @@ class Scores:
 
     def raw(self, source: str, id: str) -> float | None:
         """The source's own score."""
-        return next((ranking.scores.get(id) for ranking in self._ranked.rankings if ranking.source == source), None)
+        return next((ranking.scores.get(id) for ranking in self._rankings if ranking.source == source), None)
 
     def finders(self, id: str) -> tuple[str, ...]:
         """The sources that found the chunk."""
@@ -59,24 +65,20 @@ class Scores:
         new = [id for id in dict.fromkeys(ids) if id not in self._known]
         if not new:
             return
-        sources = list(self._ranked.found.items())
-        asked = [
-            (place, call)
-            for place, (source, answer) in enumerate(sources)
-            if (call := source.score(query, answer, new))
-        ]
+        asked = []
+        for place, (source, answer) in enumerate(self._ranked.found.items()):
+            unknown = [id for id in new if id not in self._own[place]]
+            if unknown and (call := source.score(query, answer, unknown)) is not None:
+                asked.append((place, call))
         answers = yield [call for _, call in asked]
-        rankings = self._ranked.rankings
         for (place, _), scores in zip(asked, answers, strict=True):
             if isinstance(scores, Failure):
                 trace.degrade(scores.reason)
                 trace.note(scores.source, scores.error)
             else:
-                rankings[place] = replace(rankings[place], scores={**rankings[place].scores, **scores})
-        best = [replace(ranking, entries=ranking.entries[:1]) for ranking in rankings]
-        self._known |= {one.id: one for one in self._fusion.others(best, new)}
-        for id in new:
-            self._known.setdefault(id, Fused(id, 0.0, {}))
+                self._own[place] |= scores
+        self._known |= {one.id: one for one in self._fusion.others(self._rankings, new)}
+        self._known |= {id: Fused(id, 0.0, {}) for id in new if id not in self._known}
 
 
 def own_hit(chunk: Chunk, scores: Scores, own: float) -> Hit:

@@ -177,7 +177,8 @@ class ScopedTree:
 
     def node(self, uri: str) -> int:
         """The number of a directory or document, -1 for one that holds nothing or is not there."""
-        node = self._places.number.get(plain_uri(uri), -1)
+        known = self._places.number  # by plain uris, which most are
+        node = known[uri] if uri in known else known.get(plain_uri(uri), -1)
         return node if self._is_there(node) else -1
 
     def uri(self, node: int) -> str:

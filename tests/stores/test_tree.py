@@ -268,3 +268,54 @@ def test_a_state_is_that_of_what_the_call_sees():
     assert seen.state(seen.node("d/a")) == every.state(every.node("d/a"))
     store.remove(["d/c"])
     assert store.tree(Scope()).state(every.node("d")) == seen.state(seen.node("d"))
+
+
+# -- a level ------------------------------------------------------------------------------------------------------
+
+
+def level(tree, uri):
+    below = tree.below(tree.node(uri))
+    return {uri: below.nodes[place] for place, uri in enumerate(below.uris)}, below
+
+
+def test_a_level_says_of_each_node_what_the_tree_does():
+    """By uri; the chunks of one node stand together, and their owner is its place."""
+    store = stored("d/c", "d/b/x")
+    store.put([Chunk(f"a#{n}", f"part {n}", {"uri": "d/a"}, "d/a") for n in range(2)])
+    nodes, below = level(store.tree(Scope()), "d")
+    assert list(nodes) == ["d/a", "d/b", "d/c"]
+    assert (list(below.chunks), below.owners.tolist()) == (["a#0", "a#1", "d/c"], [0, 0, 2])
+    assert below.is_document.tolist() == [True, False, True]
+    assert below.is_directory.tolist() == [False, True, False]
+    assert below.is_whole.all()
+
+
+def test_below_nothing_is_the_top():
+    """-1 is above what stands in no directory."""
+    tree = stored("b", "a/x").tree(Scope())
+    assert list(tree.below(-1).uris) == ["a", "b"]
+
+
+def test_below_a_document_is_nothing():
+    """An empty level."""
+    tree = stored("a/x").tree(Scope())
+    assert len(tree.below(tree.node("a/x")).nodes) == 0
+
+
+def test_a_level_shows_what_the_call_may_see():
+    """A filter's level is its own, whatever was asked before; a directory of which it sees a part is not whole."""
+    store = stored("d/e/a", "d/b", lang="en")
+    store.put([chunk("d/e/c", lang="de")])
+    assert level(store.tree(Scope()), "d")[1].is_whole.tolist() == [True, True]
+    german = level(store.tree(Scope(parse_filter({"lang": "de"}))), "d")[1]
+    assert (list(german.uris), german.is_whole.tolist()) == (["d/e"], [False])
+
+
+def test_a_level_follows_the_store():
+    """What was kept for one version is not shown in the next."""
+    store = stored("d/a")
+    before = store.tree(Scope())
+    assert list(level(before, "d")[0]) == ["d/a"]
+    store.put([chunk("d/b")])
+    assert list(level(store.tree(Scope()), "d")[0]) == ["d/a", "d/b"]
+    assert list(level(before, "d")[0]) == ["d/a"]
