@@ -342,13 +342,14 @@ def _merged(
     assert expansion is not None
     wanted = _pool(query.k, replace(pipeline, expansion=None))
     # The best of what the walk did not come to are enough, unless some of them turn out not to be admitted.
-    for n in (ALL,) if pipeline.scoring is not None else (wanted, ALL):
-        fused, arrived = expansion.fused(own, strength, walk.reached, n)
-        fused = yield from _scored_unread(fused, query, pipeline, trace)
+    for n in (wanted, ALL):
+        fused, arrived = expansion.fused(own, strength, walk.reached, n if pipeline.scoring is None else ALL)
+        count = len(strength) if pipeline.scoring is None else len(fused)
+        fused = yield from _scored_unread(fused, n, query, pipeline, trace)
         new = [one.id for one in fused[:wanted] if one.id not in own]
         ranked = yield from _score_new(new, own, ranked, query, pipeline=pipeline, trace=trace)
         merged = yield from admit(fused, ranked, query, pipeline, trace, wanted=wanted, admitted=hits)
-        if len(merged) == wanted or n >= len(strength):
+        if len(merged) == wanted or n >= count:
             break
     return [led(hit, arrived.get(hit.id)) for hit in merged]
 
@@ -357,9 +358,14 @@ def _unwalked(hits: list[Hit], ranked: Ranked, query: Query, pipeline: Pipeline,
     """The hits without a walk; where scores decide that are not given yet, the best by these."""
     if not _scores_unread(pipeline):
         return hits
-    fused = yield from _scored_unread(list(ranked.fused), query, pipeline, trace)
     wanted = _pool(query.k, replace(pipeline, expansion=None))
-    return (yield from admit(fused, ranked, query, pipeline, trace, wanted=wanted, admitted=hits))
+    best: list[Hit] = []
+    for n in (wanted, ALL):
+        fused = yield from _scored_unread(list(ranked.fused), n, query, pipeline, trace)
+        best = yield from admit(fused, ranked, query, pipeline, trace, wanted=wanted, admitted=hits)
+        if len(best) == wanted or n >= len(ranked.fused):
+            break
+    return best
 
 
 def _walked(
@@ -511,13 +517,13 @@ def score(hits: list[Hit], query: Query, pipeline: Pipeline, trace: Trace) -> St
     return cast(list[Hit], scored)
 
 
-def _scored_unread(fused: list[Fused], query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Fused]]:
-    """What :func:`score` would say of the candidates, before they are read: then only the best need be."""
+def _scored_unread(fused: list[Fused], n: int, query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Fused]]:
+    """What :func:`score` would say of the best n candidates, before they are read: then only these need be."""
     scoring = pipeline.scoring
     if scoring is None or not fused or not _scores_unread(pipeline):
         return fused
     with trace.stage("remember"):
-        (scored,) = yield [Call("memory", partial(scoring.candidates, fused, query), quick=True)]
+        (scored,) = yield [Call("memory", partial(scoring.candidates, fused, n, query), quick=True)]
     if isinstance(scored, Failure):
         trace.note("memory", scored.error)
         trace.degrade(scored.reason)
@@ -529,7 +535,7 @@ def _scored_unread(fused: list[Fused], query: Query, pipeline: Pipeline, trace: 
 def _scores_unread(pipeline: Pipeline) -> bool:
     """Whether candidates are scored before they are read: no stage between looks at them or puts others there."""
     scoring, store = pipeline.scoring, pipeline.store
-    if scoring is None or not scoring.by_id or pipeline.reranker is not None:
+    if scoring is None or scoring.remembered is None or pipeline.reranker is not None:
         return False
     return not (pipeline.parents and can(store, HasParents) and store.has_parents)
 

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Fused, Hit, Learned, Query, Scope
+from langchain_hybridgraph.stores.base import Remembered
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.stores.base import Weights
 
 HOUR = 3_600.0
 DAY = 24 * HOUR
@@ -62,24 +70,28 @@ class Composite:
         return self.similarity + self.confidence + self.recency + self.utility
 
     def parts(self, similarity: float, learned: Learned, now: float | None) -> dict[str, float]:
-        """What each adds to the score; they sum to it.
+        """What each adds to the score of one memory; they sum to it.
 
         ``now`` is unix seconds; None stands for no time in particular: ages are those of today, and no end is near.
         """
+        columns = self.columns(np.array([similarity]), Remembered.of([learned]), now)
+        return {name: float(column[0]) for name, column in columns.items()}
+
+    def columns(self, similarity: Weights, known: Remembered, now: float | None) -> dict[str, Weights]:
+        """The parts of many memories, each part as a column."""
         total = self._total
         return {
-            "similarity": self.similarity / total * _share(similarity),
-            "confidence": self.confidence / total * trust(learned, now),
-            "recency": self.recency / total * self._fresh(learned, now),
-            "utility": self.utility / total * (1.0 if learned.utility is None else _share(learned.utility)),
+            "similarity": self.similarity / total * _shares(similarity),
+            "confidence": self.confidence / total * trust(known, now),
+            "recency": self.recency / total * self._fresh(known, now),
+            "utility": self.utility / total * _shares(_known(known.utility, 1.0)),
         }
 
-    def _fresh(self, learned: Learned, now: float | None) -> float:
-        began = begin(learned)
-        if began is None:
-            return 1.0
-        decay = DECAY.get(learned.memory_type or "", self.decay_per_hour)
-        return math.exp(-decay * _age(began, now) / HOUR)
+    def _fresh(self, known: Remembered, now: float | None) -> Weights:
+        decays = np.array([*(DECAY.get(kind, self.decay_per_hour) for kind in known.kinds), self.decay_per_hour])
+        age = _known(_ages(known.began, now), 0.0)
+        fresh: Weights = np.exp(-decays[known.kind] * age / HOUR)
+        return fresh
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +101,9 @@ class Hotness:
     It is blended with the score: (1 − ``alpha``) · score + ``alpha`` · hotness. Raises ConfigurationError for an alpha
     outside [0, 1] or a half-life that is not above 0.
 
-    >>> round(Hotness()(Learned(active_count=9, used_at=0.0), now=7 * 24 * 3600), 6)
-    0.454545
+    >>> used = Remembered.of([Learned(active_count=9, used_at=0.0)])
+    >>> Hotness()(used, now=7 * 24 * 3600).round(6).tolist()
+    [0.454545]
     """
 
     alpha: float = 0.2
@@ -102,20 +115,21 @@ class Hotness:
         if not self.half_life_days:
             raise ConfigurationError("half_life_days is 0; wanted a number above 0, such as 7")
 
-    def __call__(self, learned: Learned, now: float | None) -> float:
-        """The hotness, in [0, 1); of what is dated nowhere the age is 0."""
-        used = begin(learned) if learned.used_at is None else learned.used_at
-        uses = 1.0 + max(learned.active_count, 0)
-        age = 0.0 if used is None else _age(used, now)
-        return uses / (1.0 + uses) * 2.0 ** (-age / DAY / self.half_life_days)
+    def __call__(self, known: Remembered, now: float | None) -> Weights:
+        """The hotness of each, in [0, 1); of what is dated nowhere the age is 0."""
+        used = np.where(np.isnan(known.used_at), known.began, known.used_at)
+        uses = 1.0 + np.maximum(known.active_count, 0.0)
+        hotness: Weights = uses / (1.0 + uses) * 2.0 ** (-_known(_ages(used, now), 0.0) / DAY / self.half_life_days)
+        return hotness
 
-    def blended(self, score: float, learned: Learned, now: float | None) -> float:
-        """The score after blending.
+    def blended(self, scores: Weights, known: Remembered, now: float | None) -> Weights:
+        """The scores after blending.
 
-        >>> round(Hotness().blended(0.8, Learned(active_count=9, used_at=0.0), now=7 * 24 * 3600), 6)
-        0.730909
+        >>> used = Remembered.of([Learned(active_count=9, used_at=0.0)])
+        >>> Hotness().blended(np.array([0.8]), used, now=7 * 24 * 3600).round(6).tolist()
+        [0.730909]
         """
-        return (1.0 - self.alpha) * score + self.alpha * self(learned, now)
+        return (1.0 - self.alpha) * scores + self.alpha * self(known, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +138,7 @@ class Novelty:
 
     s is the largest cosine with any turn of the session; up to ``above`` all is left, and never less than ``floor``.
 
-    >>> [round(Novelty()(s), 6) for s in (0.7, 0.8, 0.9, 1.0)]
+    >>> Novelty()(np.array([0.7, 0.8, 0.9, 1.0])).round(6).tolist()
     [1.0, 1.0, 0.75, 0.5]
     """
 
@@ -137,9 +151,10 @@ class Novelty:
         _check_number("slope", self.slope)
         _check_number("floor", self.floor, most=1.0)
 
-    def __call__(self, similarity: float) -> float:
-        """The share of the score that is left."""
-        return 1.0 if similarity <= self.above else max(self.floor, 1.0 - self.slope * (similarity - self.above))
+    def __call__(self, similarity: Weights) -> Weights:
+        """The share of each score that is left."""
+        left: Weights = np.maximum(self.floor, 1.0 - self.slope * (similarity - self.above))
+        return np.where(similarity <= self.above, 1.0, left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,20 +166,22 @@ class Named:
     similarity as an independent one: 1 − (1 − similarity) · (1 − evidence).
 
     >>> may = Named([(0.0, 31 * 86400.0)], strength=0.4)
-    >>> [round(each, 3) for each in may([10 * 86400.0, 38 * 86400.0, 400 * 86400.0, None])]
+    >>> may(np.array([10.0, 38.0, 400.0, np.nan]) * 86400).round(3).tolist()
     [0.3, 0.11, 0.0, 0.0]
     """
 
     spans: Sequence[tuple[float, float]]
     strength: float = 0.3
 
-    def __call__(self, times: Sequence[float | None]) -> list[float]:
-        """How much speaks for each of these memories, by when they began."""
-        near = [
-            0.0 if each is None else max((_near(each, *span) for span in self.spans), default=0.0) for each in times
-        ]
-        others = sum(each < 1.0 for each in near) / (len(near) or 1)
-        return [self.strength * others * each for each in near]
+    def __call__(self, times: Weights) -> Weights:
+        """How much speaks for each of these memories, by when they began; NaN is not known."""
+        near = np.zeros(len(times))
+        for span in self.spans:
+            near = np.fmax(near, _near(times, *span))
+        return self.strength * np.count_nonzero(near < 1.0) / (len(near) or 1) * near
+
+
+_NOTHING: Final = Learned()
 
 
 @dataclass(frozen=True)
@@ -176,8 +193,8 @@ class Scoring:
     query names, None for none. ``parts`` then are those of :class:`Composite`, and signed ones for what else changed
     the score: ``time``, ``hotness``, ``novelty``.
 
-    ``by_id`` says that nothing is known from metadata: then candidates can be scored before they are read, and only
-    the best need be.
+    ``remembered`` gives the same as ``learned`` in columns, where nothing is known from metadata: then candidates can
+    be scored before they are read, and only the best need be.
     """
 
     composite: Composite
@@ -187,66 +204,68 @@ class Scoring:
     novelty: Novelty | None = None
     said: Callable[[Sequence[str], Scope], Sequence[float]] | None = None
     named: Callable[[Query], Named | None] | None = None
-    by_id: bool = False
+    remembered: Callable[[Sequence[str], Scope], Remembered] | None = None
 
     def __call__(self, hits: Sequence[Hit], query: Query) -> list[Hit]:
         """All hits with their new scores."""
         found = [hit.child or hit.chunk for hit in hits]
         ids = [chunk.id for chunk in found]
-        known = self.learned(ids, query.scope)
-        learned = [known.get(chunk.id) or self.given(chunk.metadata) for chunk in found]
-        weighed = self._weighed(ids, [hit.score for hit in hits], learned, query)
-        scored = [_with_score(hit, score, parts) for hit, (score, parts) in zip(hits, weighed, strict=True)]
-        return sorted(scored, key=lambda hit: (-hit.score, hit.id))
+        records = self.learned(ids, query.scope)
+        known = Remembered.of([records.get(chunk.id) or self.given(chunk.metadata) for chunk in found])
+        weighed = self._weighed(ids, np.array([hit.score for hit in hits]), known, query)
+        each = zip(hits, weighed.scores.tolist(), weighed.rows(), strict=True)
+        return sorted((_with_score(*one) for one in each), key=lambda hit: (-hit.score, hit.id))
 
-    def candidates(self, fused: Sequence[Fused], query: Query) -> list[Fused]:
-        """All candidates with their new scores, best first, ties by id."""
+    def candidates(self, fused: Sequence[Fused], n: int, query: Query) -> list[Fused]:
+        """The best n candidates by their new scores, and what ties with them; best first, ties by id."""
+        assert self.remembered is not None
         ids = [one.id for one in fused]
-        known = self.learned(ids, query.scope)
-        learned = [known.get(id, _NOTHING) for id in ids]
-        weighed = self._weighed(ids, [one.score for one in fused], learned, query)
-        scored = [Fused(id, score, parts) for id, (score, parts) in zip(ids, weighed, strict=True)]
+        known = self.remembered(ids, query.scope)
+        weighed = self._weighed(ids, np.array([one.score for one in fused]), known, query).best(n)
+        each = zip(weighed.places.tolist(), weighed.scores.tolist(), weighed.rows(), strict=True)
+        scored = [Fused(ids[place], score, parts) for place, score, parts in each]
         return sorted(scored, key=lambda one: (-one.score, one.id))
 
-    def _weighed(
-        self, ids: Sequence[str], similar: Sequence[float], learned: Sequence[Learned], query: Query
-    ) -> list[tuple[float, dict[str, float]]]:
-        """The score of each chunk and its parts."""
+    def _weighed(self, ids: Sequence[str], similar: Weights, known: Remembered, query: Query) -> _Weighed:
         now = query.scope.as_of
-        own = [_share(each) for each in similar]
-        timed = self._timed(query, own, learned)
-        left = self._left(ids, query.scope)
-        each = zip(own, timed, learned, left, strict=True)
-        return [self._scored(of_text, of_both, one, share, now) for of_text, of_both, one, share in each]
-
-    def _timed(self, query: Query, similar: Sequence[float], learned: Sequence[Learned]) -> Sequence[float]:
-        named = None if self.named is None else self.named(query)
-        if named is None:
-            return similar
-        evidence = named([begin(one) for one in learned])
-        return [1.0 - (1.0 - own) * (1.0 - each) for own, each in zip(similar, evidence, strict=True)]
-
-    def _left(self, ids: Sequence[str], scope: Scope) -> Sequence[float]:
-        if self.novelty is None or self.said is None:
-            return [1.0] * len(ids)
-        return [self.novelty(each) for each in self.said(ids, scope)]
-
-    def _scored(
-        self, own: float, timed: float, learned: Learned, left: float, now: float | None
-    ) -> tuple[float, dict[str, float]]:
-        parts = self.composite.parts(own, learned, now)
-        if timed != own:
-            parts["time"] = self.composite.parts(timed, learned, now)["similarity"] - parts["similarity"]
-        score = math.fsum(parts.values())
+        parts = self.composite.columns(similar, known, now)
+        if (named := None if self.named is None else self.named(query)) is not None:
+            own, evidence = _shares(similar), named(known.began)
+            timed = self.composite.columns(1.0 - (1.0 - own) * (1.0 - evidence), known, now)["similarity"]
+            parts["time"] = np.where(evidence > 0, timed - parts["similarity"], 0.0)
+        scores: Weights = np.sum(list(parts.values()), axis=0)
         if self.hotness is not None:
-            blended = self.hotness.blended(score, learned, now)
-            parts["hotness"], score = blended - score, blended
-        if left != 1.0:
-            parts["novelty"], score = score * left - score, score * left
-        return score, parts
+            blended = self.hotness.blended(scores, known, now)
+            parts["hotness"], scores = blended - scores, blended
+        if self.novelty is not None and self.said is not None:
+            left = scores * self.novelty(np.asarray(self.said(ids, query.scope), np.float64))
+            parts["novelty"], scores = left - scores, left
+        return _Weighed(np.arange(len(ids)), scores, parts)
 
 
-_NOTHING = Learned()
+class _Weighed(NamedTuple):
+    """The new scores of candidates and their parts, as columns; ``places`` are theirs among all."""
+
+    places: NDArray[np.int64]
+    scores: Weights
+    parts: Mapping[str, Weights]
+
+    def best(self, n: int) -> _Weighed:
+        """The best n, and those that tie with the last of them."""
+        if n >= len(self.scores):
+            return self
+        kept = np.flatnonzero(self.scores >= np.partition(self.scores, -n)[-n])
+        return _Weighed(kept, self.scores[kept], {name: column[kept] for name, column in self.parts.items()})
+
+    def rows(self) -> Iterator[dict[str, float]]:
+        """The parts of each; what a time or the session does not change has no part of it."""
+        names = list(self.parts)
+        for row in zip(*(column.tolist() for column in self.parts.values()), strict=True):
+            yield {name: part for name, part in zip(names, row, strict=True) if part or name not in _CHANGES}
+
+
+# The parts that say how a score was changed, where it was.
+_CHANGES = frozenset({"time", "novelty"})
 
 
 def _with_score(hit: Hit, score: float, parts: Mapping[str, float]) -> Hit:
@@ -267,36 +286,38 @@ def _with_score(hit: Hit, score: float, parts: Mapping[str, float]) -> Hit:
     )
 
 
-def trust(learned: Learned, now: float | None) -> float:
-    """How sure a memory is: its confidence after its derivations, and the less the nearer its end is.
+def trust(known: Remembered, now: float | None) -> Weights:
+    """How sure each memory is: its confidence after its derivations, and the less the nearer its end is.
 
-    >>> round(trust(Learned(confidence=0.9, valid_until=24 * 3600.0), now=0.0), 6)
-    0.343095
+    >>> trust(Remembered.of([Learned(confidence=0.9, valid_until=24 * 3600.0)]), now=0.0).round(6).tolist()
+    [0.343095]
     """
-    sure = UNSURE if learned.confidence is None else _share(learned.confidence)
-    sure *= DERIVED ** max(learned.provenance_depth, 0)
-    if learned.valid_until is None or now is None:
+    sure = _shares(_known(known.confidence, UNSURE)) * DERIVED ** np.maximum(known.provenance_depth, 0.0)
+    if now is None or np.isnan(known.valid_until).all():
         return sure
-    return sure * -math.expm1(-ENDING * max(0.0, learned.valid_until - now) / HOUR)
+    left = np.maximum(_known(known.valid_until, np.inf) - now, 0.0)
+    return sure * -np.expm1(-ENDING * left / HOUR)
 
 
-def begin(learned: Learned) -> float | None:
-    """When a memory began: when it became valid, else when it was created; None where neither is known."""
-    return learned.created_at if learned.valid_from is None else learned.valid_from
-
-
-def _near(moment: float, start: float, end: float) -> float:
+def _near(moments: Weights, start: float, end: float) -> Weights:
     """1 within the span, less outside."""
-    late, early = max(0.0, moment - end) / DAY, max(0.0, start - moment) / DAY
-    return 1.0 if start <= moment < end else math.exp(-late / TOLD_AFTER - early / TOLD_BEFORE)
+    late, early = np.maximum(moments - end, 0.0) / DAY, np.maximum(start - moments, 0.0) / DAY
+    near: Weights = np.exp(-late / TOLD_AFTER - early / TOLD_BEFORE)
+    return near
 
 
-def _age(since: float, now: float | None) -> float:
-    return max(0.0, (time.time() if now is None else now) - since)
+def _ages(since: Weights, now: float | None) -> Weights:
+    ages: Weights = np.maximum((time.time() if now is None else now) - since, 0.0)
+    return ages
 
 
-def _share(value: float) -> float:
-    return min(1.0, max(0.0, value))
+def _known(values: Weights, unset: float) -> Weights:
+    return np.where(np.isnan(values), unset, values)
+
+
+def _shares(values: Weights) -> Weights:
+    shares: Weights = np.minimum(np.maximum(values, 0.0), 1.0)
+    return shares
 
 
 def _check_number(name: str, value: Any, most: float = math.inf) -> None:

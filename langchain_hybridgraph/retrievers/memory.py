@@ -272,11 +272,12 @@ class MemoryRetriever(GraphRetriever):
         return TimedVectorSource(source, _within)
 
     def _scoring(self, options: MemoryOptions, session: Session | None, weight: float) -> Scoring:
+        store = self._store
         return Scoring(
             composite=self._mode(options).composite,
-            learned=partial(_learned, self._store),
+            learned=partial(_learned, store),
             given=_given,
-            by_id=can(self._store, Remembers) and (session is None or not session.is_foreign),
+            remembered=store.remembered if can(store, Remembers) and not (session and session.is_foreign) else None,
             hotness=self.hotness,
             novelty=self.novelty,
             said=None if session is None else partial(_said, self._store, session, reads=not weight),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
 from typing_extensions import TypeIs
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Chunk, Edge, Found, Learned, Mask, Query, Scope, Vector, Ways
@@ -374,12 +374,54 @@ class GivesVectors(Protocol):
         ...
 
 
+class Remembered(NamedTuple):
+    """What is known of memories, as columns of one length; NaN is unset.
+
+    See :class:`~langchain_hybridgraph.records.Learned`; ``began`` is when each became valid, else was created, and
+    ``kind`` is the place of its type in ``kinds``, −1 for none.
+    """
+
+    confidence: Weights
+    utility: Weights
+    active_count: Weights
+    used_at: Weights
+    began: Weights
+    valid_until: Weights
+    provenance_depth: Weights
+    kind: Nodes
+    kinds: Sequence[str]
+
+    @classmethod
+    def of(cls, learned: Sequence[Learned]) -> Remembered:
+        """The columns of records."""
+        places: dict[str, int] = {}
+        rows = [
+            (
+                one.confidence,
+                one.utility,
+                one.active_count,
+                one.used_at,
+                one.created_at if one.valid_from is None else one.valid_from,
+                one.valid_until,
+                one.provenance_depth,
+            )
+            for one in learned
+        ]
+        kind = [-1 if one.memory_type is None else places.setdefault(one.memory_type, len(places)) for one in learned]
+        columns = np.array(rows, np.float64).reshape(-1, 7).T  # None becomes NaN
+        return cls(*columns, np.array(kind, np.int64), list(places))
+
+
 @runtime_checkable
 class Remembers(Protocol):
     """A store that keeps what was learned of its chunks: how sure, how useful, how often used, valid when."""
 
     def learned(self, ids: Sequence[str], scope: Scope) -> dict[str, Learned]:
         """What is known of each of these chunks at the scope's ``known_at``; those that are not there are left out."""
+        ...
+
+    def remembered(self, ids: Sequence[str], scope: Scope) -> Remembered:
+        """The same as columns with one entry per id; of those that are not there all is unset."""
         ...
 
 

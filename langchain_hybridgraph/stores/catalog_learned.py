@@ -95,6 +95,46 @@ def learned(
     return {id: Learned(*values) for id, *values in found}
 
 
+# Row, confidence, utility, active count, used at, began, valid until, provenance depth, memory type.
+ByRow = tuple[int, float | None, float | None, int, float | None, float | None, float | None, int, str | None]
+_BY_ROW = (
+    "SELECT row, confidence, utility, active_count, used_at, ifnull(valid_from, created_at), valid_until, "
+    "provenance_depth, memory_type FROM {source} WHERE tenant = ?1 AND {wanted}"
+)
+_FROM_ROW = _BY_ROW.format(source="nodes CROSS JOIN learned USING (node)", wanted="row >= ?2 AND row < ?3")
+_CHANGED = _BY_ROW.format(
+    source="(SELECT DISTINCT node FROM learned_changes WHERE number > ?2) CROSS JOIN nodes USING (node) "
+    "CROSS JOIN learned USING (node)",
+    wanted="row NOT NULL",
+)
+
+
+def position(connection: sqlite3.Connection) -> int:
+    """The number of the last change of what is learned."""
+    return int(connection.execute("SELECT ifnull(max(number), 0) FROM learned_changes").fetchone()[0])
+
+
+def is_forgotten(connection: sqlite3.Connection, number: int) -> bool:
+    """Whether the log does not reach back to that change, so that all is to be read anew."""
+    first = connection.execute("SELECT min(number) FROM learned_changes").fetchone()[0]
+    return number < 0 or (first is not None and first > number + 1)
+
+
+def next_row(connection: sqlite3.Connection) -> int:
+    """One more than the largest row that was given out."""
+    return int(connection.execute("SELECT value FROM about WHERE name = 'next_row'").fetchone()[0])
+
+
+def by_row(connection: sqlite3.Connection, tenant: str, start: int, stop: int) -> list[ByRow]:
+    """What is known of the chunks of a tenant in these rows."""
+    return connection.execute(_FROM_ROW, (tenant, start, stop)).fetchall()
+
+
+def changed(connection: sqlite3.Connection, tenant: str, number: int) -> list[ByRow]:
+    """What is known of the chunks of a tenant of which something was learned after that change."""
+    return connection.execute(_CHANGED, (tenant, number)).fetchall()
+
+
 def take_in(connection: sqlite3.Connection, entries: Sequence[Entry], now: float) -> None:
     """Insert or replace chunks and parents with what their metadata give.
 
@@ -265,6 +305,7 @@ def mend(connection: sqlite3.Connection, now: float) -> list[int]:
         f"INSERT INTO learned (node, {_NAMES}) VALUES (?{', ?' * len(Kept._fields)})",
         ((node, *_founded(Given.of(json.loads(metadata)), now)) for node, _, metadata in unlearned),
     )
+    connection.executemany("INSERT INTO learned_changes (node) VALUES (?)", ((node,) for node, _, _ in unlearned))
     for table in ("learned", "past_validity", "past_trust"):
         connection.execute(f"DELETE FROM {table} WHERE {_OWNERLESS}")
     return [row for _, row, _ in unlearned if row is not None]

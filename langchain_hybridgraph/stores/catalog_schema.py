@@ -74,6 +74,16 @@ CREATE TABLE past_trust (
     utility REAL,
     PRIMARY KEY (node, known_until)
 ) WITHOUT ROWID;
+-- Of which nodes something else was learned, the last 5,000 times: what is mirrored in memory follows this log, here
+-- and in other processes.
+CREATE TABLE learned_changes (
+    number INTEGER PRIMARY KEY,
+    node INTEGER NOT NULL
+);
+CREATE TRIGGER learned_otherwise AFTER UPDATE ON learned BEGIN
+    INSERT INTO learned_changes (node) VALUES (new.node);
+    DELETE FROM learned_changes WHERE number <= (SELECT max(number) FROM learned_changes) - 5000;
+END;
 -- How often what a source said was confirmed, and how often refuted.
 CREATE TABLE credibility (
     tenant TEXT NOT NULL,

@@ -6,18 +6,20 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.records import SUPERSEDES, Edge
+from langchain_hybridgraph.records import SUPERSEDES, Edge, Learned
 from langchain_hybridgraph.stores import catalog, catalog_learned
 from langchain_hybridgraph.stores.analysis import Analyzer
+from langchain_hybridgraph.stores.base import Remembered
 from langchain_hybridgraph.stores.catalog_learned import Held, Kept
 from langchain_hybridgraph.stores.encoding import entries, storable
 from langchain_hybridgraph.stores.given import Given
 from langchain_hybridgraph.stores.opening import Fitted
+from langchain_hybridgraph.stores.remembered import LearnedRows
 from langchain_hybridgraph.stores.writing import WrittenIndex
 from langchain_hybridgraph.times import iso_time, parse_time
 
@@ -27,12 +29,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.filters import Filter
-    from langchain_hybridgraph.records import Chunk, Learned, Scope, Vector
+    from langchain_hybridgraph.records import Chunk, Scope, Vector
 
 # What is taken for a memory of which nothing is known.
 CONFIDENCE, UTILITY = 0.5, 1.0
 # The old fact ends so long before the new one begins: at no moment both are valid.
 INSTANT = 1e-6
+_NOTHING = Learned()
 
 
 class Verb(NamedTuple):
@@ -80,6 +83,22 @@ class RememberingIndex(WrittenIndex):
         self._check_scope(scope)
         with self._gate, self._catalogue.reading() as connection:
             return catalog_learned.learned(connection, self._rows.tenant, ids, scope.known_at)
+
+    def remembered(self, ids: Sequence[str], scope: Scope) -> Remembered:
+        """What :meth:`learned` gives of chunks, as columns (see ``stores.base.Remembers``); parents have no row here.
+
+        What is known now stands in memory from the first call on.
+        """
+        self._check_scope(scope)
+        if scope.known_at is not None:
+            known = self.learned(ids, scope)
+            return Remembered.of([known.get(id, _NOTHING) for id in ids])
+        with self._gate:
+            return self._mirror.at(self._current().rows.places(ids))
+
+    @cached_property
+    def _mirror(self) -> LearnedRows:
+        return LearnedRows(self._catalogue, self._rows.tenant)
 
     # -- feedback --------------------------------------------------------------------------------------------
 

@@ -176,6 +176,11 @@ class Rows:
         known = self._row_of
         return [row for id in ids if (row := known.get(id)) is not None]
 
+    def places(self, ids: Iterable[str]) -> list[int]:
+        """The row of each of these ids, -1 for one without."""
+        known = self._row_of
+        return [known.get(id, -1) for id in ids]
+
     def ids(self, rows: Iterable[int]) -> list[str]:
         """The ids of these rows."""
         known = self._ids

@@ -2,14 +2,16 @@
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.scoring import Composite, Hotness, Named, Novelty, Scoring, begin, trust
+from langchain_hybridgraph.query.scoring import Composite, Hotness, Named, Novelty, Scoring, trust
 from langchain_hybridgraph.records import Chunk, Hit, Learned, Query, Scope
 from langchain_hybridgraph.retrievers.memory import MODES
+from langchain_hybridgraph.stores.base import Remembered
 
 HOUR, DAY = 3600.0, 86400.0
 NOW = 1_700_000_000.0
@@ -96,9 +98,10 @@ def test_no_judgement_is_not_a_bad_one():
 
 def test_the_age_counts_from_validity_else_creation():
     """What is valid since and when it was created are two things; the first counts."""
-    assert begin(Learned(valid_from=2.0, created_at=1.0)) == 2.0
-    assert begin(Learned(created_at=1.0)) == 1.0
-    assert begin(Learned()) is None
+    both = Learned(valid_from=2.0, created_at=1.0)
+    assert Remembered.of([both, Learned(created_at=1.0), Learned()]).began.tolist() == pytest.approx(
+        [2.0, 1.0, math.nan], nan_ok=True
+    )
 
 
 def test_the_future_is_now():
@@ -154,15 +157,15 @@ def test_weights_of_nothing():
 def test_no_time_in_particular():
     """Without a time no end is near, and ages are those of today."""
     ended = Learned(confidence=0.9, valid_until=NOW - DAY)
-    assert trust(ended, None) == 0.9
-    assert trust(ended, NOW) == 0.0
+    assert trust(Remembered.of([ended]), None) == [0.9]
+    assert trust(Remembered.of([ended]), NOW) == [0.0]
 
 
 def test_hotness():
     """Nine uses, the last a week ago; blended with .8 at .2."""
-    known = Learned(active_count=9, used_at=NOW - 7 * DAY)
-    assert Hotness()(known, NOW) == pytest.approx(0.454545, abs=1e-6)
-    assert Hotness(alpha=0.2).blended(0.8, known, NOW) == pytest.approx(0.730909, abs=1e-6)
+    known = Remembered.of([Learned(active_count=9, used_at=NOW - 7 * DAY)])
+    assert Hotness()(known, NOW) == pytest.approx([0.454545], abs=1e-6)
+    assert Hotness(alpha=0.2).blended(np.array([0.8]), known, NOW) == pytest.approx([0.730909], abs=1e-6)
 
 
 def test_hotness_is_blended_before_the_cut():
@@ -178,7 +181,7 @@ def test_hotness_is_blended_before_the_cut():
 @pytest.mark.parametrize(("similarity", "left"), [(0.5, 1.0), (0.8, 1.0), (0.9, 0.75), (1.0, 0.5)])
 def test_novelty(similarity, left):
     """Above .8 each .1 costs a quarter, down to a half."""
-    assert Novelty()(similarity) == pytest.approx(left, abs=1e-6)
+    assert Novelty()(np.array([similarity])) == pytest.approx([left], abs=1e-6)
     (found,) = scored([hit("a", 0.8)], novelty=Novelty(), said=lambda ids, scope: [similarity])
     (other,) = scored([hit("a", 0.8)])
     assert found.score == pytest.approx(other.score * left, abs=1e-6)
@@ -197,7 +200,7 @@ def test_a_named_time_speaks_for_its_memories():
 
 def test_a_time_that_all_are_of_says_nothing():
     """What distinguishes no candidate changes no score."""
-    assert Named([(0.0, 10.0)])([1.0, 2.0, 3.0]) == [0.0, 0.0, 0.0]
+    assert Named([(0.0, 10.0)])(np.array([1.0, 2.0, 3.0])).tolist() == [0.0, 0.0, 0.0]
 
 
 SHARES = st.floats(0, 1)

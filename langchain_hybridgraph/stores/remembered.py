@@ -1,0 +1,89 @@
+"""What is learned of chunks, mirrored in memory by row."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from langchain_hybridgraph.stores import catalog_learned
+from langchain_hybridgraph.stores.base import Remembered
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+    from langchain_hybridgraph.stores.catalog import Catalogue
+
+# Confidence to provenance depth, and the place of the type among the kinds.
+_COLUMNS = len(Remembered._fields) - 1
+_AT_ONCE = 50_000
+
+
+class LearnedRows:
+    """What is known now of a tenant's chunks, by their rows: 64 bytes each, read at the first call.
+
+    From there a log in the catalogue is followed that has the changes of other processes, too: a verb of feedback costs
+    the next search one row. 150 chunks take 0.03 ms, where the catalogue takes 1.
+    """
+
+    def __init__(self, catalogue: Catalogue, tenant: str) -> None:
+        self._catalogue, self._tenant = catalogue, tenant
+        self._lock = Lock()
+        self._position = -1
+        self._end = 0
+        self._values = np.zeros((0, _COLUMNS))
+        self._kinds: dict[str, int] = {}
+
+    def at(self, rows: Sequence[int]) -> Remembered:
+        """What is known of these rows; all is unset at a negative one, and at one that is not this tenant's."""
+        asked = np.array(rows, np.int64)
+        with self._lock:
+            self._follow(int(asked.max(initial=-1)) + 1)
+            values = self._values[asked]
+            kinds = list(self._kinds)
+        values[asked < 0] = _UNSET
+        columns = values.T
+        return Remembered._make([*columns[:-1], columns[-1].astype(np.int64), kinds])
+
+    def _follow(self, end: int) -> None:
+        """See what was learned since, and of rows up to ``end``."""
+        with self._catalogue.reading() as connection:
+            position = catalog_learned.position(connection)
+        if position == self._position and end <= self._end:
+            return
+        with self._catalogue.snapshot(), self._catalogue.reading() as connection:
+            self._position = self._read(connection)
+
+    def _read(self, connection: sqlite3.Connection) -> int:
+        position = catalog_learned.position(connection)
+        if catalog_learned.is_forgotten(connection, self._position):
+            self._end = 0
+        elif position > self._position:
+            self._take(catalog_learned.changed(connection, self._tenant, self._position))
+        stop = catalog_learned.next_row(connection)
+        for start in range(self._end, stop, _AT_ONCE):
+            self._take(catalog_learned.by_row(connection, self._tenant, start, start + _AT_ONCE))
+        self._grow(max(stop, 1))  # a place without a row is taken, too
+        self._end = stop
+        return position
+
+    def _take(self, found: Sequence[catalog_learned.ByRow]) -> None:
+        if not found:
+            return
+        rows = np.array([one[0] for one in found], np.int64)
+        kinds = [-1 if one[-1] is None else self._kinds.setdefault(one[-1], len(self._kinds)) for one in found]
+        self._grow(int(rows.max()) + 1)
+        self._values[rows, :-1] = np.array([one[1:-1] for one in found], np.float64)  # None becomes NaN
+        self._values[rows, -1] = kinds
+
+    def _grow(self, end: int) -> None:
+        if end > len(self._values):
+            grown = np.tile(_UNSET, (max(end, 2 * len(self._values), 1024), 1))
+            grown[: len(self._values)] = self._values
+            self._values = grown
+
+
+# Nothing is known but that it was used by nobody and derived of nothing; no type.
+_UNSET = np.array([np.nan, np.nan, 0.0, np.nan, np.nan, np.nan, 0.0, -1.0])

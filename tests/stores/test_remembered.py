@@ -1,0 +1,203 @@
+"""What is learned, as columns in memory: the same as the catalogue says, after every change."""
+
+import sqlite3
+from contextlib import closing
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.errors import TenantError
+from langchain_hybridgraph.records import Chunk, Learned, Scope
+from langchain_hybridgraph.stores import catalog_learned
+from langchain_hybridgraph.stores.base import Remembered
+from langchain_hybridgraph.stores.embedded import EmbeddedStore
+from langchain_hybridgraph.testing import HashedWords
+
+IDS = ["a", "b", "c", "nobody"]
+GIVEN = {
+    "confidence": 0.7,
+    "utility": 0.0,
+    "active_count": 3,
+    "created_at": 10.0,
+    "valid_until": 9e9,
+    "memory_type": "semantic",
+    "provenance_depth": 2,
+}
+
+
+def opened(path=None, tenant=None, **options):
+    store = EmbeddedStore(path, embedding=HashedWords(), name="words", tenant=tenant, **options)
+    store.clock = lambda: 1_000.0
+    return store
+
+
+def put(store, **chunks):
+    store.put([Chunk(id, f"text of {id}", metadata) for id, metadata in chunks.items()])
+    store.settle()
+
+
+def rows(known):
+    """One record per memory, its type by name."""
+    kinds = [None if kind < 0 else known.kinds[kind] for kind in known.kind.tolist()]
+    numbers = [[None if np.isnan(value) else value for value in column.tolist()] for column in known[:7]]
+    return list(zip(*numbers, kinds, strict=True))
+
+
+def assert_alike(store, scope=None):
+    scope = scope or Scope()
+    known = store.learned(IDS, scope)
+    expected = Remembered.of([known.get(id, Learned()) for id in IDS])
+    assert rows(store.remembered(IDS, scope)) == rows(expected)
+
+
+def fail_inside(store):
+    with store._catalogue.writing() as connection:
+        connection.execute("UPDATE learned SET confidence = 0")
+        raise ZeroDivisionError
+
+
+def test_columns_of_records():
+    """NaN is unset, −1 is no type; what became valid began then."""
+    known = Remembered.of([Learned(0.5, None, 3, valid_from=2.0, created_at=1.0, memory_type="semantic"), Learned()])
+    assert rows(known) == [(0.5, None, 3, None, 2.0, None, 0, "semantic"), (None, None, 0, None, None, None, 0, None)]
+
+
+def test_of_nothing():
+    """No ids, no rows; and in an empty store all is unset."""
+    with closing(opened()) as store:
+        assert rows(store.remembered([], Scope())) == []
+        assert rows(store.remembered(["a"], Scope())) == rows(Remembered.of([Learned()]))
+
+
+def test_what_the_metadata_give_and_what_is_learned():
+    """First values, then each verb; another text under the same id."""
+    with closing(opened()) as store:
+        put(store, a=GIVEN, b={})
+        assert_alike(store)
+        assert rows(store.remembered(["a"], Scope())) == [(0.7, 0.0, 3, None, 10.0, 9e9, 2, "semantic")]
+        for verb in ("validate", "refute", "useful", "stale"):
+            store.feedback(["b", "a"], verb)
+            assert_alike(store)
+        store.mark_used("b")
+        assert_alike(store)
+        store.put([Chunk("a", "another text", {"confidence": 0.1}), Chunk("c", "new", {"memory_type": "own"})])
+        store.settle()
+        assert_alike(store)
+
+
+def test_as_it_was_known_then():
+    """With known_at the catalogue says what was believed."""
+    with closing(opened()) as store:
+        put(store, a=GIVEN)
+        store.clock = lambda: 2_000.0
+        store.feedback("a", "refute")
+        assert_alike(store, Scope(known_at=1_500.0))
+        assert store.remembered(["a"], Scope(known_at=1_500.0)).confidence == [0.7]
+        assert store.remembered(["a"], Scope()).confidence == [0.05]
+
+
+def test_another_process_follows(tmp_path):
+    """A reader sees what the writer has learned since, also when the log has forgotten it."""
+    with closing(opened(tmp_path / "i")) as writer, closing(opened(tmp_path / "i", read_only=True)) as reader:
+        put(writer, a=GIVEN, b={})
+        assert_alike(reader)
+        writer.feedback("a", "refute")
+        put(writer, c={"confidence": 0.2})
+        assert_alike(reader)
+        assert reader.remembered(["a", "c"], Scope()).confidence.tolist() == [0.05, 0.2]
+        writer.feedback("b", "validate")
+        with closing(sqlite3.connect(tmp_path / "i" / "catalogue.sqlite")) as connection, connection:
+            connection.execute("DELETE FROM learned_changes")
+            connection.execute("INSERT INTO learned_changes VALUES (99, 0)")
+        assert_alike(reader)
+
+
+def test_the_log_stays_short():
+    """It keeps the last 5,000 changes, so that a mirror that is further behind reads anew."""
+    with closing(opened()) as store:
+        put(store, a=GIVEN)
+        assert_alike(store)
+        with store._catalogue.writing() as connection:
+            for _ in range(5_100):
+                connection.execute("UPDATE learned SET active_count = active_count + 1")
+            assert connection.execute("SELECT count(*) FROM learned_changes").fetchone()[0] == 5_000
+            assert catalog_learned.is_forgotten(connection, 50)
+            assert not catalog_learned.is_forgotten(connection, 101)
+        assert_alike(store)
+
+
+def test_what_was_undone_was_not_learned():
+    """A transaction that fails leaves the columns as they were."""
+    with closing(opened()) as store:
+        put(store, a=GIVEN)
+        assert_alike(store)
+        with pytest.raises(ZeroDivisionError):
+            fail_inside(store)
+        assert_alike(store)
+        store.feedback("a", "validate")
+        assert_alike(store)
+
+
+def test_mended_values_are_seen(tmp_path):
+    """What repair gives a chunk stands in the columns that were read before."""
+    with closing(opened(tmp_path / "i")) as store:
+        put(store, a=GIVEN, b={})
+        with store._catalogue.writing() as connection:
+            connection.execute("DELETE FROM learned")
+        assert np.isnan(store.remembered(["a"], Scope()).confidence).all()
+        assert store.repair().ok
+        assert_alike(store)
+
+
+def test_tenants_do_not_see_each_other(tmp_path):
+    """Neither by rows nor by scope."""
+    with closing(opened(tmp_path / "i", tenant="one")) as one:
+        put(one, a=GIVEN)
+    with closing(opened(tmp_path / "i", tenant="two")) as two:
+        put(two, b={"confidence": 0.9})
+        known = two.remembered(["a", "b"], Scope(tenant="two"))
+        assert rows(known)[0] == rows(Remembered.of([Learned()]))[0]
+        assert known.confidence[1] == 0.9
+        with pytest.raises(TenantError):
+            two.remembered(["a"], Scope(tenant="one"))
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["validate", "refute", "useful", "stale"]), st.sampled_from("abc")),
+        st.tuples(st.just("use"), st.sampled_from("abc")),
+        st.tuples(st.just("retract"), st.sampled_from("abc")),
+        st.tuples(st.just("delete"), st.sampled_from("abc")),
+        st.tuples(st.just("put"), st.sampled_from("abc"), st.sampled_from([{}, GIVEN, {"confidence": 0.3}])),
+        st.tuples(st.just("look")),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS)
+def test_whatever_is_done_the_columns_are_what_the_catalogue_says(steps):
+    """Of all that is not retracted: no search finds that."""
+    with closing(opened()) as store:
+        put(store, a=GIVEN, b={}, c={})
+        for step in [*steps, ("look",)]:
+            match step:
+                case ("use", id):
+                    store.mark_used(id)
+                case ("retract", id):
+                    store.retract([id] if id in store.find(Scope()) else [])
+                case ("delete", id):
+                    store.remove([id])
+                case ("put", id, metadata):
+                    store.put([Chunk(id, f"text {len(metadata)}", metadata)])
+                    store.settle()
+                case ("look",):
+                    known = store.learned(IDS, Scope())
+                    found = dict(zip(IDS, rows(store.remembered(IDS, Scope())), strict=True))
+                    for id, learned in known.items():
+                        assert found[id] == rows(Remembered.of([learned]))[0]
+                case (verb, id):
+                    store.feedback(id, verb)
