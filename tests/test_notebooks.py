@@ -1,8 +1,10 @@
-"""The notebooks run from top to bottom, and are stored without output."""
+"""The notebooks run from top to bottom, are stored without output, and can be looked at."""
 
+import os
 from pathlib import Path
 
 import pytest
+from browser import needs_browser, seen
 
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
@@ -10,19 +12,72 @@ nbclient = pytest.importorskip("nbclient")
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 NOWHERE = "http://127.0.0.1:9"  # the discard port: whatever wants to download fails at once
+RETRIEVER = """
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+retriever = HybridRetriever(HybridGraphStore.from_texts(["Bytes, compressed.", "Trains, late."], "lsa"))
+"""
+NEEDED = {"06_measuring": "ir_measures", "07_llamaindex": "llama_index.core"}
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_runs_without_a_network(path, tmp_path, monkeypatch):
-    """Every cell runs, in an empty folder, when no other machine can be reached."""
+def run(path, folder, monkeypatch, before=None):
+    """The notebook with its outputs, made in this folder, when no other machine can be reached.
+
+    Modules in the folder ``before`` come before those of the same name that are installed.
+    """
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, NOWHERE)
         monkeypatch.setenv(name.lower(), NOWHERE)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, filter(None, (before, ROOT)))))
     notebook = nbformat.read(path, as_version=4)
-    nbclient.NotebookClient(
-        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
-    ).execute()
+    client = nbclient.NotebookClient(
+        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+    )
+    return client.execute()
+
+
+@pytest.fixture(scope="module", params=NOTEBOOKS, ids=lambda path: path.stem)
+def executed(request, tmp_path_factory):
+    """Every cell runs; each notebook in a kernel of its own, once for all that is asked of it."""
+    if request.param.stem in NEEDED:
+        pytest.importorskip(NEEDED[request.param.stem])
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        return run(request.param, tmp_path_factory.mktemp("empty"), monkeypatch)
+
+
+def test_runs_without_a_network(executed):
+    """Every cell runs, in an empty folder, when no other machine can be reached, and nothing warns."""
+    said = [output for cell in executed.cells for output in cell.get("outputs", ()) if output.output_type == "stream"]
+    assert [output.text for output in said if output.name == "stderr"] == []
+
+
+@needs_browser
+@pytest.mark.filterwarnings("ignore:Your element with mimetype")  # a picture by plotly is for notebooks alone
+def test_can_be_looked_at(executed, tmp_path):
+    """In a narrow, dark browser every table has rows, every picture a size, and no table is wider than its cell."""
+    page, _ = pytest.importorskip("nbconvert").HTMLExporter(theme="dark").from_notebook_node(executed)
+    shown = [output for cell in executed.cells for output in cell.get("outputs", ()) if "data" in output]
+    asked = "(() => { const tables = [...document.querySelectorAll('.hybridgraph table')], \
+        pictures = [...document.querySelectorAll('.jp-RenderedImage img')], box = e => e.getBoundingClientRect(); \
+        return {tables: tables.filter(t => box(t).height > 40 && t.querySelectorAll('tbody tr').length > 0).length, \
+        pictures: pictures.filter(p => box(p).height > 50).length, \
+        over: tables.filter(t => box(t).right > box(t.closest('.jp-OutputArea-output')).right + 1).length} })()"
+    assert seen(page, asked, tmp_path, width=500) == {
+        "tables": sum('class="hybridgraph' in output.data.get("text/html", "") for output in shown),
+        "pictures": sum("image/png" in output.data for output in shown),
+        "over": 0,
+    }
+
+
+def test_the_slider_may_be_missing(tmp_path, monkeypatch):
+    """Without ipywidgets the cell that has the slider shows one answer in its place."""
+    (tmp_path / "ipywidgets.py").write_text("raise ImportError('not here')")
+    path = tmp_path / "weights.ipynb"
+    notebook = nbformat.read(ROOT / "notebooks" / "02_hybrid_weights.ipynb", as_version=4)
+    [slider] = [cell for cell in notebook.cells if "import FloatSlider" in cell.source]
+    notebook.cells = [nbformat.v4.new_code_cell(RETRIEVER), slider]
+    nbformat.write(notebook, path)
+    answered = run(path, tmp_path, monkeypatch, before=tmp_path).cells[-1].outputs
+    assert ["<table>" in output.data["text/html"] for output in answered] == [True]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -114,8 +114,8 @@ class Table:
     def _row(self, rank: int, hit: Hit, colours: Mapping[str, str], titles: Mapping[str, str]) -> str:
         score = "–" if math.isnan(hit.score) else f"{hit.score:.3f}"
         text = marked(hit.chunk.text, self._query, self._language)
-        named = f" <small><code>{escape(hit.id)}</code></small>" if hit.id else ""
-        heading = f"<strong>{escape(title(hit))}</strong>" if _has_title(hit) else ""
+        heading = f"<strong>{escape(title(hit))}</strong> " if _has_title(hit) else ""
+        named = f"<small><code>{escape(hit.id)}</code></small>" if not heading or hit.id != title(hit) else ""
         ways = "".join(f"<p><small>{way}</small></p>" for way in _ways(hit, titles))
         return (
             f'<tr><td class="rank">{rank}</td><td class="score"><strong>{score}</strong>{_bar(hit.parts, colours)}</td>'
