@@ -16,10 +16,12 @@ PACKAGE = ROOT / "langchain_hybridgraph"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 
-START = """
+MISSING = """
 import sys
 for name in {missing!r}:
     sys.modules[name] = None  # importing it raises ModuleNotFoundError
+"""
+STORE = """
 from langchain_core.documents import Document
 from langchain_hybridgraph import *
 store = HybridGraphStore()
@@ -30,7 +32,7 @@ FEATURES = {
     "cli": ("typer rich", "sys.argv = ['hybridgraph', '--help']; from langchain_hybridgraph.cli import main; main()"),
     "notebook": ("matplotlib", "GraphRetriever(store).picture('Who barks?')"),
     "notebook, interactive": ("plotly", "GraphRetriever(store).picture('Who barks?', interactive=True)"),
-    "rerank": ("sentence_transformers", "CrossEncoderReranker()"),
+    "rerank": ("sentence_transformers", "from langchain_hybridgraph import *; CrossEncoderReranker()"),
     "llama-index": (
         "llama_index",
         "from langchain_hybridgraph.llama_index import LlamaIndexRetriever\n"
@@ -45,7 +47,7 @@ FOR_OTHERS = {"eval", "community", "all", "dev"}
 
 
 def run(code, missing=()):
-    program = START.format(missing=list(missing)) + code
+    program = MISSING.format(missing=list(missing)) + (STORE if "store" in code else "") + code
     return subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=False)
 
 
