@@ -169,6 +169,16 @@ def test_every_extra_stands_in_the_table():
     assert set(named) == extras.keys() - {"dev"}
 
 
+def test_the_figures_are_those_of_the_benchmarks():
+    """Every measure of quality in the README's tables stands in benchmarks/README.md, to three places."""
+    measured = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    rows = README.partition("\n## Figures\n")[2].partition("\n## ")[0].splitlines()
+    there = {f"{float(found):.3f}"[1:] for found in re.findall(r"(?<![\d.])\.\d{3,4}\b", measured)}
+    named = set(re.findall(r"(?<![\d.])\.\d{3}\b", "\n".join(row for row in rows if row.startswith("|"))))
+    assert len(named) > 20
+    assert named - there == set()
+
+
 def test_the_pages_are_all_named():
     """Every page in docs/ is linked from the README."""
     assert [file.name for file in ROOT.glob("docs/*.md") if f"(docs/{file.name}" not in README] == []
