@@ -115,6 +115,11 @@ class Graph(Protocol):
         """How many chunks there are, in scope or not: among so many an entity is rare."""
         ...
 
+    @property
+    def has_entities(self) -> bool:
+        """Whether there is any; without one no name has to be looked up."""
+        ...
+
     def nodes(self, ids: Sequence[str]) -> Nodes:
         """The node of each id, -1 for one that is not in the graph or not in scope."""
         ...

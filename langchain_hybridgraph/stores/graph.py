@@ -136,16 +136,20 @@ class ScopedGraph:
         """How many chunks there are, in scope or not."""
         return self.seen.rows.living
 
+    @property
+    def has_entities(self) -> bool:
+        """Whether there is any entity, in scope or not."""
+        return bool(self.adjacency.facts.is_entity.any())
+
     def nodes(self, ids: Sequence[str]) -> Nodes:
         """The node of each id, -1 for one that is not in the graph or not in scope."""
         found = np.full(len(ids), -1, np.int64)
         rows = self.seen.rows
         of_row = self.adjacency.facts.node_of_row
-        for place, id in enumerate(ids):
-            for row in rows.rows([id]):
-                if row < len(self.allowed) - 1 and self.allowed[row]:
-                    found[place] = of_row[row]
-        if (found < 0).any():
+        for place, row in enumerate(rows.places(ids)):
+            if 0 <= row < len(self.allowed) - 1 and self.allowed[row]:
+                found[place] = of_row[row]
+        if (found < 0).any() and self.has_entities:
             with self.gate:
                 named = self.catalogue.graph_nodes(rows.tenant, ids)
             nodes = np.array([named.get(id, -1) for id in ids], np.int64)
@@ -186,6 +190,8 @@ class ScopedGraph:
         direct = Hops(
             links.origin, links.end.astype(np.int64), links.weight * passing[links.origin], np.full(len(links.end), -1)
         )
+        if not len(mentions.end):
+            return direct
         shared = self._by_entities(nodes, passing, mentions)
         return shared if not len(direct.node) else direct if not len(shared.node) else _joined([direct, shared])
 
@@ -240,7 +246,7 @@ class ScopedGraph:
         ends = list(dict.fromkeys(end for step in steps for end in step))
         nodes = dict(zip(ends, self.nodes(ends).tolist(), strict=True))
         pairs = [(nodes[one], nodes[other]) for one, other in steps]
-        over = self._entities_between(pairs)
+        over = self._entities_between(pairs) if self.has_entities else dict.fromkeys(pairs, -1)
         edges = self._edges_between(
             {pair for pair, via in over.items() if via < 0},
             {(end, via) for pair, via in over.items() for end in pair if via >= 0},

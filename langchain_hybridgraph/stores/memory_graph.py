@@ -257,6 +257,11 @@ class _View:
     def __len__(self) -> int:
         return int(np.count_nonzero(~self._state.is_entity & (self._state.degree > 0)))
 
+    @property
+    def has_entities(self) -> bool:
+        """Whether anything is mentioned that is no chunk."""
+        return bool(self._state.is_entity.any())
+
     def nodes(self, ids: Sequence[str]) -> Nodes:
         """See :class:`~langchain_hybridgraph.stores.base.Graph`, as for all that follow."""
         known = len(self._state.ids)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from math import isnan
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -92,15 +93,17 @@ class LinkEvidence(OverWays):
 
     def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
         """See :class:`~langchain_hybridgraph.query.traversal.walk.Traversal`."""
-        scores = {id: float(np.nan_to_num(own)) for id, own in reversed(list(seeds))}
+        scores = {id: 0.0 if isnan(own) else float(own) for id, own in reversed(list(seeds))}
         best = max(scores.values(), default=0.0) or 1.0
         sources = sorted(scores, key=lambda id: (-scores[id], id))[: self.sources]
-        kinds = self._kinds(graph, sources, np.array([scores[id] / best for id in sources]))
-        likely = _joined([*kinds[1:], self._shared(kinds[0], np.full(len(kinds[0].node), USUAL))])
-        likely = self._chosen(graph, likely, graph.nodes(list(scores)), vector)
-        kinds = [kind.among(likely.node) for kind in kinds]
-        chosen = _joined([*kinds[1:], self._shared(kinds[0], self._covered(graph, kinds[0].node))])
-        led = _Led.by(chosen, graph.ids(chosen.node), sources, scores)
+        shared, *others = self._kinds(graph, sources, np.array([scores[id] / best for id in sources]))
+        found = _joined([*others, self._shared(shared, np.full(len(shared.node), USUAL))])
+        likely = self._chosen(graph, found, scores, vector)
+        if likely is not found:
+            shared, *others = (kind.among(likely.node) for kind in (shared, *others))
+        if len(shared.node):
+            likely = _joined([*others, self._shared(shared, self._covered(graph, shared.node))])
+        led = _Led.by(likely, graph.ids(likely.node), sources, scores)
         return Walk(led.arrived(graph, scores, score, vector))
 
     def asked(self, question: Question) -> LinkEvidence:
@@ -113,12 +116,13 @@ class LinkEvidence(OverWays):
         there = np.flatnonzero(nodes >= 0)
         links = graph.links(nodes[there])
         links = links._replace(origin=there[links.origin])
+        if not graph.has_entities:
+            return [_NONE, _strongest(_told(self._linked(_heaviest(links)), worth))]
         is_chunk = graph.is_chunk(links.node)
         named = _Named.of(graph, Hops._make(column[~is_chunk] for column in links))
         linked = _heaviest(Hops._make(column[is_chunk] for column in links))
         kinds = [self._sharing(graph, named, nodes), self._titled(graph, named, nodes), self._linked(linked)]
-        told = [kind._replace(strength=kind.strength * worth[kind.source]) for kind in kinds]
-        return [_strongest(kind) for kind in (*told, self._named(graph))]
+        return [_strongest(kind) for kind in (*(_told(kind, worth) for kind in kinds), self._named(graph))]
 
     def _shared(self, found: _Evidence, covered: Weights) -> _Evidence:
         """Shared entities, as strong as they are with so much covered of what the sources leave open."""
@@ -136,6 +140,8 @@ class LinkEvidence(OverWays):
         names = self.question.names
         titles = graph.nodes([TITLE + name for name in names])
         there = np.flatnonzero(titles >= 0)
+        if not len(there):
+            return _NONE
         bearers = graph.links(titles[there])
         entities = graph.nodes([ENTITY + names[place] for place in there.tolist()])
         share = _rarity(graph, entities) / np.maximum(np.bincount(bearers.origin, bearers.weight, len(there)), 1.0)
@@ -147,6 +153,8 @@ class LinkEvidence(OverWays):
         wanted = [TITLE + id.removeprefix(ENTITY) if id.startswith(ENTITY) else "" for id in named.ids]
         titles = graph.nodes(wanted)
         there = np.flatnonzero(titles >= 0)
+        if not len(there):
+            return _NONE
         bearers = graph.links(titles[there])
         bearers = bearers._replace(origin=there[bearers.origin])
         pairs = named.pairs(bearers, sources)
@@ -157,6 +165,8 @@ class LinkEvidence(OverWays):
     def _sharing(self, graph: Graph, named: _Named, sources: Nodes) -> _Evidence:
         """The chunks that mention a rare entity which a source mentions."""
         few = np.flatnonzero((named.degree > 1) & (named.degree <= self.most_common))
+        if not len(few):
+            return _NONE
         holders = graph.links(named.entity[few])
         pairs = named.pairs(holders._replace(origin=few[holders.origin]), sources)
         strength = named.rarity[pairs.entity] ** 2 * (pairs.mention * pairs.weight) ** SURE
@@ -167,9 +177,11 @@ class LinkEvidence(OverWays):
         strength = self.link * links.weight * _shared_out(links.origin, links.node)
         return _Evidence(links.origin, links.node, strength)
 
-    def _chosen(self, graph: Graph, found: _Evidence, seeds: Nodes, vector: Vector | None) -> _Evidence:
+    def _chosen(self, graph: Graph, found: _Evidence, seeds: Iterable[str], vector: Vector | None) -> _Evidence:
         """What is found of seeds, and of the ``max_nodes`` others for which most speaks, the similarity included."""
-        is_seed = np.isin(found.node, seeds)
+        if len(found.node) <= self.max_nodes:
+            return found
+        is_seed = np.isin(found.node, graph.nodes(list(seeds)))
         others = np.flatnonzero(~is_seed)
         if len(others) <= self.max_nodes:
             return found
@@ -193,6 +205,9 @@ class _Evidence(NamedTuple):
         """Those for these chunks."""
         there = np.isin(self.node, nodes)
         return _Evidence._make(column[there] for column in self)
+
+
+_NONE: Final = _Evidence(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
 
 
 class _Pairs(NamedTuple):
@@ -272,14 +287,15 @@ def _rarity(graph: Graph, entities: Nodes) -> Weights:
 
 def _shared_out(source: Nodes, node: Nodes) -> Weights:
     """Per entry, the fourth root of 1 / how many chunks its source leads to."""
-    pairs = np.unique(np.stack([source, node]), axis=1)
-    return np.maximum(np.bincount(pairs[0], minlength=int(source.max(initial=0)) + 1), 1)[source] ** -0.25
+    pairs = np.unique(source << 32 | node)
+    return np.asarray(np.bincount(pairs >> 32)[source] ** -0.25)
 
 
 def _joined(kinds: Sequence[_Evidence]) -> _Evidence:
     """One entry per chunk for which anything speaks: of several kinds joined, with the source of the strongest."""
-    strongest = _together(kinds)
-    strongest = _Evidence._make(column[strongest.strength > 0] for column in strongest)
+    strongest = _together([kind for kind in kinds if len(kind.node)] or [_NONE])
+    if not strongest.strength.all():
+        strongest = _Evidence._make(column[strongest.strength > 0] for column in strongest)
     order = np.lexsort((-strongest.strength, strongest.node))
     source, node, strength = strongest.source[order], strongest.node[order], strongest.strength[order]
     first = np.flatnonzero(np.diff(node, prepend=-1))
@@ -291,12 +307,21 @@ def _joined(kinds: Sequence[_Evidence]) -> _Evidence:
 
 def _strongest(found: _Evidence) -> _Evidence:
     """The strongest entry per chunk."""
+    if len(found.node) < 2:
+        return found
     order = np.lexsort((found.source, -found.strength, found.node))
     first = order[np.flatnonzero(np.diff(found.node[order], prepend=-1))]
     return _Evidence._make(column[first] for column in found)
 
 
+def _told(found: _Evidence, worth: Weights) -> _Evidence:
+    """The same, as strong as what a source says counts."""
+    return found._replace(strength=found.strength * worth[found.source])
+
+
 def _together(parts: Sequence[_Evidence]) -> _Evidence:
+    if len(parts) == 1:
+        return parts[0]
     return _Evidence._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
 
@@ -310,7 +335,8 @@ class _Led(NamedTuple):
     @classmethod
     def by(cls, found: _Evidence, ids: Sequence[str], sources: Sequence[str], seeds: Mapping[str, float]) -> _Led:
         """What was found, and the other seeds."""
-        others = list(dict.fromkeys(seeds).keys() - set(ids))
+        known = set(ids)
+        others = [id for id in seeds if id not in known]
         rooted = set(sources)
         begins = [
             id if x == THE_QUESTION or id in rooted else sources[x]
