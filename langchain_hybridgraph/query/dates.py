@@ -36,9 +36,11 @@ def named_spans(text: str, now: float) -> list[Span]:
     >>> named_spans("May I ask who wrote Emma?", 1.7e9)
     []
     """
+    rest = text.lower()
+    if not _MAY_NAME.search(rest):
+        return []
     today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     found: list[Span] = []
-    rest = text.lower()
     for pattern, read in _READ:
         for match in pattern.finditer(rest):
             found += read(match, today)
@@ -98,6 +100,8 @@ def _relative(match: re.Match[str], today: datetime) -> Iterator[Span]:
         yield from _year(today.year - back)
 
 
+# What every one of the patterns below has.
+_MAY_NAME = re.compile(rf"\d|{_WHOLE}|today|yesterday| ago\b|\b(?:this|last|previous) ")
 _Read = Callable[[re.Match[str], datetime], Iterator[Span]]
 # Each takes what it reads out of the text, so that "3 May 2023" is not a year as well: the more exact come first.
 _READ: list[tuple[re.Pattern[str], _Read]] = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
@@ -54,16 +53,24 @@ class Expansion:
         if self.seed_ids is not None and not self.seed_ids:
             raise ConfigurationError("seed_ids is empty; wanted ids to begin at, or leave it out to begin at the hits")
 
-    def for_question(self, text: str | None, seeds: Sequence[Hit], covered: Covered | None) -> Traversal:
+    def for_question(
+        self, text: str | None, seeds: Sequence[Hit], covered: Covered | None, *, has_names: bool = True
+    ) -> Traversal:
         """The traversal for this question; ``covered`` gives the share of it that chunks have, for some of its words.
 
-        ``seeds`` are best first; the words are those that half of the best or more of them lack.
+        ``seeds`` are best first; the words are those that half of the best or more of them lack. Without ``has_names``
+        no name leads anywhere, and the question's are not looked for.
         """
-        if text is None or not can(self.traversal, AsksQuestions):
-            return self.traversal
-        left = left_open(text, [_read(hit) for hit in seeds[: self.traversal.sources]])
-        names = () if self.names is None else tuple(self.names(text))
-        return self.traversal.asked(Question(names, None if covered is None else partial(covered, left)))
+        traversal = self.traversal
+        if text is None or not can(traversal, AsksQuestions):
+            return traversal
+        best = seeds[: traversal.sources]
+
+        def covers(ids: Sequence[str]) -> Mapping[str, float]:
+            return {} if covered is None else covered(left_open(text, [_read(hit) for hit in best]), ids)
+
+        names = tuple(self.names(text)) if has_names and self.names is not None else ()
+        return traversal.asked(Question(names, None if covered is None else covers))
 
     def seeds(self, hits: Sequence[Hit], strength: Mapping[str, float]) -> list[tuple[str, float]]:
         """The ids and scores, best first, at which the walk begins; ``strength`` is that of the candidates.

@@ -386,8 +386,9 @@ def _walked(
     def walk() -> tuple[Graph, Walk] | None:
         if not store.has_graph:
             return None
-        traversal = expansion.for_question(query.text, hits, _covered_by(ranked, query))
-        graph = store.graph(query.scope, traversal.ways)
+        graph = store.graph(query.scope, expansion.traversal.ways)
+        covered = _covered_by(ranked, query)
+        traversal = expansion.for_question(query.text, hits, covered, has_names=graph.has_entities)
         return graph, traversal.walk(graph, seeds, expansion.score, vector)
 
     (walked,) = yield [Call("graph", walk, lane=(id(store), "graph"))]
