@@ -467,11 +467,11 @@ class Keys(BaseSettings):
 
     # -- memory --
 
-    memory_mode: ModeForm = _setting(
-        "general",
+    memory_mode: ModeForm | None = _setting(
+        None,
         "general, belief_system, agent_memory or procedural, or a mapping of such a type and of similarity, "
         "confidence, recency, utility, decay_per_hour and traversal",
-        "What counts, and how far the graph is walked.",
+        "What counts, and how far the graph is walked; unset: as the store says (set_mode), else general.",
         names="mode",
     )
     memory_labels: Names = _setting((), "a list of texts", "Memories have all of these labels.")

@@ -12,7 +12,7 @@ import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.names import ENTITY, TITLE
-from langchain_hybridgraph.query.graph_scores import GraphScore, Mixed, Reached, by_similarity, is_mixed, valued
+from langchain_hybridgraph.query.graph_scores import GraphScore, Reached, by_similarity, is_mixed, valued
 from langchain_hybridgraph.query.traversal.walk import Arrived, AsksQuestions, Question, Traversal
 from langchain_hybridgraph.records import Edge, Fused, Hit
 from langchain_hybridgraph.stores.base import can
@@ -113,6 +113,12 @@ class Expansion:
         labels = metadata.get("labels")
         return not self.seed_labels or (isinstance(labels, list) and not self.seed_labels.isdisjoint(map(str, labels)))
 
+    def mixed(self, own: float, graph: float, best: float) -> float:
+        """A search's score after a walk that says ``graph``, where ``best`` is the best of the search."""
+        if not graph or not is_mixed(self.score):
+            return own
+        return best * self.score.mixed(own / best, graph) if best else graph
+
     @property
     def asks_search(self) -> bool:
         """Whether the search's own score of what the walk led to counts."""
@@ -140,13 +146,19 @@ class Expansion:
             own, strength = {each.id: own[each.id] for each in reached if each.id in own}, {}
         if is_mixed(self.score):
             best = max((one.score for one in own.values()), default=0.0)
-            values = {each.id: _mixed(own[each.id], each.value, best, self.score) for each in reached}
+            values = {each.id: self._mixed(own[each.id], each.value, best) for each in reached}
         else:
             values = {each.id: Fused(each.id, each.value, {"graph": each.value}) for each in reached}
         arrived = {each.id: each for each in reached if not each.hops or values[each.id].score >= self.min_score}
         others = {id: own[id] for id in strength} if self.asks_search else self._unreached(strength, arrived, n)
         fused = others | {id: values[id] for id in arrived}
         return sorted(fused.values(), key=lambda one: (-one.score, one.id)), arrived
+
+    def _mixed(self, own: Fused, graph: float, best: float) -> Fused:
+        if not graph:
+            return own
+        whole = self.mixed(own.score, graph, best)
+        return Fused(own.id, whole, {**own.parts, "graph": whole - own.score})
 
     def _unreached(self, strength: Mapping[str, float], arrived: Container[str], n: int) -> dict[str, Fused]:
         """What candidates are worth where the walk does not come to them: the best n, and those that tie with them."""
@@ -176,13 +188,6 @@ def left_open(question: str, texts: Sequence[str]) -> str:
 
 def _read(hit: Hit) -> str:
     return f"{hit.chunk.metadata.get('title') or ''}\n{hit.chunk.text}"
-
-
-def _mixed(own: Fused, graph: float, best: float, score: Mixed) -> Fused:
-    if not graph:
-        return own
-    whole = best * score.mixed(own.score / best, graph) if best else graph
-    return Fused(own.id, whole, {**own.parts, "graph": whole - own.score})
 
 
 def led(hit: Hit, arrived: Arrived | None) -> Hit:

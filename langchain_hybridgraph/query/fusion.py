@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import compress
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.forms import from_form
 from langchain_hybridgraph.records import Fused, Ranking
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.stores.base import Weights
 
 # The cosine of a question and an arbitrary chunk, mean and standard deviation, where a source does not tell its
 # own. all-MiniLM-L6-v2 has .02 to .25 and .09 to .13 (benchmarks/README.md); a mean of 0 leaves small cosines their
@@ -67,6 +70,13 @@ class KnowsContenders(Protocol):
         """At least those that can be among the best n, whatever the scores that are still missing turn out to be.
 
         A missing score is at most ``Ranking.rest``; where that is None, it will not come.
+        """
+        ...
+
+    def bounds(self, rankings: Sequence[Ranking], ids: Collection[str]) -> tuple[Weights, Weights]:
+        """What each of these chunks scores at least and at most, whatever the scores that are still missing.
+
+        NaN for one of which a score is no number.
         """
         ...
 
@@ -180,19 +190,26 @@ class ConvexCombination:
         candidates = _candidates(rankings)
         if not 0 < n < len(candidates):
             return candidates.keys()
-        least, most = np.zeros(len(candidates)), np.zeros(len(candidates))
-        for ranking, share, scale in self._shares(rankings):
-            known = list(map(ranking.scores.get, candidates))
-            values = np.array([ranking.rest or 0.0, *known], np.float64)  # None becomes NaN
-            missing = np.isnan(values)
-            if np.count_nonzero(missing) > known.count(None):
-                return candidates.keys()  # a score that is no number is for the pipeline to find
-            scaled = share * np.clip((values - scale.zero) / scale.width, 0.0, 1.0) ** scale.power
-            least += np.where(missing, 0.0, scaled)[1:]
-            most += np.where(missing, scaled[0], scaled)[1:]
+        least, most = self.bounds(rankings, candidates)
+        if np.isnan(least).any():
+            return candidates.keys()  # a score that is no number is for the pipeline to find
         # Sums in another order may differ in the last digits.
         reached = most >= np.partition(least, -n)[-n] - 1e-9
         return set(compress(candidates, reached.tolist()))
+
+    def bounds(self, rankings: Sequence[Ranking], ids: Collection[str]) -> tuple[Weights, Weights]:
+        """See :class:`KnowsContenders`."""
+        least, most = np.zeros(len(ids)), np.zeros(len(ids))
+        for ranking, share, scale in self._shares(rankings):
+            known = list(map(ranking.scores.get, ids))
+            values = np.array([ranking.rest or 0.0, *known], np.float64)  # None becomes NaN
+            missing = np.isnan(values)
+            scaled = share * np.clip((values - scale.zero) / scale.width, 0.0, 1.0) ** scale.power
+            if np.count_nonzero(missing) > known.count(None):
+                missing[1:] = [score is None for score in known]
+            least += np.where(missing, 0.0, scaled)[1:]
+            most += np.where(missing, scaled[0], scaled)[1:]
+        return least, most
 
     def _shares(self, rankings: Sequence[Ranking]) -> list[tuple[Ranking, float, _Scale]]:
         """Each ranking that has entries, with its share of the score and its scale."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Generator, Mapping, Sequence, Set
+from collections.abc import Collection, Container, Generator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeVar, cast
+
+import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, RetrievalError
 from langchain_hybridgraph.names import ENTITY
@@ -24,11 +26,11 @@ from langchain_hybridgraph.query.fusion import (
     ScoresOthers,
 )
 from langchain_hybridgraph.query.rerank import AsyncReranker, Reranker, apply_scores
-from langchain_hybridgraph.query.scoring import Scoring
+from langchain_hybridgraph.query.scoring import Scoring, Weighing
 from langchain_hybridgraph.query.selection import Selection, select
 from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.query.trace import Trace
-from langchain_hybridgraph.query.traversal.walk import Walk
+from langchain_hybridgraph.query.traversal.walk import Arrived, Walk
 from langchain_hybridgraph.records import Chunk, Found, Fused, Hit, Query, Ranking, Scored, cleaned, content_id
 from langchain_hybridgraph.stores.base import GivesVectors, Graph, HasGraph, HasParents, Reads, can
 
@@ -319,6 +321,9 @@ def expand(
         if walked is None:
             return (yield from _unwalked(hits, ranked, query, pipeline, trace)), None
         graph, walk = walked
+        if pipeline.scoring is not None and _can_leave_out(pipeline):
+            merged = yield from _remembered(walk, hits, ranked, query=query, pipeline=pipeline, trace=trace)
+            return merged, graph
         if expansion.asks_search:
             new = [arrived.id for arrived in walk.reached if arrived.id not in own]
             ranked = yield from _score_new(new, own, ranked, query, pipeline=pipeline, trace=trace)
@@ -342,14 +347,13 @@ def _merged(
     assert expansion is not None
     wanted = _pool(query.k, replace(pipeline, expansion=None))
     # The best of what the walk did not come to are enough, unless some of them turn out not to be admitted.
-    for n in (wanted, ALL):
-        fused, arrived = expansion.fused(own, strength, walk.reached, n if pipeline.scoring is None else ALL)
-        count = len(strength) if pipeline.scoring is None else len(fused)
-        fused = yield from _scored_unread(fused, n, query, pipeline, trace)
+    for n in (ALL,) if pipeline.scoring is not None else (wanted, ALL):
+        fused, arrived = expansion.fused(own, strength, walk.reached, n)
+        fused = yield from _scored_unread(fused, query, pipeline, trace)
         new = [one.id for one in fused[:wanted] if one.id not in own]
         ranked = yield from _score_new(new, own, ranked, query, pipeline=pipeline, trace=trace)
         merged = yield from admit(fused, ranked, query, pipeline, trace, wanted=wanted, admitted=hits)
-        if len(merged) == wanted or n >= count:
+        if len(merged) == wanted or n >= len(strength):
             break
     return [led(hit, arrived.get(hit.id)) for hit in merged]
 
@@ -358,14 +362,80 @@ def _unwalked(hits: list[Hit], ranked: Ranked, query: Query, pipeline: Pipeline,
     """The hits without a walk; where scores decide that are not given yet, the best by these."""
     if not _scores_unread(pipeline):
         return hits
+    if _can_leave_out(pipeline):
+        return (yield from _remembered(Walk(()), hits, ranked, query=query, pipeline=pipeline, trace=trace))
+    fused = yield from _scored_unread(list(ranked.fused), query, pipeline, trace)
     wanted = _pool(query.k, replace(pipeline, expansion=None))
-    best: list[Hit] = []
+    return (yield from admit(fused, ranked, query, pipeline, trace, wanted=wanted, admitted=hits))
+
+
+def _remembered(
+    walk: Walk,
+    hits: Sequence[Hit],
+    ranked: Ranked,
+    *,
+    query: Query,
+    pipeline: Pipeline,
+    trace: Trace,
+) -> Stage[list[Hit]]:
+    """The best of what was found and what was reached, by what is remembered of them, before they are read.
+
+    What cannot be among them whatever the search would say of it is not asked for, as in :func:`rank`.
+    """
+    reached = {arrived.id: arrived for arrived in walk.reached}
+    ids = list(dict.fromkeys([*ranked.candidates, *reached]))
+    wanted = _pool(query.k, replace(pipeline, expansion=None))
+    weighing = yield from _weighing(ids, query, pipeline, trace)
+    ranked = ranked._replace(rankings=[replace(r, entries=r.entries[:1]) for r in ranked.rankings])
+    merged: list[Hit] = []
     for n in (wanted, ALL):
-        fused = yield from _scored_unread(list(ranked.fused), n, query, pipeline, trace)
-        best = yield from admit(fused, ranked, query, pipeline, trace, wanted=wanted, admitted=hits)
-        if len(best) == wanted or n >= len(ranked.fused):
+        contending: Collection[str] = ids
+        if weighing is not None and n < len(ids):
+            yield from _score(ranked, _unscored(ranked, ids, has_rest=False), query, pipeline, trace)
+            contending = _contending(ids, n, ranked, weighing=weighing, reached=reached, pipeline=pipeline)
+        yield from _score(ranked, _unscored(ranked, contending, has_rest=None), query, pipeline, trace)
+        assert can(pipeline.fusion, ScoresOthers)
+        fused = pipeline.fusion.others(ranked.rankings, contending)
+        if pipeline.expansion is not None:
+            known = {one.id: one for one in fused}
+            there = [arrived for id, arrived in reached.items() if id in known]
+            fused, _ = pipeline.expansion.fused(known, dict.fromkeys(known, 0.0), there, ALL)
+        best = fused if weighing is None else weighing.best(fused, n)
+        merged = yield from admit(best, ranked, query, pipeline, trace, wanted=wanted, admitted=hits)
+        if len(merged) == wanted or len(contending) == len(ids):
             break
-    return best
+    return [led(hit, reached.get(hit.id)) for hit in merged]
+
+
+def _unscored(ranked: Ranked, ids: Collection[str], *, has_rest: bool | None) -> dict[int, list[str]]:
+    """The chunks that a source has no score of, by its place; of those that know their rest, the others, or all."""
+    places = enumerate(ranked.rankings)
+    wanted = {place: r.scores for place, r in places if has_rest is None or (r.rest is not None) == has_rest}
+    return {place: [id for id in ids if id not in scores] for place, scores in wanted.items()}
+
+
+def _contending(
+    ids: Sequence[str],
+    n: int,
+    ranked: Ranked,
+    *,
+    weighing: Weighing,
+    reached: Mapping[str, Arrived],
+    pipeline: Pipeline,
+) -> Collection[str]:
+    """At least those that can be among the best n whatever a source would say of them, and the best of the search."""
+    assert can(pipeline.fusion, KnowsContenders)
+    least, most = pipeline.fusion.bounds(ranked.rankings, ids)
+    first = next(iter(ranked.fused), None)
+    # What the walk led to is measured by the best of the search, so that must be known.
+    if first is None or np.isnan(least).any() or most.max() > first.score + 1e-9:
+        return ids
+    if pipeline.expansion is not None:
+        for place, id in enumerate(ids):
+            if (arrived := reached.get(id)) is not None and arrived.value:
+                mixed = partial(pipeline.expansion.mixed, graph=arrived.value, best=first.score)
+                least[place], most[place] = mixed(float(least[place])), mixed(float(most[place]))
+    return dict.fromkeys([first.id, *weighing.contenders(least, most, n)])
 
 
 def _walked(
@@ -518,19 +588,25 @@ def score(hits: list[Hit], query: Query, pipeline: Pipeline, trace: Trace) -> St
     return cast(list[Hit], scored)
 
 
-def _scored_unread(fused: list[Fused], n: int, query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Fused]]:
-    """What :func:`score` would say of the best n candidates, before they are read: then only these need be."""
-    scoring = pipeline.scoring
-    if scoring is None or not fused or not _scores_unread(pipeline):
+def _scored_unread(fused: list[Fused], query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Fused]]:
+    """What :func:`score` would say of the candidates, before they are read: then only the best need be."""
+    if not fused or not _scores_unread(pipeline):
         return fused
+    weighing = yield from _weighing([one.id for one in fused], query, pipeline, trace)
+    return fused if weighing is None else weighing.best(fused, ALL)
+
+
+def _weighing(ids: Sequence[str], query: Query, pipeline: Pipeline, trace: Trace) -> Stage[Weighing | None]:
+    """What is remembered of candidates; None where that cannot be read."""
+    assert pipeline.scoring is not None
     with trace.stage("remember"):
-        (scored,) = yield [Call("memory", partial(scoring.candidates, fused, n, query), quick=True)]
-    if isinstance(scored, Failure):
-        trace.note("memory", scored.error)
-        trace.degrade(scored.reason)
-        _judge([scored], True, pipeline)
-        return fused
-    return cast(list[Fused], scored)
+        (weighing,) = yield [Call("memory", partial(pipeline.scoring.weighing, ids, query), quick=True)]
+    if isinstance(weighing, Failure):
+        trace.note("memory", weighing.error)
+        trace.degrade(weighing.reason)
+        _judge([weighing], True, pipeline)
+        return None
+    return cast(Weighing, weighing)
 
 
 def _scores_unread(pipeline: Pipeline) -> bool:
@@ -597,7 +673,8 @@ def _can_leave_out(pipeline: Pipeline) -> bool:
     """Whether the search's own scores of those that cannot be among the best before a walk decide nothing after it."""
     expansion = pipeline.expansion
     if pipeline.scoring is not None:
-        return False
+        judges = can(pipeline.fusion, KnowsContenders) and can(pipeline.fusion, ScoresOthers)
+        return judges and _scores_unread(pipeline) and (expansion is None or expansion.keeps_order)
     if expansion is None:
         return True
     return can(pipeline.fusion, ScoresOthers) and (expansion.keeps_order or expansion.asks_cosines)

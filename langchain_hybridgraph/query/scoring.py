@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from itertools import compress
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -212,56 +213,98 @@ class Scoring:
         ids = [chunk.id for chunk in found]
         records = self.learned(ids, query.scope)
         known = Remembered.of([records.get(chunk.id) or self.given(chunk.metadata) for chunk in found])
-        weighed = self._weighed(ids, np.array([hit.score for hit in hits]), known, query)
-        each = zip(hits, weighed.scores.tolist(), weighed.rows(), strict=True)
+        scores, parts = self._weighing(ids, known, query).scored(np.array([hit.score for hit in hits]))
+        each = zip(hits, scores.tolist(), _rows(parts), strict=True)
         return sorted((_with_score(*one) for one in each), key=lambda hit: (-hit.score, hit.id))
 
-    def candidates(self, fused: Sequence[Fused], n: int, query: Query) -> list[Fused]:
-        """The best n candidates by their new scores, and what ties with them; best first, ties by id."""
+    def weighing(self, ids: Sequence[str], query: Query) -> Weighing:
+        """What candidates are worth by whatever their similarity turns out to be, before they are read."""
         assert self.remembered is not None
-        ids = [one.id for one in fused]
-        known = self.remembered(ids, query.scope)
-        weighed = self._weighed(ids, np.array([one.score for one in fused]), known, query).best(n)
-        each = zip(weighed.places.tolist(), weighed.scores.tolist(), weighed.rows(), strict=True)
-        scored = [Fused(ids[place], score, parts) for place, score, parts in each]
-        return sorted(scored, key=lambda one: (-one.score, one.id))
+        return self._weighing(ids, self.remembered(ids, query.scope), query)
 
-    def _weighed(self, ids: Sequence[str], similar: Weights, known: Remembered, query: Query) -> _Weighed:
+    def _weighing(self, ids: Sequence[str], known: Remembered, query: Query) -> Weighing:
         now = query.scope.as_of
-        parts = self.composite.columns(similar, known, now)
-        if (named := None if self.named is None else self.named(query)) is not None:
-            own, evidence = _shares(similar), named(known.began)
-            timed = self.composite.columns(1.0 - (1.0 - own) * (1.0 - evidence), known, now)["similarity"]
-            parts["time"] = np.where(evidence > 0, timed - parts["similarity"], 0.0)
+        parts = self.composite.columns(np.ones(len(ids)), known, now)
+        named = None if self.named is None else self.named(query)
+        left = None
+        if self.novelty is not None and self.said is not None:
+            left = self.novelty(np.asarray(self.said(ids, query.scope), np.float64))
+        return Weighing(
+            {id: place for place, id in enumerate(ids)},
+            similarity=float(parts.pop("similarity").max(initial=0.0)),
+            others=parts,
+            evidence=None if named is None else named(known.began),
+            hotness=None if self.hotness is None else (self.hotness.alpha, self.hotness(known, now)),
+            left=left,
+        )
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """What is known of candidates beside their similarity, as columns.
+
+    ``similarity`` is the weight of theirs, ``others`` are the parts that do not depend on it. ``evidence`` is what
+    speaks for each by its time, ``hotness`` the weight of use and how hot each is, ``left`` what is left of each.
+    """
+
+    places: Mapping[str, int]
+    similarity: float
+    others: Mapping[str, Weights]
+    evidence: Weights | None = None
+    hotness: tuple[float, Weights] | None = None
+    left: Weights | None = None
+
+    def scored(self, similar: Weights) -> tuple[Weights, dict[str, Weights]]:
+        """The scores of all with these similarities, and the parts, which sum to them."""
+        own = _shares(similar)
+        parts = {"similarity": self.similarity * own, **self.others}
+        if self.evidence is not None:
+            parts["time"] = self.similarity * (1.0 - own) * self.evidence
         scores: Weights = np.sum(list(parts.values()), axis=0)
         if self.hotness is not None:
-            blended = self.hotness.blended(scores, known, now)
-            parts["hotness"], scores = blended - scores, blended
-        if self.novelty is not None and self.said is not None:
-            left = scores * self.novelty(np.asarray(self.said(ids, query.scope), np.float64))
-            parts["novelty"], scores = left - scores, left
-        return _Weighed(np.arange(len(ids)), scores, parts)
+            alpha, hot = self.hotness
+            parts["hotness"] = alpha * (hot - scores)
+            scores = scores + parts["hotness"]
+        if self.left is not None:
+            parts["novelty"] = scores * (self.left - 1.0)
+            scores = scores + parts["novelty"]
+        return scores, parts
+
+    def contenders(self, least: Weights, most: Weights, n: int) -> list[str]:
+        """All that can be among the best n, whatever their similarities are between these bounds."""
+        if not 0 < n < len(least):
+            return list(self.places)
+        # A score grows by no more than its similarity, times the weight of that; sums may differ in the last digits.
+        scores, _ = self.scored(least)
+        reached = scores + self.similarity * (most - least) >= np.partition(scores, -n)[-n] - 1e-9
+        return list(compress(self.places, reached.tolist()))
+
+    def best(self, fused: Sequence[Fused], n: int) -> list[Fused]:
+        """The best n of these by their new scores, and what ties with them; best first, ties by id."""
+        places = np.array([self.places[one.id] for one in fused], np.int64)
+        scores, parts = self._at(places).scored(np.array([one.score for one in fused]))
+        if 0 < n < len(fused):
+            kept = np.flatnonzero(scores >= np.partition(scores, -n)[-n])
+            scores, parts = scores[kept], {name: column[kept] for name, column in parts.items()}
+            fused = [fused[place] for place in kept.tolist()]
+        each = zip(fused, scores.tolist(), _rows(parts), strict=True)
+        return sorted((Fused(one.id, score, row) for one, score, row in each), key=lambda one: (-one.score, one.id))
+
+    def _at(self, places: NDArray[np.int64]) -> Weighing:
+        return replace(
+            self,
+            others={name: column[places] for name, column in self.others.items()},
+            evidence=None if self.evidence is None else self.evidence[places],
+            hotness=None if self.hotness is None else (self.hotness[0], self.hotness[1][places]),
+            left=None if self.left is None else self.left[places],
+        )
 
 
-class _Weighed(NamedTuple):
-    """The new scores of candidates and their parts, as columns; ``places`` are theirs among all."""
-
-    places: NDArray[np.int64]
-    scores: Weights
-    parts: Mapping[str, Weights]
-
-    def best(self, n: int) -> _Weighed:
-        """The best n, and those that tie with the last of them."""
-        if n >= len(self.scores):
-            return self
-        kept = np.flatnonzero(self.scores >= np.partition(self.scores, -n)[-n])
-        return _Weighed(kept, self.scores[kept], {name: column[kept] for name, column in self.parts.items()})
-
-    def rows(self) -> Iterator[dict[str, float]]:
-        """The parts of each; what a time or the session does not change has no part of it."""
-        names = list(self.parts)
-        for row in zip(*(column.tolist() for column in self.parts.values()), strict=True):
-            yield {name: part for name, part in zip(names, row, strict=True) if part or name not in _CHANGES}
+def _rows(parts: Mapping[str, Weights]) -> Iterator[dict[str, float]]:
+    """The parts of each; what a time or the session does not change has no part of it."""
+    names = list(parts)
+    for row in zip(*(column.tolist() for column in parts.values()), strict=True):
+        yield {name: part for name, part in zip(names, row, strict=True) if part or name not in _CHANGES}
 
 
 # The parts that say how a score was changed, where it was.
@@ -303,7 +346,7 @@ def _near(moments: Weights, start: float, end: float) -> Weights:
     """1 within the span, less outside."""
     late, early = np.maximum(moments - end, 0.0) / DAY, np.maximum(start - moments, 0.0) / DAY
     near: Weights = np.exp(-late / TOLD_AFTER - early / TOLD_BEFORE)
-    return near
+    return np.where(near < 1e-9, 0.0, near)
 
 
 def _ages(since: Weights, now: float | None) -> Weights:

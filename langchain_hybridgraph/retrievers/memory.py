@@ -52,7 +52,7 @@ from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.retrievers.plain import in_scope
 from langchain_hybridgraph.retrievers.tool import SearchArguments
-from langchain_hybridgraph.stores.base import GivesVectors, HasParents, HasSessions, Reads, Remembers, can
+from langchain_hybridgraph.stores.base import GivesVectors, HasMode, HasParents, HasSessions, Reads, Remembers, can
 from langchain_hybridgraph.stores.given import Given
 from langchain_hybridgraph.stores.vectors import unit
 from langchain_hybridgraph.times import parse_time
@@ -151,7 +151,8 @@ class MemoryRetriever(GraphRetriever):
 
     Vectors, words and the last turns of a session are searched at once, the graph is walked from what they found, and
     the whole of it is scored by ``mode`` before it is cut to k: ``"general"``, ``"belief_system"``, ``"agent_memory"``,
-    ``"procedural"``, or a mapping such as ``{"type": "general", "recency": 0.3}``. Over a :class:`HybridGraphStore`
+    ``"procedural"``, or a mapping such as ``{"type": "general", "recency": 0.3}``; without one by that which the store
+    keeps (``set_mode``), else general. Over a :class:`HybridGraphStore`
     what was learned counts; over any other store what the metadata give (``confidence``, ``utility``, ``valid_from``).
     ``score_breakdown`` says what each part was and sums to the score.
 
@@ -171,7 +172,11 @@ class MemoryRetriever(GraphRetriever):
     ['sure']
     """
 
-    mode: Any = Field("general", description="What counts, and how far the graph is walked: a name, a dict or a Mode.")
+    mode: Any = Field(
+        None,
+        description="What counts, and how far the graph is walked: a name, a dict or a Mode; None is that of the store "
+        "(set_mode), else general.",
+    )
     labels: frozenset[str] = Field(frozenset(), description="Memories have all of these labels.")
     known_at: Any = Field(None, description="The time whose knowledge is asked for; None is now.")
     session: Any = Field(None, repr=False, exclude=True, description="A chat history or a list of messages.")
@@ -191,8 +196,8 @@ class MemoryRetriever(GraphRetriever):
 
     @field_validator("mode")
     @classmethod
-    def _named_mode(cls, value: Any) -> Mode:
-        return mode_from(value)
+    def _named_mode(cls, value: Any) -> Mode | None:
+        return None if value is None else mode_from(value)
 
     @field_validator("known_at")
     @classmethod
@@ -251,8 +256,8 @@ class MemoryRetriever(GraphRetriever):
     # -- settings of the pipeline ---------------------------------------------------------------------------
 
     def _pipeline(self, options: CallOptions, callbacks: Any) -> Pipeline:
-        asked = cast(MemoryOptions, options)
-        pipeline = super()._pipeline(options, callbacks)
+        asked = cast(MemoryOptions, {**options, "mode": self._mode(cast(MemoryOptions, options))})
+        pipeline = super()._pipeline(cast(CallOptions, asked), callbacks)
         session = self._session(asked)
         sources = tuple(self._timed(source) for source in pipeline.sources)
         weight = self._source_weights(asked).get("session", 0.0)
@@ -289,8 +294,10 @@ class MemoryRetriever(GraphRetriever):
         return Named(spans, self.named_times) if spans else None
 
     def _mode(self, options: MemoryOptions) -> Mode:
-        mode = options.get("mode")
-        return mode_from(self.mode if mode is None else mode)
+        mode = self.mode if options.get("mode") is None else options.get("mode")
+        if mode is None and can(self._store, HasMode):
+            mode = self._store.mode
+        return mode_from("general" if mode is None else mode)
 
     def _session(self, options: MemoryOptions) -> Session | None:
         messages, id = options.get("session"), options.get("session_id")

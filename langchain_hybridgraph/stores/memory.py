@@ -148,9 +148,9 @@ class RememberingIndex(WrittenIndex):
 
         A name or a mapping, as ``MemoryRetriever`` takes it.
         """
-        with self._gate:
-            kept = self._catalogue.about().get(self._mode_name)
-        return None if kept is None else json.loads(kept)
+        with self._gate, self._catalogue.reading() as connection:
+            kept = connection.execute("SELECT value FROM about WHERE name = ?", (self._mode_name,)).fetchone()
+        return None if kept is None else json.loads(kept[0])
 
     def _set_mode(self, form: str | Mapping[str, Any] | None) -> None:
         with self._writer(), self._catalogue.writing() as connection:
@@ -294,7 +294,7 @@ class RememberingIndex(WrittenIndex):
     ) -> Iterator[int]:
         for held in self._held(connection, made).values():
             if held.kept.created_at is None:
-                yield from catalog_learned.revise(connection, held, held.kept._replace(created_at=now), now)
+                yield from catalog_learned.revise(connection, held, held.kept._replace(created_at=held.kept.learned_at), now)
         for change in changes:
             for held in self._held(connection, change.id).values():
                 after = held.kept._replace(active_count=held.kept.active_count + change.uses)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -204,6 +205,25 @@ def test_a_mode_may_change_per_call():
     likely = {"type": "general", "similarity": 1, "confidence": 0, "recency": 0, "utility": 0}
     assert ids(retriever.invoke("?", mode="belief_system")) == ["trusted", "poison"]
     assert ids(retriever.invoke("?", mode=likely)) == ["poison", "trusted"]
+
+
+def test_the_stores_mode_unless_another_is_said():
+    """A call's mode comes before the retriever's, that before the store's, and without any it is general."""
+    with closing(HybridGraphStore(None, tenant="one")) as store:
+        store.add_texts(["The gate code is 4711."], ids=["gate"])
+
+        def weights(retriever, **options):
+            parts = retriever.invoke("gate code", **options)[0].metadata["score_breakdown"]
+            return round(parts["utility"], 6)
+
+        said, unsaid = MemoryRetriever(store, mode="agent_memory"), MemoryRetriever(store)
+        assert weights(unsaid) == 0.10
+        store.set_mode("belief_system")
+        assert (weights(unsaid), weights(said), weights(unsaid, mode="general")) == (0.05, 0.20, 0.10)
+        store.set_mode({"type": "general", "utility": 0.0})
+        assert weights(unsaid) == 0.0
+        store.set_mode(None)
+        assert weights(unsaid) == 0.10
 
 
 def test_a_mode_of_a_mapping():
