@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
@@ -19,7 +19,8 @@ from langchain_hybridgraph.ingest.contradictions import (
     Statement,
     lowered,
 )
-from langchain_hybridgraph.records import CONTRADICTS, Edge, Scope
+from langchain_hybridgraph.ingest.wording import same_wording
+from langchain_hybridgraph.records import CONTRADICTS, Chunk, Edge, Learned, Scope
 from langchain_hybridgraph.stores.given import Given
 from langchain_hybridgraph.stores.memory import CONFIDENCE, Change
 from langchain_hybridgraph.times import iso_time
@@ -28,29 +29,43 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.filters import Filter
-    from langchain_hybridgraph.records import Chunk, Learned, Vector
+    from langchain_hybridgraph.records import Vector
 
 # A source of which nothing is known (0.5) may say again what is known already, as long as it does not join it
 # (novelty 0.05); one that was refuted more often must bring as much more news.
 LEAST_WORTH = 0.025
 # So many neighbours with a label of the new memory are looked at for contradictions.
 NEIGHBOURS = 20
+# Memories of this type are events: each is of its own time.
+EPISODIC = "episodic"
 # So many of the nearest memories are looked at for one that says the same.
-DUPLICATES = 5
+DUPLICATES = 20
+
+
+class Lowered(NamedTuple):
+    """A memory whose confidence a contradiction has lowered: from what, and to what."""
+
+    id: str
+    before: float
+    after: float
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
     """What became of a new memory.
 
-    ``id`` is under which it is found: its own, or that of the memory that it ``joined``. ``reason`` says why it was
-    refused, and what did not work as asked. ``contradicts`` are the memories that it contradicts.
+    ``id`` is under which it is found: its own, or that of the memory that it ``joined``; ``text`` is its own. One whose
+    id was there with another text or other times has ``replaced`` that. ``reason`` says why it was refused, and what
+    did not work as asked. ``contradicts`` are the memories that it contradicts, ``lowered`` those that are believed
+    less for it.
     """
 
     id: str
-    outcome: Literal["added", "joined", "refused"]
+    outcome: Literal["added", "replaced", "joined", "refused"]
     reason: str = ""
     contradicts: tuple[str, ...] = ()
+    lowered: tuple[Lowered, ...] = ()
+    text: str = field(default="", compare=False)
 
 
 class TakesMemories(Protocol):
@@ -80,6 +95,14 @@ class TakesMemories(Protocol):
         """The chunks with these ids."""
         ...
 
+    def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
+        """The vectors of these chunks."""
+        ...
+
+    def edges(self, ids: Sequence[str]) -> list[Edge]:
+        """The edges that leave these chunks."""
+        ...
+
     def learned(self, ids: Sequence[str], scope: Scope) -> dict[str, Learned]:
         """What is known of them."""
         ...
@@ -99,38 +122,47 @@ class TakesMemories(Protocol):
         ...
 
 
-def admit(chunks: Sequence[Chunk], store: TakesMemories, llm: Any = None) -> list[Admission]:
+def admit(
+    chunks: Sequence[Chunk], store: TakesMemories, llm: Any = None, *, contradictions: bool = True
+) -> list[Admission]:
     """Take new memories into a store, each after the ones before; one record per chunk, in their order.
 
-    - One whose cosine with a memory that is valid at the same time is 0.95 or more joins it: that counts one more use,
-      and where another source says the same, confidence c becomes 1 − (1 − c)(1 − credibility · confidence of the new
-      one), the noisy-or of two witnesses.
-    - With a model that is made from the texts, one with words that the model has never read joins nothing that lacks
-      them: its vector says nothing of them. The share of such words is its novelty then.
-    - One of which credibility · novelty is below 0.025 is refused. Novelty is 1 − the largest cosine, credibility that
-      of its ``source`` (0.5 without one): an unknown source is never refused, one refuted nine times in ten must say
-      something that is by a quarter new.
+    - One that says in the same words (see :func:`~langchain_hybridgraph.ingest.wording.same_wording`) what a memory
+      says that is valid as long and longer, with a cosine of 0.95 or more, joins it: that counts one more use, its
+      labels are united, and where another source says the same, confidence c becomes 1 − (1 − c)(1 − credibility ·
+      confidence of the new one), the noisy-or of two witnesses. Two episodic memories that begin at different times
+      are two events. Anything else is added, however near it is: what is taken in is not lost in another memory.
+    - One of which credibility · novelty is below 0.025 is refused. Novelty is 1 − the largest cosine, at least 0.05 for
+      what does not join, and with a model that is made from the texts at least the share of its words that the model
+      has never read. Credibility is that of its ``source`` (0.5 without one): an unknown source is never refused, one
+      refuted nine times in ten must say something that is by a quarter new.
     - One that was over or retracted, and is said again, is a memory of its own with another id.
-    - What it contradicts (see :class:`Contradictions`) is noted as an edge ``contradicts`` and loses confidence.
+    - What it contradicts (see :class:`Contradictions`) is noted as an edge ``contradicts`` and loses confidence, once
+      in a call and once by the same memory. Two episodic memories do not contradict each other: they are events.
+      Without ``llm`` the labels decide, which is a guess: what shares all labels need not be about the same.
+      ``contradictions=False`` looks for none.
 
-    A chat model is asked before anything is locked. Raises ValueError for metadata of no use (a confidence of 7, an end
-    before the begin), and takes in nothing then.
+    A chat model is asked before anything is locked. Raises ValueError for a blank text and metadata of no use (a
+    confidence of 7, an end before the begin), and takes in nothing then.
     """
+    if blank := [chunk.id for chunk in chunks if not chunk.text.strip()]:
+        raise ValueError(f"memory {blank[0]!r} has no text: leave it out, or say what is to be remembered")
     given = [Given.checked(chunk.metadata) for chunk in chunks]
-    vectors = store.embedded([chunk.text for chunk in chunks])
-    judge = Contradictions(llm)
+    made = store.embedded([chunk.text for chunk in chunks])
+    judge = Contradictions(llm) if contradictions else None
     candidates = [
-        _Candidate(chunk, values, None if vectors is None else vectors[place])
+        _Candidate(chunk, values, None if made is None else made[place])
         for place, (chunk, values) in enumerate(zip(chunks, given, strict=True))
     ]
-    if llm is not None:
+    if llm is not None and contradictions:
         _planned(candidates, store, judge)  # from here on what the model says is known
     with store.alone():
         plan = _planned(candidates, store, judge)
-        added = [candidate.vector for candidate in plan.added if candidate.vector is not None]
+        written = [*plan.added, *plan.relabelled()]
+        vectors = [candidate.vector for candidate in written if candidate.vector is not None]
         store.take_in(
-            [candidate.chunk for candidate in plan.added],
-            np.stack(added) if added else None,
+            [candidate.chunk for candidate in written],
+            np.stack(vectors) if vectors else None,
             plan.edges,
             list(plan.changes.values()),
         )
@@ -166,7 +198,7 @@ class _Candidate(NamedTuple):
         return begins[0], inf if given.valid_until is None else given.valid_until
 
 
-def _planned(candidates: Iterable[_Candidate], store: TakesMemories, judge: Contradictions) -> _Plan:
+def _planned(candidates: Iterable[_Candidate], store: TakesMemories, judge: Contradictions | None) -> _Plan:
     """What becomes of new memories as the store is now."""
     plan = _Plan(store, judge, store.clock())
     for candidate in candidates:
@@ -177,8 +209,10 @@ def _planned(candidates: Iterable[_Candidate], store: TakesMemories, judge: Cont
 class _Plan:
     """What is to be written of new memories, each judged beside those before it."""
 
-    def __init__(self, store: TakesMemories, judge: Contradictions, now: float) -> None:
+    def __init__(self, store: TakesMemories, judge: Contradictions | None, now: float) -> None:
         self._store, self._judge, self._now = store, judge, now
+        self._labels: dict[str, list[Any]] = {}
+        self._lowered: set[str] = set()
         self.added: list[_Candidate] = []
         self.edges: list[Edge] = []
         self.changes: dict[str, Change] = {}
@@ -186,6 +220,7 @@ class _Plan:
 
     def admit(self, new: _Candidate) -> Admission:
         """What becomes of one."""
+        text = new.chunk.text
         near = self._nearest(new)
         for id, cosine in near:
             if self._is_same(new, id, cosine):
@@ -194,13 +229,27 @@ class _Plan:
         novelty = self._novelty(new, *near[0]) if near else 1.0
         if credibility * novelty < LEAST_WORTH:
             said = f"credibility {credibility:.2f} of {new.source!r} × novelty {novelty:.2f} is below {LEAST_WORTH}"
-            return Admission(new.chunk.id, "refused", said)
-        new = self._renamed(new)
-        contradicted = tuple(self._contradicted(new))
+            return Admission(new.chunk.id, "refused", said, text=text)
+        if all(id != new.chunk.id for id, _ in near):
+            new = self._renamed(new)
+        outcome: Literal["added", "replaced"] = "replaced" if self._is_there(new.chunk.id) else "added"
+        if self._judge is None:
+            self.added.append(new)
+            return Admission(new.chunk.id, outcome, text=text)
+        contradicted, lowered = self._contradicted(new, self._judge)
         self.added.append(new)
-        failure = self._judge.failures.get(new.chunk.text)
+        failure = self._judge.failures.get(text)
         reason = "" if failure is None else f"contradictions were judged by labels, since the model failed: {failure}"
-        return Admission(new.chunk.id, "added", reason, contradicted)
+        return Admission(new.chunk.id, outcome, reason, contradicted, lowered, text)
+
+    def relabelled(self) -> list[_Candidate]:
+        """The memories that were there, with the labels of what has joined them."""
+        there = {chunk.id: chunk for chunk in self._store.get(list(self._labels))}
+        vectors = self._store.vectors(list(there)) if there else ()
+        return [
+            _Candidate(_labelled(chunk, self._labels[id]), Given(), vector)
+            for (id, chunk), vector in zip(there.items(), vectors, strict=True)
+        ]
 
     # -- near duplicates ------------------------------------------------------------------------------------
 
@@ -210,7 +259,9 @@ class _Plan:
         return sorted(found, key=lambda entry: (-entry[1], entry[0]))
 
     def _novelty(self, new: _Candidate, id: str, cosine: float) -> float:
-        return self._unread(new, id) if cosine >= NEAREST else 1.0 - max(cosine, 0.0)
+        if cosine < NEAREST:
+            return 1.0 - max(cosine, 0.0)
+        return max(self._store.unread(new.chunk.text, self._chunk(id).text), 1.0 - NEAREST)
 
     def _near(self, new: _Candidate, n: int, filter: Filter | None) -> list[tuple[str, float]]:
         """(id, cosine) of memories near to a new one that are valid when it is, those to be added last."""
@@ -229,10 +280,14 @@ class _Plan:
         return id == new.chunk.id and self._chunk(id).text != new.chunk.text
 
     def _is_same(self, new: _Candidate, id: str, cosine: float) -> bool:
-        return cosine >= NEAREST and not self._unread(new, id)
+        return (
+            cosine >= NEAREST
+            and same_wording(new.chunk.text, self._chunk(id).text)
+            and _says_no_more(new, self._chunk(id), *self._period(id), now=self._now)
+        )
 
-    def _unread(self, new: _Candidate, id: str) -> float:
-        return self._store.unread(new.chunk.text, self._chunk(id).text)
+    def _is_there(self, id: str) -> bool:
+        return bool(self._store.get([id])) or any(other.chunk.id == id for other in self.added)
 
     def _renamed(self, new: _Candidate) -> _Candidate:
         """Under another id where its own is that of the same statement, which was over or retracted before."""
@@ -247,31 +302,65 @@ class _Plan:
             witness = new.confidence * (CONFIDENCE if new.source is None else self._store.credibility(new.source))
             confidence = 1.0 - (1.0 - self._confidence(id)) * (1.0 - witness)
         self._change(id, confidence, uses=1)
-        return Admission(id, "joined")
+        self._label(id, new.chunk)
+        return Admission(id, "joined", text=new.chunk.text)
+
+    def _label(self, id: str, new: Chunk) -> None:
+        """Unite the labels of a memory with those of what joins it."""
+        there = _labels(self._chunk(id))
+        more = [label for label in _labels(new) if label not in there]
+        if not more:
+            return
+        for place, other in enumerate(self.added):
+            if other.chunk.id == id:
+                self.added[place] = other._replace(chunk=_labelled(other.chunk, [*there, *more]))
+                return
+        self._labels[id] = [*there, *more]
 
     # -- contradictions ---------------------------------------------------------------------------------------
 
-    def _contradicted(self, new: _Candidate) -> Iterator[str]:
+    def _contradicted(self, new: _Candidate, judge: Contradictions) -> tuple[tuple[str, ...], tuple[Lowered, ...]]:
+        """The memories that a new one contradicts, and those of them that lose confidence by it."""
         labels = new.statement.labels
         if not labels:
-            return
+            return (), ()
         near = self._near(new, NEIGHBOURS, has_labels(any_of=sorted(labels)))
-        others = [(id, cosine) for id, cosine in near if cosine >= FARTHEST and id != new.chunk.id]
-        ids = [id for id, cosine in others if not self._is_same(new, id, cosine)]
-        old = [_statement(self._chunk(id)) for id in dict.fromkeys(ids)]
-        for statement, probability in zip(old, self._judge.probabilities(new.statement, old), strict=True):
+        ids = [id for id, cosine in near if cosine >= FARTHEST and id != new.chunk.id]
+        chunks = [self._chunk(id) for id in dict.fromkeys(ids)]
+        old = [_statement(chunk) for chunk in chunks if _may_contradict(new.chunk, chunk)]
+        found, lowered = [], []
+        before = {edge.target for edge in self._store.edges([new.chunk.id]) if edge.relation == CONTRADICTS}
+        for statement, probability in zip(old, judge.probabilities(new.statement, old), strict=True):
             if probability >= PROBABLE:
+                found.append(statement.id)
                 shared = ", ".join(sorted(labels & statement.labels))
                 said = f"{new.chunk.id} and {statement.id}, both about {shared}, cannot both be true."
                 self.edges.append(Edge(new.chunk.id, statement.id, CONTRADICTS, probability, said))
-                self._change(statement.id, lowered(self._confidence(statement.id), probability, new.confidence))
-                yield statement.id
+                if statement.id not in before and statement.id not in self._lowered:
+                    lowered.append(self._lower(statement.id, probability, new.confidence))
+        return tuple(found), tuple(lowered)
+
+    def _lower(self, id: str, probability: float, confidence: float) -> Lowered:
+        before = self._confidence(id)
+        after = lowered(before, probability, confidence)
+        self._lowered.add(id)
+        self._change(id, after)
+        return Lowered(id, before, after)
 
     # -- what is known ----------------------------------------------------------------------------------------
 
     def _chunk(self, id: str) -> Chunk:
         added = [other.chunk for other in self.added if other.chunk.id == id]
         return added[-1] if added else self._store.get([id])[0]
+
+    def _period(self, id: str) -> tuple[float, float]:
+        """When a memory is valid."""
+        added = [other for other in self.added if other.chunk.id == id]
+        if added:
+            return added[-1].period(self._now)
+        known = self._store.learned([id], Scope()).get(id, Learned())
+        begins = [time for time in (known.valid_from, known.created_at) if time is not None]
+        return begins[0] if begins else -inf, inf if known.valid_until is None else known.valid_until
 
     def _confidence(self, id: str) -> float:
         changed = self.changes.get(id)
@@ -289,12 +378,37 @@ class _Plan:
         self.changes[id] = Change(id, kept, before.uses + uses)
 
 
+def _says_no_more(new: _Candidate, old: Chunk, first: float, last: float, *, now: float) -> bool:
+    """Whether a new memory says nothing of its time that another one, valid from first to last, does not say."""
+    begin, end = new.period(now)
+    if end not in (inf, last):
+        return False
+    if old.id == new.chunk.id and new.given.valid_from is None and new.given.created_at is None:
+        return True
+    return begin == first if _are_events(new.chunk, old) else begin >= first
+
+
+def _are_events(one: Chunk, other: Chunk) -> bool:
+    return one.metadata.get("memory_type") == other.metadata.get("memory_type") == EPISODIC
+
+
+def _may_contradict(one: Chunk, other: Chunk) -> bool:
+    return not _are_events(one, other) and not same_wording(one.text, other.text)
+
+
 def _source(chunk: Chunk) -> str | None:
     source = chunk.metadata.get("source")
     return None if source is None else str(source)
 
 
-def _statement(chunk: Chunk) -> Statement:
+def _labels(chunk: Chunk) -> list[Any]:
     labels = chunk.metadata.get("labels")
-    named = labels if isinstance(labels, (list, tuple, set, frozenset)) else ()
-    return Statement(chunk.id, chunk.text, frozenset(str(label) for label in named))
+    return list(labels) if isinstance(labels, (list, tuple, set, frozenset)) else []
+
+
+def _labelled(chunk: Chunk, labels: Sequence[Any]) -> Chunk:
+    return replace(chunk, metadata={**chunk.metadata, "labels": list(labels)})
+
+
+def _statement(chunk: Chunk) -> Statement:
+    return Statement(chunk.id, chunk.text, frozenset(str(label) for label in _labels(chunk)))

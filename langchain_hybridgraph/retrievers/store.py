@@ -153,14 +153,17 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
 
     # -- remembering ----------------------------------------------------------------------------------------
 
-    def remember(self, documents: Iterable[Document | str], llm: Any = None) -> list[Admission]:
+    def remember(
+        self, documents: Iterable[Document | str], llm: Any = None, *, contradictions: bool = True
+    ) -> list[Admission]:
         """Take in new memories; one record each, in their order, says what became of it.
 
-        One that says again what a memory says (cosine 0.95 or more) joins it; one from a source that is not to be
-        believed and brings little news is refused (see :func:`langchain_hybridgraph.ingest.admission.admit`). What it
-        contradicts, among the memories that share a label and a time with it, gets an edge ``contradicts`` and is
-        believed less; a chat model ``llm`` judges that where it is given, else the labels do. All of it is one
-        transaction. Raises ValueError for metadata of no use, such as a confidence of 7.
+        One that says in the same words what a memory says joins it; one from a source that is not to be believed and
+        brings little news is refused (see :func:`langchain_hybridgraph.ingest.admission.admit`). What it contradicts,
+        among the memories that share a label and a time with it, gets an edge ``contradicts`` and is believed less; a
+        chat model ``llm`` judges that where it is given. Without one the labels do, which is a rough guess: where many
+        memories have the same labels, give a model, or ``contradictions=False``. All of it is one transaction. Raises
+        ValueError for metadata of no use, such as a confidence of 7, for a blank text, and for one text alone.
 
         >>> store = HybridGraphStore(None)
         >>> _ = store.remember([Document("Ada likes tea.", id="tea"), Document("Bo plays chess.", id="chess")])
@@ -168,8 +171,10 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         >>> said.outcome, said.id, store.learned(["tea"], Scope())["tea"].active_count
         ('joined', 'tea', 1)
         """
+        if isinstance(documents, str | Document):
+            raise ValueError(f"remember takes a list: remember([{_shown(documents)}])")
         chunks = [_chunk_of(document) for document in documents]
-        return admit(chunks, self, llm) if chunks else []
+        return admit(chunks, self, llm, contradictions=contradictions) if chunks else []
 
     def supersede(self, old_id: str, document: Document | str, *, at: float | str | datetime | None = None) -> str:
         """Let a new fact take the place of an old one; returns the new one's id.
@@ -362,9 +367,15 @@ def _chunk(text: str, metadata: Mapping[str, Any], id: str | None) -> Chunk:
     return Chunk(id or content_id(text, metadata), text, metadata)
 
 
-def _chunk_of(document: Document | str) -> Chunk:
+def _chunk_of(document: Any) -> Chunk:
+    if not isinstance(document, str | Document):
+        raise ValueError(f"a memory is a text or a Document, not {document!r} ({type(document).__name__})")
     given = document if isinstance(document, Document) else Document(document)
     return _chunk(given.page_content, given.metadata, given.id)
+
+
+def _shown(document: Document | str) -> str:
+    return repr(document) if isinstance(document, str) else f"Document({document.page_content!r}, …)"
 
 
 def _turn(turn: Any) -> tuple[str, str]:

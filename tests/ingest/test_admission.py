@@ -13,12 +13,16 @@ from langchain_hybridgraph.ingest.admission import Admission, admit
 from langchain_hybridgraph.records import CONTRADICTS, Chunk, Edge, Scope
 from langchain_hybridgraph.stores.embedded import EmbeddedStore
 
+# Signs that part sentences say the angle, so that the words of two memories may be the same.
+SIGNS = dict(zip("0123456789.-", ".,;:!()[]…\"'", strict=True))
+DIGITS = str.maketrans({sign: digit for digit, sign in SIGNS.items()})
+
 
 class Angles:
     """Texts begin with the angle of their vector, in degrees: two are as near as the cosine of the difference."""
 
     def embed_query(self, text):
-        angle = math.radians(float(text.split()[0]))
+        angle = math.radians(float(text.split()[0].translate(DIGITS)))
         return [math.cos(angle), math.sin(angle)]
 
     def embed_documents(self, texts):
@@ -37,8 +41,8 @@ def store():
         yield store
 
 
-def memory(id, angle=0, text="", **metadata):
-    return Chunk(id, f"{angle} {text or id}", metadata)
+def memory(id, angle=0, text="said", **metadata):
+    return Chunk(id, f"{str(angle).translate(str.maketrans(SIGNS))} {text}", metadata)
 
 
 def outcomes(store, *memories, llm=None):
@@ -103,8 +107,76 @@ def test_the_same_memory_again_joins_itself(store):
 def test_another_text_under_the_same_id_takes_its_place(store):
     """However near it is: the id says which memory is meant."""
     admit([memory("a", text="one")], store)
-    assert outcomes(store, memory("a", text="two")) == [("a", "added")]
-    assert [chunk.text for chunk in store.get(["a"])] == ["0 two"]
+    assert outcomes(store, memory("a", text="two")) == [("a", "replaced")]
+    assert [chunk.text for chunk in store.get(["a"])] == [". two"]
+
+
+def test_other_words_never_join(store):
+    """However near they are: the opposite of what is remembered stays beside it, whoever says it."""
+    store.put([memory("a", 0, "Ada is allergic", confidence=0.99)])
+    assert outcomes(store, memory("b", 0, "Ada is not allergic", source="Tom")) == [("b", "added")]
+    assert (known(store, "a").confidence, known(store, "a").active_count) == (0.99, 0)
+
+
+OPPOSITES = [
+    ("Ada is allergic to peanuts.", "Ada is not allergic to peanuts."),
+    ("Bo owes Cy ten euros.", "Cy owes Bo ten euros."),
+    ("Ada likes tea and dislikes coffee.", "Ada likes coffee and dislikes tea."),
+    ("Cy is the boss.", "Cy was the boss."),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), OPPOSITES)
+def test_opposites_are_two_memories(one, other):
+    """To a model made from the texts each of these pairs is one vector."""
+    with closing(EmbeddedStore(None, embedding=LSAEmbeddings(), name="lsa")) as store:
+        admit([Chunk(str(n), text) for n, (text, _) in enumerate(OPPOSITES)], store)
+        [said] = admit([Chunk("other", other)], store)
+        assert (said.id, said.outcome) == ("other", "added")
+        assert [admit([Chunk("x", text)], store)[0].outcome for text in (one, other)] == ["joined", "joined"]
+
+
+def test_events_of_two_times_are_two_memories(store):
+    """In the same words, too; said again with its own time, an event joins."""
+    first = memory("a", memory_type="episodic", valid_from="2024-05-01")
+    later = memory("b", memory_type="episodic", valid_from="2024-05-08")
+    again = memory("c", memory_type="episodic", valid_from="2024-05-08")
+    assert outcomes(store, first, later, again) == [("a", "added"), ("b", "added"), ("b", "joined")]
+
+
+@pytest.mark.parametrize("times", [{"valid_from": 5}, {"valid_until": 2_000}])
+def test_what_says_another_time_does_not_join(store, times):
+    """Since earlier than what is remembered, or not for as long: that would be lost."""
+    store.put([memory("a", valid_from=10), memory("c", 90, valid_from=10)])
+    assert outcomes(store, memory("b", **times), memory("c", 90, **times)) == [("b", "added"), ("c", "replaced")]
+
+
+def test_labels_of_what_joins_are_united(store):
+    """With those of a memory that was there, and of one of the same call; neither is younger for that."""
+    store.put([memory("a", labels=["home"], source="x")])
+    learned_at = known(store, "a").learned_at
+    store.clock = lambda: 5_000.0
+    admit([memory("b", labels=["ada"]), memory("c", 90, labels=["x"]), memory("d", 90, labels=["y", "x"])], store)
+    assert [chunk.metadata for chunk in store.get(["a", "c"])] == [
+        {"labels": ["home", "ada"], "source": "x"},
+        {"labels": ["x", "y"]},
+    ]
+    assert (known(store, "a").created_at, known(store, "a").learned_at) == (learned_at, learned_at)
+    assert np.allclose(store.vectors(["a"]), [[1, 0]])
+
+
+def test_what_was_refused_or_joined_can_be_told(store):
+    """The record has the text that it is about."""
+    [joined] = admit([memory("a"), memory("b")], store)[1:]
+    assert (joined.id, joined.text) == ("a", memory("b").text)
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_a_blank_text_is_no_memory(store, text):
+    """The error names it, and nothing is taken in."""
+    with pytest.raises(ValueError, match="memory 'b' has no text"):
+        admit([memory("a"), Chunk("b", text)], store)
+    assert store.find(Scope()) == []
 
 
 def test_what_is_over_is_no_duplicate(store):
@@ -160,8 +232,9 @@ def test_unknown_sources_are_never_refused(store):
 def test_a_contradiction_makes_an_edge_and_doubt(store):
     """Same label, cosine 0.5: probability 0.8, and 0.8 that 0.9 contradicts is 0.584 then."""
     store.put([memory("old", 0, labels=["tea"], confidence=0.8)])
-    [said] = admit([memory("new", 60, labels=["tea"], confidence=0.9)], store)
-    assert said == Admission("new", "added", contradicts=("old",))
+    [said] = admit([memory("new", 60, "other", labels=["tea"], confidence=0.9)], store)
+    assert said == Admission("new", "added", contradicts=("old",), lowered=said.lowered)
+    assert said.lowered == (("old", 0.8, pytest.approx(0.584)),)
     [edge] = store.edges(["new"])
     assert edge == Edge("new", "old", CONTRADICTS, edge.weight, "new and old, both about tea, cannot both be true.")
     assert edge.weight == pytest.approx(0.8)
@@ -171,34 +244,63 @@ def test_a_contradiction_makes_an_edge_and_doubt(store):
 @pytest.mark.parametrize(
     "new",
     [
-        memory("new", 80, labels=["tea"]),  # cosine 0.17: of something else
-        memory("new", 60, labels=["chess"]),
-        memory("new", 60),
-        memory("new", 60, labels=["tea", "green", "black"]),  # probability 0.4
-        memory("new", 60, labels=["tea"], valid_until=10, valid_from=5),
+        memory("new", 80, "other", labels=["tea"]),  # cosine 0.17: of something else
+        memory("new", 60, "other", labels=["chess"]),
+        memory("new", 60, "other"),
+        memory("new", 60, "other", labels=["tea", "green", "black"]),  # probability 0.4
+        memory("new", 60, "other", labels=["tea"], valid_until=10, valid_from=5),
+        memory("new", 60, labels=["tea"], valid_from=20),  # says the same, since earlier
     ],
 )
 def test_what_is_no_contradiction(store, new):
-    """Too far, no shared label, few labels in common, or not valid at the same time."""
+    """Too far, no shared label, few labels in common, not valid at the same time, or the same words."""
     store.put([memory("old", 0, labels=["tea"], valid_from=50)])
     assert admit([new], store) == [Admission("new", "added")]
     assert store.edges(["new"]) == []
 
 
 def test_contradictions_within_one_call(store):
-    """A memory is held against those before it, and each contradiction lowers on."""
+    """A memory is held against those before it, and lowered once, however many contradict it."""
     memories = [
-        memory("a", 0, labels=["x"], confidence=0.8),
-        memory("b", 60, labels=["x"]),
-        memory("c", -60, labels=["x"]),
+        memory("a", 0, "one", labels=["x"], confidence=0.8),
+        memory("b", 60, "two", labels=["x"]),
+        memory("c", -60, "three", labels=["x"]),
     ]
-    assert [said.contradicts for said in admit(memories, store)] == [(), ("a",), ("a",)]
+    said = admit(memories, store)
+    assert [record.contradicts for record in said] == [(), ("a",), ("a",)]
+    assert [[lowered.id for lowered in record.lowered] for record in said] == [[], ["a"], []]
+    assert known(store, "a").confidence == pytest.approx(0.8 - 0.8 * 0.5 * 0.3)
+
+
+def test_a_memory_is_lowered_once_by_the_same(store):
+    """Also when that is said in other words under its id; in a call of its own another one lowers it again."""
+    store.put([memory("a", 0, "one", labels=["x"], confidence=0.8)])
+    lowered = [
+        admit([memory(id, angle, text, labels=["x"])], store)[0].lowered
+        for id, angle, text in [("b", 60, "two"), ("b", 61, "three"), ("c", -60, "four")]
+    ]
+    assert [len(each) for each in lowered] == [1, 0, 1]
     assert known(store, "a").confidence == pytest.approx(0.8 - 2 * 0.8 * 0.5 * 0.3)
+
+
+def test_events_do_not_contradict_each_other(store):
+    """Runs on seven days are seven runs; what is not an event may contradict one."""
+    runs = [memory(f"run{n}", 10 * n, f"run {n}", labels=["sport"], memory_type="episodic") for n in range(7)]
+    assert [said.contradicts for said in admit(runs, store)] == [()] * 7
+    [said] = admit([memory("never", -10, "no runs", labels=["sport"])], store)
+    assert said.contradicts == tuple(run.id for run in runs)
+
+
+def test_contradictions_are_looked_for_where_they_are_wanted(store):
+    """Switched off there is no edge, and confidence stays."""
+    store.put([memory("old", 0, "one", labels=["x"], confidence=0.8)])
+    assert admit([memory("new", 60, "two", labels=["x"])], store, contradictions=False) == [Admission("new", "added")]
+    assert (store.edges(["new"]), known(store, "old").confidence) == ([], 0.8)
 
 
 def test_a_model_decides(store):
     """Its probability is the edge's weight; below one half there is no edge. It is asked before others have to wait."""
-    store.put([memory("yes", 0, labels=["x"]), memory("no", 120, labels=["x"])])
+    store.put([memory("yes", 0, "yes", labels=["x"]), memory("no", 120, "no", labels=["x"])])
     held = []
 
     def answer(shown):
@@ -213,8 +315,8 @@ def test_a_model_decides(store):
 
 def test_a_model_that_fails_is_named(store):
     """Labels decide then, and the record says so."""
-    store.put([memory("old", 0, labels=["x"])])
-    [said] = admit([memory("new", 60, labels=["x"])], store, SayingModel(answer=ConnectionError("no network")))
+    store.put([memory("old", 0, "one", labels=["x"])])
+    [said] = admit([memory("new", 60, "two", labels=["x"])], store, SayingModel(answer=ConnectionError("no network")))
     assert (said.outcome, said.contradicts) == ("added", ("old",))
     assert said.reason == "contradictions were judged by labels, since the model failed: ConnectionError: no network"
 
@@ -247,11 +349,11 @@ def test_words_that_a_model_has_never_read_are_news():
         assert store.unread("Ada lives in Rome", texts[0]) == pytest.approx(1 / 3)
         assert store.unread("Ada lives by the tea in Paris", texts[0]) == 0.0
         [said, again] = admit(
-            [Chunk("rome", "Ada lives in Rome.", {"labels": ["home"]}), Chunk("b", "Ada lives, Paris")], store
+            [Chunk("rome", "Ada lives in Rome.", {"labels": ["home"]}), Chunk("b", "Ada lives in Paris!")], store
         )
         assert (said.id, said.outcome, said.contradicts) == ("rome", "added", (texts[0],))
         assert (again.id, again.outcome) == (texts[0], "joined")
-        assert [record.id for record in admit([Chunk("c", "In Rome Ada lives")], store)] == ["rome"]
+        assert [record.id for record in admit([Chunk("c", "Ada lives in Rome")], store)] == ["rome"]
 
 
 def test_two_threads_add_a_memory_once(store):
@@ -272,10 +374,10 @@ def test_two_threads_add_a_memory_once(store):
 
 def test_all_of_a_call_is_one_transaction(store, monkeypatch):
     """An error while writing what is learned leaves no new memory and no edge."""
-    store.put([memory("old", 0, labels=["x"])])
+    store.put([memory("old", 0, "one", labels=["x"])])
     monkeypatch.setattr("langchain_hybridgraph.stores.catalog_learned.revise", lambda *args: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        admit([memory("new", 60, labels=["x"])], store)
+        admit([memory("new", 60, "two", labels=["x"])], store)
     assert (store.find(Scope()), store.edges(["new"])) == (["old"], [])
 
 
@@ -285,7 +387,7 @@ def test_tenants_remember_apart(tmp_path):
         store.put([memory("a", 0, labels=["x"], source="s", confidence=0.8)])
         refuted(store, "a", 9)
     with closing(opened(tmp_path / "index", "two")) as store:
-        said = admit([memory("b", 10, labels=["x"], source="s"), memory("c", 60, labels=["x"])], store)
+        said = admit([memory("b", 10, labels=["x"], source="s"), memory("c", 60, "other", labels=["x"])], store)
         assert [(record.outcome, record.contradicts) for record in said] == [("added", ()), ("added", ("b",))]
     with closing(opened(tmp_path / "index", "one")) as store:
         assert known(store, "a").confidence == 0.05
@@ -296,4 +398,7 @@ def test_vectors_are_made_once(store):
     asked = []
     store.embedding.embed_documents = lambda texts: asked.extend(texts) or Angles().embed_documents(texts)
     admit([memory("a"), memory("b", 90)], store)
-    assert (asked[:2], np.allclose(store.vectors(["b"]), [[0, 1]], atol=1e-6)) == (["0 a", "90 b"], True)
+    assert (asked[:2], np.allclose(store.vectors(["b"]), [[0, 1]], atol=1e-6)) == (
+        [memory("a").text, memory("b", 90).text],
+        True,
+    )

@@ -71,6 +71,23 @@ def test_texts_and_documents_are_memories(store):
     assert store.remember([]) == []
 
 
+@pytest.mark.parametrize("alone", ["Ada likes tea.", Document("Ada likes tea.")])
+def test_one_memory_alone(store, alone):
+    """A list is wanted, and the error says how it is written: a text is no list of letters."""
+    with pytest.raises(ValueError, match=r"remember takes a list: remember\(\[.*'Ada likes tea\.'"):
+        store.remember(alone)
+    with pytest.raises(ValueError, match=r"not 7 \(int\)"):
+        store.remember([7])
+    assert len(store) == 0
+
+
+def test_contradictions_can_be_switched_off(store):
+    """Then no label makes anybody less sure."""
+    store.remember([Document("Ada likes tea.", id="tea", metadata={"labels": ["ada"]})])
+    [said] = store.remember([Document("Ada likes chess.", metadata={"labels": ["ada"]})], contradictions=False)
+    assert (said.outcome, said.contradicts, said.lowered) == ("added", (), ())
+
+
 def test_superseding_with_a_text(store):
     """The new fact's id is made from its text and from what it takes the place of; so a fact may come true again."""
     store.add_texts(["Ada lives in Paris."], ids=["paris"])
