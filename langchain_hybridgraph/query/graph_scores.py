@@ -305,7 +305,7 @@ def valued(score: GraphScore, reached: Reached) -> Weights:
             raise ConfigurationError(f"{score!r} gave NaN; wanted a number from 0 to 1 for each path")
         # A score that needs a similarity which nobody knows: nothing speaks for the chunk.
         values = np.where(unknown, 0.0, values)
-    return values.clip(0.0, 1.0)
+    return np.minimum(np.maximum(values, 0.0), 1.0)
 
 
 def chosen_by(score: GraphScore) -> ChosenBy:

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
 WEIGHTS: Mapping[str, float] = MappingProxyType({"vector": 0.45, "graph": 0.40, "session": 0.15})
 T = TypeVar("T")
 
+_EVIDENCE = LinkEvidence()
 # So many messages of histories are kept with their vectors.
 MOST_MESSAGES = 1_000
 
@@ -143,6 +144,8 @@ def mode_from(form: str | Mapping[str, Any] | Mode) -> Mode:
     >>> mode_from({"type": "procedural", "recency": 0.3}).composite.recency
     0.3
     """
+    if isinstance(form, str) and form in MODES:
+        return MODES[form]
     return from_form("mode", form, {name: mode.changed for name, mode in MODES.items()}, _is_mode)
 
 
@@ -349,7 +352,7 @@ class MemoryRetriever(GraphRetriever):
         beyond = self._mode(asked).traversal if given is None else traversal_from(given)
         walked = replace(
             expansion,
-            traversal=beyond if isinstance(beyond, LinkEvidence) else Joined(beyond=beyond),
+            traversal=beyond if isinstance(beyond, LinkEvidence) else Joined(_EVIDENCE, beyond),
             score=NoisyOr(min(1.0, weights["graph"] / (weights.get("vector") or weights["graph"]))),
         )
         if isinstance(self.fusion, ReciprocalRankFusion) and self.fusion.normalize == "theoretical":

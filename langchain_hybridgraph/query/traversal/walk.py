@@ -192,7 +192,8 @@ class Trail:
         if width is not None:
             kept = self.best(found, kept, width)
         kept = self._with_room(found, kept, known)
-        found = found.at(kept)
+        if len(kept) < len(found.node):
+            found = found.at(kept)
         places = np.arange(len(found.node)) + len(self.paths.node)
         self.paths = self.paths.and_then(found)
         self._known = self._known.with_paths(found, known[kept], places, better[kept])
@@ -243,6 +244,8 @@ class Trail:
         # Without room only better paths to what is known count; once there is known to be more, nothing else is asked.
         is_full = self._room == 0 and self.capped
         graph = self._graph.among(self._known.node) if is_full else self._graph
+        if floor:
+            frontier = frontier[~(self.paths.flow[frontier] * decay < floor)]  # no weight is above 1
         hops = graph.neighbours(self.paths.node[frontier])
         flow = self.paths.flow[frontier][hops.origin] * hops.weight * decay
         places = self._known.where(hops.node)
