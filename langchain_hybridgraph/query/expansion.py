@@ -113,11 +113,15 @@ class Expansion:
         labels = metadata.get("labels")
         return not self.seed_labels or (isinstance(labels, list) and not self.seed_labels.isdisjoint(map(str, labels)))
 
-    def mixed(self, own: float, graph: float, best: float) -> float:
-        """A search's score after a walk that says ``graph``, where ``best`` is the best of the search."""
-        if not graph or not is_mixed(self.score):
-            return own
-        return best * self.score.mixed(own / best, graph) if best else graph
+    def mixed(self, own: Sequence[float], graph: Sequence[float], best: float) -> list[float]:
+        """The search's scores after a walk that says ``graph``, where ``best`` is the best of the search."""
+        score = self.score
+        if not is_mixed(score):
+            return list(own)
+        each = zip(own, graph, strict=True)
+        if not best:
+            return [walked or one for one, walked in each]
+        return [best * score.mixed(one / best, walked) if walked else one for one, walked in each]
 
     @property
     def asks_search(self) -> bool:
@@ -146,19 +150,15 @@ class Expansion:
             own, strength = {each.id: own[each.id] for each in reached if each.id in own}, {}
         if is_mixed(self.score):
             best = max((one.score for one in own.values()), default=0.0)
-            values = {each.id: self._mixed(own[each.id], each.value, best) for each in reached}
+            graph = [each.value for each in reached]
+            whole = self.mixed([own[each.id].score for each in reached], graph, best)
+            values = {each.id: _with_graph(own[each.id], value) for each, value in zip(reached, whole, strict=True)}
         else:
             values = {each.id: Fused(each.id, each.value, {"graph": each.value}) for each in reached}
         arrived = {each.id: each for each in reached if not each.hops or values[each.id].score >= self.min_score}
         others = {id: own[id] for id in strength} if self.asks_search else self._unreached(strength, arrived, n)
         fused = others | {id: values[id] for id in arrived}
         return sorted(fused.values(), key=lambda one: (-one.score, one.id)), arrived
-
-    def _mixed(self, own: Fused, graph: float, best: float) -> Fused:
-        if not graph:
-            return own
-        whole = self.mixed(own.score, graph, best)
-        return Fused(own.id, whole, {**own.parts, "graph": whole - own.score})
 
     def _unreached(self, strength: Mapping[str, float], arrived: Container[str], n: int) -> dict[str, Fused]:
         """What candidates are worth where the walk does not come to them: the best n, and those that tie with them."""
@@ -188,6 +188,10 @@ def left_open(question: str, texts: Sequence[str]) -> str:
 
 def _read(hit: Hit) -> str:
     return f"{hit.chunk.metadata.get('title') or ''}\n{hit.chunk.text}"
+
+
+def _with_graph(own: Fused, whole: float) -> Fused:
+    return own if whole == own.score else Fused(own.id, whole, {**own.parts, "graph": whole - own.score})
 
 
 def led(hit: Hit, arrived: Arrived | None) -> Hit:

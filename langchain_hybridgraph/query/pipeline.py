@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Container, Generator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -151,7 +151,7 @@ class Ranked(NamedTuple):
     @property
     def candidates(self) -> dict[str, None]:
         """The ids of all that was found, whether it was left out or not."""
-        return dict.fromkeys(id for own in self.own for id in own)
+        return dict.fromkeys(chain.from_iterable(self.own))
 
     @property
     def cosines(self) -> Mapping[str, float]:
@@ -431,10 +431,10 @@ def _contending(
     if first is None or np.isnan(least).any() or most.max() > first.score + 1e-9:
         return ids
     if pipeline.expansion is not None:
-        for place, id in enumerate(ids):
-            if (arrived := reached.get(id)) is not None and arrived.value:
-                mixed = partial(pipeline.expansion.mixed, graph=arrived.value, best=first.score)
-                least[place], most[place] = mixed(float(least[place])), mixed(float(most[place]))
+        places = [place for place, id in enumerate(ids) if id in reached]
+        graph = [reached[ids[place]].value for place in places]
+        least[places] = pipeline.expansion.mixed(least[places].tolist(), graph, first.score)
+        most[places] = pipeline.expansion.mixed(most[places].tolist(), graph, first.score)
     return dict.fromkeys([first.id, *weighing.contenders(least, most, n)])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import isnan
 from typing import TYPE_CHECKING
 
 from langchain_hybridgraph.query.traversal.evidence import LinkEvidence
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 class Joined:
     """What the evidence reaches, and what a walk reaches from the same seeds; each chunk by the better of the two.
 
-    A seed that ``beyond`` reaches by no edge tells nothing that its own score does not. The edges are those that
-    ``beyond`` takes.
+    Both begin at the best ``sources`` seeds. A seed that ``beyond`` reaches by no edge tells nothing that its own score
+    does not. The edges are those that ``beyond`` takes.
 
     >>> from langchain_hybridgraph.query.graph_scores import NoisyOr
     >>> from langchain_hybridgraph.records import Edge, Scope
@@ -51,10 +52,19 @@ class Joined:
 
     def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
         """See :class:`~langchain_hybridgraph.query.traversal.walk.Traversal`."""
-        near, far = (each.walk(graph, seeds, score, vector) for each in (self.evidence, self.beyond))
+        near = self.evidence.walk(graph, seeds, score, vector)
+        first = sorted(seeds, key=_best_seed)[: self.sources]
+        if not graph.degrees(graph.nodes([id for id, _ in first])).any():
+            return near
+        far = self.beyond.walk(graph, first, score, vector)
         best: dict[str, Arrived] = {arrived.id: arrived for arrived in near.reached}
         for arrived in far.reached:
             if arrived.hops and (arrived.id not in best or arrived.value > best[arrived.id].value):
                 best[arrived.id] = arrived
         reached = sorted(best.values(), key=best_first)
         return Walk(tuple(reached), near.capped or far.capped, near.converged or far.converged)
+
+
+def _best_seed(seed: tuple[str, float]) -> tuple[float, str]:
+    id, score = seed
+    return 0.0 if isnan(score) else -score, id
