@@ -439,7 +439,11 @@ class Keys(BaseSettings):
         "What makes a question whole.",
         names="expander",
     )
-    advanced_fuse_raw: bool = _setting(True, _SWITCH, "Whether the raw question is searched for too.")
+    advanced_fuse_raw: bool | None = _setting(
+        None,
+        _SWITCH,
+        "Whether the raw question is searched for too; if not given, unless a sure rewrite stands for it.",
+    )
 
     # -- hierarchical --
 

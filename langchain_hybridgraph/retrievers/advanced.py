@@ -37,7 +37,7 @@ from langchain_hybridgraph.retrievers.base import PipelineRetriever, _one_by_one
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.observed import ObservedRetriever, scores_of
 from langchain_hybridgraph.retrievers.tool import QueryArguments, SearchArguments, chosen_arguments, search_tool
-from langchain_hybridgraph.retrievers.two_searches import fused, with_notes
+from langchain_hybridgraph.retrievers.two_searches import fused_by_rank, fused_by_score, with_notes
 from langchain_hybridgraph.stores.base import can
 from langchain_hybridgraph.telemetry.stage_events import astage_events, stage_events
 
@@ -59,13 +59,17 @@ class AdvancedRetriever(ObservedRetriever):
     (``{"type": "append_history", "turns": 2}``); or any function of the question and the turns before it that gives a
     text. Without a history the question is searched for as it is.
 
-    ``fuse_raw`` searches for the raw question too, so that a change of topic does not hurt: over our own retrievers the
-    expander's ``context`` moves the question's vector, which takes one more embedding, and the words stay those of the
-    question (unless a reranker is to read it); otherwise raw and expanded question are searched for and fused by rank.
-    Where the expander is not ``sure``, the raw question is searched for beside the moved vector, and its answer is
-    given when nothing is near to both: when the best hit of the moved vector scores less than nine tenths of its own;
-    of two searches that are fused the expanded one counts half. Without ``fuse_raw`` only the expanded question is
-    searched for.
+    What the expander gives is searched for in the question's place where it is ``sure`` and needs no ``context``, as a
+    model's rewrite. A ``context`` moves the question's vector over our own retrievers, which takes one more embedding,
+    and the words stay those of the question (unless a reranker is to read it). Where the expander is not ``sure`` the
+    raw question is searched for beside the moved vector, so that a change of topic does not hurt, and its answer is
+    given when nothing is near to both: when the best hit of the moved vector scores less than nine tenths of its own.
+    What cannot be told by a vector is searched for beside the raw question, and the two answers become one: by the
+    weighted mean of their scores over our own retrievers, so that ``min_score`` holds, by rank over others; the
+    expanded question counts half of its ``weight`` where it is not ``sure``.
+
+    ``fuse_raw=True`` has the raw question searched for beside a rewrite, too, and ``fuse_raw=False`` never: then only
+    the expanded question is searched for.
 
     A history is what :func:`~langchain_hybridgraph.query.history.turns` reads. It comes with the call
     (``conversation_history=``, or ``{"input": …, "chat_history": …}`` as input), else from ``get_session_history``, a
@@ -93,7 +97,9 @@ class AdvancedRetriever(ObservedRetriever):
 
     retriever: BaseRetriever = Field(description="The retriever that is asked.")
     expander: Any = Field(default_factory=HistoryTerms, description="Makes a question whole.")
-    fuse_raw: bool = Field(True, description="Whether the raw question is searched for too.")
+    fuse_raw: bool | None = Field(
+        None, description="Whether the raw question is searched for too; None: unless a sure rewrite stands for it."
+    )
     k: int | None = Field(None, ge=0, description="How many Documents come back; None: as many as the retriever gives.")
     get_session_history: Callable[[str], Any] | None = Field(None, description="The history of a session, by its id.")
 
@@ -357,7 +363,8 @@ class AdvancedRetriever(ObservedRetriever):
         adds = expanded.text != (asked.query or "") or bool(expanded.context)
         if not adds or not expanded.weight:
             return (yield from self._once("raw", asked.query, asked))
-        if not self.fuse_raw:
+        stands_alone = expanded.sure and not expanded.context
+        if self.fuse_raw is False or (self.fuse_raw is None and stands_alone):
             return (yield from self._once("expanded", expanded.text, asked))
         embeddings = AnyRetriever(self.retriever).embeddings(asked.options) if expanded.context else None
         if embeddings is None:
@@ -373,16 +380,20 @@ class AdvancedRetriever(ObservedRetriever):
         return _Found(how, result)
 
     def _both(self, asked: Asked, expanded: ExpandedQuery, trace: Trace) -> Search[_Found]:
-        """What the raw and the expanded question find, fused by rank."""
+        """What the raw and the expanded question find, as one list."""
         below, k = AnyRetriever(self.retriever), asked.k
+        least = below.least(asked.options)
+        # Of our own the mean of both scores has to reach what is wanted, not each.
+        options = asked.options if least is None else {**asked.options, "min_score": 0.0}
         depth = None if k is None else max(k, FUSED)
         texts = {"question": asked.query, "conversation": expanded.text}
-        answers = yield [
-            below.search(name, text, depth, asked.options, asked.callbacks) for name, text in texts.items()
-        ]
+        found = yield [below.search(name, text, depth, options, asked.callbacks) for name, text in texts.items()]
+        answers = dict(zip(texts, found, strict=True))
         weight = expanded.weight if expanded.sure else expanded.weight / 2
         weights = {"question": 1 - weight, "conversation": weight}
-        return _Found("both", fused(dict(zip(texts, answers, strict=True)), weights, k, trace))
+        if least is None:
+            return _Found("both", fused_by_rank(answers, weights, k, trace))
+        return _Found("both", fused_by_score(answers, weights, k, trace, least=least, prefix=below.prefix))
 
     def _mixed(self, asked: Asked, expanded: ExpandedQuery, embeddings: Embeddings, trace: Trace) -> Search[_Found]:
         """What the question finds with its vector moved towards that of what it leans on."""

@@ -63,6 +63,13 @@ class AnyRetriever(NamedTuple):
         if unknown := [name for name in options if not self.takes(name)]:
             raise TypeError(f"{type(self.retriever).__name__} takes no {', '.join(unknown)} per call")
 
+    def least(self, options: Mapping[str, Any]) -> float | None:
+        """The score that a hit of a call needs; None where scores cannot be compared, as those of others."""
+        if not isinstance(self.retriever, PipelineRetriever):
+            return None
+        given = options.get("min_score")
+        return float(self.retriever.min_score if given is None else given)
+
     def embeddings(self, options: Mapping[str, Any]) -> Embeddings | None:
         """What makes the vectors that it searches by; None where no vector can be given to it."""
         if not isinstance(self.retriever, PipelineRetriever):

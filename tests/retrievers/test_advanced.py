@@ -189,7 +189,8 @@ def test_fusion_by_rank():
             return [Document(id=id, page_content=id) for id in lists[query]]
 
     expander = lambda query, history: f"{query} because"  # noqa: E731 - any callable is an expander
-    result = AdvancedRetriever(Listed(), expander=expander).retrieve_with_context("why?", HISTORY, k=3)
+    retriever = AdvancedRetriever(Listed(), expander=expander, fuse_raw=True)
+    result = retriever.retrieve_with_context("why?", HISTORY, k=3)
     assert ids(result) == ["b", "a", "c"]
     scores = [document.metadata["relevance_score"] for document in result]
     assert scores == pytest.approx([(61 / 62 + 1) / 2, 1 / 2, 61 / 62 / 2])
@@ -229,13 +230,42 @@ def test_without_fusion_only_the_expanded_is_searched():
     assert words.asked == ["and its price? Assistant: A roadster User: how fast Assistant: 200"]
 
 
-def test_both_searches_of_ours_keep_their_hits(hybrid):
-    """The hits say what each search gave, and sum to the score."""
-    rewrite = LLMRewrite(FakeListChatModel(responses=["What does the red roadster cost?"]))
-    result = AdvancedRetriever(hybrid, expander=rewrite).retrieve_with_context("and its price?", HISTORY, k=2)
-    assert result[0].id == "roadster"
-    assert [hit.id for hit in result.hits] == ids(result)
+WHOLE = "What does the red roadster cost?"
+
+
+def rewrite():
+    return LLMRewrite(FakeListChatModel(responses=[WHOLE]))
+
+
+def test_a_rewrite_stands_for_the_question(hybrid):
+    """What comes back is what the rewrite finds by itself, over ours and over others."""
+    for below in (hybrid, Words()):
+        result = AdvancedRetriever(below, expander=rewrite()).retrieve_with_context("and its price?", HISTORY)
+        assert (result.plan["searched"], ids(result)) == ("expanded", ids(below.invoke(WHOLE)))
+
+
+def test_the_raw_question_beside_a_rewrite(hybrid):
+    """With fuse_raw=True; a score is the weighted mean of those of both searches."""
+    query = "and its price?"
+    retriever = AdvancedRetriever(hybrid, expander=rewrite(), fuse_raw=True)
+    result = retriever.retrieve_with_context(query, HISTORY, k=6)
+    raw, rewritten = ({hit.id: hit.score for hit in hybrid.retrieve(text, k=50).hits} for text in (query, WHOLE))
+    mean = {id: 0.2 * raw.get(id, 0.0) + 0.8 * rewritten.get(id, 0.0) for id in ids(result)}
+    assert result.plan["searched"] == "both"
+    assert {document.id: document.metadata["score"] for document in result} == pytest.approx(mean)
+    assert [hit.id for hit in result.hits] == ids(result) == sorted(mean, key=lambda id: (-mean[id], id))
     assert all(hit.score == pytest.approx(sum(hit.parts.values())) for hit in result.hits)
+
+
+def test_the_least_score_holds_for_what_is_fused(hybrid):
+    """Of the mean, not of each search, and by call as by setting."""
+    retriever = AdvancedRetriever(hybrid, expander=rewrite(), fuse_raw=True)
+    every = retriever.retrieve_with_context("and its price?", HISTORY, k=6)
+    scores = [document.metadata["score"] for document in every]
+    least = (scores[0] + scores[1]) / 2
+    assert ids(retriever.retrieve_with_context("and its price?", HISTORY, k=6, min_score=least)) == ids(every)[:1]
+    strict = AdvancedRetriever(hybrid.model_copy(update={"min_score": least}), expander=rewrite(), fuse_raw=True)
+    assert ids(strict.retrieve_with_context("and its price?", HISTORY, k=6)) == ids(every)[:1]
 
 
 def test_the_answer_for_k_is_the_head_of_a_larger_one(hybrid):

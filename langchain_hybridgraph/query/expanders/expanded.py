@@ -34,8 +34,9 @@ class ExpandedQuery:
 
     ``text`` is the whole question in words. ``context`` is what it leans on, apart from it: where vectors can be mixed,
     the question's is moved towards that of the context. ``weight`` in [0, 1] is the share of what was added, when
-    question and expansion are fused: of the context in the vector, or of the second search. Not ``sure`` is an
-    expansion that may miss a change of topic: where the hits of question and context can be compared, they decide.
+    question and expansion are fused: of the context in the vector, or of the second search. A ``sure``
+    text without context stands for the question, which is not searched for any more. Not ``sure`` is an expansion that
+    may miss a change of topic: where the hits of question and context can be compared, they decide.
     """
 
     text: str
