@@ -77,7 +77,8 @@ class Chunk:
 class Edge:
     """A directed edge between two chunks (or a chunk and an entity); unique on source, target and relation.
 
-    Times are unix seconds, UTC. Raises ValueError for a weight outside (0, 1] or an edge to itself.
+    Times are unix seconds, UTC; ``times.parse_end("2024-02-05")`` is the end of that day. Raises ValueError for a
+    weight outside (0, 1] or an edge to itself.
     """
 
     source: str
@@ -281,12 +282,11 @@ class Hit:
         >>> for reason in led.explain().split(" · "):
         ...     print(reason)
         score 0.500 = vector 0.200 + graph 0.300
-        0.200 from search, 0.300 from the graph
         found by graph
         1 hop from a to b: cites (weight 0.80, “B builds on A.”)
         """
         parts = " + ".join(f"{name} {value:.3f}" for name, value in self.parts.items())
-        found = " and ".join(self.found_by) or self.source
+        found = _listed(self.found_by) or self.source
         said = [f"score {self.score:.3f} = {parts}" if parts else f"score {self.score:.3f}", f"found by {found}"]
         if self.vector_score is not None:
             said.append(f"cosine {self.vector_score:.3f}")
@@ -295,19 +295,29 @@ class Hit:
         if self.rerank_score is not None:
             said.append(f"reranked {self.rerank_score:.3f}")
         if self.hops:
-            if "similarity" not in self.parts:  # which search and graph have together, where a memory is scored
-                said.insert(1, _shares(self.parts))
+            said[1:1] = _shares(self.parts)
             said.append(_led(self))
+        elif self.parts.get("graph"):
+            said.append("the question names its title")
         if self.child is not None:
             said.append(f"parent of {self.child.id}")
         return " · ".join(said)
 
 
-def _shares(parts: Mapping[str, float]) -> str:
-    """How much of a score came from searching and how much from walking; what a reranker changed is neither."""
-    graph = parts.get("graph", 0.0)
+def _listed(names: Sequence[str]) -> str:
+    *before, last = names or ("",)
+    return f"{', '.join(before)} and {last}" if before else last
+
+
+def _shares(parts: Mapping[str, float]) -> list[str]:
+    """How much of a score came from searching and how much from walking, where the parts do not say it themselves.
+
+    What a reranker changed is neither. Where a memory is scored, both have one part together.
+    """
     found = [part for name, part in parts.items() if name not in ("graph", "rerank")]
-    return f"{sum(found):.3f} from search, {graph:.3f} from the graph" if found else f"{graph:.3f} from the graph alone"
+    if "graph" not in parts or len(found) < 2:
+        return []
+    return [f"{sum(found):.3f} from search, {parts['graph']:.3f} from the graph"]
 
 
 def _led(hit: Hit) -> str:

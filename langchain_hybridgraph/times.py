@@ -16,6 +16,8 @@ _SECOND = r"\d{2}(?:[.,]\d+)?"
 _ZONE = r"(?:Z|[+-]\d{2}(?::?\d{2})?)?"
 _EXTENDED = re.compile(rf"\d{{4}}-\d{{2}}-\d{{2}}(?:[T ]{_HOUR}(?::\d{{2}}(?::{_SECOND})?)?{_ZONE})?", re.ASCII)
 _BASIC = re.compile(rf"\d{{8}}(?:T{_HOUR}(?:\d{{2}}(?:{_SECOND})?)?{_ZONE})?", re.ASCII)
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}|\d{8}", re.ASCII)
+_DAY_BUT_AN_INSTANT = 86_400 - 1e-6
 _FIRST = datetime.min.replace(tzinfo=UTC).timestamp()
 _LAST = datetime.max.replace(tzinfo=UTC).timestamp()
 _WANTED = (
@@ -42,6 +44,20 @@ def parse_time(value: Any) -> float:
     if isinstance(value, Real) and not isinstance(value, bool):
         return _check_range(value)
     raise ValueError(f"{value!r} ({type(value).__name__}) is not a time; {_WANTED}")
+
+
+def parse_end(value: Any) -> float:
+    """The last moment of a time, in unix seconds: a date without a time ends with its day, in UTC.
+
+    What :func:`parse_time` gives of everything else. Raises ValueError as it does.
+
+    >>> parse_end("1970-01-01"), parse_end("1970-01-01T00:00")
+    (86399.999999, 0.0)
+    """
+    is_day = isinstance(value, date) and not isinstance(value, datetime)
+    if isinstance(value, str):
+        is_day = _DAY.fullmatch(value.strip()) is not None
+    return min(parse_time(value) + _DAY_BUT_AN_INSTANT, _LAST - 1) if is_day else parse_time(value)
 
 
 def iso_seconds(text: str) -> float | None:

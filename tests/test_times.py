@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.times import iso_seconds, iso_time, parse_time
+from langchain_hybridgraph.times import iso_seconds, iso_time, parse_end, parse_time
 
 MAY = 1714557600.0  # 2024-05-01T10:00:00Z
 
@@ -40,6 +40,20 @@ def test_iso_8601_texts_of_one_instant_are_one_time(text):
 def test_a_date_is_its_midnight_in_utc():
     """A date, as text or object, is the first instant of its day in UTC."""
     assert parse_time("1970-01-02") == parse_time("19700102") == parse_time(date(1970, 1, 2)) == 86400.0
+
+
+@pytest.mark.parametrize("value", ["1970-01-02T00:00", 86_400, datetime(1970, 1, 2), " 1970-01-02T00:00:00Z"])
+def test_the_end_of_a_time_is_itself(value):
+    """Only a date without a time has a day to last."""
+    assert parse_end(value) == 86_400.0
+    assert parse_end("1970-01-02") == parse_end("19700102 ") == parse_end(date(1970, 1, 2)) == 172_799.999999
+    with pytest.raises(ValueError, match="is not a time"):
+        parse_end("1970-02-30")
+
+
+def test_the_last_day_there_is():
+    """Often written for "for ever": its end can be shown as a time, too."""
+    assert iso_time(parse_end("9999-12-31")) == "9999-12-31T23:59:59Z"
 
 
 def test_a_naive_datetime_is_in_utc():

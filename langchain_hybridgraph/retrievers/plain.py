@@ -15,7 +15,7 @@ from langchain_hybridgraph.records import Chunk, Found, Query, Scope, Scored, cl
 from langchain_hybridgraph.retrievers.documents import chunk_id, content_key
 from langchain_hybridgraph.stores.columns import MetadataColumns
 from langchain_hybridgraph.stores.vectors import cosines, unit
-from langchain_hybridgraph.times import parse_time
+from langchain_hybridgraph.times import parse_end, parse_time
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -416,7 +416,7 @@ def _engine(name: str, language: str) -> KeywordIndex:
 def _valid(metadata: Mapping[str, Any], as_of: float) -> bool:
     try:
         begins, ends = metadata.get("valid_from"), metadata.get("valid_until")
-        return (begins is None or parse_time(begins) <= as_of) and (ends is None or parse_time(ends) >= as_of)
+        return (begins is None or parse_time(begins) <= as_of) and (ends is None or parse_end(ends) >= as_of)
     except ValueError:
         # A value that is no time says nothing about validity.
         return True

@@ -7,14 +7,17 @@ from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Any, NamedTuple
 
-from langchain_hybridgraph.times import parse_time
+from langchain_hybridgraph.times import parse_end, parse_time
 
 logger = logging.getLogger(__name__)
 _named: set[str] = set()
 
 
 class Given(NamedTuple):
-    """The values under the known keys, None for one that is missing or of no use; times are unix seconds UTC."""
+    """The values under the known keys, None for one that is missing or of no use; times are unix seconds UTC.
+
+    A ``valid_until`` that is a date without a time is the end of that day: "until 5 February" holds on the 5th.
+    """
 
     valid_from: float | None = None
     valid_until: float | None = None
@@ -32,7 +35,10 @@ class Given(NamedTuple):
         >>> Given.of({"confidence": 0.9, "utility": 7, "valid_from": "1970-01-02"})[:4]
         (86400.0, None, 0.9, None)
         """
-        return cls(*(_read(metadata, key, _KEYS[key]) for key in cls._fields))
+        given = cls(*(_read(metadata, key, _KEYS[key]) for key in cls._fields))
+        if given.never_valid:
+            _name_once("valid_until before valid_from", _never_valid(metadata))
+        return given
 
     @classmethod
     def checked(cls, metadata: Mapping[str, Any]) -> Given:
@@ -44,12 +50,14 @@ class Given(NamedTuple):
         """
         values = {key: metadata.get(key) for key in cls._fields}
         given = cls(**{key: _checked(key, value) for key, value in values.items() if value is not None})
-        if given.valid_from is not None and given.valid_until is not None and given.valid_until < given.valid_from:
-            raise ValueError(
-                f"valid_until ({values['valid_until']!r}) is before valid_from ({values['valid_from']!r}): so it would "
-                "never be valid"
-            )
+        if given.never_valid:
+            raise ValueError(_never_valid(metadata))
         return given
+
+    @property
+    def never_valid(self) -> bool:
+        """Whether the end is before the begin."""
+        return self.valid_from is not None and self.valid_until is not None and self.valid_until < self.valid_from
 
 
 def session_of(metadata: Mapping[str, Any]) -> tuple[str | None, int | None]:
@@ -93,7 +101,7 @@ def _name(value: Any) -> str:
 
 _KEYS: Mapping[str, Callable[[Any], Any]] = {
     "valid_from": parse_time,
-    "valid_until": parse_time,
+    "valid_until": parse_end,
     "confidence": share,
     "utility": share,
     "active_count": _count,
@@ -110,10 +118,19 @@ def _read(metadata: Mapping[str, Any], key: str, read: Callable[[Any], Any]) -> 
     try:
         return read(value)
     except ValueError as error:
-        if key not in _named:
-            _named.add(key)
-            logger.warning("metadata %r is not used: %s", key, error)
+        _name_once(key, f"metadata {key!r} is not used: {error}")
         return None
+
+
+def _name_once(key: str, said: str) -> None:
+    if key not in _named:
+        _named.add(key)
+        logger.warning("%s", said)
+
+
+def _never_valid(metadata: Mapping[str, Any]) -> str:
+    first, last = metadata["valid_from"], metadata["valid_until"]
+    return f"valid_until ({last!r}) is before valid_from ({first!r}): so it would never be valid, and never be found"
 
 
 def _checked(key: str, value: Any) -> Any:

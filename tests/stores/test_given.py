@@ -1,7 +1,7 @@
 """What metadata say of a chunk's validity and worth."""
 
 import logging
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def test_every_known_key():
             "other": "ignored",
         }
     )
-    assert found == Given(86_400.0, 172_800.0, 0.5, 1.0, 2, 7.0, "semantic", 3)
+    assert found == Given(86_400.0, 259_199.999999, 0.5, 1.0, 2, 7.0, "semantic", 3)
 
 
 @pytest.mark.parametrize(
@@ -67,6 +67,25 @@ def test_an_end_before_the_begin():
     with pytest.raises(ValueError, match=r"valid_until \('2024-01-01'\) is before valid_from \('2024-01-02'\)"):
         Given.checked({"valid_from": "2024-01-02", "valid_until": "2024-01-01"})
     assert Given.checked({"valid_from": 5, "valid_until": 5})[:2] == (5.0, 5.0)
+
+
+def test_an_end_before_the_begin_is_named_once(caplog, monkeypatch):
+    """Where metadata are only taken in: it would never be found, and nobody would know why."""
+    monkeypatch.setattr(given, "_named", set())
+    metadata = {"valid_from": "2024-05-01", "valid_until": "2024-01-01"}
+    with caplog.at_level(logging.WARNING):
+        assert Given.of(metadata) == Given.of(metadata)
+    [said] = [record.getMessage() for record in caplog.records]
+    assert said.startswith("valid_until ('2024-01-01') is before valid_from ('2024-05-01')")
+
+
+@pytest.mark.parametrize("day", ["2024-02-05", "20240205", date(2024, 2, 5)])
+def test_until_a_day_is_until_its_end(day):
+    """In UTC; with a time it is until then."""
+    last = Given.of({"valid_until": day}).valid_until
+    assert datetime.fromtimestamp(last, UTC) == datetime(2024, 2, 5, 23, 59, 59, 999_999, UTC)
+    assert Given.of({"valid_until": "2024-02-05T00:00"}).valid_until == datetime(2024, 2, 5, tzinfo=UTC).timestamp()
+    assert Given.checked({"valid_from": day, "valid_until": day}).valid_from == last - 86_400 + 1e-6
 
 
 def test_a_time_without_a_zone_is_utc():
