@@ -49,6 +49,8 @@ def named(what: str, form: Any, kinds: Mapping[str, Callable[..., Any]]) -> tupl
         raise ConfigurationError(f"{what} is {form!r}; {wanted}, a mapping with type and parameters, or such an object")
     parameters = dict(form)
     name = parameters.pop("type", None)
+    if name is None:
+        raise ConfigurationError(f"{what} {form!r} has no 'type'; {wanted}")
     if not isinstance(name, str) or name not in kinds:
         raise ConfigurationError(f"{what} {name!r} is unknown; {nearest(name, kinds)}{wanted}")
     allowed = parameters_of(kinds[name])

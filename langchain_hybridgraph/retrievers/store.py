@@ -110,7 +110,11 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         """
         if kwargs:
             raise TypeError(f"add_texts does not take {sorted(kwargs)}; it takes metadatas, ids, vectors, batch_size")
-        given = list(texts)
+        if isinstance(texts, str):
+            raise ValueError(f"add_texts takes a list: add_texts([{texts!r}])")
+        given: list[Any] = list(texts)
+        if wrong := [text for text in given if not isinstance(text, str)]:
+            raise ValueError(f"a text is a str, not {wrong[0]!r} ({type(wrong[0]).__name__})")
         _same_length(given, metadatas=metadatas, ids=ids, vectors=vectors)
         chunks = [
             _chunk(text, metadatas[place] if metadatas else {}, ids[place] if ids else None)
@@ -182,7 +186,8 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         The new fact begins at its ``valid_from``, else ``at``, else now. The old one ends a microsecond before, and is
         still found with ``as_of`` before that; with ``known_at`` before now it has not ended. An edge ``supersedes``
         leads from the new to the old. One transaction. Raises ValueError for an unknown ``old_id``, one that is itself
-        valid only later, and times of no use.
+        valid only later, one that was superseded already (the error names what holds now), a blank text and times of
+        no use.
 
         >>> store = HybridGraphStore(None)
         >>> _ = store.add_texts(["Ada lives in Paris."], ids=["paris"])
@@ -192,7 +197,9 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         >>> [found.id for found in store.similarity_search("Where does Ada live?", k=5, as_of="2024-04-30")]
         ['paris']
         """
-        given = document if isinstance(document, Document) else Document(document)
+        given = _document(document)
+        if not given.page_content.strip():
+            raise ValueError(f"what takes the place of {old_id!r} has no text: retract({old_id!r}) ends it")
         own = given.id or content_id(given.page_content, {**given.metadata, "supersedes": old_id})
         self._supersede(old_id, Chunk(own, given.page_content, given.metadata), at)
         return own
@@ -235,6 +242,8 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         >>> [turn.text for turn in store.session_turns("monday", 1, Scope())]
         ['The roadster.']
         """
+        if isinstance(turns, str):
+            raise ValueError(f"add_turns takes messages or (role, text) pairs: [('user', {turns!r})]")
         said = [pair for turn in turns if (pair := _turn(turn))[1].strip()]
         return self._add_turns(session_id, said, created_at=created_at, ttl=ttl, metadata=metadata)
 
@@ -367,10 +376,14 @@ def _chunk(text: str, metadata: Mapping[str, Any], id: str | None) -> Chunk:
     return Chunk(id or content_id(text, metadata), text, metadata)
 
 
-def _chunk_of(document: Any) -> Chunk:
-    if not isinstance(document, str | Document):
-        raise ValueError(f"a memory is a text or a Document, not {document!r} ({type(document).__name__})")
-    given = document if isinstance(document, Document) else Document(document)
+def _document(given: Any) -> Document:
+    if not isinstance(given, str | Document):
+        raise ValueError(f"a memory is a text or a Document, not {given!r} ({type(given).__name__})")
+    return given if isinstance(given, Document) else Document(given)
+
+
+def _chunk_of(document: Document | str) -> Chunk:
+    given = _document(document)
     return _chunk(given.page_content, given.metadata, given.id)
 
 

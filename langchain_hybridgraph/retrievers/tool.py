@@ -13,11 +13,25 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import patch_config
 from pydantic import BaseModel, Field, field_validator
 
-from langchain_hybridgraph.errors import ConfigurationError, FilterError
+from langchain_hybridgraph.errors import ConfigurationError, StoreError, TenantError
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
+# Reasons of ``degraded`` that are no reason to doubt an answer: what it was made of was all there is.
+_NOTHING_MISSING = frozenset(
+    {
+        "converged-early",
+        "filter-post-applied",
+        "keyword-fallback",
+        "no-graph-store",
+        "no-keyword-index",
+        "no-layers",
+        "no-lsa-index",
+        "no-tree",
+        "single-chunk-exceeds-budget",
+    }
+)
 _DESCRIPTION = "Finds the texts that answer a question best, each with its id and a score from 0 to 1, best first."
 
 
@@ -62,8 +76,9 @@ def search_tool(
 
     ``arguments`` has a ``query``; its other fields are options of the retriever's calls, left out when they are None. A
     filter may be a pydantic model of its own, whose fields that are set must all hold.
-    The tool message has the texts in words (:func:`told`) and the Documents as its ``artifact``. A filter that cannot
-    be read is the tool's answer, with status "error", so that the model can mend it; any other error is raised.
+    The tool message has the texts in words (:func:`told`) and the Documents as its ``artifact``. What the
+    model has asked wrongly, such as a filter or a time that cannot be read, is the tool's answer, with status "error",
+    so that the model can mend it; any other error is raised.
     """
     from langchain_core.tools import StructuredTool
 
@@ -97,7 +112,8 @@ def search_tool(
 def told(documents: Sequence[Document], prefix: str = "") -> str:
     """The texts for a model to read, each under a line with its place, id, score, title and source.
 
-    ``prefix`` is the retriever's ``metadata_prefix``. What the search had to leave out stands in a last line.
+    ``prefix`` is the retriever's ``metadata_prefix``. What the search had to leave out stands in a last line,
+    but nothing that the store never had, such as edges.
 
     >>> print(told([Document("The red roadster.", id="a", metadata={"score": 0.93, "source": "cars.md"})]))
     [1] id: a, score: 0.93, source: cars.md
@@ -106,7 +122,8 @@ def told(documents: Sequence[Document], prefix: str = "") -> str:
     if not documents:
         return "Nothing was found."
     parts = [f"{_line(place, one, prefix)}\n{one.page_content}" for place, one in enumerate(documents, start=1)]
-    reasons = documents[0].metadata.get(prefix + "degraded")
+    said = documents[0].metadata.get(prefix + "degraded") or ()
+    reasons = [reason for reason in said if reason not in _NOTHING_MISSING]
     return "\n\n".join([*parts, f"The search was not complete: {', '.join(reasons)}."] if reasons else parts)
 
 
@@ -117,7 +134,9 @@ def _told_to_the_model() -> Iterator[None]:
 
     try:
         yield
-    except FilterError as error:
+    except (StoreError, TenantError):  # ValueErrors, too, but of the retriever's making
+        raise
+    except ValueError as error:
         raise ToolException(str(error)) from error
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.records import SUPERSEDES, Edge, Learned
+from langchain_hybridgraph.records import SUPERSEDES, Edge, Learned, Scope
 from langchain_hybridgraph.stores import catalog, catalog_learned
 from langchain_hybridgraph.stores.analysis import Analyzer
 from langchain_hybridgraph.stores.base import Remembered
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.filters import Filter
-    from langchain_hybridgraph.records import Chunk, Scope, Vector
+    from langchain_hybridgraph.records import Chunk, Vector
 
 # What is taken for a memory of which nothing is known.
 CONFIDENCE, UTILITY = 0.5, 1.0
@@ -68,6 +68,8 @@ class RememberingIndex(WrittenIndex):
     """An index that learns of its chunks; each verb is one transaction, and what was known before is not lost.
 
     ``clock`` says when something is learned: unix seconds, by default ``time.time``. A replay of the past sets another.
+    It stamps what is written and decides what ``expire`` deletes; searches are of real time, so a replay says
+    ``as_of=`` (and ``known_at=``) with its own time.
 
     What is known of a chunk has versions, its text and metadata have not: a text that changes is another statement, not
     known before, and a filter sees the metadata of now whatever ``known_at``. A deleted chunk was never known; to end
@@ -197,12 +199,30 @@ class RememberingIndex(WrittenIndex):
         given = Given.checked(chunk.metadata)
         with self._writer():
             now = self.clock()
+            self._check_not_superseded(old_id, chunk.id)
             begin = given.valid_from if given.valid_from is not None else now if at is None else parse_time(at)
             said = f"{chunk.id} takes the place of {old_id} from {iso_time(begin)} on."
             edge = Edge(chunk.id, old_id, SUPERSEDES, description=said)
             also = partial(self._close, old_id=old_id, new_id=chunk.id, begin=begin, now=now)
             self._write(entries([chunk], [], self._rows.tenant), storable([edge]), also=also)
             self.settle()
+
+    def _check_not_superseded(self, old_id: str, new_id: str) -> None:
+        """Raise ValueError for a fact that another one has taken the place of already, and name the last of these."""
+        chain = [old_id]
+        while (last := self._successor(chain[-1])) is not None and last not in (*chain, new_id):
+            chain.append(last)
+        if len(chain) > 1 and last is None:
+            raise ValueError(
+                f"{chain[1]!r} has taken the place of {old_id!r} already: supersede({chain[-1]!r}, …), which holds now"
+                + ("" if len(chain) == 2 else f", or retract({chain[1]!r}) first")
+            )
+
+    def _successor(self, id: str) -> str | None:
+        edges = self._catalogue.edges(self._rows.tenant, [id], backwards=True)
+        found = [edge.source for edge in edges if edge.relation == SUPERSEDES]
+        held = self.learned(found, Scope())  # what was retracted has no place
+        return max((one for one in found if one in held), default=None)
 
     def _close(
         self, connection: sqlite3.Connection, *, old_id: str, new_id: str, begin: float, now: float
@@ -294,7 +314,9 @@ class RememberingIndex(WrittenIndex):
     ) -> Iterator[int]:
         for held in self._held(connection, made).values():
             if held.kept.created_at is None:
-                yield from catalog_learned.revise(connection, held, held.kept._replace(created_at=held.kept.learned_at), now)
+                yield from catalog_learned.revise(
+                    connection, held, held.kept._replace(created_at=held.kept.learned_at), now
+                )
         for change in changes:
             for held in self._held(connection, change.id).values():
                 after = held.kept._replace(active_count=held.kept.active_count + change.uses)

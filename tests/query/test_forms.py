@@ -50,7 +50,7 @@ def test_a_name_a_mapping_and_an_object():
     ("form", "said"),
     [
         ("wode", r"road 'wode' is unknown; did you mean 'wide'\? wanted one of wide, narrow"),
-        ({"width": 3}, "road None is unknown; wanted one of wide, narrow"),
+        ({"width": 3}, "road {'width': 3} has no 'type'; wanted one of wide, narrow"),
         ({"type": ["wide"]}, "is unknown; .*wanted one of wide, narrow"),
         (7, "road is 7; wanted one of wide, narrow, a mapping"),
         (None, "road is None; wanted one of wide, narrow, a mapping"),

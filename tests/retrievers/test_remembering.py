@@ -102,6 +102,40 @@ def test_superseding_with_a_text(store):
     assert store.supersede(rome, "Ada lives in Paris.", at="1970-01-03") == again
 
 
+def test_what_was_superseded_cannot_be_again(store):
+    """The error names what holds now: two facts in one place would both be true. A retracted one gives the place up."""
+    store.add_texts(["Ed has a cat."], ids=["cat"])
+    store.supersede("cat", Document("Ed has a dog.", id="dog"), at="1970-01-03")
+    hamster = Document("Ed has a hamster.", id="hamster")
+    with pytest.raises(ValueError, match=r"'dog' has taken the place of 'cat' already: supersede\('dog', …\)"):
+        store.supersede("cat", hamster, at="1970-01-02")
+    store.supersede("dog", Document("Ed has a fox.", id="fox"), at="1970-01-04")
+    with pytest.raises(ValueError, match=r"supersede\('fox', …\), which holds now, or retract\('dog'\)"):
+        store.supersede("cat", hamster, at="1970-01-05")
+    assert found(store, "Ed", as_of="1970-01-05") == {"fox"}
+    store.retract(["dog", "fox"])
+    assert store.supersede("cat", hamster, at="1970-01-02") == "hamster"
+    assert found(store, "Ed", as_of="1970-01-05") == {"hamster"}
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda store: store.add_texts("hi"), r"add_texts\(\['hi'\]\)"),
+        (lambda store: store.add_texts([3]), r"a text is a str, not 3 \(int\)"),
+        (lambda store: store.add_turns("s", "hi"), r"\[\('user', 'hi'\)\]"),
+        (lambda store: store.supersede("paris", 3), r"not 3 \(int\)"),
+        (lambda store: store.supersede("paris", " "), r"retract\('paris'\) ends it"),
+    ],
+)
+def test_what_is_no_list_or_no_text(store, call, said):
+    """Each says what is wanted, and nothing is taken in."""
+    store.add_texts(["Ada lives in Paris."], ids=["paris"])
+    with pytest.raises(ValueError, match=said):
+        call(store)
+    assert found(store) == {"paris"}
+
+
 def test_the_same_fact_again_cannot_take_its_own_place(store):
     """The error says what to do, and nothing is changed."""
     store.add_texts(["Ada lives in Paris."], ids=["paris"])

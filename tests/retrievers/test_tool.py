@@ -14,6 +14,7 @@ from langchain_hybridgraph import (
     HierarchicalRetriever,
     HybridGraphStore,
     HybridRetriever,
+    MemoryRetriever,
     ingest,
 )
 from langchain_hybridgraph.errors import ConfigurationError
@@ -77,6 +78,41 @@ def test_a_wrong_filter_is_told_to_the_model(store):
     message = called(HybridRetriever(store).as_tool(), query="coal", filter={"n": {"$near": 0}})
     assert message.status == "error"
     assert "$near" in message.content
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        ({"as_of": "last summer"}, "'last summer' is not a time; a time is an ISO 8601 string such as '2024-05-01'"),
+        ({"as_of": "2024-06"}, "'2024-06' is not a time"),
+        ({"labels": []}, None),
+        ({"session_id": "s"}, None),
+    ],
+)
+def test_a_wrong_argument_is_told_to_the_model(store, said, wanted):
+    """Whatever it is: it says what is wanted, and no agent ends by it."""
+    message = called(MemoryRetriever(store).as_tool(), query="coal", **said)
+    assert (message.status, wanted is None or wanted in message.content) == ("error" if wanted else "success", True)
+
+
+def test_a_wrong_argument_in_a_node_of_tools(store):
+    """LangGraph hands it back to the model."""
+    from langgraph.graph import START, MessagesState, StateGraph
+    from langgraph.prebuilt import ToolNode
+
+    tool = MemoryRetriever(store).as_tool(name="recall")
+    graph = StateGraph(MessagesState).add_node("tools", ToolNode([tool])).add_edge(START, "tools").compile()
+    for arguments in ({"query": "coal", "as_of": "then"}, {"query": "coal", "k": 0}, {"query": "coal", "filter": "{"}):
+        call = AIMessage("", tool_calls=[{"name": "recall", "args": arguments, "id": "1"}])
+        assert graph.invoke({"messages": [call]})["messages"][-1].status == "error"
+
+
+@pytest.mark.parametrize("kind", [*KINDS, MemoryRetriever])
+def test_what_the_store_never_had_is_not_missing(kind):
+    """A store without edges, directories or a model yet answers as well as it can."""
+    with HybridGraphStore(None) as plain:
+        plain.add_texts(["Coal is black."])
+        assert "not complete" not in called(kind(plain).as_tool(), query="coal").content
 
 
 def test_other_errors_are_raised(store):
