@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.scoring import Composite, Hotness, Named, Novelty, Scoring, trust
-from langchain_hybridgraph.records import Chunk, Hit, Learned, Query, Scope
+from langchain_hybridgraph.records import Chunk, Fused, Hit, Learned, Query, Scope
 from langchain_hybridgraph.retrievers.memory import MODES
 from langchain_hybridgraph.stores.base import Remembered
 
@@ -236,3 +236,26 @@ def test_the_breakdown_sums_to_the_score(items, mode):
     for one in found:
         assert math.fsum(one.parts.values()) == pytest.approx(one.score, abs=1e-9)
         assert -1e-9 <= one.score <= 1 + 1e-9
+
+
+@given(st.lists(st.tuples(SHARES, SHARES, SHARES, LEARNED, SHARES), min_size=1, max_size=12), st.integers(1, 4))
+def test_contenders_are_all_that_can_be_among_the_best(items, n):
+    """Whatever similarities between the bounds turn out to be true, the best n are among them."""
+    scoring = Scoring(
+        GENERAL,
+        lambda ids, scope: {},
+        hotness=Hotness(),
+        novelty=Novelty(),
+        said=lambda ids, scope: [said for *_, said in items],
+        named=lambda query: Named([(NOW - DAY, NOW)]),
+        remembered=lambda ids, scope: Remembered.of([known for _, _, _, known, _ in items]),
+    )
+    ids = [str(place) for place in range(len(items))]
+    weighing = scoring.weighing(ids, Query("what?", n, Scope(as_of=NOW)))
+    least = np.array([min(one, other) for one, other, *_ in items])
+    most = np.array([max(one, other) for one, other, *_ in items])
+    true = least + (most - least) * np.array([share for _, _, share, *_ in items])
+    best = weighing.best([Fused(id, score, {}) for id, score in zip(ids, true.tolist(), strict=True)], n)
+    assert {one.id for one in best} <= set(weighing.contenders(least, most, n))
+    whole = weighing.best([Fused(id, score, {}) for id, score in zip(ids, true.tolist(), strict=True)], len(ids))
+    assert whole[: len(best)] == best

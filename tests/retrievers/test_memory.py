@@ -325,6 +325,66 @@ def test_known_at_sees_what_was_known_then():
     assert ids(retriever.invoke("?", known_at=NOW - DAY)) == []
 
 
+def test_what_was_believed_before_it_was_known_better():
+    """A superseded fact, a retracted one and an edge taken in later: each as it was known at the time."""
+    made = store({})
+    march, april, may = (datetime(2024, month, 1, tzinfo=UTC) for month in (3, 4, 5))
+    made.clock = march.timestamp
+    made.add_texts(["paris 0.9", "rumour 0.8", "far 0.01"], [{"confidence": 0.5}] * 3, ids=["paris", "rumour", "far"])
+    made.clock = april.timestamp
+    made.supersede("paris", Document("rome 0.9", id="rome", metadata={"confidence": 0.5}))
+    made.retract("rumour")
+    made.feedback("far", "refute")
+    made.clock = may.timestamp
+    made.put([], edges=[Edge("rome", "far", "cites")])
+    retriever = MemoryRetriever(made)
+
+    def known(time, **options):
+        return set(ids(retriever.invoke("home", as_of=may, known_at=time, **options)))
+
+    assert known(march) == {"paris", "rumour", "far"}
+    assert known(april) == known(may) == {"rome", "far"}
+    assert known(may, labels=["none"]) == set()
+    trusts = [
+        next(d for d in retriever.invoke("home", known_at=time) if d.id == "far").metadata["score_breakdown"]
+        for time in (march, april)
+    ]
+    assert [trust["confidence"] for trust in trusts] == pytest.approx([0.15, 0.015])
+    hops = [
+        {d.id: d.metadata["hops"] for d in retriever.invoke("home", known_at=time, traversal=BFS(direction="both"))}
+        for time in (april, may)
+    ]
+    assert [each["far"] for each in hops] == [0, 1]
+
+
+def test_a_named_day_is_awaited_beside_any_store():
+    """Where the search is a coroutine the second one, within the named times, is one too, and finds the same."""
+
+    class Awaited(InMemoryVectorStore):
+        """Its search is to be awaited, and only that."""
+
+        awaits_search, awaited = True, 0
+
+        async def asimilarity_search_with_score(self, query, k=4, **options):
+            self.awaited += 1
+            return self.similarity_search_with_score(query, k, **options)
+
+        async def asimilarity_search_with_score_by_vector(self, vector, k=4, **options):
+            self.awaited += 1
+            return self.similarity_search_with_score_by_vector(vector, k, **options)
+
+    plain = Awaited(Angles())
+    memories = [Document(f"m{n} 0.9", id=f"m{n}", metadata={"created_at": "2022-01-01"}) for n in range(120)]
+    day = Document("day 0.8", id="day", metadata={"created_at": "2023-05-03T10:00:00Z"})
+    plain.add_documents([*memories, day])
+    retriever = MemoryRetriever(plain)
+    question = "what was said on 3 May 2023 1.0"
+    found = asyncio.run(retriever.ainvoke(question))
+    assert ("day" in ids(found), plain.awaited) == (True, 2)
+    assert ids(found) == ids(retriever.invoke(question))
+    assert "day" not in ids(asyncio.run(retriever.ainvoke("what was said 1.0")))
+
+
 def test_known_at_needs_a_store_that_keeps_it():
     """Beside another store it is an error, not another question."""
     plain = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
