@@ -414,7 +414,7 @@ class Remembered(NamedTuple):
         ]
         kind = [-1 if one.memory_type is None else places.setdefault(one.memory_type, len(places)) for one in learned]
         columns = np.array(rows, np.float64).reshape(-1, 7).T  # None becomes NaN
-        return cls(*columns, np.array(kind, np.int64), list(places))
+        return cls._make([*columns, np.array(kind, np.int64), list(places)])
 
 
 @runtime_checkable
