@@ -316,6 +316,8 @@ SCHEMAS = {
         "parents": int,
         "edges": int,
         "entities": int,
+        "sessions": int,
+        "retracted": int,
         "dimension": int,
         "embedding": str,
         "language": str,
