@@ -39,15 +39,31 @@ def test_a_walked_hit():
 def test_a_score_of_the_walk_alone():
     """A walk whose score takes the place of the search's has nothing to divide."""
     said = led("a", "b", parts={"graph": 0.4}, context=()).explain()
-    assert said == "score 0.400 = graph 0.400 · 0.400 from the graph alone · found by graph · 1 hop from a to b"
+    assert said == "score 0.400 = graph 0.400 · found by graph · 1 hop from a to b"
 
 
 def test_what_a_reranker_changed_is_neither():
     """The reranker's part counts neither for the search nor for the graph."""
-    assert (
-        "0.200 from search, 0.300 from the graph"
-        in led("a", "b", parts={"vector": 0.2, "graph": 0.3, "rerank": 0.4}, context=()).explain()
-    )
+    parts = {"vector": 0.2, "keyword": 0.1, "graph": 0.3, "rerank": 0.4}
+    assert "0.300 from search, 0.300 from the graph" in led("a", "b", parts=parts, context=()).explain()
+
+
+def test_nothing_is_said_twice():
+    """Where one part is the search's and one the graph's, the parts have said it."""
+    said = led("a", "b", parts={"vector": 0.2, "graph": 0.3}, context=()).explain()
+    assert said == "score 0.500 = vector 0.200 + graph 0.300 · found by graph · 1 hop from a to b"
+
+
+def test_several_finders():
+    """Three finders stand in a list."""
+    hit = Hit(Chunk("a", "t"), 0.5, "fused", {"vector": 0.5}, found_by=("vector", "keyword", "graph"))
+    assert "found by vector, keyword and graph" in hit.explain()
+
+
+def test_a_hit_that_the_question_names():
+    """What the graph gives without an edge, it gives because the question names the hit's title."""
+    hit = Hit(Chunk("a", "t"), 0.5, "vector", {"vector": 0.2, "graph": 0.3}, found_by=("vector",), path=("a",))
+    assert hit.explain().endswith(" · the question names its title")
 
 
 def test_a_long_path_stays_on_one_line():

@@ -19,6 +19,7 @@ from langchain_hybridgraph.records import Hit, RetrievalResult
 COLOURS: Mapping[str, str] = MappingProxyType(
     {
         "vector": "#0072B2",
+        "search": "#0072B2",
         "similarity": "#0072B2",
         "keyword": "#D55E00",
         "confidence": "#D55E00",

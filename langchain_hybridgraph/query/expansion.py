@@ -12,8 +12,15 @@ import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.names import ENTITY, TITLE
-from langchain_hybridgraph.query.graph_scores import GraphScore, Reached, by_similarity, is_mixed, valued
-from langchain_hybridgraph.query.traversal.walk import Arrived, AsksQuestions, Question, Traversal
+from langchain_hybridgraph.query.graph_scores import (
+    GraphScore,
+    Reached,
+    by_similarity,
+    is_mixed,
+    parts_of,
+    valued,
+)
+from langchain_hybridgraph.query.traversal.walk import NO_SEED, Arrived, AsksQuestions, Question, Traversal
 from langchain_hybridgraph.records import Edge, Fused, Hit
 from langchain_hybridgraph.stores.base import can
 
@@ -141,7 +148,7 @@ class Expansion:
     def fused(
         self, own: Mapping[str, Fused], strength: Mapping[str, float], reached: Sequence[Arrived], n: int
     ) -> tuple[list[Fused], dict[str, Arrived]]:
-        """Every chunk with its score after the walk, best first, ties by id; and what was reached, by id.
+        """Every chunk with its score after the walk, best first, ties by strength, then by id; and what was reached.
 
         ``own`` is what the search alone says of each, ``strength`` that of the candidates, those that it found. Of what
         was not reached there are at least the best n.
@@ -152,13 +159,25 @@ class Expansion:
             best = max((one.score for one in own.values()), default=0.0)
             graph = [each.value for each in reached]
             whole = self.mixed([own[each.id].score for each in reached], graph, best)
-            values = {each.id: _with_graph(own[each.id], value) for each, value in zip(reached, whole, strict=True)}
+            values = {
+                each.id: _with_graph(own[each.id], value, each) for each, value in zip(reached, whole, strict=True)
+            }
         else:
             values = {each.id: Fused(each.id, each.value, {"graph": each.value}) for each in reached}
         arrived = {each.id: each for each in reached if not each.hops or values[each.id].score >= self.min_score}
         others = {id: own[id] for id in strength} if self.asks_search else self._unreached(strength, arrived, n)
         fused = others | {id: values[id] for id in arrived}
-        return sorted(fused.values(), key=lambda one: (-one.score, one.id)), arrived
+        return sorted(fused.values(), key=lambda one: (-one.score, -strength.get(one.id, 0.0), one.id)), arrived
+
+    def in_parts(self, hit: Hit, seeds: Mapping[str, float]) -> Hit:
+        """The hit with its score after a walk in parts; ``seeds`` are the scores of the seeds.
+
+        A score that is mixed into the search's own has them already, as has one that a later stage gave.
+        """
+        if self.asks_search or hit.parts.keys() != {"graph"}:
+            return hit
+        own = seeds.get(hit.id, hit.vector_score or 0.0)
+        return replace(hit, parts=parts_of(self.score, hit.score, hit.hops, own))
 
     def _unreached(self, strength: Mapping[str, float], arrived: Container[str], n: int) -> dict[str, Fused]:
         """What candidates are worth where the walk does not come to them: the best n, and those that tie with them."""
@@ -171,7 +190,7 @@ class Expansion:
         least = max(0.0, np.partition(values, -n)[-n]) if 0 < n < len(values) else 0.0
         best = values >= least
         chosen = zip(compress(strength, best.tolist()), values[best].tolist(), strict=True)
-        return {id: Fused(id, value, {"graph": value}) for id, value in chosen}
+        return {id: Fused(id, value, {"search": value}) for id, value in chosen}
 
 
 def left_open(question: str, texts: Sequence[str]) -> str:
@@ -190,12 +209,15 @@ def _read(hit: Hit) -> str:
     return f"{hit.chunk.metadata.get('title') or ''}\n{hit.chunk.text}"
 
 
-def _with_graph(own: Fused, whole: float) -> Fused:
-    return own if whole == own.score else Fused(own.id, whole, {**own.parts, "graph": whole - own.score})
+def _with_graph(own: Fused, whole: float, arrived: Arrived) -> Fused:
+    if whole == own.score:
+        return own
+    by = "graph" if arrived.hops or arrived.seed == NO_SEED else "seed"
+    return Fused(own.id, whole, {**own.parts, by: whole - own.score})
 
 
 def led(hit: Hit, arrived: Arrived | None) -> Hit:
-    """The hit with the path that the walk came by."""
+    """The hit with the path that the walk came by; a seed that another lifts has that one's."""
     if arrived is None or not arrived.hops:
         return hit
     path = tuple(id for id in arrived.path if not id.startswith((ENTITY, TITLE)))

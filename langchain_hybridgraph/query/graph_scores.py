@@ -47,9 +47,10 @@ class Reached(NamedTuple):
 GraphScore = Callable[[Reached], "NDArray[np.float64]"]
 """The values, in [0, 1], of the paths of a :class:`Reached`; any callable of this shape is one.
 
-A callable that cannot work on arrays is called per path, with a Reached of plain numbers. Three attributes say more:
+A callable that cannot work on arrays is called per path, with a Reached of plain numbers. Five attributes may say more:
 ``needs_own`` False spares the look-up of similarities, ``chosen_by`` says which of several paths to a chunk counts
-(see :func:`chosen_by`), ``by_similarity`` False takes the search's own scores of the seeds, not their cosines.
+(see :func:`chosen_by`), ``by_similarity`` False takes the search's own scores of the seeds, not their cosines,
+``of_seed`` and ``of_own`` tell what a value is made of (see :func:`parts_of`).
 """
 
 
@@ -100,6 +101,16 @@ class HopDecay:
         """Whether the similarity of expanded chunks counts."""
         return self.score_expanded and self.vector_weight > 0
 
+    @property
+    def of_seed(self) -> float:
+        """See :func:`parts_of`."""
+        return self.hop_decay[0] * _shares(self.vector_weight, self.graph_weight)[1] if self.seed_bonus else 0.0
+
+    @property
+    def of_own(self) -> float:
+        """See :func:`parts_of`."""
+        return _shares(self.vector_weight, self.graph_weight)[0] if self.score_expanded else 0.0
+
     def __call__(self, reached: Reached) -> Weights:
         """See :data:`GraphScore`."""
         is_seed = reached.hops == 0
@@ -139,6 +150,11 @@ class DistanceDecay:
             raise ConfigurationError(f"assignment is {self.assignment!r}; wanted 'nearest' or 'best'")
 
     @property
+    def of_seed(self) -> float:
+        """See :func:`parts_of`."""
+        return _shares(self.seed_weight, self.distance_weight)[1]
+
+    @property
     def chosen_by(self) -> ChosenBy:
         """Which of several paths to a chunk counts."""
         return "hops" if self.assignment == "nearest" else "seed"
@@ -170,6 +186,11 @@ class Propagation:
 
     def __post_init__(self) -> None:
         _check_share("alpha", self.alpha)
+
+    @property
+    def of_own(self) -> float:
+        """See :func:`parts_of`."""
+        return self.alpha
 
     def __call__(self, reached: Reached) -> Weights:
         """See :data:`GraphScore`."""
@@ -306,6 +327,24 @@ def valued(score: GraphScore, reached: Reached) -> Weights:
         # A score that needs a similarity which nobody knows: nothing speaks for the chunk.
         values = np.where(unknown, 0.0, values)
     return np.minimum(np.maximum(values, 0.0), 1.0)
+
+
+def parts_of(score: GraphScore, value: float, hops: int, own: float) -> dict[str, float]:
+    """What of a value is the chunk's own (``search``), what it has for being a seed, and what edges gave (``graph``).
+
+    They sum to the value; a part that is 0 is left out. A score says by ``of_seed`` how much a seed has for being one,
+    by ``of_own`` the share of its own score that an expanded chunk keeps; both are 0 where it does not say.
+
+    >>> parts_of(HopDecay(seed_bonus=True), 0.93, 0, 0.9)
+    {'search': 0.63, 'seed': 0.3}
+    """
+    if hops:
+        search = min(value, own * getattr(score, "of_own", 0.0))
+        parts = {"search": search, "graph": value - search}
+    else:
+        seed = min(value, getattr(score, "of_seed", 0.0))
+        parts = {"search": value - seed, "seed": seed}
+    return {name: part for name, part in parts.items() if part} or {"search": value}
 
 
 def chosen_by(score: GraphScore) -> ChosenBy:

@@ -328,7 +328,8 @@ def expand(
             new = [arrived.id for arrived in walk.reached if arrived.id not in own]
             ranked = yield from _score_new(new, own, ranked, query, pipeline=pipeline, trace=trace)
         merged = yield from _merged(walk, own, strength, hits, ranked, query=query, pipeline=pipeline, trace=trace)
-    return merged, graph
+        scores = dict(seeds)
+    return [expansion.in_parts(hit, scores) for hit in merged], graph
 
 
 def _merged(

@@ -195,6 +195,50 @@ def test_the_parts_sum_to_the_score():
             assert sum(metadata["score_breakdown"].values()) == pytest.approx(metadata["relevance_score"])
 
 
+JAWS = [
+    Document(id="jaws", page_content="Jaws is a film directed by Steven Spielberg.", metadata={"title": "Jaws"}),
+    Document(id="steven", page_content="He is a native of Cincinnati.", metadata={"title": "Steven Spielberg"}),
+    Document(id="alien", page_content="Alien is a film directed by Ridley Scott.", metadata={"title": "Alien"}),
+]
+
+
+@pytest.mark.parametrize("preset", [name for name in PRESETS if name not in ("hop_decay", "distance_decay", "beam")])
+def test_what_the_graph_gave_a_seed_has_a_reason(preset):
+    """All are seeds; the one that another's edge lifts has the path from there, the edge, and says so."""
+    with HybridGraphStore(None) as store:
+        ingest(JAWS, store, split=None)
+        found = {hit.id: hit for hit in GraphRetriever(store, k=3, preset=preset).retrieve("director of Jaws").hits}
+        assert found["steven"].parts["graph"] > 0
+        assert found["steven"].path == ("jaws", "steven")
+        assert found["steven"].graph_context[0]["entity"] == "entity:steven spielberg"
+        assert "1 hop from jaws to steven: both mention steven spielberg" in found["steven"].explain()
+
+
+@pytest.mark.parametrize(
+    ("settings", "parts"),
+    [
+        ({}, {"A": {"search": 0.63, "seed": 0.3}, "C": {"graph": 0.21}, "Z": {"search": 0.035}}),
+        ({"preset": None, "max_hops": 1}, {"C": {"search": 0.07, "graph": 0.21}}),
+        ({"preset": "propagation"}, {"A": {"search": 0.9}, "C": {"search": 0.05, "graph": 0.45}}),
+        ({"preset": "distance_decay", "semantic_weight": 1.0}, {"A": {"search": 0.7, "seed": 0.3}}),
+    ],
+)
+def test_a_score_of_the_walk_has_parts(settings, parts):
+    """What is the chunk's own, what it has for being a seed, and what edges gave."""
+    with drawn() as store:
+        found = {hit.id: dict(hit.parts) for hit in hop_decay(store, **settings).retrieve("q").hits}
+        assert {id: found[id] for id in parts} == {id: pytest.approx(part, abs=1e-6) for id, part in parts.items()}
+
+
+def test_equal_scores_stand_by_likeness():
+    """Where every seed has the same, the one that is nearest to the question comes first, not the first by name."""
+    with drawn() as store:
+        known = {"max_hops": 0, "graph_weight": 5.0, "vector_weight": 0.0, "seed_k": 5, "k": 5}
+        found = GraphRetriever(store, **known).retrieve("q")
+        assert [document.id for document in found] == ["A", "B", "C", "D", "Z"]
+        assert set(scores(found).values()) == {1.0}
+
+
 # -- who may be walked to ------------------------------------------------------------------------------------------
 
 

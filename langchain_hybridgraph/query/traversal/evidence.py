@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isnan
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
@@ -13,6 +13,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.names import ENTITY, TITLE
 from langchain_hybridgraph.query.graph_scores import Reached, is_mixed, needs_own, valued
 from langchain_hybridgraph.query.traversal.walk import (
+    NO_SEED,
     Arrived,
     OverWays,
     Question,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 # No evidence is certain: two pieces of it are more than one.
 MOST = 0.98
+LEAST = 1e-9  # less is what rounding leaves: it says nothing
 SURE = 0.25  # the power of a mention's weight
 USUAL = 0.05  # of the question is covered that the sources leave open, where nobody says
 THE_QUESTION = -1  # as a source
@@ -103,7 +105,7 @@ class LinkEvidence(OverWays):
             shared, *others = (kind.among(likely.node) for kind in (shared, *others))
         if len(shared.node):
             likely = _joined([*others, self._shared(shared, self._covered(graph, shared.node))])
-        led = _Led.by(likely, graph.ids(likely.node), sources, scores)
+        led = _Led.by(likely, graph.ids(likely.node), sources, scores, is_lifting=is_mixed(score))
         return Walk(led.arrived(graph, scores, score, vector))
 
     def asked(self, question: Question) -> LinkEvidence:
@@ -294,8 +296,8 @@ def _shared_out(source: Nodes, node: Nodes) -> Weights:
 def _joined(kinds: Sequence[_Evidence]) -> _Evidence:
     """One entry per chunk for which anything speaks: of several kinds joined, with the source of the strongest."""
     strongest = _together([kind for kind in kinds if len(kind.node)] or [_NONE])
-    if not strongest.strength.all():
-        strongest = _Evidence._make(column[strongest.strength > 0] for column in strongest)
+    if strongest.strength.min(initial=1.0) < LEAST:
+        strongest = _Evidence._make(column[strongest.strength >= LEAST] for column in strongest)
     order = np.lexsort((-strongest.strength, strongest.node))
     source, node, strength = strongest.source[order], strongest.node[order], strongest.strength[order]
     first = np.flatnonzero(np.diff(node, prepend=-1))
@@ -326,23 +328,34 @@ def _together(parts: Sequence[_Evidence]) -> _Evidence:
 
 
 class _Led(NamedTuple):
-    """Chunks, each with where it was led to from (a source from itself), and how strongly."""
+    """Chunks, each with where it was led to from, and how strongly; ``named`` are those that the question names.
+
+    What nothing leads to, or the question itself, begins at itself.
+    """
 
     ids: Sequence[str]
     begins: Sequence[str]
     strength: Weights
+    named: Container[str]
 
     @classmethod
-    def by(cls, found: _Evidence, ids: Sequence[str], sources: Sequence[str], seeds: Mapping[str, float]) -> _Led:
-        """What was found, and the other seeds."""
+    def by(
+        cls,
+        found: _Evidence,
+        ids: Sequence[str],
+        sources: Sequence[str],
+        seeds: Mapping[str, float],
+        *,
+        is_lifting: bool,
+    ) -> _Led:
+        """What was found, and the other seeds; a source begins at another only where that adds to what it has."""
         known = set(ids)
         others = [id for id in seeds if id not in known]
-        rooted = set(sources)
-        begins = [
-            id if x == THE_QUESTION or id in rooted else sources[x]
-            for id, x in zip(ids, found.source.tolist(), strict=True)
-        ]
-        return cls([*ids, *others], [*begins, *others], np.concatenate([found.strength, np.zeros(len(others))]))
+        rooted = () if is_lifting else set(sources)
+        told = list(zip(ids, found.source.tolist(), strict=True))
+        begins = [id if x == THE_QUESTION or id in rooted else sources[x] for id, x in told]
+        strength = np.concatenate([found.strength, np.zeros(len(others))])
+        return cls([*ids, *others], [*begins, *others], strength, {id for id, x in told if x == THE_QUESTION})
 
     def arrived(
         self, graph: Graph, seeds: Mapping[str, float], score: GraphScore, vector: Vector | None
@@ -364,5 +377,8 @@ class _Led(NamedTuple):
         )
         values = valued(score, reached).tolist()
         paths = [(begin, id) if id != begin else (id,) for id, begin in zip(self.ids, self.begins, strict=True)]
-        arrived = (Arrived(p[-1], value, len(p) - 1, p, p[0]) for p, value in zip(paths, values, strict=True))
+        arrived = [
+            Arrived(p[-1], value, len(p) - 1, p, NO_SEED if p[-1] in self.named else p[0])
+            for p, value in zip(paths, values, strict=True)
+        ]
         return tuple(sorted(arrived, key=best_first))

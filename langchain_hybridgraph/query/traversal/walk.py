@@ -18,12 +18,17 @@ if TYPE_CHECKING:
 
 Seeds = Sequence[tuple[str, float]]
 
+# As the seed of a chunk to which no seed leads, but the question itself.
+NO_SEED = ""
 # Values are compared to so many decimals: in which order weights were multiplied decides nothing.
 DECIMALS = 12
 
 
 class Arrived(NamedTuple):
-    """A chunk that a walk has reached: its value in [0, 1], and the path of chunk ids from ``seed`` to it."""
+    """A chunk that a walk has reached: its value in [0, 1], and the path of chunk ids from ``seed`` to it.
+
+    ``seed`` is ``NO_SEED`` for one that the question itself led to, by its name; its path is its own id.
+    """
 
     id: str
     value: float

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from langchain_hybridgraph.query.graph_scores import NoisyOr
+from langchain_hybridgraph.query.graph_scores import HopDecay, NoisyOr
 from langchain_hybridgraph.query.traversal import LinkEvidence
-from langchain_hybridgraph.query.traversal.walk import Question
+from langchain_hybridgraph.query.traversal.walk import NO_SEED, Question
 from langchain_hybridgraph.records import Edge, Scope
 from langchain_hybridgraph.stores.memory_graph import InMemoryGraph
 
@@ -67,3 +67,25 @@ def test_what_covers_the_rest_of_the_question_counts_more():
     """B has half of the question that the seeds leave open: (1/2)² · (.3 + 2 · .5)."""
     question = Question(covered=lambda ids: dict.fromkeys(ids, 0.5))
     assert reached([*FOUR, *mentions("entity:few", "a", "b")], question=question)["b"] == (0.325, ("a", "b"))
+
+
+def test_a_seed_has_the_path_from_the_seed_that_lifts_it():
+    """A's link speaks for B, B's for A with half of that: each says which."""
+    found = reached([*FOUR, Edge("a", "b", "cites", 0.5)], [("a", 0.8), ("b", 0.4), ("d", 0.2)])
+    assert found == {"b": (0.2, ("a", "b")), "a": (0.1, ("b", "a")), "d": (0.0, ("d",))}
+
+
+def test_a_seed_stays_a_seed_where_the_score_is_the_walks():
+    """A score that takes the place of the search's own gives a seed what a seed has."""
+    evidence = LinkEvidence()
+    graph = InMemoryGraph([*FOUR, Edge("a", "b", "cites", 0.5)]).graph(Scope(), evidence.ways)
+    walk = evidence.walk(graph, [("a", 0.8), ("b", 0.4)], HopDecay(), None)
+    assert [(arrived.path, round(arrived.value, 6)) for arrived in walk.reached] == [(("a",), 0.86), (("b",), 0.58)]
+
+
+def test_what_the_question_names_has_no_seed():
+    """No seed leads to it, so it has none, and its path is its own id."""
+    evidence = LinkEvidence().asked(Question(("b",)))
+    edges = [*FOUR, *mentions("entity:b", "a", "b"), *mentions("title:b", "b")]
+    walk = evidence.walk(InMemoryGraph(edges).graph(Scope(), evidence.ways), [("d", 1.0)], NoisyOr(), None)
+    assert [(arrived.path, arrived.seed) for arrived in walk.reached if arrived.value] == [(("b",), NO_SEED)]
