@@ -40,9 +40,10 @@ class Expansion:
     """How a search goes on over edges.
 
     The walk begins at the best ``seed_k`` hits, of those that pass ``seed_filter`` and have any of ``seed_labels``, or
-    at ``seed_ids`` instead. The hits that are no seeds stay candidates. What the walk led to needs ``min_score``; a
-    candidate that has less is as if it had not been led to. ``names`` gives the normalised names in a question to a
-    traversal that wants them. Raises ConfigurationError for a seed_k below 1.
+    at ``seed_ids`` and nothing else instead: then nothing is there but these and what they lead to, and the question
+    leads nowhere by the names in it. The hits that are no seeds stay candidates. What the walk led to needs
+    ``min_score``; a candidate that has less is as if it had not been led to. ``names`` gives the normalised names in a
+    question to a traversal that wants them. Raises ConfigurationError for a seed_k below 1.
     """
 
     traversal: Traversal
@@ -76,8 +77,8 @@ class Expansion:
         def covers(ids: Sequence[str]) -> Mapping[str, float]:
             return {} if covered is None else covered(left_open(text, [_read(hit) for hit in best]), ids)
 
-        names = tuple(self.names(text)) if has_names and self.names is not None else ()
-        return traversal.asked(Question(names, None if covered is None else covers))
+        names = self.names(text) if has_names and self.names is not None and self.seed_ids is None else ()
+        return traversal.asked(Question(tuple(names), None if covered is None else covers))
 
     def seeds(self, hits: Sequence[Hit], strength: Mapping[str, float]) -> list[tuple[str, float]]:
         """The ids and scores, best first, at which the walk begins; ``strength`` is that of the candidates.

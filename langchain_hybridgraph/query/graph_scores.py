@@ -335,7 +335,7 @@ def parts_of(score: GraphScore, value: float, hops: int, own: float) -> dict[str
     They sum to the value; a part that is 0 is left out. A score says by ``of_seed`` how much a seed has for being one,
     by ``of_own`` the share of its own score that an expanded chunk keeps; both are 0 where it does not say.
 
-    >>> parts_of(HopDecay(seed_bonus=True), 0.93, 0, 0.9)
+    >>> {name: round(part, 3) for name, part in parts_of(HopDecay(), 0.93, hops=0, own=0.9).items()}
     {'search': 0.63, 'seed': 0.3}
     """
     if hops:

@@ -32,7 +32,7 @@ from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.query.traversal.walk import Arrived, Walk
 from langchain_hybridgraph.records import Chunk, Found, Fused, Hit, Query, Ranking, Scored, cleaned, content_id
-from langchain_hybridgraph.stores.base import GivesVectors, Graph, HasGraph, HasParents, Reads, can
+from langchain_hybridgraph.stores.base import GivesVectors, Graph, HasGraph, HasParents, KnowsDocuments, Reads, can
 
 T = TypeVar("T")
 Stage = Generator[Sequence[Call], Sequence[Any], T]
@@ -312,12 +312,18 @@ def expand(
     if expansion is None or store is None:
         return (yield from _unwalked(hits, ranked, query, pipeline, trace)), None
     own = {one.id: one for one in ranked.fused}
+    unsure: list[str] = []
     if expansion.seed_ids is not None:
-        ranked = yield from _score_given(expansion.seed_ids, own, ranked, query, pipeline=pipeline, trace=trace)
+        given = yield from _given(expansion.seed_ids, query, pipeline, trace)
+        expansion = replace(expansion, seed_ids=tuple(given))
+        pipeline = replace(pipeline, expansion=expansion)
+        chunks, unsure = ([id for id, is_there in given.items() if is_there is wanted] for wanted in (True, False))
+        ranked = yield from _score_given(chunks, own, ranked, query, pipeline=pipeline, trace=trace)
     strength = expansion.strengths(own, ranked.candidates, ranked.cosines)
     with trace.stage("expand"):
         seeds = expansion.seeds(hits, strength)
-        walked = yield from _walked(seeds, expansion.seed_hits(hits), ranked, query, pipeline=pipeline, trace=trace)
+        best = expansion.seed_hits(hits)
+        walked = yield from _walked(seeds, best, ranked, query, unsure=unsure, pipeline=pipeline, trace=trace)
         if walked is None:
             return (yield from _unwalked(hits, ranked, query, pipeline, trace)), None
         graph, walk = walked
@@ -445,10 +451,14 @@ def _walked(
     ranked: Ranked,
     query: Query,
     *,
+    unsure: Sequence[str],
     pipeline: Pipeline,
     trace: Trace,
 ) -> Stage[tuple[Graph, Walk] | None]:
-    """The graph and what was reached from the seeds, of which ``hits`` were found; None where nobody could walk."""
+    """The graph and what was reached from the seeds, of which ``hits`` were found; None where nobody could walk.
+
+    Those that are ``unsure`` are seeds only if the graph has them.
+    """
     expansion, store = pipeline.expansion, pipeline.graph
     assert expansion is not None
     assert store is not None
@@ -460,7 +470,9 @@ def _walked(
         graph = store.graph(query.scope, expansion.traversal.ways)
         covered = _covered_by(ranked, query)
         traversal = expansion.for_question(query.text, hits, covered, has_names=graph.has_entities)
-        return graph, traversal.walk(graph, seeds, expansion.score, vector)
+        lost = {id for id, node in zip(unsure, graph.nodes(unsure), strict=True) if node < 0} if unsure else ()
+        begins = [seed for seed in seeds if seed[0] not in lost]
+        return graph, traversal.walk(graph, begins, expansion.score, vector)
 
     (walked,) = yield [Call("graph", walk, lane=(id(store), "graph"))]
     if isinstance(walked, Failure):
@@ -478,18 +490,35 @@ def _walked(
     return found
 
 
+def _given(ids: Sequence[str], query: Query, pipeline: Pipeline, trace: Trace) -> Stage[dict[str, bool]]:
+    """Where a walk is to begin, and whether each is a chunk; a document's id stands for all of its chunks.
+
+    What is neither is named as missing, and may be a node of the graph all the same.
+    """
+    store = pipeline.store
+
+    def known() -> dict[str, list[str]]:
+        there = store.read(ids, query.scope, {})
+        others = [id for id in ids if id not in there]
+        parts = store.document_chunks(others) if others and can(store, KnowsDocuments) else {}
+        read = store.read([id for each in parts.values() for id in each], query.scope, {}) if parts else {}
+        return {id: [id] if id in there else sorted(read.keys() & parts.get(id, set())) for id in ids}
+
+    (chunks,) = yield [Call("catalogue", known, quick=True)]
+    if isinstance(chunks, Failure):
+        trace.degrade(chunks.reason)
+        trace.note("catalogue", chunks.error)
+        return dict.fromkeys(ids, False)
+    if not all(chunks[id] or id.startswith(ENTITY) for id in ids):
+        trace.degrade("seeds-missing")
+    return {each: bool(chunks[id]) for id in ids for each in chunks[id] or [id]}
+
+
 def _score_given(
     ids: Sequence[str], own: dict[str, Fused], ranked: Ranked, query: Query, *, pipeline: Pipeline, trace: Trace
 ) -> Stage[Ranked]:
-    """Add to ``own`` what the search would have said of given seeds, 1 without a question; says which are not there."""
-    (there,) = yield [Call("catalogue", partial(pipeline.store.read, ids, query.scope, {}), quick=True)]
-    if isinstance(there, Failure):
-        trace.degrade(there.reason)
-        trace.note("catalogue", there.error)
-        there = {}
-    elif not all(id in there or id.startswith(ENTITY) for id in ids):
-        trace.degrade("seeds-missing")
-    new = [id for id in ids if id in there and id not in own]
+    """Add to ``own`` what the search would have said of given seeds, 1 without a question."""
+    new = [id for id in ids if id not in own]
     scored = yield from _score_new(new, own, ranked, query, pipeline=pipeline, trace=trace)
     if not scored.rankings:
         own |= {id: Fused(id, 1.0, {"seed": 1.0}) for id in new}

@@ -485,6 +485,15 @@ class TakesChunks(Protocol):
 
 
 @runtime_checkable
+class KnowsDocuments(Protocol):
+    """A store that knows which chunks a document has."""
+
+    def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
+        """The ids of the chunks and parents that each document has now; an unknown document has none."""
+        ...
+
+
+@runtime_checkable
 class ReadsBack(Protocol):
     """A store that edge builders can ask about what earlier ingests left in it."""
 

@@ -10,6 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import RetrieversIntegrationTests
+from langchain_text_splitters import CharacterTextSplitter
 from pydantic import ValidationError
 
 from langchain_hybridgraph import Edge, GraphRetriever, HybridGraphStore, HybridRetriever, by_meta, ingest
@@ -523,6 +524,35 @@ def test_unknown_seeds_are_named():
         assert [document.id for document in found] == ["B", "C", "D"]
         with pytest.raises(ValueError, match="seed_ids is empty"):
             hop_decay(store).retrieve("q", seed_ids=[])
+
+
+@pytest.mark.parametrize("settings", [{}, {"preset": "evidence"}])
+def test_without_any_given_seed_nothing_is_found(settings):
+    """Neither by edges nor by a title in the question: that no seed is there is said, not covered up."""
+    with ingested() as store:
+        found = GraphRetriever(store, **settings).retrieve("When did Lord Byron live?", seed_ids=["nobody"])
+        assert (list(found), found.degraded) == ([], ("seeds-missing",))
+
+
+def test_a_missing_seed_changes_nothing_for_the_others():
+    """It is no measure of what the others count."""
+    with ingested() as store:
+        question, retriever = "Who wrote notes on it?", GraphRetriever(store)
+        both = retriever.retrieve(question, seed_ids=["ada", "nobody"])
+        assert scores(both) == scores(retriever.retrieve(question, seed_ids=["ada"]))
+
+
+def test_a_document_as_a_seed_is_all_of_its_chunks():
+    """Its id is what the caller has given it; those of its chunks are the store's."""
+    with HybridGraphStore(None) as store:
+        ingest(
+            [Document(id="poem", page_content="Ada wrote it.\n\nByron read it.")],
+            store,
+            split=CharacterTextSplitter(chunk_size=15, chunk_overlap=0),
+        )
+        found = GraphRetriever(store).retrieve("it", seed_ids=["poem"])
+        assert {document.page_content for document in found} == {"Ada wrote it.", "Byron read it."}
+        assert "seeds-missing" not in found.degraded
 
 
 def test_given_seeds_count_by_their_likeness():
