@@ -125,9 +125,13 @@ def test_agent_whose_filter_is_wrong(run):
     assert printed.count("ai: Addresses.") == 2
 
 
-def test_llama_index_query_engine(run):
+def test_llama_index_query_engine(run, monkeypatch):
     """Files are ingested once, and the answer's second passage is found."""
     pytest.importorskip("llama_index.core")
+    from llama_index_instrumentation import get_dispatcher
+
+    root = get_dispatcher()
+    monkeypatch.setattr(root, "event_handlers", [*root.event_handlers])  # the example's handler goes when it has run
     printed, requests = run("llama_index_query_engine.py", "")
     assert "Steven Spielberg is a native of Cincinnati, Ohio." in printed
     assert requests == []

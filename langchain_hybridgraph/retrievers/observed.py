@@ -13,7 +13,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.retrievers.documents import chunk_id
 from langchain_hybridgraph.telemetry import Delivery, LogSink, OpenTelemetrySink
-from langchain_hybridgraph.telemetry.listening import Results, delivery_for, listeners, observed
+from langchain_hybridgraph.telemetry.listening import Results, delivery_for, listeners, observed, usable_sink
 from langchain_hybridgraph.telemetry.logs import logger_from
 
 Answer = TypeVar("Answer")
@@ -41,8 +41,8 @@ class ObservedRetriever(BaseRetriever):
     @field_validator("sinks")
     @classmethod
     def _usable_sinks(cls, value: Sequence[Any]) -> tuple[Any, ...]:
-        if not all(map(callable, value)):
-            raise ConfigurationError(f"sinks is {value!r}; wanted functions of an event, such as [PrometheusSink()]")
+        for sink in value:
+            usable_sink(sink)
         return tuple(value)
 
     def _observed(

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
+from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.telemetry.delivery import Delivery
 from langchain_hybridgraph.telemetry.events import Event, Search, SearchEnded, Sink, StageEnded
@@ -39,7 +40,9 @@ def add_sink(sink: Sink) -> Delivery:
     """Let a sink hear all searches of this process; gives what counts and flushes its events.
 
     A sink is a function of an event. It is called on a thread of its own, so it may be slow, raise or hang without
-    touching a search.
+    touching a search. A sink that is added again hears once; of two objects of one kind both hear (two LogSinks log
+    each search twice; PrometheusSinks of one registry count it once). Raises ConfigurationError for what is no
+    function, and for a class in place of a sink made of it.
 
     >>> heard = []
     >>> delivery = add_sink(heard.append)
@@ -53,6 +56,7 @@ def add_sink(sink: Sink) -> Delivery:
     >>> remove_sink(heard.append)
     """
     global _of_all  # noqa: PLW0603 - who listens is a matter of the process, like logging's handlers
+    usable_sink(sink)
     for known in _of_all:
         if known.sink == sink:
             return known
@@ -67,6 +71,23 @@ def remove_sink(sink: Sink) -> None:
     global _of_all  # noqa: PLW0603 - as above
     with _changing:
         _of_all = tuple(delivery for delivery in _of_all if delivery.sink != sink)
+
+
+def usable_sink(sink: Any) -> None:
+    """Raise ConfigurationError, which names the line that mends it, for what cannot be told of an event.
+
+    >>> usable_sink("prometheus")
+    Traceback (most recent call last):
+        ...
+    langchain_hybridgraph.errors.ConfigurationError: 'prometheus' is no sink; wanted a function of an event, such as \
+PrometheusSink()
+    """
+    if isinstance(sink, type):
+        raise ConfigurationError(
+            f"{sink.__name__} is a class and no sink yet; make one of it, with parentheses: {sink.__name__}()"
+        )
+    if not callable(sink):
+        raise ConfigurationError(f"{sink!r} is no sink; wanted a function of an event, such as PrometheusSink()")
 
 
 def delivery_for(owner: Any, make: Callable[[Any], Sink] | None = None) -> Delivery:

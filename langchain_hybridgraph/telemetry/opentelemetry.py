@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import traceback
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -27,7 +26,8 @@ class OpenTelemetrySink:
     ``error.type``, and on request ``gen_ai.retrieval.query.text`` (``text=True``) and ``gen_ai.retrieval.documents``
     (``documents=True``: ids and scores, as JSON). An exception that ends the search is recorded and makes the status
     an error; what failed while the search went on is an ``exception`` event with a ``retriever.component``. Without
-    ``text=True`` the query is left out of their messages and stack traces.
+    ``text=True`` their type is recorded, and where in the code they were raised, but neither their message nor lines
+    of it in a stack trace: a message may quote the query, whole or cut, escaped or in capitals.
 
     The parent is the span that is current where the search is asked for, or the span of the search which it is a
     part of. Spans are made when the search has ended, with the times that it had, so that neither a sampler nor an
@@ -103,28 +103,38 @@ class OpenTelemetrySink:
             span.set_attribute("retriever.cancelled", True)
         for component, type_ in event.error_types.items():
             if component != "retriever":
-                said = self._redacted(event.errors.get(component, type_).partition(": ")[2], event.search)
-                noted = {"exception.type": type_, "exception.message": said, "retriever.component": component}
+                noted = {"exception.type": type_, "retriever.component": component}
+                if self.text:
+                    noted["exception.message"] = event.errors.get(component, type_).partition(": ")[2]
                 span.add_event("exception", noted, ended)
         if event.error is not None:
-            self._record(event.error, span, event.search, ended)
+            self._record(event.error, span, ended)
         span.end(ended)
 
-    def _record(self, error: Exception, span: Span, search: Search, ended: int) -> None:
+    def _record(self, error: Exception, span: Span, ended: int) -> None:
         from opentelemetry.trace import Status, StatusCode
 
-        said = self._redacted(str(error), search)
-        trace = self._redacted("".join(traceback.format_exception(error)), search)
-        span.record_exception(error, {"exception.message": said, "exception.stacktrace": trace}, ended)
+        if self.text:
+            span.record_exception(error, timestamp=ended)
+            span.set_status(Status(StatusCode.ERROR, str(error)))
+        else:
+            recorded = {"exception.type": _name(error), "exception.stacktrace": _places(error)}
+            span.add_event("exception", recorded, ended)
+            span.set_status(Status(StatusCode.ERROR))
         span.set_attribute("error.type", type(error).__name__)
-        span.set_status(Status(StatusCode.ERROR, said))
 
-    def _redacted(self, said: str, search: Search) -> str:
-        if self.text or not search.query:
-            return said
-        forms = {search.query, repr(search.query)[1:-1]}
-        # As whole words: a question of one letter is no reason to spoil a stack trace.
-        return re.sub("|".join(rf"(?<!\w){re.escape(form)}(?!\w)" for form in forms), "<query>", said)
+
+def _name(error: Exception) -> str:
+    """The type's name as record_exception writes it."""
+    kind = type(error)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _places(error: Exception) -> str:
+    """Where an exception came from, without what it and those that caused it say."""
+    frames = traceback.extract_tb(error.__traceback__)  # the code's lines stay out, which may hold the question, too
+    places = [f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}\n' for frame in frames]
+    return "".join(["Traceback (most recent call last):\n", *places, _name(error)])
 
 
 def _after(began: int, took_ms: float) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from langchain_hybridgraph.errors import MissingExtraError
 from langchain_hybridgraph.telemetry.events import Event, Search, SearchEnded, StageEnded
@@ -23,6 +23,15 @@ class _Metrics(NamedTuple):
     errors: Counter
 
 
+class _Registered(NamedTuple):
+    """The metrics of a registry, the searches that stand in them, and what is told of those they are a part of."""
+
+    metrics: _Metrics
+    counted: WeakSet[Search]
+    told: WeakKeyDictionary[Search, set[Any]]
+    counting: threading.Lock  # sinks of one registry may hear on threads of their own
+
+
 class PrometheusSink:
     """Counts searches in a registry of ``prometheus_client``, by default its own; serving it is the application's.
 
@@ -33,8 +42,8 @@ class PrometheusSink:
       the component ``retriever`` is the search itself, which raised
 
     A search that another retriever of ours asks for is a part of that one's: it is not counted as a search of its own,
-    and what both say of it is counted once. Several sinks of one registry share its metrics. Raises
-    MissingExtraError, which names the line to install, without ``prometheus_client``.
+    and what both say of it is counted once. Sinks of one registry share its metrics: however many hear of a search, it
+    is counted once. Raises MissingExtraError, which names the line to install, without ``prometheus_client``.
 
     >>> from prometheus_client import CollectorRegistry
     >>> registry = CollectorRegistry()
@@ -44,13 +53,19 @@ class PrometheusSink:
     """
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        self._metrics = _metrics_of(registry)
-        self._told: WeakKeyDictionary[Search, set[Any]] = WeakKeyDictionary()
+        self._registered = _registered(registry)
+        self._metrics = self._registered.metrics
 
     def __call__(self, event: Event) -> None:
         """Count a search; its stages are not counted."""
         if isinstance(event, StageEnded) or event.cancelled:
             return
+        with self._registered.counting:
+            if event.search not in self._registered.counted:
+                self._registered.counted.add(event.search)
+                self._count(event)
+
+    def _count(self, event: SearchEnded) -> None:
         if event.search.parent is None:
             self._metrics.duration.labels(event.mode).observe(event.took_ms / 1e3)
             if event.error is None:
@@ -58,7 +73,8 @@ class PrometheusSink:
         self._count_failures(event)
 
     def _count_failures(self, event: SearchEnded) -> None:
-        told = self._told.pop(event.search, set())
+        below = self._registered.told
+        told = below.pop(event.search, set())
         failed = {*event.degraded, *event.error_types.items()}
         for each in sorted(failed - told, key=str):
             if isinstance(each, str):
@@ -66,16 +82,16 @@ class PrometheusSink:
             else:
                 self._metrics.errors.labels(*each).inc()
         if event.search.parent is not None:
-            self._told.setdefault(event.search.parent, set()).update(told, failed)
+            below.setdefault(event.search.parent, set()).update(told, failed)
 
 
-_known: WeakKeyDictionary[CollectorRegistry, _Metrics] = WeakKeyDictionary()
+_known: WeakKeyDictionary[CollectorRegistry, _Registered] = WeakKeyDictionary()
 _making = threading.Lock()
 
 
-def _metrics_of(registry: CollectorRegistry | None) -> _Metrics:
+def _registered(registry: CollectorRegistry | None) -> _Registered:
     try:
-        from prometheus_client import REGISTRY, Counter, Histogram
+        from prometheus_client import REGISTRY
     except ImportError as missing:
         raise MissingExtraError(
             "PrometheusSink needs prometheus_client, which cannot be imported: "
@@ -84,23 +100,27 @@ def _metrics_of(registry: CollectorRegistry | None) -> _Metrics:
     at = REGISTRY if registry is None else registry
     with _making:
         if at not in _known:
-            _known[at] = _Metrics(
-                Histogram(
-                    "rag_retrieval_duration_seconds", "How long a search took.", ["mode"], buckets=SECONDS, registry=at
-                ),
-                Histogram(
-                    "rag_retrieved_documents_count",
-                    "How many Documents a search gave.",
-                    ["mode"],
-                    buckets=DOCUMENTS,
-                    registry=at,
-                ),
-                Counter("rag_retrieval_degraded_total", "Searches that were degraded.", ["reason"], registry=at),
-                Counter(
-                    "rag_pipeline_errors_total",
-                    "Failures of components of a search.",
-                    ["component", "exception_type"],
-                    registry=at,
-                ),
-            )
+            _known[at] = _Registered(_metrics(at), WeakSet(), WeakKeyDictionary(), threading.Lock())
         return _known[at]
+
+
+def _metrics(at: CollectorRegistry) -> _Metrics:
+    from prometheus_client import Counter, Histogram
+
+    return _Metrics(
+        Histogram("rag_retrieval_duration_seconds", "How long a search took.", ["mode"], buckets=SECONDS, registry=at),
+        Histogram(
+            "rag_retrieved_documents_count",
+            "How many Documents a search gave.",
+            ["mode"],
+            buckets=DOCUMENTS,
+            registry=at,
+        ),
+        Counter("rag_retrieval_degraded_total", "Searches that were degraded.", ["reason"], registry=at),
+        Counter(
+            "rag_pipeline_errors_total",
+            "Failures of components of a search.",
+            ["component", "exception_type"],
+            registry=at,
+        ),
+    )

@@ -13,6 +13,7 @@ from langchain_hybridgraph import (
     GraphRetriever,
     HierarchicalRetriever,
     HybridRetriever,
+    LogSink,
     RetrievalError,
     TokenBudget,
     add_sink,
@@ -234,6 +235,20 @@ def test_a_sink_that_is_named_twice_hears_once(store, heard):
     assert stages(all_of(twice)) == PLAIN
     HybridRetriever(store).invoke(QUESTION)
     assert stages(all_of(twice)) == PLAIN
+
+
+@pytest.mark.parametrize(
+    ("sink", "mend"),
+    [("prometheus", r"such as PrometheusSink\(\)"), (None, r"such as PrometheusSink\(\)"), (LogSink, r": LogSink\(\)")],
+)
+def test_what_is_no_sink_is_refused_at_once(store, sink, mend):
+    """By the process and by a retriever, with the line that mends it; a class is not the sink made of it."""
+    before = listening._of_all
+    with pytest.raises(ConfigurationError, match=mend):
+        add_sink(sink)
+    assert listening._of_all == before
+    with pytest.raises(ValueError, match=mend):
+        HybridRetriever(store, sinks=[sink])
 
 
 async def test_a_cancelled_search_is_told(store, heard):

@@ -1,7 +1,9 @@
 """OpenTelemetrySink: what a collector receives."""
 
 import json
+import logging
 import threading
+import urllib.parse
 
 import pytest
 from opentelemetry import trace
@@ -11,8 +13,16 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExporter
 from otlp_receiver import attributes, over_grpc, over_http, spans_in
 from pets import QUESTION, broken, pets
+from prometheus_client import CollectorRegistry, generate_latest
 
-from langchain_hybridgraph import AdvancedRetriever, HybridRetriever, OpenTelemetrySink
+from langchain_hybridgraph import (
+    AdvancedRetriever,
+    HybridRetriever,
+    LogSink,
+    OpenTelemetrySink,
+    PrometheusSink,
+    RetrievalError,
+)
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.telemetry import Search, SearchEnded, flush
 
@@ -58,6 +68,19 @@ def collector():
         collector.provider.shutdown()
 
 
+class Lines(logging.Handler):
+    """A logger of its own, and its lines."""
+
+    def __init__(self):
+        super().__init__()
+        self.lines = []
+        self.logger = logging.Logger("app", logging.DEBUG)
+        self.logger.addHandler(self)
+
+    def emit(self, record):
+        self.lines.append(f"{record.getMessage()} {vars(record)}")
+
+
 def test_a_search_is_a_span_with_a_child_per_stage(store, both):
     """Over HTTP and gRPC: names, kinds, parents, and times within those of the search."""
     HybridRetriever(store, tracer=both.tracer).invoke(QUESTION)
@@ -101,7 +124,7 @@ def test_text_and_documents_are_opted_in(store, collector):
 
 
 def test_what_failed_on_the_way_is_recorded(store, collector):
-    """An exception event with its component, without the query that the message quotes; the search is no error."""
+    """An exception event with its component and type, without the message; the search is no error."""
     HybridRetriever(store, tracer=collector.tracer, reranker=broken).invoke(QUESTION)
     search = collector.spans()[0]
     (event,) = search.events
@@ -109,7 +132,6 @@ def test_what_failed_on_the_way_is_recorded(store, collector):
         "exception",
         {
             "exception.type": "TimeoutError",
-            "exception.message": "no answer to '<query>'",
             "retriever.component": "rerank",
         },
     )
@@ -125,20 +147,66 @@ def test_an_exception_that_ends_the_search_is_recorded(store, collector):
     (event,) = search.events
     recorded = attributes(event)
     assert recorded["exception.type"] == "langchain_hybridgraph.errors.ConfigurationError"
-    assert recorded["exception.message"].startswith("the query is <query>")
-    assert "in plan" in recorded["exception.stacktrace"]
+    assert "exception.message" not in recorded
+    assert ", in plan" in recorded["exception.stacktrace"]
     assert (search.status.code, attributes(search)["error.type"]) == (ERROR, "ConfigurationError")
 
 
-def test_a_message_that_quotes_the_query_is_redacted(store, collector):
-    """In the message, in the stack trace and in the status."""
+QUOTED = {
+    "as it is": str,
+    "escaped by Python": repr,
+    "escaped by JSON": json.dumps,
+    "in a URL": urllib.parse.quote,
+    "cut off": lambda query: query[:10],
+    "in capitals": str.upper,
+}
+
+
+SECRET = 'SECRET "cat" isn\'t\non mät?'
+
+
+@pytest.mark.parametrize("form", QUOTED)
+def test_no_message_that_quotes_the_query_is_told(store, collector, form):
+    """However a component quotes it: neither in spans nor in lines of log nor in metrics."""
+    lines, registry = Lines(), CollectorRegistry()
+
+    def reranker(query, texts):
+        raise ValueError(f"cannot rank {QUOTED[form](query)}")
+
+    listening = {"tracer": collector.tracer, "logger": lines.logger, "sinks": [PrometheusSink(registry)]}
+    HybridRetriever(store, reranker=reranker, **listening).retrieve(SECRET)
+    told = [str(collector.spans()), "".join(lines.lines), generate_latest(registry).decode()]
+    assert all("ValueError" in each for each in told)
+    assert [quoted for quoted in ("SECRET", "cannot rank") if quoted in "".join(told)] == []
+
+
+@pytest.mark.parametrize("form", QUOTED)
+def test_nor_is_the_message_of_what_ends_a_search(collector, form):
+    """Not even of the exception that it was raised from, nor the line of code that holds the question."""
+    lines, registry = Lines(), CollectorRegistry()
+    try:
+        try:
+            raise ValueError(QUOTED[form](SECRET))
+        except ValueError as first:
+            raise RetrievalError("no answer to " + QUOTED[form](SECRET)) from first
+    except RetrievalError as error:
+        ended = SearchEnded(Search("HybridRetriever", 1, SECRET, 1), "hybrid", 1.0, error=error)
+    for sink in (OpenTelemetrySink(collector.tracer), LogSink(lines.logger), PrometheusSink(registry)):
+        sink(ended)
+    told = [str(collector.spans()), "".join(lines.lines), generate_latest(registry).decode()]
+    assert all("RetrievalError" in each for each in told)
+    assert [quoted for quoted in ("SECRET", "no answer") if quoted in "".join(told)] == []
+
+
+def test_messages_are_opted_in_with_the_text(store, collector):
+    """With text=True message, stack trace and status are those of the exception."""
     error = ValueError(f"cannot search for {QUESTION!r}")
-    OpenTelemetrySink(collector.tracer)(
+    OpenTelemetrySink(collector.tracer, text=True)(
         SearchEnded(Search("HybridRetriever", 1, QUESTION, 1), "hybrid", 1.0, error=error)
     )
     (span,) = collector.spans()
-    assert QUESTION not in str(span)
-    assert span.status.message == "cannot search for '<query>'"
+    assert attributes(span.events[0])["exception.message"] == str(error)
+    assert span.status.message == str(error)
 
 
 async def test_a_search_within_a_search_is_its_child(store, collector):

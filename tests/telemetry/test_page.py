@@ -7,6 +7,7 @@ from pathlib import Path
 
 from prometheus_client import REGISTRY
 
+import langchain_hybridgraph
 from langchain_hybridgraph import PrometheusSink
 from langchain_hybridgraph.telemetry import flush, listening, remove_sink
 
@@ -34,6 +35,17 @@ def test_the_code_runs(capsys, monkeypatch):
     shown = capsys.readouterr()
     assert shown.out.splitlines() == ["gather", "score", "fuse", "admit", "select", "HybridRetriever hybrid 1 ()"]
     assert 'INFO retrieval {"retriever": "HybridRetriever"' in shown.err
+
+
+def test_the_stages_are_those_of_the_code():
+    """The table names every stage that is timed, and no other."""
+    package = Path(langchain_hybridgraph.__file__).parent
+    code = "".join(file.read_text(encoding="utf-8") for file in package.rglob("*.py"))
+    table = PAGE.partition("\n## Stages\n")[2]
+    named = [
+        name for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`([\w-]+)`", row)
+    ]
+    assert sorted(named) == sorted(set(re.findall(r"""\.stage\(["']([\w-]+)["']\)""", code)))
 
 
 def test_the_metrics_are_those_of_the_sink():

@@ -55,6 +55,22 @@ def test_searches_are_scraped(store, scrape):
     assert seen["rag_retrieved_documents_count_bucket", "2.0", "hybrid"] == 2
 
 
+def test_sinks_of_one_registry_count_a_search_once(store):
+    """Two of the process and one of the retriever; also what failed."""
+    registry = CollectorRegistry()
+    sinks = [PrometheusSink(registry) for _ in range(3)]
+    try:
+        add_sink(sinks[0])
+        add_sink(sinks[1])
+        HybridRetriever(store, reranker=broken, sinks=[sinks[2]]).invoke(QUESTION)
+        assert flush(10)
+    finally:
+        remove_sink(sinks[0])
+        remove_sink(sinks[1])
+    assert registry.get_sample_value("rag_retrieval_duration_seconds_count", {"mode": "hybrid"}) == 1
+    assert registry.get_sample_value("rag_retrieval_degraded_total", {"reason": "rerank-failed"}) == 1
+
+
 def test_the_mode_is_a_label(store, scrape):
     """A search by words alone is counted as such."""
     HybridRetriever(store, semantic_weight=0, keyword_weight=1).invoke(QUESTION)
