@@ -20,6 +20,8 @@ _SPEAKERS = {
 # Neither a question nor an answer: what a conversation is about does not stand in instructions and raw results.
 _UNSAID = frozenset({"system", "developer", "tool", "function", "remove"})
 _LABEL = re.compile(rf"\s*({'|'.join([*_SPEAKERS, *_UNSAID])})\s*[:：]\s*", re.IGNORECASE)
+# A call of tools may come without any text; then nothing was said.
+_CONTENTS = ("content", "text", "tool_calls", "function_call")
 # Of a longer history the first and the last turns are read: who asks on seldom means what lies between.
 _FIRST, _LAST = 5, 45
 _WANTED = (
@@ -44,11 +46,11 @@ def turns(history: Any, query: str = "") -> list[Turn]:
     """The turns of a history, oldest first; [] for None and for one in which nothing was said.
 
     An item is a text (``"User: …"`` names its speaker), a (role, text) pair, a pair of a question and its answer, a
-    mapping with ``role`` and ``content``, or a LangChain message; the whole may also be a chat history or a mapping,
-    which has ``messages``. Of contents in parts the texts count; images, tool calls and other messages without a text
-    are left out, and so are system and tool messages. A last turn of the user that is ``query`` itself is the question,
-    not its history. Of more than 50 items the first 5 and the last 45 are read. Raises ConfigurationError for anything
-    else.
+    mapping with ``role`` and ``content`` (or ``text``), or a LangChain message; the whole may also be a chat history or
+    a mapping, which has ``messages``. Of contents in parts the texts count; images, tool calls and other messages
+    without a text are left out, and so are system and tool messages. A last turn of the user that is ``query`` itself
+    is the question, not its history. Of more than 50 items the first 5 and the last 45 are read. Raises
+    ConfigurationError for anything else.
 
     >>> for turn in turns(["User: red car", ("ai", "A roadster"), {"role": "user", "content": "how fast"}]):
     ...     print(turn)
@@ -103,8 +105,9 @@ def _parts(item: Any, place: int) -> tuple[str, Any, str]:
         return (label[1], item[label.end() :], item.strip()) if label else ("", item, item.strip())
     if isinstance(item, (tuple, list)) and len(item) == 2 and isinstance(item[0], str):
         return item[0], item[1], ""
-    if isinstance(item, Mapping) and ("content" in item or "role" in item):
-        return str(item.get("role") or item.get("type") or ""), item.get("content"), ""
+    if isinstance(item, Mapping) and not item.keys().isdisjoint(_CONTENTS):
+        said = next((item[key] for key in _CONTENTS[:2] if item.get(key) is not None), None)
+        return str(item.get("role") or item.get("type") or ""), said, ""
     if hasattr(item, "content") and isinstance(kind := getattr(item, "type", None), str):
         return (
             (str(getattr(item, "role", "")) if kind == "chat" else kind).removesuffix("MessageChunk"),

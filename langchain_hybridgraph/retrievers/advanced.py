@@ -107,6 +107,11 @@ class AdvancedRetriever(ObservedRetriever):
     _statistics: _Statistics = PrivateAttr(default_factory=_Statistics)
 
     def __init__(self, retriever: BaseRetriever, **settings: Any) -> None:
+        if isinstance(retriever, VectorStore):
+            raise ConfigurationError(
+                f"AdvancedRetriever asks a retriever, and {type(retriever).__name__} is a store: "
+                "AdvancedRetriever(HybridRetriever(store)), or AdvancedRetriever.from_store(store)"
+            )
         super().__init__(**settings | {"retriever": retriever})
 
     @field_validator("expander")
@@ -217,6 +222,39 @@ class AdvancedRetriever(ObservedRetriever):
         """What :meth:`stream` gives."""
         for part in _one_by_one(await self.ainvoke(input, config, **kwargs)):
             yield part
+
+    def explain(self, query: str, conversation_history: Any = None, k: int | None = None, **options: Any) -> str:
+        """How the answer comes about, in words: the question that was searched for, the search, then each hit.
+
+        It is :meth:`retrieve_with_context` that runs, with the same options and errors. Of a retriever that does not
+        say how it has found its Documents their places are said alone.
+        """
+        from langchain_hybridgraph.display import explained
+
+        result = self.retrieve_with_context(query, conversation_history, k, **options)
+        said = explained(result) if result.hits or not result else _listed(result)
+        return "\n".join([*_how_asked(result.plan), said])
+
+    def picture(
+        self,
+        query: str,
+        conversation_history: Any = None,
+        k: int | None = None,
+        *,
+        interactive: bool = False,
+        width: float = 10.0,
+        nodes: int = 25,
+        **options: Any,
+    ) -> Any:
+        """A picture of what :meth:`retrieve_with_context` finds, with the edges that led there if any were walked.
+
+        It is a matplotlib Figure (:func:`~langchain_hybridgraph.display.draw`), or one of plotly with ``interactive``.
+        Raises what these raise; there is nothing in it of a retriever that does not say how it has found its Documents.
+        """
+        from langchain_hybridgraph import display
+
+        draw = display.interactive if interactive else display.draw
+        return draw(self.retrieve_with_context(query, conversation_history, k, **options), width=width, nodes=nodes)
 
     def _get_relevant_documents(
         self,
@@ -517,6 +555,23 @@ def _plan(found: _Found, asked: Asked, expanded: ExpandedQuery, trace: Trace) ->
         "stages_ms": {name: round(ms, 3) for name, ms in trace.stages.items()} | below.get("stages_ms", {}),
         "errors": trace.errors | below.get("errors", {}),
     }
+
+
+def _how_asked(plan: Mapping[str, Any]) -> list[str]:
+    """How a question was searched for, in a line; none for one that was searched for as it was put."""
+    whole, context = plan["expanded_query"], plan["context"]
+    said = {
+        "expanded": f"Searched for: {whole}",
+        "both": f"Searched for as it was put, and for: {whole}",
+        "mixed": f"Searched for beside what it leans on: {context}",
+    }
+    return [said[plan["searched"]]] if plan["searched"] in said else []
+
+
+def _listed(result: Result) -> str:
+    """The Documents of a retriever that says nothing of how it has found them."""
+    begun = [" ".join(document.page_content.split())[:80] for document in result]
+    return "\n".join([str(result.plan["query"]), *(f"{rank}. {text}" for rank, text in enumerate(begun, start=1))])
 
 
 def _refuse_to_keep_documents(listeners: Iterable[Any]) -> None:

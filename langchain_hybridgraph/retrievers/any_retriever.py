@@ -15,7 +15,7 @@ from langchain_core.vectorstores import VectorStoreRetriever
 from langchain_hybridgraph.query.calls import Call
 from langchain_hybridgraph.query.sources import VectorSource
 from langchain_hybridgraph.records import RetrievalResult
-from langchain_hybridgraph.retrievers.base import PipelineRetriever
+from langchain_hybridgraph.retrievers.base import PipelineRetriever, unknown_options
 
 Result = RetrievalResult[Document]
 
@@ -61,7 +61,8 @@ class AnyRetriever(NamedTuple):
     def check(self, options: Mapping[str, Any]) -> None:
         """Raises TypeError for options that its calls do not take."""
         if unknown := [name for name in options if not self.takes(name)]:
-            raise TypeError(f"{type(self.retriever).__name__} takes no {', '.join(unknown)} per call")
+            known = {*self.retriever._call_options, "k"} if isinstance(self.retriever, PipelineRetriever) else ()
+            raise unknown_options(type(self.retriever).__name__, unknown, known)
 
     def least(self, options: Mapping[str, Any]) -> float | None:
         """The score that a hit of a call needs; None where scores cannot be compared, as those of others."""

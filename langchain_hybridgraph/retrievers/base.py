@@ -6,10 +6,11 @@ import threading
 import time
 from abc import abstractmethod
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, Unpack, cast
 
@@ -75,6 +76,15 @@ class CallOptions(CallSettings, total=False):
 
 
 GRAPH_OPTIONS = frozenset({"seed_ids", "seed_k", "traversal", "score", "graph_slots"})
+
+
+def unknown_options(whose: str, unknown: Sequence[str], known: Iterable[str]) -> TypeError:
+    """The error for options that a call does not take: those that are alike, and all that there are."""
+    known = sorted(known)
+    near = [one for name in unknown for one in get_close_matches(name, known, 1)]
+    meant = f"; did you mean {' and '.join(near)}?" if near else ""
+    there_are = f"; there are {', '.join(known)}" if known else ""
+    return TypeError(f"{whose} takes no {', '.join(unknown)} per call{meant}{there_are}")
 
 
 class PipelineRetriever(ObservedRetriever):
@@ -251,7 +261,7 @@ class PipelineRetriever(ObservedRetriever):
     def _check_options(self, options: CallOptions) -> None:
         unknown = set(options) - self._call_options
         if unknown:
-            raise TypeError(f"{sorted(unknown)} is no option of a call; there are {sorted(self._call_options)}")
+            raise unknown_options(type(self).__name__, sorted(unknown), self._call_options)
 
     def _default_fusion(self) -> Fusion:
         return ConvexCombination()

@@ -20,6 +20,7 @@ from langchain_hybridgraph.query.expanders import (
     expander_from,
     leaning,
 )
+from langchain_hybridgraph.query.expanders.named_person import with_name
 from langchain_hybridgraph.query.history import turns
 
 
@@ -331,3 +332,52 @@ def test_settings_that_cannot_be_used(make):
     """They are refused at construction."""
     with pytest.raises(ConfigurationError):
         make()
+
+
+# -- with_name ----------------------------------------------------------------------------------------------------
+
+WRITER = turns(["User: Who wrote The Salt Road?", "Assistant: Marguerite Oldenburg."])
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("Where was she born?", "Where was Marguerite Oldenburg born?"),
+        ("Who was her husband?", "Who was Marguerite Oldenburg's husband?"),
+        ("Who married her?", "Who married Marguerite Oldenburg?"),
+        ("Did she sell her house?", "Did Marguerite Oldenburg sell Marguerite Oldenburg's house?"),
+    ],
+)
+def test_a_person_is_named(query, named):
+    """As somebody who acts, is acted on, and owns."""
+    assert with_name(query, WRITER) == named
+
+
+def test_a_long_question_is_given_a_name():
+    """It leans on nothing else, so nothing else is added."""
+    query = "Which large garden outside town did she buy from smugglers?"
+    assert HistoryTerms()(query, WRITER) == ExpandedQuery(query.replace("she", "Marguerite Oldenburg"))
+
+
+@pytest.mark.parametrize("query", ["How long is it?", "Did Tolstoy love his wife?", "Where is Quell?", ""])
+def test_nobody_is_meant(query):
+    """A thing, somebody whom the question names itself, and nothing."""
+    assert with_name(query, WRITER) == query
+
+
+def test_of_two_persons_none_is_taken():
+    """In the latest turn that names any; an older one does not decide."""
+    said = [*WRITER, *turns(["User: And whom did she marry?", "Assistant: Tobias Renn, not Jonas Wied."])]
+    assert with_name("Where was he born?", said) == "Where was he born?"
+
+
+def test_the_latest_person_is_taken():
+    """Also from some turns before; what has an article, or one word only, is no person."""
+    said = [*WRITER, *turns(["User: Where was she born?", "Assistant: In Karlshaven, near The Grey Sea."])]
+    assert with_name("Whom did she marry?", said) == "Whom did Marguerite Oldenburg marry?"
+
+
+def test_both_forms_of_a_name_are_one_person():
+    """The longer one is said."""
+    said = turns(["Assistant: Anna Maria Oldenburg wrote it. Maria Oldenburg was a novelist."])
+    assert with_name("Is she dead?", said) == "Is Anna Maria Oldenburg dead?"

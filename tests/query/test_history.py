@@ -27,6 +27,7 @@ SAID = [
         ],
         [("human", "red car"), AIMessageChunk("A roadster")],
         [{"type": "human", "content": "red car"}, {"role": "bot", "content": "A roadster"}],
+        [{"role": "user", "text": "red car"}, {"role": "ai", "tool_calls": [1]}, {"role": "ai", "text": "A roadster"}],
         [HumanMessage("red car"), AIMessage("A roadster")],
         [HumanMessage([{"type": "text", "text": "red car"}]), ChatMessage(role="assistant", content="A roadster")],
         ("User: red car", AIMessage("A roadster")),
@@ -111,7 +112,7 @@ def test_what_is_no_list_is_an_error(history):
         turns(history)
 
 
-@pytest.mark.parametrize("item", [7, None, ("a", "b", "c"), (1, "b"), {"text": "a"}])
+@pytest.mark.parametrize("item", [7, None, ("a", "b", "c"), (1, "b"), {"txt": "a"}, {"role": "user"}])
 def test_an_item_of_another_form_is_an_error(item):
     """It says which."""
     with pytest.raises(ConfigurationError, match="item 1 of the history is"):

@@ -296,6 +296,34 @@ def test_awaited_is_the_same(hybrid):
         assert ids(called) == ids(waited)
 
 
+# -- seeing -------------------------------------------------------------------------------------------------------
+
+
+def test_it_explains_itself(hybrid):
+    """First the question that was searched for, then the search and its hits."""
+    said = AdvancedRetriever(hybrid, expander=rewrite()).explain("and its price?", HISTORY, k=1).splitlines()
+    assert said[:2] == [f"Searched for: {WHOLE}", "and its price?"]
+    assert said[2].startswith("1 hit in ")
+    assert AdvancedRetriever(hybrid).explain("What has salt water?", k=1).startswith("What has salt water?\n1 hit in ")
+
+
+def test_a_foreign_answer_is_listed():
+    """Nothing is known of how it was found."""
+    assert AdvancedRetriever(Words(), k=1).explain("coal trains") == f"coal trains\n1. {TEXTS['train']}"
+
+
+def test_it_shows_itself(hybrid):
+    """The picture is that of its answer."""
+    pytest.importorskip("matplotlib")
+    assert AdvancedRetriever(hybrid).picture("and its price?", HISTORY, k=2).get_size_inches()[0] == 10
+
+
+def test_a_store_is_no_retriever(store):
+    """It says what is."""
+    with pytest.raises(ConfigurationError, match=r"AdvancedRetriever\(HybridRetriever\(store\)\)"):
+        AdvancedRetriever(store)
+
+
 # -- options ------------------------------------------------------------------------------------------------------
 
 
@@ -320,6 +348,15 @@ def test_an_option_that_the_retriever_does_not_take_is_an_error():
     """LangChain would drop it silently."""
     with pytest.raises(TypeError, match="Words takes no filter per call"):
         AdvancedRetriever(Words()).invoke("why?", filter={"n": 1})
+
+
+def test_an_option_that_is_nearly_one_is_named(hybrid):
+    """With all that there are, by the retriever itself as over it."""
+    for retriever in (hybrid, AdvancedRetriever(hybrid)):
+        with pytest.raises(
+            TypeError, match=r"HybridRetriever takes no filtre per call; did you mean filter\?; there are"
+        ):
+            retriever.retrieve("why?", filtre={"n": 1})
 
 
 def test_an_option_that_no_search_of_a_store_takes_is_an_error(store):

@@ -12,8 +12,9 @@ from langchain_hybridgraph.query.expanders.expanded import ExpandedQuery, Said, 
 class AppendHistory:
     """The question and, after it, the last ``turns`` turns as they were said.
 
-    It helps a model that reads, and hurts BM25: on two sets of conversations nDCG@10 falls by a quarter
-    (benchmarks/README.md). So it is not ``sure``: the raw question is searched for, too. Raises ConfigurationError for fewer turns than 1.
+    It helps a model that reads, and hurts BM25: on two sets of conversations nDCG@10 falls by a third
+    (benchmarks/README.md). So it is not ``sure``, and the raw question is searched for, too. Raises ConfigurationError
+    for fewer turns than 1.
 
     >>> from langchain_hybridgraph.query.history import turns
     >>> said = turns(["User: red car", "Assistant: A roadster", "User: how fast", "Assistant: 200"])

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.function_words import function_words
 from langchain_hybridgraph.query.expanders.expanded import ExpandedQuery, Said, at_least_one
+from langchain_hybridgraph.query.expanders.named_person import with_name
 
 # Characters of a turn that are looked at: what a turn is about stands at its beginning.
 _TURN = 1_000
@@ -38,9 +39,10 @@ class HistoryTerms:
 
     A question leans on what was said when it has little to say itself: with up to two words that are no function
     words it leans wholly ("and its price?", "What about transplant?"), with three by half, with four it stands by
-    itself and stays as it is. A short question may change the topic, too. So unless it says that it goes on, by how it
-    begins or by a word such as "it" or "other", one that leans by half has to share a word with what it leans on, and
-    one that leans wholly ("How old is the moon?") is not ``sure``.
+    itself and stays as it is, but for a "he" or "she" in it, which become the name of the only person who may be meant
+    (:func:`~langchain_hybridgraph.query.expanders.named_person.with_name`). A short question may change the topic, too.
+    So unless it says that it goes on, by how it begins or by a word such as "it" or "other", one that leans by half has
+    to share a word with what it leans on, and one that leans wholly ("How old is the moon?") is not ``sure``.
 
     Then ``context`` is the first and the last question and the last answer, and ``text`` the question with at most
     ``most`` words of them that it lacks: those of the questions, then of the answer, names first. ``weight`` is the
@@ -70,12 +72,12 @@ class HistoryTerms:
             )
 
     def __call__(self, query: str, history: Sequence[Said]) -> ExpandedQuery:
-        """The question with words of the history and the turns it leans on, or alone."""
+        """The question with a name, with words of the history and the turns it leans on, or alone."""
         leans = leaning(query)
         asked, answer = _leant_on(history)
         context = " ".join(dict.fromkeys(text for text in (*asked, answer) if text))
         if not self.weight * leans or not context:
-            return ExpandedQuery(query)
+            return ExpandedQuery(query if leans else with_name(query, history))
         sure = _goes_on(query) or (leans < 1 and _shares_a_word(query, context))
         if leans < 1 and not sure:
             return ExpandedQuery(query)

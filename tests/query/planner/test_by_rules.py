@@ -123,11 +123,20 @@ def test_a_query_that_leans_is_made_whole():
     assert planned("What about its price?") == [
         (None, "What about its price?", 1),
         (None, "What about its price? cars red Tesla roadster", 2),
-        ("resource", "its price cars red Tesla roadster", 2),
     ]
     assert planned("How do I paint it?")[1:] == [
-        ("skill", "paint it cars red Tesla roadster", 1),
+        ("skill", "paint cars red Tesla roadster", 1),
         (None, "How do I paint it? cars red Tesla roadster", 2),
+    ]
+
+
+def test_a_person_is_named():
+    """In the place of what was put, and in a phrase that one would write."""
+    said = [("user", "Who wrote The Salt Road?"), ("assistant", "Marguerite Oldenburg.")]
+    assert planned("Where was she born?", said) == [
+        (None, "Where was Marguerite Oldenburg born?", 1),
+        (None, "Where was she born? wrote Salt Road Marguerite Oldenburg", 2),
+        ("resource", "Marguerite Oldenburg born", 2),
     ]
 
 
@@ -152,12 +161,11 @@ def test_the_query_is_not_its_own_history():
 
 
 def test_a_model_may_make_it_whole():
-    """Any expander; the typed queries are made of what it says."""
+    """Any expander; its question stands for that of the user, and the typed queries are made of it."""
     rewrite = LLMRewrite(FakeListChatModel(responses=["How do I paint the red roadster?"]))
     assert planned("and painting?", expander=rewrite) == [
-        (None, "and painting?", 1),
+        (None, "How do I paint the red roadster?", 1),
         ("skill", "paint the red roadster", 1),
-        (None, "How do I paint the red roadster?", 2),
     ]
 
 
