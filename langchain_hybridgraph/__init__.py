@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.retrievers.indexing import index as index
     from langchain_hybridgraph.retrievers.memory import MemoryRetriever as MemoryRetriever
     from langchain_hybridgraph.retrievers.store import HybridGraphStore as HybridGraphStore
+    from langchain_hybridgraph.stores.memory_graph import InMemoryGraph as InMemoryGraph
     from langchain_hybridgraph.telemetry import LogSink as LogSink
     from langchain_hybridgraph.telemetry import OpenTelemetrySink as OpenTelemetrySink
     from langchain_hybridgraph.telemetry import PrometheusSink as PrometheusSink
@@ -126,6 +127,7 @@ _HOMES = {
     "retrievers.indexing": ("index",),
     "retrievers.memory": ("MemoryRetriever",),
     "retrievers.store": ("HybridGraphStore",),
+    "stores.memory_graph": ("InMemoryGraph",),
     "telemetry": ("LogSink", "OpenTelemetrySink", "PrometheusSink", "add_sink", "remove_sink"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

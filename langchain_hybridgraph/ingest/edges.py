@@ -26,6 +26,7 @@ from langchain_hybridgraph.ingest.links import (
 )
 from langchain_hybridgraph.ingest.outline import slug
 from langchain_hybridgraph.names import directory_of
+from langchain_hybridgraph.query.forms import from_form, nearest
 from langchain_hybridgraph.records import CONTAINS, REFERENCES, SEQUENCE, Chunk, Edge, cleaned
 from langchain_hybridgraph.stores.base import TakesChunks
 
@@ -122,18 +123,17 @@ def _builders(form: Any) -> list[EdgeBuilder]:
         return [SequenceEdges(), LinkEdges(), HierarchyEdges(), *_builders("entities")]
     if isinstance(form, EdgeBuilder) and not isinstance(form, type):
         return [form]
-    parameters = dict(form) if isinstance(form, Mapping) else {"type": form}
-    name = parameters.pop("type", None)
+    name = form.get("type") if isinstance(form, Mapping) else form
     if not isinstance(name, str) or name not in BUILDERS:
         raise ConfigurationError(
-            f"edges={form!r} is no edge builder: give an object such as SequenceEdges(), one of {', '.join(BUILDERS)}, "
+            f"edges={form!r} is no edge builder; {nearest(name, ['auto', *BUILDERS])}wanted 'auto', None for no edges, "
+            f"one of {', '.join(BUILDERS)}, an object such as SequenceEdges(), "
             'or a mapping such as {"type": "similarity", "k": 5}'
         )
     module, _, kind = BUILDERS[name].partition(":")
-    try:
-        builder: EdgeBuilder = getattr(import_module(f"langchain_hybridgraph.ingest.{module}"), kind)(**parameters)
-    except TypeError as error:
-        raise ConfigurationError(f"edges {form!r} cannot be made: {error}") from error
+    # Only the one that is asked for is imported.
+    kinds = {name: getattr(import_module(f"langchain_hybridgraph.ingest.{module}"), kind)}
+    builder: EdgeBuilder = from_form("edges", form, kinds, lambda one: isinstance(one, EdgeBuilder))
     return [builder]
 
 

@@ -395,7 +395,7 @@ def _check_share(name: str, value: Any) -> None:
 
 def _numbers(name: str, values: Any) -> tuple[float, ...]:
     if isinstance(values, str) or not isinstance(values, Sequence):
-        raise ConfigurationError(f"{name} is {values!r}; wanted a list of numbers, such as [1, 0.7, 0.5]")
+        raise ConfigurationError(f"{name} is {values!r}; wanted a list of numbers by hop, such as [1, 0.7, 0.5]")
     return tuple(values)
 
 

@@ -147,6 +147,11 @@ class GraphRetriever(HybridRetriever):
     def _parsed_seed_filter(cls, value: Any) -> Filter | None:
         return parse_filter(value)
 
+    @field_validator("hop_decay", mode="before")
+    @classmethod
+    def _as_decays(cls, value: Any) -> Any:
+        return value if value is None else HopDecay(hop_decay=value).hop_decay
+
     @field_validator("graph")
     @classmethod
     def _as_graph(cls, value: Any) -> HasGraph | None:

@@ -9,12 +9,13 @@ from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from langchain_hybridgraph.records import cleaned
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.records import Edge, cleaned
 from langchain_hybridgraph.stores.catalog import CHUNK, PARENT, Entry
 from langchain_hybridgraph.stores.given import Given, session_of
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.records import Chunk, Edge
+    from langchain_hybridgraph.records import Chunk
 
 
 def entries(chunks: Sequence[Chunk], parents: Sequence[Chunk], tenant: str) -> list[Entry]:
@@ -29,11 +30,23 @@ def entries(chunks: Sequence[Chunk], parents: Sequence[Chunk], tenant: str) -> l
 
 
 def storable(edges: Iterable[Edge]) -> list[Edge]:
-    """The edges with descriptions that can be stored; raises ValueError for ends and relations that cannot."""
+    """The edges with descriptions that can be stored; raises ValueError for ends and relations that cannot.
+
+    ConfigurationError for what is no Edge.
+    """
+    edges = only_edges(edges)
     for edge in edges:
         for name, value in (("source", edge.source), ("target", edge.target), ("relation", edge.relation)):
             _check_id(value, f"an edge's {name}")
     return [replace(edge, description=cleaned(edge.description)) for edge in edges]
+
+
+def only_edges(edges: Iterable[Edge]) -> list[Edge]:
+    """These edges; raises ConfigurationError for anything else among them."""
+    given: list[Any] = list(edges)
+    if others := [each for each in given if not isinstance(each, Edge)]:
+        raise ConfigurationError(f'an edge is {others[0]!r:.80}; wanted an Edge, such as Edge("a", "b", "cites")')
+    return given
 
 
 def reference(name: str) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 
 from langchain_hybridgraph.records import MENTIONS, Edge
 from langchain_hybridgraph.stores.base import Hops
+from langchain_hybridgraph.stores.encoding import only_edges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,7 +65,11 @@ class InMemoryGraph:
         return bool(self._place_of)
 
     def add(self, edges: Iterable[Edge]) -> None:
-        """Take these edges in."""
+        """Take these edges in.
+
+        Raises ConfigurationError for what is no Edge; nothing is taken in then.
+        """
+        edges = only_edges(edges)
         with self._lock:
             for edge in edges:
                 self._add(edge)

@@ -312,6 +312,9 @@ def test_builders_by_name_and_mapping():
         (["metadata"], "keys"),
         ([{"k": 3}], "SequenceEdges"),
         (["auto", "sequence"], "both write 'sequence'"),
+        ("autoo", "did you mean 'auto'.*None for no edges"),
+        (["entitis"], "did you mean 'entities'"),
+        ([{"type": "similarity", "kk": 3}], "no parameter 'kk'; did you mean 'k'.*wanted k, threshold"),
     ],
 )
 def test_a_mapping_that_makes_no_builder(wrong, said):

@@ -495,6 +495,7 @@ def test_another_traversal_keeps_the_score_that_was_asked_for():
         ({"preset": "best"}, "evidence"),
         ({"seed_k": 0}, "greater than or equal to 1"),
         ({"graph": ["a", "b"]}, "list of Edge"),
+        ({"hop_decay": 0.5}, r"wanted a list of numbers by hop, such as \[1, 0.7, 0.5\]"),
         ({"seed_keyword_weight": 2}, "less than or equal to 1"),
         ({"max_hops": -1}, "greater than or equal to 0"),
         ({"min_weight": 3}, "less than or equal to 1"),

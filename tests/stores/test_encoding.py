@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Chunk, Edge
 from langchain_hybridgraph.stores import given as given_values
 from langchain_hybridgraph.stores.encoding import content_id, entries, reference, storable
@@ -175,3 +176,9 @@ def test_content_ids_are_the_same_in_every_run():
     assert content_id("t", {"a": 1, "b": 2}) == content_id("t", {"b": 2, "a": 1})
     assert content_id("t", {"a": 1}) != content_id("t", {"a": 2})
     assert content_id("t", {}) != content_id("u", {})
+
+
+def test_what_is_no_edge_is_named():
+    """A tuple of the same values is none; the error shows what one looks like."""
+    with pytest.raises(ConfigurationError, match=r"\('a', 'b', 'cites'\); wanted an Edge, such as Edge\("):
+        storable([("a", "b", "cites")])
