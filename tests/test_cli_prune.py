@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import pytest
 
@@ -56,7 +57,7 @@ def test_it_is_counted_and_said(here):
     """In a line of its own."""
     (here / "docs" / "a.md").unlink()
     done = CliRunner().invoke(app, ["ingest", "docs", "--index", "index", "--prune"])
-    assert "deleted 1 documents that are gone: docs/a.md" in done.stdout
+    assert "deleted 1 document that is gone: docs/a.md" in done.stdout
     again = CliRunner().invoke(app, ["ingest", "docs", "--index", "index", "--prune"])
     assert "deleted 0 documents that are gone\n" in again.stdout
 
@@ -110,10 +111,31 @@ def test_a_folder_that_cannot_be_looked_into(here):
         (here / "docs" / "sub").chmod(0o755)
 
 
-def test_nothing_to_read_deletes_nothing(here):
-    """An empty folder may be one that is not mounted."""
+def test_a_folder_that_has_become_empty(here):
+    """What was read from it goes."""
     for file in [file for file in (here / "docs").rglob("*") if file.is_file()]:
         file.unlink()
-    before = documents()
+    below = sorted(id for id in documents() if id.startswith("docs/"))
+    report = ingest("docs", "--index", "index", "--prune")
+    assert set(below) <= set(report["pruned"])
+    assert not [id for id in documents() if id.startswith("docs/")]
     assert "nothing to read" in ingest("docs", "--index", "index", "--prune", code=1)
+
+
+def test_a_folder_that_is_gone(here):
+    """By itself, and beside one that is there; it is said how many went."""
+    shutil.rmtree(here / "docs" / "sub")
+    done = CliRunner().invoke(app, ["ingest", "docs/sub", "--index", "index", "--prune"])
+    assert done.exit_code == 0
+    assert "deleted 2 documents that are gone: docs/sub/b.md, docs/sub/c.md\n" in done.stdout
+    assert "path 'docs/sub' does not exist" in ingest("docs/sub", "--index", "index", "--prune", code=2)
+
+
+def test_a_folder_that_was_never_read(here):
+    """Nothing is deleted for a path that is wrong."""
+    before = documents()
+    (here / "empty").mkdir()
+    assert "nothing to read" in ingest("empty", "--index", "index", "--prune", code=1)
+    assert "path 'dcos' does not exist" in ingest("dcos", "--index", "index", "--prune", code=2)
+    assert "path 'dcos' does not exist" in ingest("docs", "dcos", "--index", "index", "--prune", code=2)
     assert documents() == before

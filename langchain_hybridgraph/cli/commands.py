@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from enum import StrEnum
 from itertools import chain
 from pathlib import Path
@@ -49,7 +50,7 @@ Index = Annotated[
 ]
 Paths = Annotated[
     list[Path],
-    typer.Argument(metavar="PATHS", exists=True, help="Text, Markdown, HTML, .rst, JSONL files; folders of them."),
+    typer.Argument(metavar="PATHS", help="Text, Markdown, HTML, .rst, JSONL files; folders of them."),
 ]
 NewModel = Annotated[
     str,
@@ -113,16 +114,25 @@ def ingest(
     from langchain_hybridgraph.ingest.edges import as_builders
     from langchain_hybridgraph.ingest.pipeline import ingest as take_in
 
-    documents = read_files(paths, skipped=say)
+    skipped: list[str] = []
+    away = [path for path in paths if not path.exists()]
+    if away and not (prune and index.exists()):
+        raise _absent(away[0])
+    documents = read_files([path for path in paths if path not in away], skipped=lambda said: _skip(said, skipped))
     first = next(documents, None)
-    if first is None:
-        raise FileError(f"nothing to read in {_listed(paths)}; folders are searched for {_listed(SUPPORTED_SUFFIXES)}")
+    nothing = FileError(f"nothing to read in {_listed(paths)}; folders are searched for {_listed(SUPPORTED_SUFFIXES)}")
+    if first is None and not (prune and index.exists()):
+        raise nothing
     pieces = None if split is Split.NONE else split.value.replace("-", "_")
     builders = as_builders([] if edges == "none" else [name.strip() for name in edges.split(",")])
     with existing_or_new(index, embedding, language=language, tenant=tenant) as store:
         gone = Vanished(paths, store)
+        if never := [path for path in away if not gone.has_read(path)]:
+            raise _absent(never[0])
+        if first is None and not any(map(gone.has_read, paths)):
+            raise nothing
         report = take_in(
-            chain([first], documents),
+            chain([] if first is None else [first], documents),
             store,
             split=pieces,
             edges=builders,
@@ -133,11 +143,14 @@ def ingest(
     for warning in report.warnings:
         say(warning)
     if as_json:
-        print_json(ingest_answer(report, store.name, gone.documents, layers))
+        shown = replace(report, warnings=(*skipped, *report.warnings))
+        print_json(ingest_answer(shown, store.name, gone.documents, layers))
     else:
         typer.echo(str(report))
         if prune:
-            typer.echo(f"deleted {len(gone.documents)} documents that are gone" + _named(gone.documents))
+            count = len(gone.documents)
+            said = "1 document that is gone" if count == 1 else f"{count} documents that are gone"
+            typer.echo(f"deleted {said}{_named(gone.documents)}")
         if layers is not None:
             typer.echo(f"summaries: {layers}")
 
@@ -351,6 +364,15 @@ def demo(
     from langchain_hybridgraph.cli.demo import run
 
     run(index, embedding)
+
+
+def _absent(path: Path) -> typer.BadParameter:
+    return typer.BadParameter(f"path '{path}' does not exist.", param_hint="'PATHS'")
+
+
+def _skip(said: str, skipped: list[str]) -> None:
+    say(said)
+    skipped.append(said)
 
 
 def _summarised(store: HybridGraphStore, paths: list[Path]) -> LayersReport | None:

@@ -27,12 +27,22 @@ class Vanished:
 
     def __call__(self, document: str) -> bool:
         """Whether this document is gone; then it is noted, too."""
-        chunks = self._store.get(sorted(self._store.document_chunks([document]).get(document, ()))[:1])
-        source = chunks[0].metadata.get("source") if chunks else None
-        is_gone = isinstance(source, str) and any(_is_gone(source, base, path) for base, path in self._places)
+        source = self._source(document)
+        is_gone = source is not None and any(_is_gone(source, base, path) for base, path in self._places)
         if is_gone:
             self.documents.append(document)
         return is_gone
+
+    def has_read(self, path: Path) -> bool:
+        """Whether any document of the index was read from this path or from below it."""
+        base = source_of(path, path)
+        sources = map(self._source, self._store.document_ids())
+        return any(source is not None and _inside(source, base) is not None for source in sources)
+
+    def _source(self, document: str) -> str | None:
+        chunks = self._store.get(sorted(self._store.document_chunks([document]).get(document, ()))[:1])
+        source = chunks[0].metadata.get("source") if chunks else None
+        return source if isinstance(source, str) else None
 
 
 def _is_gone(source: str, base: str, path: Path) -> bool:
