@@ -6,12 +6,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
+from typing_extensions import TypeIs
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.forms import form_of, from_form
+from langchain_hybridgraph.stores.base import can
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -362,9 +364,9 @@ def by_similarity(score: GraphScore) -> bool:
     return getattr(score, "by_similarity", True)
 
 
-def is_mixed(score: object) -> TypeGuard[Mixed]:
+def is_mixed(score: object) -> TypeIs[Mixed]:
     """Whether a graph score is mixed into the search's own."""
-    return isinstance(score, Mixed)
+    return can(score, Mixed)
 
 
 def needs_own(score: GraphScore) -> bool:
