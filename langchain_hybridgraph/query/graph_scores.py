@@ -6,10 +6,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
-from typing_extensions import TypeIs
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.forms import form_of, from_form
@@ -364,7 +363,7 @@ def by_similarity(score: GraphScore) -> bool:
     return getattr(score, "by_similarity", True)
 
 
-def is_mixed(score: object) -> TypeIs[Mixed]:
+def is_mixed(score: object) -> TypeGuard[Mixed]:
     """Whether a graph score is mixed into the search's own."""
     return can(score, Mixed)
 
