@@ -32,7 +32,16 @@ from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.query.traversal.walk import Arrived, Walk
 from langchain_hybridgraph.records import Chunk, Found, Fused, Hit, Query, Ranking, Scored, cleaned, content_id
-from langchain_hybridgraph.stores.base import GivesVectors, Graph, HasGraph, HasParents, KnowsDocuments, Reads, can
+from langchain_hybridgraph.stores.base import (
+    GivesVectors,
+    Graph,
+    HasGraph,
+    HasParents,
+    KnowsDocuments,
+    Reads,
+    Rechecks,
+    can,
+)
 
 T = TypeVar("T")
 Stage = Generator[Sequence[Call], Sequence[Any], T]
@@ -50,7 +59,7 @@ class Pipeline:
     over the edges of ``graph``; the reranker reads the best ``rerank_depth``, whatever k is, so that the answer for k
     is the head of that for a larger k; ``scoring`` gives all hits new scores. ``on_error`` decides about a failing
     source: ``"degrade"`` goes on with the others and raises RetrievalError when none is left, ``"empty"`` returns
-    nothing then, ``"raise"`` raises at the first.
+    nothing then. ``"raise"`` raises at the first failure of any stage.
     """
 
     store: Reads
@@ -70,6 +79,7 @@ class Pipeline:
 
 def search(query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Hit]]:
     """The hits of a query, best first; yields calls to engines and models and is sent what came of them."""
+    trace.raises = pipeline.on_error == "raise"
     query = plan(query)
     found = yield from gather(query, pipeline, trace)
     hits, ranked = yield from rank(found, query, pipeline, trace)
@@ -257,8 +267,10 @@ def fuse(rankings: Sequence[Ranking], fusion: Fusion, k: int, trace: Trace) -> l
             fused = (fusion.for_k(k) if can(fusion, DependsOnK) else fusion)(rankings)
             if all(math.isfinite(one.score) for one in fused):
                 return fused
+            failed: Exception = ValueError("a score is no finite number")
         except Exception as error:  # noqa: BLE001 - a fusion may be the caller's own; the ladder goes on below it
-            trace.note("fusion", error)
+            failed = error
+        trace.note("fusion", failed)
         trace.degrade("fusion-failed")
         trace.degrade("interleaved")
         trace.method = "interleave"
@@ -277,7 +289,8 @@ def admit(
 ) -> Stage[list[Hit]]:
     """The candidates that exist, belong to the tenant, pass the filter and are valid: only these become hits.
 
-    Reads no further than ``wanted`` hits, and none of those that were admitted before.
+    Reads no further than ``wanted`` hits, and none of those that were admitted before. What a store keeps a copy of is
+    looked up first where it belongs: what is deleted there is no candidate, what has changed is as it is there.
     """
     there = {hit.id: hit.chunk for hit in admitted}
     known = _brought(ranked.found)
@@ -290,6 +303,9 @@ def admit(
         start += len(part)
         chunks = {one.id: there[one.id] for one in part if one.id in there}
         ids = [one.id for one in part if one.id not in there]
+        now = yield from _current([id for id in ids if id not in known], pipeline, trace)
+        known |= {id: chunk for id, chunk in now.items() if chunk is not None}
+        ids = [id for id in ids if now.get(id, True) is not None]
         if ids:
             (read,) = yield [Call("catalogue", partial(pipeline.store.read, ids, query.scope, known), quick=True)]
             if isinstance(read, Failure):
@@ -300,6 +316,19 @@ def admit(
             chunks |= read
         hits += [_hit(one, chunks[one.id], found_by, scores) for one in part if one.id in chunks]
     return hits[:wanted]
+
+
+def _current(ids: Sequence[str], pipeline: Pipeline, trace: Trace) -> Stage[Mapping[str, Chunk | None]]:
+    """What stands elsewhere now under ids of a store that keeps copies; nothing where that cannot be looked up."""
+    store = pipeline.store
+    if not ids or not can(store, Rechecks):
+        return {}
+    (now,) = yield [Call("lookup", partial(store.current, ids))]
+    if isinstance(now, Failure):
+        trace.degrade(now.reason)
+        trace.note("lookup", now.error)
+        return {}
+    return cast(dict[str, Chunk | None], now)
 
 
 def expand(
@@ -580,6 +609,8 @@ def resolve_parents(hits: list[Hit], query: Query, pipeline: Pipeline, trace: Tr
         (found,) = yield [Call("parents", lambda: store.read_parents(ids, query.scope), quick=True)]
     if isinstance(found, Failure) or len(found) < len(ids):
         trace.degrade("parents-failed")
+    if isinstance(found, Failure):
+        trace.note("parents", found.error)
     return hits if isinstance(found, Failure) else parent_stage.resolve(hits, found)
 
 
@@ -738,11 +769,9 @@ def _judge(failures: Sequence[Failure], some_answered: bool, pipeline: Pipeline)
         # What the caller asked wrongly is no failure of an engine: going on would answer another question.
         if isinstance(failure.error, HybridGraphError) and isinstance(failure.error, ValueError):
             raise failure.error
-    if not failures or (some_answered and pipeline.on_error != "raise") or pipeline.on_error == "empty":
+    if not failures or some_answered or pipeline.on_error == "empty":
         return
     said = "; ".join(f"{failure.source}: {type(failure.error).__name__}: {failure.error}" for failure in failures)
     raise RetrievalError(
         f"no source could answer ({said}); on_error='empty' gives an empty result instead"
-        if not some_answered
-        else f"a source failed and on_error='raise' ({said})"
     ) from failures[0].error

@@ -6,6 +6,8 @@ import time
 from types import TracebackType
 from typing import NamedTuple
 
+from langchain_hybridgraph.errors import HybridGraphError, RetrievalError
+
 
 class StageRun(NamedTuple):
     """A stage that has run: from when (``time.perf_counter``), how long together with its waiting, what it raised."""
@@ -25,6 +27,7 @@ class Trace:
         self.method = "hybrid"
         self.errors: dict[str, str] = {}
         self.began = time.perf_counter()
+        self.raises = False
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -50,7 +53,15 @@ class Trace:
             self._reasons[reason] = None
 
     def note(self, where: str, error: BaseException) -> None:
-        """Keep what an error said, for the plan of the result."""
+        """Keep what an error said, for the plan of the result.
+
+        Where ``raises`` is set nothing goes on without what failed: the error is raised, as RetrievalError unless it is
+        one of ours already.
+        """
+        if self.raises:
+            if isinstance(error, HybridGraphError):
+                raise error
+            raise RetrievalError(f"on_error='raise', and {where} failed ({type(error).__name__}: {error})") from error
         self.errors[where] = f"{type(error).__name__}: {error}"
 
     def stage(self, name: str) -> _Stage:

@@ -18,7 +18,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion, check_weights
 from langchain_hybridgraph.query.sources import KeywordSource, Source, VectorSource
 from langchain_hybridgraph.retrievers.base import CallOptions, PipelineRetriever
-from langchain_hybridgraph.retrievers.plain import Engine, PlainStore, Texts, ids_by_content, plain_store, read_all
+from langchain_hybridgraph.retrievers.plain import Engine, PlainStore, Texts, plain_store, read_all, read_those
 from langchain_hybridgraph.retrievers.retriever_source import RetrieverSource
 from langchain_hybridgraph.retrievers.store import HybridGraphStore
 from langchain_hybridgraph.stores.base import KnowsContents, Reads, SearchesKeywords, SearchesVectors, can
@@ -133,7 +133,7 @@ class HybridRetriever(PipelineRetriever):
 
     def _index(self, documents: Iterable[Document] | None) -> Texts | None:
         stored = read_all(self.vector_store)
-        indexed = documents if documents is not None else stored
+        indexed = stored if documents is None else list(documents)
         if indexed is None:
             return None
         return Texts(
@@ -141,7 +141,7 @@ class HybridRetriever(PipelineRetriever):
             engine=self.keyword_engine,
             language=self.language,
             id_key=self.id_key,
-            ids=ids_by_content(stored or ()),
+            stored=read_those(self.vector_store, indexed) if stored is None else stored,
         )
 
     # -- settings of the pipeline ---------------------------------------------------------------------------

@@ -52,7 +52,16 @@ from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.retrievers.plain import in_scope
 from langchain_hybridgraph.retrievers.tool import SearchArguments
-from langchain_hybridgraph.stores.base import GivesVectors, HasMode, HasParents, HasSessions, Reads, Remembers, can
+from langchain_hybridgraph.stores.base import (
+    GivesVectors,
+    HasMode,
+    HasParents,
+    HasSessions,
+    Reads,
+    Rechecks,
+    Remembers,
+    can,
+)
 from langchain_hybridgraph.stores.given import Given
 from langchain_hybridgraph.stores.vectors import unit
 from langchain_hybridgraph.times import parse_time
@@ -513,6 +522,10 @@ class WithMessages:
         said = {turn.id: turn for turn in self.session.turns if in_scope(turn, replace(scope, tenant=None))}
         there = self.store.read(ids, scope, {id: chunk for id, chunk in known.items() if id not in said})
         return {id: there.get(id) or said[id] for id in ids if id in there or id in said}
+
+    def current(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
+        """See :class:`~langchain_hybridgraph.stores.base.Rechecks`; nothing where the store keeps no copies."""
+        return self.store.current(ids) if can(self.store, Rechecks) else {}
 
     @property
     def has_parents(self) -> bool:

@@ -41,8 +41,9 @@ FEWEST_SAMPLED = 50
 class Texts:
     """Documents and a keyword index over them, in memory.
 
-    ``id_key`` names the metadata that holds an id. A Document without one gets the id that ``ids`` knows for its text
-    and source, else one made from them; of several with one id the last counts.
+    ``id_key`` names the metadata that holds an id. ``stored`` is what the vector store has of them: a Document without
+    an id gets that of the stored one with its text and source, else one made from these; of several with one id the
+    last counts. ``stored_as`` maps the ids of those that are in the vector store to their ids there.
     """
 
     def __init__(
@@ -52,10 +53,10 @@ class Texts:
         engine: Engine = "tantivy",
         language: str = "english",
         id_key: str | None = None,
-        ids: Mapping[tuple[str, str], str] | None = None,
+        stored: Sequence[Document] = (),
     ) -> None:
         self.engine = engine
-        known = ids or {}
+        known = {content_key(document): document.id for document in stored if document.id is not None}
         self.chunks: dict[str, Chunk] = {}
         self.id_of: dict[tuple[str, str], str] = {}
         for document in documents:
@@ -64,6 +65,8 @@ class Texts:
             self.chunks[id] = Chunk(id, cleaned(document.page_content), document.metadata)
             if not named:
                 self.id_of[content_key(document)] = id
+        ours = {str(d.metadata.get(id_key)) if id_key else d.id: d.id for d in stored if d.id is not None}
+        self.stored_as = {id: theirs for id, theirs in ours.items() if id in self.chunks}
         self.ids = list(self.chunks)
         self.row_of = {id: row for row, id in enumerate(self.ids)}
         self.columns = MetadataColumns(self._metadata)
@@ -123,9 +126,21 @@ class PlainStore:
             found |= {entry.id: entry.chunk for entry in self._by_ids(missing) if entry.chunk is not None}
         return {id: found[id] for id in ids if id in found and in_scope(found[id], scope)}
 
+    def current(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
+        """What the vector store has now of those among ``ids`` that it had when the texts were read; None: deleted."""
+        stored_as = self.texts.stored_as if self.texts else {}
+        ours = {stored_as[id]: id for id in ids if id in stored_as}
+        if not ours:
+            return {}
+        there = {document.id: document for document in self._similar.get(list(ours))}
+        return {
+            id: None if (now := there.get(theirs)) is None else Chunk(id, cleaned(now.page_content), now.metadata)
+            for theirs, id in ours.items()
+        }
+
     def _by_ids(self, ids: Sequence[str]) -> list[Scored]:
         try:
-            documents = self.vector_store.get_by_ids(ids)
+            documents = self._similar.get(ids)
         except NotImplementedError:
             return []
         return list(self._entries((document, 0.0) for document in documents))
@@ -259,16 +274,22 @@ def read_all(vector_store: VectorStore) -> list[Document] | None:
     get: Any = vector_store.get  # type: ignore[attr-defined]  # langchain-chroma's own
     documents: list[Document] = []
     while True:
-        page = get(limit=PAGE, offset=len(documents), include=["documents", "metadatas"])
-        found = zip(page["ids"], page["documents"], page["metadatas"], strict=True)
-        documents += [Document(id=id, page_content=text or "", metadata=meta or {}) for id, text, meta in found]
-        if len(page["ids"]) < PAGE:
+        page = _documents(get(limit=PAGE, offset=len(documents), include=["documents", "metadatas"]))
+        documents += page
+        if len(page) < PAGE:
             return documents
 
 
-def ids_by_content(documents: Iterable[Document]) -> dict[tuple[str, str], str]:
-    """The ids that a store has given to texts and their sources."""
-    return {content_key(document): document.id for document in documents if document.id is not None}
+def read_those(vector_store: VectorStore, documents: Iterable[Document]) -> list[Document]:
+    """Which of these Documents a store has, as it has them, asked by id; none for a store that cannot be asked."""
+    ids = iter([document.id for document in documents if document.id is not None])
+    stored: list[Document] = []
+    try:
+        while page := list(islice(ids, PAGE)):
+            stored += vector_store.get_by_ids(page)
+    except Exception:  # noqa: BLE001 - not implemented, awaited only or out of reach now: the Documents stay as handed in
+        return []
+    return stored
 
 
 # -- what each kind of store says about similarity ----------------------------------------------------------------
@@ -335,8 +356,14 @@ class _Chroma:
         if not ids:
             return {}  # Chroma refuses an empty list
         stored = self._store.get(ids=list(ids), include=["embeddings"])
+        if not stored["ids"]:
+            return {}  # all deleted: there is no width to reshape to
         matrix = unit(np.asarray(stored["embeddings"], np.float32).reshape(len(stored["ids"]), -1))
         return dict(zip(stored["ids"], matrix, strict=True))
+
+    def get(self, ids: Sequence[str]) -> list[Document]:
+        """Those that are there; the store's own ``get_by_ids`` fails for an entry without a text or metadata."""
+        return _documents(self._store.get(ids=list(ids), include=["documents", "metadatas"]))
 
 
 class _Other:
@@ -375,6 +402,9 @@ class _Other:
     def scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         return {}
 
+    def get(self, ids: Sequence[str]) -> list[Document]:
+        return self._store.get_by_ids(ids)
+
     def background(self, vector: Vector) -> tuple[float, float] | None:
         return None
 
@@ -390,6 +420,12 @@ class _Other:
             if all(-1.001 <= score <= 1.001 for score in scores) and scores == sorted(scores, reverse=True):
                 return found
             return [(document, 1.0 - place / len(found)) for place, (document, _) in enumerate(found)]
+
+
+def _documents(answer: Mapping[str, Any]) -> list[Document]:
+    """What Chroma's ``get`` answers, as Documents."""
+    found = zip(answer["ids"], answer["documents"], answer["metadatas"], strict=True)
+    return [Document(id=id, page_content=text or "", metadata=metadata or {}) for id, text, metadata in found]
 
 
 def _similarity(store: VectorStore) -> _Chroma | _Other:

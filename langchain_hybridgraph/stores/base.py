@@ -290,6 +290,15 @@ class Reads(Protocol):
 
 
 @runtime_checkable
+class Rechecks(Protocol):
+    """A store that keeps copies of texts whose own place is elsewhere, where they may have changed since."""
+
+    def current(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
+        """What stands there now under these ids, None for what is deleted; nothing of what never stood there."""
+        ...
+
+
+@runtime_checkable
 class SearchesVectors(Protocol):
     """A store that finds chunks near a vector."""
 
@@ -382,8 +391,8 @@ class GivesVectors(Protocol):
 class Remembered(NamedTuple):
     """What is known of memories, as columns of one length; NaN is unset.
 
-    See :class:`~langchain_hybridgraph.records.Learned`; ``began`` is when each became valid, else was created, and
-    ``kind`` is the place of its type in ``kinds``, −1 for none.
+    See :class:`~langchain_hybridgraph.records.Learned`; ``began`` is when each became valid, else was created,
+    else was taken in. ``valid_until`` is the end that was given with it, none where it was learned later. ``kind`` is the place of its type in ``kinds``, −1 for none.
     """
 
     confidence: Weights
@@ -406,8 +415,8 @@ class Remembered(NamedTuple):
                 one.utility,
                 one.active_count,
                 one.used_at,
-                one.created_at if one.valid_from is None else one.valid_from,
-                one.valid_until,
+                next((time for time in (one.valid_from, one.created_at) if time is not None), one.learned_at),
+                None if one.end_learned else one.valid_until,
                 one.provenance_depth,
             )
             for one in learned

@@ -58,7 +58,7 @@ def ids(hits) -> str:
 
 def hybrid(vector, keyword, **settings):
     sources = (Listed("vector", 0.7, vector), Listed("keyword", 0.3, keyword))
-    return run(Query("q", 10), store=Shelf(*"abcdefgh"), sources=sources, **settings)
+    return run(Query("q", 10), **{"store": Shelf(*"abcdefgh"), "sources": sources} | settings)
 
 
 def test_two_lists_become_one():
@@ -139,6 +139,35 @@ def test_the_first_failure_can_be_an_error():
     """on_error='raise' does not degrade."""
     with pytest.raises(RetrievalError, match="vector"):
         hybrid(ValueError("one"), "ab", on_error="raise")
+
+
+def failing(*arguments):
+    raise OSError("down")
+
+
+class Failing:
+    """A reranker, a fusion, parents and remembered things that cannot be reached."""
+
+    has_parents = True
+    read = Shelf("a", "b", a={"parent_id": "p"}).read
+    rerank = read_parents = vectors = __call__ = failing
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [
+        ({"reranker": Failing()}, "rerank"),
+        ({"fusion": Failing()}, "fusion"),
+        ({"store": Failing(), "parents": True}, "parents"),
+        ({"store": Failing(), "selection": Selection(mmr_lambda=0.5)}, "vector"),
+    ],
+)
+def test_the_first_failure_of_any_stage_raises(settings, what):
+    """on_error='raise' goes for every stage; without it they all are left out and named."""
+    _, trace = hybrid("ab", "b", **settings)
+    assert f"{what}-failed" in trace.reasons
+    with pytest.raises(RetrievalError, match=f"{what} failed .*down"):
+        hybrid("ab", "b", on_error="raise", **settings)
 
 
 def test_a_callers_mistake_is_not_a_degradation():

@@ -12,7 +12,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 from pydantic import ValidationError
 
-from langchain_hybridgraph import ALL_TIME, HybridGraphStore, HybridRetriever, by_meta
+from langchain_hybridgraph import ALL_TIME, GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever, by_meta
 from langchain_hybridgraph.embeddings import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, FilterError, RetrievalError, TenantError
 
@@ -449,6 +449,84 @@ def test_a_failing_vector_side_leaves_the_words():
     assert (ids(result), result.degraded) == (["code"], ("vector-failed",))
     with pytest.raises(RetrievalError, match=r"vector.*keyword"):
         HybridRetriever(down, keyword_retriever=Down()).invoke("E4711")
+
+
+@pytest.fixture(params=[True, False], ids=["collection alone", "documents handed in"])
+def halls(request, tmp_path):
+    """A collection of 200 notes and a rare word that the vectors do not know, and the documents to make words of."""
+    from langchain_chroma import Chroma
+
+    texts = {"rare": "secret zebra"} | {f"n{n}": f"note number {n}" for n in range(200)}
+    found = [Document(id=id, page_content=text, metadata={"n": n}) for n, (id, text) in enumerate(texts.items())]
+    notes = LSAEmbeddings().fit([document.page_content for document in found[1:]])
+    collection = Chroma.from_documents(found, notes, persist_directory=str(tmp_path))
+    return collection, None if request.param else found
+
+
+@pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, MemoryRetriever])
+def test_what_a_collection_deletes_does_not_come_back(halls, kind):
+    """Its text stands in the keyword index still; neither a filter nor on_error="raise" makes it a hit or a failure."""
+    collection, given = halls
+    retriever = kind(collection, given, k=2, on_error="raise")
+    assert ids(retriever.invoke("zebra"))[0] == "rare"
+    collection.delete(["rare"])
+    for options in ({}, {"filter": {"n": {"$gte": 0}}}, {"keyword_weight": 1.0}, {"mmr_lambda": 0.5}):
+        result = retriever.retrieve("zebra note", **options)
+        assert "rare" not in ids(result)
+        assert len(result) == 2
+        assert "vector-failed" not in result.degraded
+
+
+def test_nothing_is_left_of_what_only_the_words_found(halls):
+    """All of it may be deleted: an empty answer then, and no failure."""
+    collection, given = halls
+    retriever = HybridRetriever(collection, given, k=2, keyword_weight=1.0)
+    collection.delete(["rare"])
+    result = retriever.retrieve("zebra")
+    assert (ids(result), result.degraded) == ([], ())
+
+
+def test_what_a_collection_changes_comes_back_as_it_is_now(halls):
+    """Text and metadata are the collection's, and so is whether a filter admits it."""
+    collection, given = halls
+    retriever = HybridRetriever(collection, given, k=1)
+    changed = Document(id="rare", page_content="zebra, not secret any more", metadata={"n": 777})
+    collection.update_document("rare", changed)
+    assert retriever.invoke("zebra")[0].page_content == "zebra, not secret any more"
+    assert ids(retriever.invoke("zebra", filter={"n": 777})) == ["rare"]
+    assert ids(retriever.invoke("zebra", filter={"n": {"$lt": 1}})) == []
+
+
+def test_what_is_named_by_its_metadata_is_looked_up_by_the_stores_id(tmp_path):
+    """id_key= gives other ids than those of the collection."""
+    from langchain_chroma import Chroma
+
+    named = [Document(id=f"c-{d.id}", page_content=d.page_content, metadata={"name": d.id}) for d in documents()]
+    collection = Chroma.from_documents(named, embedding(), persist_directory=str(tmp_path))
+    retriever = HybridRetriever(collection, k=1, id_key="name", keyword_weight=1.0)
+    assert ids(retriever.invoke("E4711")) == ["code"]
+    collection.delete(["c-code"])
+    assert ids(retriever.invoke("E4711")) == []
+
+
+def test_any_store_that_can_be_asked_by_id_is_asked():
+    """What it has deleted is gone; what it never had is found by its words."""
+    store = InMemoryVectorStore(embedding())
+    store.add_documents(documents())
+    other = Document(id="own", page_content="A zebra is in no store.")
+    retriever = HybridRetriever(store, [*documents(), other], k=6, keyword_weight=1.0)
+    store.delete(["code"])
+    assert ids(retriever.invoke("E4711 zebra")) == ["own"]
+
+
+def test_a_failing_lookup_is_named(chroma):
+    """What the words found is given as it was read."""
+    retriever = HybridRetriever(chroma, k=1, keyword_weight=1.0)
+    chroma.delete_collection()
+    result = retriever.retrieve("E4711")
+    assert (ids(result), result.degraded) == (["code"], ("lookup-failed",))
+    with pytest.raises(RetrievalError, match="lookup failed"):
+        retriever.model_copy(update={"on_error": "raise"}).invoke("E4711")
 
 
 def test_both_keyword_engines_agree_on_the_obvious():
