@@ -139,3 +139,14 @@ def test_a_folder_that_was_never_read(here):
     assert "path 'dcos' does not exist" in ingest("dcos", "--index", "index", "--prune", code=2)
     assert "path 'dcos' does not exist" in ingest("docs", "dcos", "--index", "index", "--prune", code=2)
     assert documents() == before
+
+
+def test_a_document_that_is_not_there(here):
+    """What lies below the name, and names that are alike, are said."""
+    for name, hint in {
+        "docs/sub": "docs/sub is no document; 2 lie below it: docs/sub/b.md, docs/sub/c.md",
+        "docs/sub/d.md": "no document is named docs/sub/d.md; did you mean docs/sub/",
+        "zzz": "no document is named zzz\n",
+    }.items():
+        done = CliRunner().invoke(app, ["delete", "--document", name, "--index", "index"])
+        assert (done.exit_code, hint in done.stderr) == (0, True)

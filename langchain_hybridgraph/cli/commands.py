@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
+from difflib import get_close_matches
 from enum import StrEnum
 from itertools import chain
 from pathlib import Path
@@ -302,8 +304,11 @@ def delete(
         raise ConfigurationError("nothing says what to delete: give --id, --document or a --filter that is not empty")
     with existing(index, embedding=embedding, tenant=tenant) as store:
         before = len(store)
+        unknown = _unknown(document or [], store.document_ids()) if document else []
         store.delete(id or [], document=document or [], filter=wanted)
         left = len(store)
+    for hint in unknown:
+        say(hint)
     if as_json:
         from langchain_hybridgraph.cli.answers import print_json
 
@@ -364,6 +369,24 @@ def demo(
     from langchain_hybridgraph.cli.demo import run
 
     run(index, embedding)
+
+
+def _unknown(documents: list[str], known: Iterable[str]) -> list[str]:
+    """What to say of ids that no document has: which lie below, else which are alike."""
+    known = list(known)
+    hints = []
+    for id in documents:
+        if id in known:
+            continue
+        below = [one for one in known if one.startswith(f"{id.rstrip('/')}/")]
+        if below:
+            hints.append(
+                f"{id} is no document; {len(below)} lie below it: {_listed(below[:3])}{', …' * (len(below) > 3)}"
+            )
+        else:
+            near = get_close_matches(id, known, 3)
+            hints.append(f"no document is named {id}" + (f"; did you mean {_listed(near)}?" if near else ""))
+    return hints
 
 
 def _absent(path: Path) -> typer.BadParameter:

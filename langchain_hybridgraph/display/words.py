@@ -9,6 +9,8 @@ from langchain_hybridgraph.records import Hit, RetrievalResult
 
 # So many characters of a text are quoted.
 QUOTED = 110
+# A reason that tells of nothing amiss.
+_CONVERGED = "converged-early"
 
 
 def explained(result: RetrievalResult[Any]) -> str:
@@ -63,8 +65,10 @@ def _about(result: RetrievalResult[Any]) -> str:
     query = plan.get("query")
     hits = f"{len(result.hits)} hit{'' if len(result.hits) == 1 else 's'}" if result.hits else "Nothing found"
     said = [f"{hits} in {result.took_ms:.1f} ms{_searched(plan)}{_walked(plan)}."]
-    if result.degraded:
-        said.append(f"Not as asked: {', '.join(result.degraded)}.")
+    if amiss := [reason for reason in result.degraded if reason != _CONVERGED]:
+        said.append(f"Not as asked: {', '.join(amiss)}.")
+    if _CONVERGED in result.degraded:
+        said.append("The best did not change any more, so the walk ended early; nothing is missing.")
     return "\n".join(["(a vector, without words)" if query is None else query, *said])
 
 

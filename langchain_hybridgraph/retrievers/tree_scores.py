@@ -83,7 +83,8 @@ class Scores:
 
 def own_hit(chunk: Chunk, scores: Scores, own: float) -> Hit:
     """A chunk with the score that its node has by itself; what a reranker made of it is a part of its own."""
-    parts, finders = dict(scores.parts(chunk.id)), scores.finders(chunk.id)
+    # What no source has listed was come to by its directory.
+    parts, finders = dict(scores.parts(chunk.id)), scores.finders(chunk.id) or ("hierarchy",)
     change = own - math.fsum(parts.values())
     reranked = abs(change) > 1e-9
     cosine = scores.raw("vector", chunk.id)
