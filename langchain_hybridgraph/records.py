@@ -154,7 +154,8 @@ class Learned:
 
     Times are unix seconds UTC. None is unset, which is not 0. ``confidence`` and ``utility`` lie in [0, 1].
     ``used_at`` is when it was last of use, ``learned_at`` when the store took it in, ``provenance_depth`` how many
-    derivations lie between it and what was seen or said.
+    derivations lie between it and what was seen or said. ``end_learned`` says that ``valid_until`` was not given with
+    it but learned later, when something superseded it.
     """
 
     confidence: float | None = None
@@ -167,6 +168,7 @@ class Learned:
     learned_at: float | None = None
     memory_type: str | None = None
     provenance_depth: int = 0
+    end_learned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,13 +39,15 @@ class Composite:
     """Σ weight · share, of similarity, confidence, recency and utility; the weights are divided by their sum.
 
     - similarity is the hit's score so far
-    - confidence, 0.5 where nobody has judged, · 0.9 per derivation, · (1 − e^(−0.02 · hours left)) where validity ends
-    - recency is e^(−``decay_per_hour`` · hours since it became valid, else was created; 0 hours where neither is
-      known), with the decay of the memory's type where it has one of :data:`DECAY`
+    - confidence, 0.5 where nobody has judged, · 0.9 per derivation, · (1 − e^(−0.02 · hours left)) where an
+      end of validity was given with it; one that was learned later, by superseding, was not expected
+    - recency is e^(−``decay_per_hour`` · hours since it became valid, else was created, else was taken in; 0 hours
+      where nothing is known), with the decay of the memory's type where it has one of :data:`DECAY`
     - utility, 1 where nobody has judged
 
-    All are kept in [0, 1]; what is dated in the future has the age 0. Raises ConfigurationError for weights or a decay
-    that are no numbers from 0, and for weights that are all 0.
+    All are kept in [0, 1]. What was created or taken in more than an hour after ``now``, so that nothing says that it
+    held then, has no recency; what comes a little later, as by another clock, has the age 0. Raises
+    ConfigurationError for weights or a decay that are no numbers from 0, and for weights that are all 0.
 
     Park et al., Generative Agents, UIST 2023, for the weighted sum of relevance and recency.
 
@@ -304,7 +306,7 @@ def _rows(parts: Mapping[str, Weights]) -> Iterator[dict[str, float]]:
     """The parts of each; what a time or the session does not change has no part of it."""
     names = list(parts)
     for row in zip(*(column.tolist() for column in parts.values()), strict=True):
-        yield {name: part for name, part in zip(names, row, strict=True) if part or name not in _CHANGES}
+        yield {name: part for name, part in zip(names, row, strict=True) if abs(part) > 1e-12 or name not in _CHANGES}
 
 
 # The parts that say how a score was changed, where it was.
@@ -342,6 +344,10 @@ def trust(known: Remembered, now: float | None) -> Weights:
     return sure * -np.expm1(-ENDING * left / HOUR)
 
 
+# The age, in seconds, of what is of a later time: so old that nothing is left of it.
+_UNKNOWN_THEN = 1e15
+
+
 def _near(moments: Weights, start: float, end: float) -> Weights:
     """1 within the span, less outside."""
     late, early = np.maximum(moments - end, 0.0) / DAY, np.maximum(start - moments, 0.0) / DAY
@@ -350,8 +356,9 @@ def _near(moments: Weights, start: float, end: float) -> Weights:
 
 
 def _ages(since: Weights, now: float | None) -> Weights:
-    ages: Weights = np.maximum((time.time() if now is None else now) - since, 0.0)
-    return ages
+    ages = (time.time() if now is None else now) - since
+    known_then: Weights = np.where(ages < -HOUR, _UNKNOWN_THEN, np.maximum(ages, 0.0))
+    return known_then
 
 
 def _known(values: Weights, unset: float) -> Weights:

@@ -391,8 +391,9 @@ class GivesVectors(Protocol):
 class Remembered(NamedTuple):
     """What is known of memories, as columns of one length; NaN is unset.
 
-    See :class:`~langchain_hybridgraph.records.Learned`; ``began`` is when each became valid, else was created,
-    else was taken in. ``valid_until`` is the end that was given with it, none where it was learned later. ``kind`` is the place of its type in ``kinds``, −1 for none.
+    See :class:`~langchain_hybridgraph.records.Learned`; ``began`` is when each became valid, else was created, else was
+    taken in. ``valid_until`` is the end that was given with it, unset where it was learned later. ``kind`` is the place
+    of its type in ``kinds``, −1 for none.
     """
 
     confidence: Weights

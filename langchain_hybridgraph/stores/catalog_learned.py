@@ -37,15 +37,17 @@ def _then(table: str, name: str) -> str:
 
 
 _LEARNED = (
-    "SELECT nodes.id, {trust}, active_count, used_at, {valid}, created_at, learned_at, memory_type, provenance_depth "
+    "SELECT nodes.id, {trust}, active_count, used_at, {valid}, created_at, learned_at, memory_type, provenance_depth, "
+    "{end} IS NOT l.expires_at "
     # CROSS keeps the order: from the ids to the nodes to what is known of them.
     "FROM json_each(?3) asked CROSS JOIN nodes ON tenant = ?2 AND nodes.id = asked.value "
     "CROSS JOIN learned l ON l.node = nodes.node {joined} WHERE {known}"
 )
-_LEARNED_NOW = _LEARNED.format(trust=_TRUST, valid=_VALID, joined="", known="retracted_at IS NULL")
+_LEARNED_NOW = _LEARNED.format(trust=_TRUST, valid=_VALID, end="l.valid_until", joined="", known="retracted_at IS NULL")
 _LEARNED_THEN = _LEARNED.format(
     trust=_TRUST_THEN,
     valid=_VALID_THEN,
+    end="iif(v.node, v.valid_until, l.valid_until)",
     joined=_then("past_trust", "t") + _then("past_validity", "v"),
     known="learned_at <= ?1 AND ifnull(retracted_at, 9e999) > ?1",
 )
@@ -92,13 +94,14 @@ def learned(
     """
     statement = _LEARNED_NOW if known_at is None else _LEARNED_THEN
     found = connection.execute(statement, (known_at, tenant, listed(ids)))
-    return {id: Learned(*values) for id, *values in found}
+    return {id: Learned(*values, end_learned=bool(end_learned)) for id, *values, end_learned in found}
 
 
 # Row, confidence, utility, active count, used at, began, valid until, provenance depth, memory type.
 ByRow = tuple[int, float | None, float | None, int, float | None, float | None, float | None, int, str | None]
 _BY_ROW = (
-    "SELECT row, confidence, utility, active_count, used_at, ifnull(valid_from, created_at), valid_until, "
+    "SELECT row, confidence, utility, active_count, used_at, coalesce(valid_from, created_at, learned_at), "
+    "iif(valid_until IS expires_at, valid_until, NULL), "
     "provenance_depth, memory_type FROM {source} WHERE tenant = ?1 AND {wanted}"
 )
 _FROM_ROW = _BY_ROW.format(source="nodes CROSS JOIN learned USING (node)", wanted="row >= ?2 AND row < ?3")

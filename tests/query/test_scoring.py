@@ -97,16 +97,31 @@ def test_no_judgement_is_not_a_bad_one():
 
 
 def test_the_age_counts_from_validity_else_creation():
-    """What is valid since and when it was created are two things; the first counts."""
-    both = Learned(valid_from=2.0, created_at=1.0)
-    assert Remembered.of([both, Learned(created_at=1.0), Learned()]).began.tolist() == pytest.approx(
-        [2.0, 1.0, math.nan], nan_ok=True
-    )
+    """Since when it is valid counts, else when it was created, else taken in."""
+    both = Learned(valid_from=2.0, created_at=1.0, learned_at=3.0)
+    others = [Learned(created_at=1.0, learned_at=3.0), Learned(learned_at=3.0), Learned()]
+    assert Remembered.of([both, *others]).began.tolist() == pytest.approx([2.0, 1.0, 3.0, math.nan], nan_ok=True)
 
 
-def test_the_future_is_now():
-    """A memory of tomorrow is as fresh as one of now."""
-    assert total(GENERAL, 0.5, created_at=NOW + DAY) == total(GENERAL, 0.5, created_at=NOW)
+def test_what_was_said_later_is_not_fresh():
+    """Nothing says that it held then: it has no recency, so that it is never before what did; an hour is forgiven."""
+    assert total(GENERAL, 0.5, created_at=NOW + HOUR) == total(GENERAL, 0.5, created_at=NOW)
+    assert total(GENERAL, 0.5, learned_at=NOW + DAY) == pytest.approx(total(GENERAL, 0.5, created_at=NOW) - 0.2)
+    assert total(GENERAL, 0.5, created_at=NOW + DAY) < total(GENERAL, 0.5, valid_from=NOW - 10 * DAY)
+    assert Hotness()(Remembered.of([Learned(learned_at=NOW + DAY)]), NOW).tolist() == [0.0]
+
+
+def test_what_says_no_time_is_as_old_as_it_is_known():
+    """Else it would be fresh and hot for ever."""
+    assert total(GENERAL, 0.5, learned_at=NOW - DAY) == total(GENERAL, 0.5, created_at=NOW - DAY)
+    assert Hotness()(Remembered.of([Learned(learned_at=NOW - 7 * DAY)]), NOW).tolist() == [0.25]
+
+
+def test_an_end_that_was_learned_later_costs_nothing():
+    """Until it was superseded nobody expected that."""
+    ending = {"confidence": 0.9, "valid_from": NOW, "valid_until": NOW + HOUR}
+    assert total(GENERAL, 0.5, **ending, end_learned=True) == total(GENERAL, 0.5, confidence=0.9, valid_from=NOW)
+    assert total(GENERAL, 0.5, **ending) < total(GENERAL, 0.5, confidence=0.2, valid_from=NOW)
 
 
 @pytest.mark.parametrize(

@@ -400,10 +400,29 @@ def test_a_time_that_is_none(name):
         retriever.invoke("?", **{name: "tomorrow"})
 
 
-def test_a_memory_of_tomorrow_has_no_age():
-    """What is dated in the future is as fresh as it can be, not fresher."""
+def test_a_superseded_fact_is_as_sure_as_it_was():
+    """Asked just before its end, in every mode: nobody knew of that then."""
+    with HybridGraphStore(None, "lsa") as made:
+        texts = {"paris": "Ada lives in Paris.", "tea": "Ada likes tea.", "bo": "Bo plays chess."}
+        said = [
+            Document(text, id=id, metadata={"valid_from": "2020-01-01", "confidence": 0.9})
+            for id, text in texts.items()
+        ]
+        made.remember(said)
+        made.supersede(
+            "paris", Document("Ada lives in Rome.", id="rome", metadata={"confidence": 0.9}), at="2024-07-01"
+        )
+        for mode in MODES:
+            (found,) = MemoryRetriever(made, k=1, mode=mode).invoke("Where does Ada live?", as_of="2024-06-30T23:00")
+            assert found.id == "paris"
+            sure = MODES[mode].composite.confidence * 0.9
+            assert found.metadata["score_breakdown"]["confidence"] == pytest.approx(sure)
+
+
+def test_a_memory_of_tomorrow_is_not_fresh():
+    """What is dated after the time that is asked for says nothing of that time."""
     (found,) = by_vector({"a": ("a 0.8", {"created_at": (NOW + DAY).isoformat()})}).invoke("?")
-    assert found.metadata["score_breakdown"]["recency"] == pytest.approx(0.2)
+    assert found.metadata["score_breakdown"]["recency"] == 0.0
 
 
 def test_a_named_day_finds_its_memories():

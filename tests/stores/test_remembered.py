@@ -87,6 +87,18 @@ def test_what_the_metadata_give_and_what_is_learned():
         assert_alike(store)
 
 
+def test_an_end_that_was_learned_later():
+    """It is no end that was expected, neither in the records nor in the columns; one that was given stays one."""
+    with closing(opened()) as store:
+        put(store, a={}, b=GIVEN)
+        store.clock = lambda: 1_500.0
+        store._supersede("a", Chunk("c", "text of c"), 2_000.0)
+        assert [store.learned(["a", "b"], Scope())[id].end_learned for id in ("a", "b")] == [True, False]
+        assert not store.learned(["a"], Scope(known_at=1_000.0))["a"].end_learned
+        assert [row[5] for row in rows(store.remembered(["a", "b"], Scope()))] == [None, 9e9]
+        assert_alike(store)
+
+
 def test_as_it_was_known_then():
     """With known_at the catalogue says what was believed."""
     with closing(opened()) as store:
