@@ -69,10 +69,13 @@ def test_init_never_overwrites(folder):
 
 
 def test_init_in_a_folder_that_is_not_there():
-    """One line, and the exit code of work that could not be done."""
+    """One line that says what to do instead."""
     done = config("init", "gone/h.yaml")
-    assert done.exit_code == 1
-    assert done.stderr.count("\n") == 1
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "hybridgraph: gone/h.yaml cannot be written: No such file or directory; name a file in a folder that is there "
+        "and can be written to\n",
+    )
 
 
 # -- show --
@@ -224,6 +227,38 @@ def test_check_of_files_that_are_none(folder, text, line, said):
     (problem,) = found["problems"]
     assert (found["exit"], problem["line"]) == (1, line)
     assert problem["message"].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("embedding", "said"),
+    [
+        ("nosuch.module:factory", "cannot be imported (ModuleNotFoundError: No module named 'nosuch')"),
+        ("{type: 'json:Nothing', size: 3}", "cannot be imported (AttributeError"),
+        ("json:__version__", "names a str; wanted a class or a function"),
+    ],
+)
+def test_check_imports_the_embedding(folder, embedding, said):
+    """What from_config would stumble on has its line; show, which only reads, does not import."""
+    (folder / "h.yaml").write_text(f"store:\n  embedding: {embedding}\n")
+    (problem,) = answer("check", "h.yaml")["problems"]
+    assert (problem["key"], problem["line"]) == ("store_embedding", 2)
+    assert problem["message"].startswith("h.yaml:2: store_embedding: embedding '")
+    assert said in problem["message"]
+    assert config("show", "h.yaml").exit_code == 0
+
+
+def test_check_does_not_make_the_embedding(folder):
+    """A factory that can be called is enough: it may load a model, or ask a service."""
+    (folder / "h.yaml").write_text("store: {embedding: 'sys:exit'}\n")
+    assert config("check", "h.yaml").stdout == "no problems in 1 settings of h.yaml\n"
+
+
+def test_weights_that_nobody_gave_are_unset(folder):
+    """The embedding decides, so that no number is shown, nor in the file of init."""
+    rows = [line.split() for line in config("show").stdout.splitlines() if "_weight " in line and "retriever" in line]
+    assert rows == [["retriever_semantic_weight", "null", "default"], ["retriever_keyword_weight", "null", "default"]]
+    config("init")
+    assert "  #semantic_weight:\n" in (folder / "hybridgraph.yaml").read_text(encoding="utf-8")
 
 
 def test_check_without_a_file_looks_at_the_environment(monkeypatch):

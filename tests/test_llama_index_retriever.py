@@ -467,6 +467,15 @@ def test_cosines_of_a_simple_vector_store(index):
     assert {each.node_id: each.metadata["vector_score"] for each in ours} == pytest.approx(theirs)
 
 
+def test_an_index_in_llama_indexes_words(index):
+    """similarity_top_k and filters are those of the retriever that is made."""
+    made = LlamaIndexRetriever.from_index(index, similarity_top_k=1, filters=WILD)
+    assert ids(made.retrieve("the cat")) == ids(
+        LlamaIndexRetriever.from_index(index).with_options(k=1, filters=WILD).retrieve("the cat")
+    )
+    assert made.retriever.k == 1
+
+
 def test_the_graph_of_an_index(index):
     """The relationships in its docstore are edges to walk over."""
     retriever = LlamaIndexRetriever.from_index(index, GraphRetriever, max_hops=1, seed_k=1, k=2)

@@ -15,6 +15,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.config.origins import Origin, Problem
+    from langchain_hybridgraph.config.settings import Effective
 
 config_app = typer.Typer(context_settings={"help_option_names": ["-h", "--help"]})
 
@@ -56,6 +57,10 @@ def init(
             f"{file} is there already: name another file to write, or look at that one with "
             f"hybridgraph config show {file}"
         ) from None
+    except OSError as error:
+        raise ConfigurationError(
+            f"{file} cannot be written: {error.strerror}; name a file in a folder that is there and can be written to"
+        ) from None
     beside.write_text(json.dumps(schema(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     typer.echo(f"{file} and {beside} are written; every setting stands in the first as a comment")
 
@@ -94,7 +99,8 @@ def show(
 def check(file: File = None, *, as_json: Json = False) -> None:
     """Find out whether the settings can be used; the exit code is 1 when they cannot.
 
-    Every problem is one line that names file and line, or the variable, the key and what is allowed.
+    Every problem is one line that names file and line, or the variable, the key and what is allowed. An embedding
+    that is named as package.module:factory is imported for that, and not made.
     """
     from langchain_hybridgraph.config.origins import UnusableSettingsError
     from langchain_hybridgraph.config.settings import HybridGraphSettings, found
@@ -103,6 +109,7 @@ def check(file: File = None, *, as_json: Json = False) -> None:
     given = 0
     try:
         given = len(HybridGraphSettings.from_file(file).model_fields_set)
+        problems = _embedding_problems(HybridGraphSettings.effective(file))
     except UnusableSettingsError as error:
         problems = error.problems
     read = found(file)
@@ -136,6 +143,23 @@ def _arguments(given: Iterable[str]) -> dict[str, Any]:
     if wrong := [text for text, key, equals, _ in pairs if not (key and equals)]:
         raise ConfigurationError(f"--set {wrong[0]} is no setting; wanted KEY=VALUE, such as retriever_k=3")
     return {key: value_of(value) for _, key, _, value in pairs}
+
+
+def _embedding_problems(settings: Iterable[Effective]) -> tuple[Problem, ...]:
+    """Why an embedding that is named as package.module:factory cannot be had; importing it runs its module."""
+    from langchain_hybridgraph.config.origins import Problem
+    from langchain_hybridgraph.config.settings import allowed
+    from langchain_hybridgraph.embeddings.resolve import imported_factory
+
+    (key, value, _, origin) = next(each for each in settings if each.key == "store_embedding")
+    name = value.get("type") if isinstance(value, Mapping) else value
+    if not isinstance(name, str) or ":" not in name:
+        return ()
+    try:
+        imported_factory(name)
+    except ConfigurationError as error:
+        return (Problem(key, origin, f"{origin.said(key)}: {error}", value, allowed(key)),)
+    return ()
 
 
 def _is_ours(file: Path) -> bool:

@@ -299,14 +299,16 @@ class Keys(BaseSettings):
 
     # -- retriever --
 
-    retriever_semantic_weight: Number = _setting(
-        0.7,
+    retriever_semantic_weight: Number | None = _setting(
+        None,
         _FROM_0,
-        "Weight of the vector side. One weight alone gives the other 1 − it; with both unset the "
-        "retriever takes those that suit the embedding (.7/.3, with LSA more on the words).",
+        "Weight of the vector side. One weight alone gives the other 1 − it; unset: the embedding decides "
+        "(.7 of vectors and .3 of words, with LSA .4 and .6).",
         ge=0,
     )
-    retriever_keyword_weight: Number = _setting(0.3, _FROM_0, "Weight of the keyword side.", ge=0)
+    retriever_keyword_weight: Number | None = _setting(
+        None, _FROM_0, "Weight of the keyword side; unset: the embedding decides.", ge=0
+    )
     retriever_weights: Literal["adaptive", "fixed"] = _setting(
         "adaptive",
         "adaptive or fixed",

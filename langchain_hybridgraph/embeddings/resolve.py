@@ -42,7 +42,7 @@ def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english
     name = choose_embedding(_checked(spec, options))[0]
     if name == "lsa":
         return _made(name, LSAEmbeddings, {"language": language, **options})
-    factory = OnnxMiniLMEmbeddings if name == "minilm" else _imported(name)
+    factory = OnnxMiniLMEmbeddings if name == "minilm" else imported_factory(name)
     return _made(name, factory, options)
 
 
@@ -108,7 +108,12 @@ def _checked(spec: Any, options: dict[str, Any]) -> str:
     raise ConfigurationError(f"embedding {spec!r} is a {type(spec).__name__}; wanted {_WANTED}")
 
 
-def _imported(spec: str) -> Any:
+def imported_factory(spec: str) -> Any:
+    """What "package.module:factory" names, not called; raises ConfigurationError where it cannot be had or called.
+
+    >>> imported_factory("langchain_core.embeddings:DeterministicFakeEmbedding")
+    <class 'langchain_core.embeddings.fake.DeterministicFakeEmbedding'>
+    """
     module, _, path = spec.partition(":")
     try:
         found: Any = import_module(module)
@@ -119,12 +124,12 @@ def _imported(spec: str) -> Any:
             f"embedding {spec!r} cannot be imported ({type(error).__name__}: {error}); wanted "
             f"package.module:factory, where {module!r} is a module that Python finds (in this folder: PYTHONPATH=.)"
         ) from error
+    if not callable(found):
+        raise ConfigurationError(f"embedding {spec!r} names a {type(found).__name__}; wanted a class or a function")
     return found
 
 
 def _made(spec: str, factory: Any, options: dict[str, Any]) -> Embeddings:
-    if not callable(factory):
-        raise ConfigurationError(f"embedding {spec!r} names a {type(factory).__name__}; wanted a class or a function")
     try:
         made = factory(**options)
     except ConfigurationError:

@@ -122,7 +122,8 @@ class LlamaIndexRetriever(BaseRetriever):
     ) -> Self:
         """Over a LlamaIndex index: its vector store, a keyword index over its nodes, and their relationships as edges.
 
-        ``kind`` is HybridRetriever, GraphRetriever or MemoryRetriever, whose ``settings`` are given. Keyword index and
+        ``kind`` is HybridRetriever, GraphRetriever or MemoryRetriever, whose ``settings`` are given, in LlamaIndex's
+        words (``similarity_top_k=``, ``filters=``), too. Keyword index and
         edges are made now: make the retriever anew when nodes have come into the index. An AdvancedRetriever stands
         over one of these, a HierarchicalRetriever needs a HybridGraphStore. Raises ConfigurationError for other kinds.
         """
@@ -133,7 +134,7 @@ class LlamaIndexRetriever(BaseRetriever):
             )
         store = LlamaIndexVectorStore(index)
         beside = {"graph": store.edges()} if issubclass(kind, GraphRetriever) else {}
-        return cls(kind(store, store.documents(), **beside | settings))
+        return cls(kind(store, store.documents(), **beside | _ours(settings)))
 
     # -- retrieving -----------------------------------------------------------------------------------------
 

@@ -29,9 +29,9 @@ def write(tmp_path):
 
 
 def test_defaults():
-    """Weights .7 and .3, five Documents, and no index."""
+    """Five Documents, no index, and no weights: the embedding decides."""
     settings = HybridGraphSettings()
-    assert (settings.retriever_semantic_weight, settings.retriever_keyword_weight) == (0.7, 0.3)
+    assert (settings.retriever_semantic_weight, settings.retriever_keyword_weight) == (None, None)
     assert (settings.retriever_k, settings.store_path) == (5, None)
 
 
@@ -321,8 +321,8 @@ def test_where_each_value_comes_from(write, monkeypatch):
     assert list(found) == list(HybridGraphSettings.model_fields)
     assert said["retriever_k"] == (7, 5, "call")
     assert said["retriever_overfetch"] == (4, 3, "HYBRIDGRAPH_RETRIEVER_OVERFETCH")
-    assert said["retriever_semantic_weight"] == (0.6, 0.7, f"{path}:3")
-    assert said["retriever_keyword_weight"] == (0.4, 0.3, f"{path}:3")
+    assert said["retriever_semantic_weight"] == (0.6, None, f"{path}:3")
+    assert said["retriever_keyword_weight"] == (0.4, None, f"{path}:3")
     assert said["graph_seed_k"] == (3, 10, f"{path}:5")
     assert said["retriever_min_score"] == (0.0, 0.0, "default")
     assert found["graph_seed_k"].origin == Origin("file", str(path), 5)
