@@ -1,12 +1,17 @@
 """docs/migration.md is true: its code runs, and what is old there gives what the new gives."""
 
 import importlib.util
+import random
 import re
+import zlib
 from pathlib import Path
 
 import chromadb
+import numpy as np
 import pytest
+from langchain_chroma import Chroma
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
 from openai_server import OpenAIServer
 
@@ -96,6 +101,68 @@ def test_ensemble_retriever():
     assert len(page["before"]) == 5
     assert texts(page["same"]) == texts(page["before"])
     assert texts(page["rrf"])[0] == texts(page["now"])[0] == texts(page["before"])[0]
+
+
+def many():
+    """400 texts of 300 words, and 20 questions."""
+    drawn = random.Random(3)
+    vocabulary = [f"w{number}" for number in range(300)]
+    found = [" ".join(drawn.choices(vocabulary, k=drawn.randint(8, 20))) for _ in range(400)]
+    return found, [" ".join(drawn.choices(vocabulary, k=4)) for _ in range(20)]
+
+
+class Hashed(Embeddings):
+    """A direction at random for each word, so that no two texts are equally near."""
+
+    def embed_query(self, text):
+        vectors = [np.random.default_rng(zlib.crc32(word.encode())).normal(size=64) for word in text.split()]
+        return (sum(vectors) / np.linalg.norm(sum(vectors))).tolist()
+
+    def embed_documents(self, texts):
+        return [self.embed_query(text) for text in texts]
+
+
+@pytest.fixture(scope="module")
+def large():
+    """A Chroma collection of 400 texts, and questions."""
+    found, questions = many()
+    collection = Chroma("many", Hashed(), collection_metadata={"hnsw:space": "cosine"})
+    collection.add_texts(found, ids=[f"t{number}" for number in range(len(found))])
+    yield collection, found, questions
+    collection.delete_collection()
+
+
+@pytest.mark.parametrize(("k", "overfetch", "fetched"), [(5, 3, 100), (10, 3, 100), (50, 8, 400)])
+def test_ensemble_retriever_over_a_large_collection(large, k, overfetch, fetched):
+    """The best k in the same order for every question, where both fetch as much, and with it what the words find."""
+    classic = pytest.importorskip("langchain_classic.retrievers")
+    community = pytest.importorskip("langchain_community.retrievers")
+    collection, found, questions = large
+    words = community.BM25Retriever.from_texts(found, k=k)
+    old = classic.EnsembleRetriever(
+        retrievers=[collection.as_retriever(search_kwargs={"k": fetched}), words], weights=[0.7, 0.3]
+    )
+    new = HybridRetriever(
+        collection, keyword_retriever=words, semantic_weight=0.7, fusion="rrf", overfetch=overfetch, k=k
+    )
+    assert [texts(new.invoke(question)) for question in questions] == [
+        texts(old.invoke(question))[:k] for question in questions
+    ]
+
+
+def test_contextual_compression_over_a_large_collection(large):
+    """The same choice for every question with rerank_depth=k."""
+    classic = pytest.importorskip("langchain_classic.retrievers")
+    compressors = pytest.importorskip("langchain_classic.retrievers.document_compressors")
+    collection, _, questions = large
+    compressor = compressors.EmbeddingsFilter(embeddings=Hashed(), similarity_threshold=0.3)
+    old = classic.ContextualCompressionRetriever(
+        base_compressor=compressor, base_retriever=HybridRetriever(collection, k=5)
+    )
+    new = HybridRetriever(collection, k=5, reranker=compressor, rerank_depth=5)
+    assert [texts(new.invoke(question)) for question in questions] == [
+        texts(old.invoke(question)) for question in questions
+    ]
 
 
 def test_ensemble_retrievers_sum():
