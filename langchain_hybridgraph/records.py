@@ -341,6 +341,7 @@ def _step(step: Mapping[str, Any]) -> str:
     return f"{str(step['relation']).replace('_', ' ')} ({said})"
 
 
+SHOWN = 80  # characters of a text in a line
 D_co = TypeVar("D_co", covariant=True)
 
 
@@ -392,11 +393,25 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         degraded = f", degraded={list(self.degraded)}" if self.degraded else ""
         return f"RetrievalResult({len(self)} documents in {self.took_ms:.1f} ms{degraded})"
 
+    def __str__(self) -> str:
+        """A line each: place, score, id (the source, where the id is made of the text), first words; then degraded."""
+        if not self.hits:
+            return repr(self)
+        lines = [f"{place:>2}. {_line(hit)}" for place, hit in enumerate(self.hits, 1)]
+        return "\n".join([*lines, *([f"degraded: {', '.join(self.degraded)}"] if self.degraded else [])])
+
     def _repr_html_(self) -> str:
         # Late: only a notebook asks for this.
         from langchain_hybridgraph.display.table import Table
 
         return Table(self)._repr_html_()
+
+
+def _line(hit: Hit) -> str:
+    source = str(hit.chunk.metadata.get("source", ""))
+    named = source if source and hit.id == content_id(hit.chunk.text, source) else hit.id
+    words = " ".join(hit.chunk.text.split())
+    return f"{hit.score:.3f}  {named}  {words if len(words) <= SHOWN else words[: SHOWN - 1] + '…'}"
 
 
 def content_id(text: str, source: str) -> str:

@@ -1,6 +1,6 @@
 """What a hit says of itself."""
 
-from langchain_hybridgraph.records import Chunk, Hit
+from langchain_hybridgraph.records import Chunk, Hit, RetrievalResult, content_id
 
 
 def step(one, relation, weight, description, **entity):
@@ -69,3 +69,20 @@ def test_a_hit_that_the_question_names():
 def test_a_long_path_stays_on_one_line():
     """Of many chunks between seed and hit the first and the last are named."""
     assert led(*"abcdefg", parts={"graph": 0.4}, context=()).explain().endswith("6 hops from a via b, …, f to g")
+
+
+def test_a_result_prints_as_a_list():
+    """A line each with place, score, id and first words, then what did not work; its repr is one short line."""
+    made = Chunk(content_id("Dogs bark.", "dogs.md"), "Dogs bark.", {"source": "dogs.md"})
+    hits = [Hit(Chunk("cat", "The cat\n" + "sleeps " * 20), 0.9, "vector", {}), Hit(made, 0.25, "keyword", {})]
+    result = RetrievalResult(["…", "…"], hits=hits, degraded=["vector-failed"], took_ms=1.25)
+    first, second, last = str(result).splitlines()
+    assert first == " 1. 0.900  cat  The cat " + "sleeps " * 10 + "s…"
+    assert second == " 2. 0.250  dogs.md  Dogs bark."
+    assert last == "degraded: vector-failed"
+    assert repr(result) == "RetrievalResult(2 documents in 1.2 ms, degraded=['vector-failed'])"
+
+
+def test_a_result_without_hits_prints_as_it_is():
+    """There is nothing to list."""
+    assert str(RetrievalResult([], degraded=["no-query-text"])) == repr(RetrievalResult([], degraded=["no-query-text"]))

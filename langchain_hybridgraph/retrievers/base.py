@@ -34,6 +34,7 @@ from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.records import ALL_TIME, Hit, Query, RetrievalResult, Scope
 from langchain_hybridgraph.retrievers.compressors import as_reranker
 from langchain_hybridgraph.retrievers.documents import annotate, moment
+from langchain_hybridgraph.retrievers.mistakes import check_value
 from langchain_hybridgraph.retrievers.observed import ObservedRetriever, hits_of
 from langchain_hybridgraph.retrievers.tool import SearchArguments, chosen_arguments, search_tool
 from langchain_hybridgraph.stores.base import AwaitsVectors, HasGraph, Reads, can
@@ -232,10 +233,14 @@ class PipelineRetriever(ObservedRetriever):
     def _prepare(self, query: str | None, options: CallOptions, callbacks: Any = None) -> _Prepared:
         self._check_options(options)
         trace = Trace()
+        trace.raises = self.on_error == "raise"
         pipeline = self._pipeline(options, callbacks)
-        asked = Query(query, self._k(options), self._scope(options), _vector(options))
+        asked = self._asked(query, options)
         deadline_ms = _first(options.get("deadline_ms"), self.deadline_ms)
         return _Prepared(asked, pipeline, trace, None if deadline_ms is None else time.monotonic() + deadline_ms / 1e3)
+
+    def _asked(self, query: str | None, options: CallOptions) -> Query:
+        return Query(query, self._k(options), self._scope(options), _vector(options))
 
     def _pipeline(self, options: CallOptions, callbacks: Any) -> Pipeline:
         return Pipeline(
@@ -262,6 +267,9 @@ class PipelineRetriever(ObservedRetriever):
         unknown = set(options) - self._call_options
         if unknown:
             raise unknown_options(type(self).__name__, sorted(unknown), self._call_options)
+        for name in ("min_score", "mmr_lambda", "deadline_ms"):
+            if (value := options.get(name)) is not None:
+                check_value(type(self), name, value)
 
     def _default_fusion(self) -> Fusion:
         return ConvexCombination()

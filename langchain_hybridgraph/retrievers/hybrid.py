@@ -10,7 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.embeddings import LSAEmbeddings
@@ -18,6 +18,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion, check_weights
 from langchain_hybridgraph.query.sources import KeywordSource, Source, VectorSource
 from langchain_hybridgraph.retrievers.base import CallOptions, PipelineRetriever
+from langchain_hybridgraph.retrievers.mistakes import check_store
 from langchain_hybridgraph.retrievers.plain import Engine, PlainStore, Texts, plain_store, read_all, read_those
 from langchain_hybridgraph.retrievers.retriever_source import RetrieverSource
 from langchain_hybridgraph.retrievers.store import HybridGraphStore
@@ -81,6 +82,12 @@ class HybridRetriever(PipelineRetriever):
             self.texts = self._index(documents)
         if self.plain is None or not self.plain.is_of(vector_store, self.texts, self.id_key):
             self.plain = plain_store(vector_store, self.texts, id_key=self.id_key)
+
+    @field_validator("vector_store", mode="before")
+    @classmethod
+    def _is_a_store(cls, value: Any) -> Any:
+        check_store(cls, value)
+        return value
 
     @model_validator(mode="after")
     def _check_weights(self) -> Self:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.retrievers.documents import chunk_id
+from langchain_hybridgraph.retrievers.mistakes import check_names
 from langchain_hybridgraph.telemetry import Delivery, LogSink, OpenTelemetrySink
 from langchain_hybridgraph.telemetry.listening import Results, delivery_for, listeners, observed, usable_sink
 from langchain_hybridgraph.telemetry.logs import logger_from
@@ -25,6 +26,13 @@ class ObservedRetriever(BaseRetriever):
     tracer: Any = Field(None, repr=False, exclude=True, description="An OpenTelemetry tracer, which gets spans.")
     logger: Any = Field(None, repr=False, exclude=True, description="A logger or its name, which gets a line each.")
     sinks: Sequence[Any] = Field((), repr=False, exclude=True, description="Functions of an event, which get all.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_settings(cls, given: Any) -> Any:
+        if isinstance(given, Mapping):
+            check_names(cls, given)
+        return given
 
     @field_validator("tracer")
     @classmethod

@@ -1,0 +1,95 @@
+"""What is said of settings and first arguments that a retriever cannot take."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from langchain_core.documents import Document
+from pydantic import ValidationError
+
+from langchain_hybridgraph import AdvancedRetriever, GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever
+from langchain_hybridgraph.errors import ConfigurationError
+
+
+@pytest.fixture(scope="module")
+def store():
+    with HybridGraphStore.from_texts(["The cat sleeps.", "A dog barks."], "lsa", ids=["cat", "dog"]) as store:
+        yield store
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "meant"),
+    [
+        (HybridRetriever, "semantic_wieght", "semantic_weight"),
+        (GraphRetriever, "max_hop", "max_hops"),
+        (MemoryRetriever, "session_ids", "session_id"),
+    ],
+)
+def test_a_misspelt_setting_is_named_with_the_one_that_is_alike(store, kind, name, meant):
+    """An error of pydantic's, a ValueError, without a page of pydantic's to read."""
+    with pytest.raises(ValidationError, match=f"{name}\n.*no such setting. Did you mean '{meant}'") as error:
+        kind(store, **{name: 1})
+    assert isinstance(error.value, ValueError)
+    assert "http" not in str(error.value)
+
+
+def test_all_settings_are_named_where_none_is_alike(store):
+    """Of a retriever that asks another one, too."""
+    with pytest.raises(ValueError, match=r"There are .*expander, .*fuse_raw"):
+        AdvancedRetriever(HybridRetriever(store), zzz=1)
+
+
+def test_a_retriever_is_no_store(store):
+    """Neither one over a store nor any other; each has a line that mends it."""
+    with pytest.raises(ValueError, match=r"a VectorStoreRetriever; .* HybridRetriever\(retriever.vectorstore\)"):
+        HybridRetriever(store.as_retriever())
+    with pytest.raises(ValueError, match=r"GraphRetriever\(store, keyword_retriever=retriever\)"):
+        GraphRetriever(HybridRetriever(store))
+
+
+def test_chromadbs_own_collection_is_no_store():
+    """langchain_chroma's Chroma over it is."""
+    client = pytest.importorskip("chromadb").EphemeralClient()
+    collection = client.get_or_create_collection("notes")
+    with pytest.raises(ValueError, match=r"a Collection of chromadb; .*Chroma\(client=client, collection_name='notes'"):
+        HybridRetriever(collection)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("notes", r"HybridGraphStore\('notes'\)"),
+        ([Document("a text")], r"HybridRetriever.from_documents\(documents\)"),
+        (None, "wanted a LangChain VectorStore. This is a NoneType"),
+    ],
+)
+def test_what_is_no_store_is_told_how_to_become_one(given, said):
+    """A folder, Documents, nothing."""
+    with pytest.raises(ValueError, match=said):
+        HybridRetriever(given)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"min_score": 3},
+        {"min_score": -1},
+        {"min_score": math.nan},
+        {"min_score": "0.5"},
+        {"mmr_lambda": 1.5},
+        {"deadline_ms": 0},
+        {"max_tokens": 0},
+    ],
+)
+def test_a_call_takes_what_the_constructor_takes(store, option):
+    """Another value is an error that names it."""
+    ((name, value),) = option.items()
+    with pytest.raises(ConfigurationError, match=f"{name} is {value!r}"):
+        HybridRetriever(store).invoke("cat", **option)
+
+
+def test_numpys_numbers_are_numbers(store):
+    """A call takes them."""
+    assert HybridRetriever(store, k=1).invoke("cat", min_score=np.float32(0.1))[0].id == "cat"
