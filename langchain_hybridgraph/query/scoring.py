@@ -205,7 +205,7 @@ class Scoring:
     given: Callable[[Mapping[str, Any]], Learned] = lambda metadata: _NOTHING
     hotness: Hotness | None = None
     novelty: Novelty | None = None
-    said: Callable[[Sequence[str], Scope], Sequence[float]] | None = None
+    said: Callable[[Sequence[str], Query], Sequence[float]] | None = None
     named: Callable[[Query], Named | None] | None = None
     remembered: Callable[[Sequence[str], Scope], Remembered] | None = None
 
@@ -230,7 +230,7 @@ class Scoring:
         named = None if self.named is None else self.named(query)
         left = None
         if self.novelty is not None and self.said is not None:
-            left = self.novelty(np.asarray(self.said(ids, query.scope), np.float64))
+            left = self.novelty(np.asarray(self.said(ids, query), np.float64))
         return Weighing(
             {id: place for place, id in enumerate(ids)},
             similarity=float(parts.pop("similarity").max(initial=0.0)),

@@ -19,7 +19,7 @@ from langchain_hybridgraph.stores.base import (
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.filters import Filter
-    from langchain_hybridgraph.records import Chunk, Scope
+    from langchain_hybridgraph.records import Chunk
 
 
 class Source(Protocol):
@@ -148,18 +148,18 @@ class TimedVectorSource:
 class SessionSource:
     """The last turns of a session, the newest first: the i-th of n has the score 1 − (i − 1) / n.
 
-    ``turns`` is a call that gives them for a scope. ``brings`` says that they are in no store, so that they are handed
+    ``turns`` is a call that gives them for a query. ``brings`` says that they are in no store, so that they are handed
     on with their text.
     """
 
-    turns: Callable[[Scope], Call]
+    turns: Callable[[Query], Call]
     weight: float
     brings: bool = False
     name: str = "session"
 
     def search(self, query: Query, n: int) -> Call | None:
         """Look up the turns; what is asked plays no part."""
-        call = self.turns(query.scope)
+        call = self.turns(query)
         awaited = call.arun
 
         def found(turns: Sequence[Chunk]) -> Found:

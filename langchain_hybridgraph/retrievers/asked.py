@@ -41,7 +41,7 @@ def read(given: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]
     >>> read([("user", "red cars"), ("ai", "A roadster."), ("user", "its price?"), ("ai", "Let me see.")], None)
     ('its price?', {'conversation_history': [('user', 'red cars'), ('ai', 'A roadster.')]})
     """
-    told = _session(config)
+    told = session_in(config)
     if isinstance(given, Mapping):
         question, history = _first(given, _QUESTIONS), _first(given, _HISTORIES)
         if question is None:
@@ -56,7 +56,8 @@ def read(given: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]
     return text, told if history is None else {**told, "conversation_history": history}
 
 
-def _session(config: RunnableConfig | None) -> dict[str, Any]:
+def session_in(config: RunnableConfig | None) -> dict[str, Any]:
+    """The session that a configuration names, as an option: its ``session_id``, else its ``thread_id``; else {}."""
     found = _first(ensure_config(config).get("configurable", {}), _SESSIONS)
     return {} if found is None else {"session_id": str(found)}
 

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, Unpack, cast
 import numpy as np
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
+from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, Field, PrivateAttr, field_validator
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.filters import Filter, created_after, created_before, has_labels
+from langchain_hybridgraph.filters import Filter, by_meta, created_after, created_before, has_labels
 from langchain_hybridgraph.query.calls import Call
 from langchain_hybridgraph.query.dates import named_spans
 from langchain_hybridgraph.query.expansion import Expansion
@@ -48,6 +49,7 @@ from langchain_hybridgraph.query.traversal import (
 )
 from langchain_hybridgraph.query.traversal.joined import Joined
 from langchain_hybridgraph.records import Chunk, Fused, Learned, Query, RetrievalResult, Scope, content_id
+from langchain_hybridgraph.retrievers.asked import session_in
 from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.retrievers.plain import in_scope
@@ -169,10 +171,12 @@ class MemoryRetriever(GraphRetriever):
     ``score_breakdown`` says what each part was and sums to the score.
 
     A session is ``session_id=`` of a store that keeps sessions, or ``session=`` a chat history or a list of messages;
-    what says what it has said is damped (``novelty``). ``as_of`` is the time whose truth is asked for, ``known_at`` the
-    time whose knowledge is. Times that the question names count for the memories of these times (``named_times``).
-    ``source_weights`` weigh the sources (``vector``, ``graph``, ``session``; ``keyword`` has its part of the vector's
-    unless it is named). ``traversal`` takes the place of the mode's, beside the evidence of what the best hits name.
+    without either, of a store that keeps sessions, the ``session_id`` or ``thread_id`` of the configuration. What says
+    what the session has said is damped (``novelty``); its last turn is no memory where it is the question itself.
+    ``as_of`` is the time whose truth is asked for, ``known_at`` the time whose knowledge is. Times that the question
+    names count for the memories of these times (``named_times``). ``source_weights`` weigh the sources (``vector``,
+    ``graph``, ``session``; ``keyword`` has its part of the vector's unless it is named). ``traversal`` takes the place
+    of the mode's, beside the evidence of what the best hits name.
 
     Raises ValueError (pydantic's ValidationError) for a setting that does not exist or has no usable value.
 
@@ -264,6 +268,27 @@ class MemoryRetriever(GraphRetriever):
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[MemoryOptions]
     ) -> list[Document]:
         return await super()._aget_relevant_documents(query, run_manager=run_manager, **cast(CallOptions, options))
+
+    def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
+        """The memories; the session is that of the configuration where no other is given."""
+        return super().invoke(input, config, **self._with_session(config, kwargs))
+
+    async def ainvoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
+        """What :meth:`invoke` gives, without holding up the event loop."""
+        return await super().ainvoke(input, config, **self._with_session(config, kwargs))
+
+    def _with_session(self, config: RunnableConfig | None, options: dict[str, Any]) -> dict[str, Any]:
+        given = (options.get("session"), options.get("session_id"), self.session, self.session_id)
+        if any(one is not None for one in given) or not can(self._store, HasSessions):
+            return options
+        return {**options, **session_in(config)}
+
+    def _asked(self, query: str | None, options: CallOptions) -> Query:
+        asked, called = super()._asked(query, options), cast(MemoryOptions, options)
+        session_id = self.session_id if called.get("session_id") is None else called.get("session_id")
+        if query is None or session_id is None or called.get("session") is not None:
+            return asked
+        return replace(asked, scope=_without_question(self._store, session_id, query, asked.scope))
 
     # -- settings of the pipeline ---------------------------------------------------------------------------
 
@@ -446,7 +471,7 @@ class Session(Protocol):
         """Whether the turns are in no store."""
         ...
 
-    def call(self, scope: Scope) -> Call:
+    def call(self, query: Query) -> Call:
         """What reads the turns, the newest first, and keeps them."""
         ...
 
@@ -464,11 +489,11 @@ class StoredTurns:
         self.turns: Sequence[Chunk] = ()
         self._store, self._session_id, self._n = store, session_id, n
 
-    def call(self, scope: Scope) -> Call:
+    def call(self, query: Query) -> Call:
         """See :class:`Session`."""
 
         def read() -> Sequence[Chunk]:
-            self.turns = self._store.session_turns(self._session_id, self._n, scope)
+            self.turns = self._store.session_turns(self._session_id, self._n, query.scope)
             return self.turns
 
         return Call("session", read, quick=True)
@@ -488,11 +513,11 @@ class Messages:
         self._history, self._n, self._embed = history, n, embed
         self._vectors: NDArray[np.float32] | None = None
 
-    def call(self, scope: Scope) -> Call:
+    def call(self, query: Query) -> Call:
         """See :class:`Session`."""
 
         def read() -> Sequence[Chunk]:
-            last = turns(self._history)[::-1][: self._n]
+            last = turns(self._history, query.text or "")[::-1][: self._n]
             chunks = [_turn(turn.text, turn.speaker) for turn in last]
             self.turns = list({chunk.id: chunk for chunk in chunks}.values())
             self._vectors = self._embed([turn.text for turn in self.turns])
@@ -558,13 +583,13 @@ def _given(metadata: Mapping[str, Any]) -> Learned:
     return Learned(**{name: value for name, value in given.items() if value is not None})
 
 
-def _said(store: Reads, session: Session, ids: Sequence[str], scope: Scope, *, reads: bool = False) -> Sequence[float]:
+def _said(store: Reads, session: Session, ids: Sequence[str], query: Query, *, reads: bool = False) -> Sequence[float]:
     """The largest cosine of each chunk with a turn of the session that is not itself; 0 where none is known.
 
     ``reads`` for a session that no source has read.
     """
     if reads:
-        session.call(scope).run()
+        session.call(query).run()
     turns = session.vectors(store)
     if turns is None or not len(turns) or not can(store, GivesVectors):
         return [0.0] * len(ids)
@@ -577,6 +602,16 @@ def _said(store: Reads, session: Session, ids: Sequence[str], scope: Scope, *, r
         if id in own:
             cosines[place, own[id]] = 0.0
     return cast(list[float], cosines.max(axis=1).tolist())
+
+
+def _without_question(store: Any, session_id: str, question: str, scope: Scope) -> Scope:
+    """The scope without the session's last turn where that is the question itself: to ask is not to state."""
+    for turn in store.session_turns(session_id, 1, scope):
+        said = turn.metadata
+        if said.get("role") == "user" and "turn" in said and turn.text.strip() == question.strip():
+            is_it = by_meta(session_id=said["session_id"], turn=said["turn"])
+            return replace(scope, filter=~is_it if scope.filter is None else scope.filter & ~is_it)
+    return scope
 
 
 def _spans(query: Query) -> list[tuple[float, float]]:

@@ -419,6 +419,44 @@ def test_a_superseded_fact_is_as_sure_as_it_was():
             assert found.metadata["score_breakdown"]["confidence"] == pytest.approx(sure)
 
 
+QUESTION = "What does the red roadster cost?"
+ANSWERS = {"red": "The red roadster costs 200000 euros.", "tea": "Tea is green.", "boats": "Rui repairs boats."}
+
+
+@pytest.mark.parametrize("kind", ["stored", "config", "thread", "messages", "weightless"])
+def test_the_question_is_neither_a_memory_nor_said(kind):
+    """As the session's last turn it buries no answer; what was said before it is a turn as ever."""
+    with HybridGraphStore.from_texts(list(ANSWERS.values()), "lsa", ids=list(ANSWERS)) as made:
+        made.add_turns("s", [("user", "Tea, please."), ("user", QUESTION)])
+        retriever = MemoryRetriever(made, k=5)
+        found = {
+            "stored": lambda: retriever.invoke(QUESTION, session_id="s"),
+            "config": lambda: retriever.invoke(QUESTION, {"configurable": {"session_id": "s"}}),
+            "thread": lambda: asyncio.run(retriever.ainvoke(QUESTION, {"configurable": {"thread_id": "s"}})),
+            "messages": lambda: retriever.invoke(
+                QUESTION, session=[("user", QUESTION)], filter={"role": {"$exists": False}}
+            ),
+            "weightless": lambda: retriever.invoke(QUESTION, session_id="s", source_weights={"vector": 1}),
+        }[kind]()
+        assert (found[0].id, "novelty" in found[0].metadata["score_breakdown"]) == ("red", False)
+        assert QUESTION not in [document.page_content for document in found]
+        if kind in ("stored", "config", "thread"):
+            assert "Tea, please." in [document.page_content for document in found]
+
+
+def test_a_configuration_names_a_session_only_where_no_other_is_given():
+    """The call's own counts; a store that keeps none, and a session nobody has, change nothing."""
+    with HybridGraphStore.from_texts(["Tea is green.", "Coal is black."], "lsa") as made:
+        made.add_turns("s", [("user", "Rui comes on Friday.")])
+        retriever, thread = MemoryRetriever(made, k=3), {"configurable": {"thread_id": "s"}}
+        of_thread, of_another = retriever.invoke("coal", thread), retriever.invoke("coal", thread, session_id="t")
+        assert of_thread == retriever.invoke("coal", session_id="s") != of_another
+        assert of_another == retriever.invoke("coal", session_id="t")
+        assert retriever.invoke("coal", {"configurable": {"thread_id": "t"}}) == retriever.invoke(
+            "coal", session_id="t"
+        )
+
+
 def test_a_memory_of_tomorrow_is_not_fresh():
     """What is dated after the time that is asked for says nothing of that time."""
     (found,) = by_vector({"a": ("a 0.8", {"created_at": (NOW + DAY).isoformat()})}).invoke("?")
