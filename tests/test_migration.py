@@ -132,7 +132,7 @@ def large():
     collection.delete_collection()
 
 
-@pytest.mark.parametrize(("k", "overfetch", "fetched"), [(5, 3, 100), (10, 3, 100), (50, 8, 400)])
+@pytest.mark.parametrize(("k", "overfetch", "fetched"), [(5, 3, 100), (10, 3, 100), (20, 5, 100)])
 def test_ensemble_retriever_over_a_large_collection(large, k, overfetch, fetched):
     """The best k in the same order for every question, where both fetch as much, and with it what the words find."""
     classic = pytest.importorskip("langchain_classic.retrievers")
