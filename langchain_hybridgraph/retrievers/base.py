@@ -235,11 +235,11 @@ class PipelineRetriever(ObservedRetriever):
         trace = Trace()
         trace.raises = self.on_error == "raise"
         pipeline = self._pipeline(options, callbacks)
-        asked = self._asked(query, options)
+        asked = self._query_of(query, options)
         deadline_ms = _first(options.get("deadline_ms"), self.deadline_ms)
         return _Prepared(asked, pipeline, trace, None if deadline_ms is None else time.monotonic() + deadline_ms / 1e3)
 
-    def _asked(self, query: str | None, options: CallOptions) -> Query:
+    def _query_of(self, query: str | None, options: CallOptions) -> Query:
         return Query(query, self._k(options), self._scope(options), _vector(options))
 
     def _pipeline(self, options: CallOptions, callbacks: Any) -> Pipeline:

@@ -223,7 +223,7 @@ class MemoryRetriever(GraphRetriever):
     @field_validator("labels", mode="before")
     @classmethod
     def _several_labels(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value
+        return _checked_labels(value)
 
     @field_validator("source_weights")
     @classmethod
@@ -283,8 +283,8 @@ class MemoryRetriever(GraphRetriever):
             return options
         return {**options, **session_in(config)}
 
-    def _asked(self, query: str | None, options: CallOptions) -> Query:
-        asked, called = super()._asked(query, options), cast(MemoryOptions, options)
+    def _query_of(self, query: str | None, options: CallOptions) -> Query:
+        asked, called = super()._query_of(query, options), cast(MemoryOptions, options)
         session_id = self.session_id if called.get("session_id") is None else called.get("session_id")
         if query is None or session_id is None or called.get("session") is not None:
             return asked
@@ -413,7 +413,7 @@ class MemoryRetriever(GraphRetriever):
         asked = cast(MemoryOptions, options)
         scope = super()._scope(options)
         called, known_at = asked.get("labels"), asked.get("known_at")
-        labels = {*self.labels, *([called] if isinstance(called, str) else called or ())}
+        labels = {*self.labels, *_checked_labels(called)}
         known = self.known_at if known_at is None else parse_time(known_at)
         if known is not None and not can(self._store, Remembers):
             raise ConfigurationError(
@@ -644,6 +644,13 @@ def _made(kind: type[T], value: Any) -> T | None:
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{kind.__name__.lower()} is {value!r}; wanted a {kind.__name__}, a mapping or None")
     return from_form(kind.__name__.lower(), {"type": "it", **value}, {"it": kind}, lambda one: False)
+
+
+def _checked_labels(labels: Any) -> Sequence[str]:
+    given = [labels] if isinstance(labels, str) else [] if labels is None else labels
+    if not isinstance(given, Sequence | Set) or not all(isinstance(label, str) for label in given):
+        raise ConfigurationError(f"labels is {labels!r}; wanted a text or a list of texts, such as ['home']")
+    return list(given)
 
 
 def _checked_weights(weights: Any) -> Mapping[str, float]:
