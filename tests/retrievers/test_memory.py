@@ -461,6 +461,15 @@ def test_a_configuration_names_a_session_only_where_no_other_is_given():
         assert best == ["Rui comes on Friday."] * 2 + ["Tea is green."] * 2
 
 
+@pytest.mark.parametrize("labels", [3, [1], {"home": 1}])
+def test_labels_of_no_use(labels):
+    """Of the retriever and of a call: the error says what is wanted."""
+    with pytest.raises(ValueError, match=r"wanted a text or a list of texts, such as \['home'\]"):
+        by_vector({"a": ("a 0.8", {})}, labels=labels)
+    with pytest.raises(ConfigurationError, match="labels is"):
+        by_vector({"a": ("a 0.8", {})}).invoke("?", labels=labels)
+
+
 def test_a_memory_of_tomorrow_is_not_fresh():
     """What is dated after the time that is asked for says nothing of that time."""
     (found,) = by_vector({"a": ("a 0.8", {"created_at": (NOW + DAY).isoformat()})}).invoke("?")
