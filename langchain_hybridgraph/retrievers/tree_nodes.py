@@ -100,6 +100,7 @@ class Nodes:
         scope = Scope(None, self._query.scope.tenant, None)
         query = replace(self._query, k=CANDIDATES, vector=self._vector, scope=scope)
         trace = Trace()
+        trace.raises = self._trace.raises
         found = yield from gather(query, asked, trace)
         ranked = yield from score_all(found, CANDIDATES, query, asked, trace)
         self._summaries = Scores(ranked, fuse(ranked.rankings, self._fusion, query.k, trace), self._fusion)
@@ -220,6 +221,7 @@ class Nodes:
             node: replace(answers[node], chunk=replace(chunk, id=f"{chunk.id}/")) for node, chunk in overviews.items()
         }
         trace = Trace()
+        trace.raises = self._trace.raises
         reread = yield from rerank([*answers.values(), *ways.values()], self._query, self._pipeline, trace)
         for reason in trace.reasons:  # it has failed: what the search says stands
             self._trace.degrade(reason)
