@@ -173,7 +173,9 @@ async def test_a_retriever_over_a_retriever_is_the_parent(store, heard, is_async
 
 def test_two_searches_of_one_question_have_one_parent(store, heard):
     """Raw and expanded question, searched for on two threads."""
-    retriever = AdvancedRetriever(HybridRetriever(store, k=1), expander=lambda query, said: f"{query} cat")
+    retriever = AdvancedRetriever(
+        HybridRetriever(store, k=1), expander=lambda query, said: f"{query} cat", fuse_raw=True
+    )
     retriever.retrieve_with_context("Where is it?", HISTORY)
     *below, above = [event.search for event in all_of(heard) if isinstance(event, SearchEnded)]
     assert [search.parent for search in below] == [above, above]

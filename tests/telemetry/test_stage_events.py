@@ -140,7 +140,9 @@ def test_a_run_has_the_names_that_langsmith_shows(store):
 async def test_the_retriever_below_is_a_child_run(store, is_async):
     """AdvancedRetriever is one run; the searches for question and conversation are its children, told apart by tag."""
     tracer = Kept()
-    retriever = AdvancedRetriever(HybridRetriever(store, k=1), expander=lambda query, said: f"{query} cat")
+    retriever = AdvancedRetriever(
+        HybridRetriever(store, k=1), expander=lambda query, said: f"{query} cat", fuse_raw=True
+    )
     asked, config = {"input": "Where is it?", "chat_history": HISTORY}, {"callbacks": [tracer]}
     _ = await retriever.ainvoke(asked, config) if is_async else retriever.invoke(asked, config)
     (run,) = tracer.roots
