@@ -124,7 +124,8 @@ def test_every_retriever(store, kind):
     assert isinstance(retriever, BaseRetriever)
     nodes = retriever.retrieve("Where do fish swim?")
     direct = ours.retrieve("Where do fish swim?")
-    assert [(n.node_id, n.score) for n in nodes] == [(d.id, d.metadata["relevance_score"]) for d in direct]
+    assert [n.node_id for n in nodes] == [d.id for d in direct]
+    assert [n.score for n in nodes] == pytest.approx([d.metadata["relevance_score"] for d in direct], abs=1e-4)
     assert nodes[0].node_id == "fish"
 
 
@@ -134,7 +135,9 @@ async def test_async_is_as_sync(store, kind):
     retriever = LlamaIndexRetriever(KINDS[kind](store, k=2))
     awaited = await retriever.aretrieve("Where do fish swim?")
     direct = retriever.retrieve("Where do fish swim?")
-    assert [(n.node_id, n.score) for n in awaited] == [(n.node_id, n.score) for n in direct]
+    assert [n.node_id for n in awaited] == [n.node_id for n in direct]
+    # What is remembered grows older between two searches.
+    assert [n.score for n in awaited] == pytest.approx([n.score for n in direct], abs=1e-4)
 
 
 async def test_async_awaits_ours(store):

@@ -5,6 +5,7 @@ Those that write run inside ``Catalogue.writing()``, the others on a connection 
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -94,7 +95,9 @@ def learned(
     """
     statement = _LEARNED_NOW if known_at is None else _LEARNED_THEN
     found = connection.execute(statement, (known_at, tenant, listed(ids)))
-    return {id: Learned(*values, end_learned=bool(end_learned)) for id, *values, end_learned in found}
+    return {
+        id: dataclasses.replace(Learned(*values), end_learned=bool(end_learned)) for id, *values, end_learned in found
+    }
 
 
 # Row, confidence, utility, active count, used at, began, valid until, provenance depth, memory type.
