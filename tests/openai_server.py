@@ -14,14 +14,15 @@ class Reply:
     """One answer.
 
     ``said`` is a text, or a value given in the form that the request asks for: as a call of its tool, or as JSON.
-    ``arguments`` is a tool call's text as it is, broken or not. ``status`` other than 200 is an error, ``raw`` the body
-    as it is. All of it comes after ``delay`` seconds.
+    ``tool`` is the tool that is called, by default the first; ``arguments`` are the call's as a text, broken or not.
+    ``status`` other than 200 is an error, ``raw`` the body as it is. All of it comes after ``delay`` seconds.
     """
 
     said: Any = ""
     status: int = 200
     delay: float = 0.0
     arguments: str | None = None
+    tool: str | None = None
     raw: bytes | None = None
 
 
@@ -122,7 +123,7 @@ def _message(request: dict[str, Any], reply: Reply) -> dict[str, Any]:
     tools = request.get("tools")
     if tools is None or (isinstance(reply.said, str) and reply.arguments is None):
         return {"role": "assistant", "content": as_text, "refusal": None}
-    function = {"name": tools[0]["function"]["name"], "arguments": reply.arguments or as_text}
+    function = {"name": reply.tool or tools[0]["function"]["name"], "arguments": reply.arguments or as_text}
     return {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": function}]}
 
 

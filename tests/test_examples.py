@@ -125,6 +125,49 @@ def test_agent_whose_filter_is_wrong(run):
     assert printed.count("ai: Addresses.") == 2
 
 
+def test_memory_agent(run):
+    """What one conversation has told the next knows; what has changed is known with its time."""
+
+    def answer(request):
+        messages = request["messages"]
+        last, [said] = messages[-1], [one["content"] for one in messages if one["role"] == "user"]
+        if last["role"] == "user":
+            then = {"as_of": "2023-06-01"} if "June 2023" in said else {}
+            return Reply({"query": "Where does the user live?", **then}, tool="recall")
+        if "?" in said:
+            return last["content"].splitlines()[1]
+        if len(messages) > 4:
+            return "Noted."
+        if "Lisbon" in said:
+            return Reply({"text": "The user lives in Lisbon.", "since": "2021-05-01"}, tool="note")
+        old = last["content"].splitlines()[0].split("id: ")[1].split(",")[0]
+        return Reply({"text": "The user lives in Porto.", "since": "2024-04-01", "replaces": old}, tool="note")
+
+    printed, requests = run("memory_agent.py", answer)
+    assert [line for line in printed.splitlines() if line.startswith("ai:")] == [
+        "ai: Noted.",
+        "ai: Noted.",
+        "ai: The user lives in Porto.",
+        "ai: The user lives in Lisbon.",
+    ]
+    assert {tool["function"]["name"] for tool in requests[0]["tools"]} == {"recall", "note"}
+    assert [message["role"] for message in requests[3]["messages"]] == ["system", "user"]
+
+
+def test_memory_agent_that_replaces_what_is_not_there(run):
+    """A wrong id is the tool's answer, which the model reads, and nothing is kept."""
+
+    def answer(request):
+        if request["messages"][-1]["role"] == "user":
+            return Reply({"text": "The user lives in Rome.", "replaces": "nowhere"}, tool="note")
+        return "No."
+
+    printed, requests = run("memory_agent.py", answer)
+    assert printed.count("ai: No.") == 4
+    assert "nowhere" in requests[1]["messages"][-1]["content"]
+    assert "kept as" not in printed
+
+
 def test_llama_index_query_engine(run, monkeypatch):
     """Files are ingested once, and the answer's second passage is found."""
     pytest.importorskip("llama_index.core")

@@ -1,0 +1,103 @@
+"""An agent of LangGraph that remembers from one conversation to the next, and knows what has changed since.
+
+    pip install langchain-hybridgraph langchain langchain-openai
+    python examples/memory_agent.py openai:gpt-5-mini
+
+It has two tools: ``recall`` is a ``MemoryRetriever``, which can be asked of an earlier time; ``note`` keeps what is
+new, and lets it take the place of what was true before.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from langchain.agents import create_agent
+from langchain.chat_models import init_chat_model
+from langchain_core.documents import Document
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.tools import BaseTool, StructuredTool, ToolException
+from langgraph.checkpoint.memory import InMemorySaver
+from pydantic import BaseModel, Field
+
+from langchain_hybridgraph import HybridGraphStore, MemoryRetriever
+
+TALKS = [
+    ("2023", "I live in Lisbon, near the river, since May 2021."),
+    ("2024", "I moved to Porto on the first of April 2024."),
+    ("2025", "Where do I live?"),
+    ("2026", "And where did I live in June 2023?"),
+]
+
+
+class Fact(BaseModel):
+    """What is to be kept."""
+
+    text: str = Field(description="One statement that can be understood by itself: 'The user lives in Rome.'")
+    since: str | None = Field(None, description="Since when it is true, as an ISO date such as 2024-05-01, if said.")
+    replaces: str | None = Field(None, description="The id, from recall, of what is no longer true because of it.")
+
+
+def note_tool(store: HybridGraphStore) -> BaseTool:
+    """A tool that keeps a fact; a wrong id or time goes back to the model, which may mend it."""
+
+    def note(text: str, since: str | None = None, replaces: str | None = None) -> str:
+        fact = Document(text, metadata={} if since is None else {"valid_from": since})
+        try:
+            if replaces:
+                return f"kept as {store.supersede(replaces, fact)} in place of {replaces}"
+            [kept] = store.remember([fact], contradictions=False)
+        except ValueError as error:
+            raise ToolException(str(error)) from error
+        return f"{kept.outcome} as {kept.id}"
+
+    return StructuredTool.from_function(
+        note,
+        description="Keeps what users say of themselves. Ask recall first what it replaces.",
+        args_schema=Fact,
+        handle_tool_error=True,
+    )
+
+
+def agent_with(store: HybridGraphStore, model: BaseChatModel) -> Any:
+    """An agent that remembers in ``store``; ``thread_id`` in the configuration says which conversation it is."""
+    recall = MemoryRetriever(store, k=3, mode="procedural").as_tool(
+        name="recall", description="Finds what is known of the user, each with its id; as_of for what was true once."
+    )
+    return create_agent(
+        model,
+        [recall, note_tool(store)],
+        system_prompt="Note what users say of themselves. Answer from what you recall alone.",
+        checkpointer=InMemorySaver(),
+    )
+
+
+def show(message: AnyMessage) -> None:
+    """Print what the model asked its tools, what they said, or what the model said."""
+    if isinstance(message, AIMessage) and message.tool_calls:
+        for call in message.tool_calls:
+            print(f"  {call['name']}({', '.join(f'{name}={value!r}' for name, value in call['args'].items())})")
+    elif isinstance(message, ToolMessage):
+        found = [document.page_content for document in message.artifact or ()]
+        print(f"  {' '.join(found) or message.text}")
+    else:
+        print(f"{message.type}: {message.text}")
+
+
+def main(model: str) -> None:
+    """Four conversations, of which none has seen another."""
+    store = HybridGraphStore(embedding="lsa")  # a folder as its first argument keeps it
+    agent = agent_with(store, init_chat_model(model, temperature=0))
+
+    for thread, said in TALKS:
+        print(f"user: {said}")
+        asked = {"messages": [("user", said)]}
+        for step in agent.stream(asked, {"configurable": {"thread_id": thread}}, stream_mode="updates"):
+            for update in step.values():
+                for message in update["messages"]:
+                    show(message)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "openai:gpt-5-mini")
