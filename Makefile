@@ -6,7 +6,7 @@ PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
 USABLE := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs notebooks bench faults clean
+.PHONY: help demo test lint docs notebooks packaging bench faults clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
@@ -15,7 +15,7 @@ demo: $(VENV)/.runs ## index the documentation of Python's standard library and 
 	@$(RUN)/hybridgraph demo
 
 test: $(VENV)/.develops ## run the tests and the examples in the docstrings (ARGS= go to pytest)
-	$(RUN)/python -m pytest -n 2 --dist loadfile -m "not faults and not sets" \
+	$(RUN)/python -m pytest -n 2 --dist loadfile -m "not (faults or notebooks or packaging or sets)" \
 		--doctest-modules langchain_hybridgraph tests $(ARGS)
 
 lint: $(VENV)/.develops ## check style and types
@@ -27,7 +27,10 @@ docs: $(VENV)/.develops ## check the examples in the docstrings, README.md and A
 	$(RUN)/python -m pytest --doctest-modules langchain_hybridgraph $(wildcard tests/test_readme.py tests/test_architecture.py) $(ARGS)
 
 notebooks: $(VENV)/.develops ## run the notebooks without a network
-	$(RUN)/python -m pytest tests/test_notebooks.py $(ARGS)
+	$(RUN)/python -m pytest -m notebooks tests/test_notebooks.py $(ARGS)
+
+packaging: $(VENV)/.develops ## build the package and run it without its extras
+	$(RUN)/python -m pytest -m packaging tests/test_packaging.py $(ARGS)
 
 bench: $(VENV)/.develops ## run the benchmarks
 	@for file in $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)); do \

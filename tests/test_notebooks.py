@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from browser import needs_browser, seen
 
+pytestmark = pytest.mark.notebooks
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
 

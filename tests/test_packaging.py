@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.packaging
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "langchain_hybridgraph"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

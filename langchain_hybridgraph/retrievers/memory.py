@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import partial, reduce
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, Unpack, cast
 import numpy as np
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
+from langchain_core.vectorstores import VectorStore
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, Field, PrivateAttr, field_validator
 
@@ -209,6 +210,10 @@ class MemoryRetriever(GraphRetriever):
     _call_options: ClassVar[Set[str]] = frozenset(CallOptions.__annotations__) | MemoryOptions.__annotations__.keys()
     _tool_arguments: ClassVar[type[BaseModel]] = MemoryArguments
     _embedded: dict[str, NDArray[np.float32]] = PrivateAttr(default_factory=dict)
+
+    # Without it a type checker reads the fields as arguments that all have to be given.
+    def __init__(self, vector_store: VectorStore, documents: Iterable[Document] | None = None, **settings: Any) -> None:
+        super().__init__(vector_store, documents, **settings)
 
     @field_validator("mode")
     @classmethod
