@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, Unpack, cast
 import numpy as np
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
-from langchain_core.vectorstores import VectorStore
 from langchain_core.runnables import RunnableConfig
+from langchain_core.vectorstores import VectorStore
 from pydantic import BaseModel, Field, PrivateAttr, field_validator
 
 from langchain_hybridgraph.errors import ConfigurationError
