@@ -1,0 +1,98 @@
+"""How are many vectors searched? All of them, by their signs, and by Chroma: time, and what is missed.
+
+    python benchmarks/vectors.py [--sizes 63666 250000] [--questions 150] [--lsa]
+
+Vectors are those of the evaluation sets, beyond their number with a little noise; questions are the sets'. Each is
+asked for its 100 nearest in all three ways, one after the other; figures are medians in milliseconds, and the share of
+the nearest 10 that stand among the first 10. ``--lsa`` takes vectors of LSAEmbeddings instead (200 dimensions).
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from _corpus import Corpus, grown
+from numpy.typing import NDArray
+
+from langchain_hybridgraph import LSAEmbeddings
+from langchain_hybridgraph.stores import vectors as matrices
+from langchain_hybridgraph.stores.chroma import ChromaRows
+from langchain_hybridgraph.stores.vectors import VectorMatrix, unit
+
+CANDIDATES, LOOKED_AT = 100, 10
+BATCH = 5_000
+Vectors = NDArray[np.float32]
+
+
+def main() -> None:
+    """Print a line for each size."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--sizes", type=int, nargs="+", default=[63_666])
+    options.add_argument("--questions", type=int, default=150)
+    options.add_argument("--lsa", action="store_true", help="vectors of LSAEmbeddings")
+    chosen = options.parse_args()
+    corpus = grown(63_666)
+    known, asked = (fitted if chosen.lsa else ready)(corpus, corpus.questions[: chosen.questions])
+    print(f"{known.shape[1]} dimensions\n{'vectors':>10}{'all':>16}{'signs':>16}{'Chroma':>16}", flush=True)
+    with tempfile.TemporaryDirectory() as place:
+        for size in chosen.sizes:
+            print(line(size, known, asked, Path(place) / str(size)), flush=True)
+
+
+def ready(corpus: Corpus, questions: list[str]) -> tuple[Vectors, Vectors]:
+    """The vectors that the sets come with."""
+    return unit(corpus.vectors), unit([corpus.embedding.embed_query(question) for question in questions])
+
+
+def fitted(corpus: Corpus, questions: list[str]) -> tuple[Vectors, Vectors]:
+    """Vectors of a model that is made from the texts."""
+    model = LSAEmbeddings().fit(corpus.texts)
+    return unit(model.embed_documents(corpus.texts)), unit([model.embed_query(question) for question in questions])
+
+
+def line(size: int, known: Vectors, asked: Vectors, place: Path) -> str:
+    """Time and share found of each way, at one size."""
+    place.mkdir()
+    matrix, chroma = VectorMatrix(place / "vectors.f32", known.shape[1]), ChromaRows(place / "chroma")
+    dice = np.random.default_rng(0)
+    for start in range(0, size, BATCH):
+        rows = np.arange(start, min(start + BATCH, size))
+        noise = dice.normal(size=(len(rows), known.shape[1])) * (rows >= len(known))[:, None] * 0.03
+        vectors = unit(known[rows % len(known)] + noise)
+        matrix.write(start, vectors, sync=False)
+        chroma.upsert(rows.tolist(), vectors)
+    everything = np.ones(size, np.bool_)
+
+    def by_chroma(vector: Vectors) -> NDArray[np.int64]:
+        rows = chroma.search(vector, CANDIDATES)
+        return rows[np.argsort(-matrix.scores(vector, rows))]
+
+    ways: list[Callable[[Vectors], NDArray[np.int64]]] = [
+        lambda vector: matrix.search(vector, CANDIDATES, everything)[0],
+        lambda vector: matrix.near(vector, CANDIDATES, everything)[0],
+        by_chroma,
+    ]
+    matrices.EXACT_BYTES = 0  # what is measured decides how large it is
+    took: list[list[float]] = [[] for _ in ways]
+    found: list[list[float]] = [[] for _ in ways]
+    for vector in [*asked[:5], *asked]:
+        answers = []
+        for way, times in zip(ways, took, strict=True):
+            began = time.perf_counter()
+            answers.append(way(vector)[:LOOKED_AT])
+            times.append((time.perf_counter() - began) * 1e3)
+        for answer, shares in zip(answers, found, strict=True):
+            shares.append(np.isin(answers[0], answer).mean())
+    chroma.close()
+    cells = [f"{statistics.median(t[5:]):8.2f} ms {np.mean(f[5:]):.3f}" for t, f in zip(took, found, strict=True)]
+    return f"{size:>10,}" + "".join(f"{cell:>17}" for cell in cells)
+
+
+if __name__ == "__main__":
+    main()
