@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # (63,666 × 384: gathering 10 % takes 0.7 ms, the masked scan 3 ms whatever the share).
 GATHER_SHARE = 0.15
 # Up to this size all vectors are compared; beyond, the signs say which (benchmarks/vectors.py, 63,666 × 384: 1.1 ms
-# where all take 4.3; of the nearest 10 they miss one in two hundred, where Chroma misses one in thirty and takes 2.9 ms).
+# where all take 4.3; of the nearest 10 they miss one in two hundred, Chroma one in thirty in 2.9 ms).
 EXACT_BYTES = 40 << 20
 # So many vectors are looked at for each that is wanted, and at least so many in all.
 RESCORED, LEAST_RESCORED = 10, 1_000
