@@ -159,6 +159,11 @@ class Ranked(NamedTuple):
         return all(len(r.entries) == len(a.entries) for r, a in zip(self.rankings, self.found.values(), strict=True))
 
     @property
+    def kept(self) -> dict[str, None]:
+        """The ids of what is not left out."""
+        return dict.fromkeys(entry[0] for ranking in self.rankings for entry in ranking.entries)
+
+    @property
     def candidates(self) -> dict[str, None]:
         """The ids of all that was found, whether it was left out or not."""
         return dict.fromkeys(chain.from_iterable(self.own))
@@ -214,21 +219,19 @@ def score_all(
     ranked = Ranked(found, own, rankings)
     with trace.stage("score"):
         # First those that cannot say how good the rest may be.
-        yield from _score(ranked, _missing(ranked, has_rest=False), query, pipeline, trace)
+        yield from _score(ranked, _unscored(ranked, ranked.kept, has_rest=False), query, pipeline, trace)
         if n is not None and can(pipeline.fusion, KnowsContenders):
             contenders = pipeline.fusion.contenders(ranked.rankings, n)
             ranked = ranked._replace(rankings=[_only(ranking, contenders) for ranking in ranked.rankings])
-        yield from _score(ranked, _missing(ranked, has_rest=True), query, pipeline, trace)
+        yield from _score(ranked, _unscored(ranked, ranked.kept, has_rest=True), query, pipeline, trace)
     return ranked
 
 
-def _missing(ranked: Ranked, has_rest: bool) -> dict[int, list[str]]:
-    """The candidates that a source has no score of, by its place; of those that know their rest, or of the others."""
-    places = [place for place, ranking in enumerate(ranked.rankings) if (ranking.rest is not None) == has_rest]
-    if not places:
-        return {}
-    candidates = dict.fromkeys(entry[0] for ranking in ranked.rankings for entry in ranking.entries)
-    return {place: [id for id in candidates if id not in ranked.rankings[place].scores] for place in places}
+def _unscored(ranked: Ranked, ids: Collection[str], *, has_rest: bool | None = None) -> dict[int, list[str]]:
+    """The chunks that a source has no score of, by its place; of those that know their rest, the others, or all."""
+    places = enumerate(ranked.rankings)
+    wanted = {place: r.scores for place, r in places if has_rest is None or (r.rest is not None) == has_rest}
+    return {place: [id for id in ids if id not in scores] for place, scores in wanted.items()}
 
 
 def _score(
@@ -381,7 +384,7 @@ def _merged(
     """What was found and what was reached, best first, as many as later stages look at."""
     expansion = pipeline.expansion
     assert expansion is not None
-    wanted = _pool(query.k, replace(pipeline, expansion=None))
+    wanted = _pool(query.k, pipeline, is_walked=True)
     # The best of what the walk did not come to are enough, unless some of them turn out not to be admitted.
     for n in (ALL,) if pipeline.scoring is not None else (wanted, ALL):
         fused, arrived = expansion.fused(own, strength, walk.reached, n)
@@ -401,7 +404,7 @@ def _unwalked(hits: list[Hit], ranked: Ranked, query: Query, pipeline: Pipeline,
     if _can_leave_out(pipeline):
         return (yield from _remembered(Walk(()), hits, ranked, query=query, pipeline=pipeline, trace=trace))
     fused = yield from _scored_unread(list(ranked.fused), query, pipeline, trace)
-    wanted = _pool(query.k, replace(pipeline, expansion=None))
+    wanted = _pool(query.k, pipeline, is_walked=True)
     return (yield from admit(fused, ranked, query, pipeline, trace, wanted=wanted, admitted=hits))
 
 
@@ -420,7 +423,7 @@ def _remembered(
     """
     reached = {arrived.id: arrived for arrived in walk.reached}
     ids = list(dict.fromkeys([*ranked.candidates, *reached]))
-    wanted = _pool(query.k, replace(pipeline, expansion=None))
+    wanted = _pool(query.k, pipeline, is_walked=True)
     weighing = yield from _weighing(ids, query, pipeline, trace)
     ranked = ranked._replace(rankings=[replace(r, entries=r.entries[:1]) for r in ranked.rankings])
     merged: list[Hit] = []
@@ -429,7 +432,7 @@ def _remembered(
         if weighing is not None and n < len(ids):
             yield from _score(ranked, _unscored(ranked, ids, has_rest=False), query, pipeline, trace)
             contending = _contending(ids, n, ranked, weighing=weighing, reached=reached, pipeline=pipeline)
-        yield from _score(ranked, _unscored(ranked, contending, has_rest=None), query, pipeline, trace)
+        yield from _score(ranked, _unscored(ranked, contending), query, pipeline, trace)
         assert can(pipeline.fusion, ScoresOthers)
         fused = pipeline.fusion.others(ranked.rankings, contending)
         if pipeline.expansion is not None:
@@ -441,13 +444,6 @@ def _remembered(
         if len(merged) == wanted or len(contending) == len(ids):
             break
     return [led(hit, reached.get(hit.id)) for hit in merged]
-
-
-def _unscored(ranked: Ranked, ids: Collection[str], *, has_rest: bool | None) -> dict[int, list[str]]:
-    """The chunks that a source has no score of, by its place; of those that know their rest, the others, or all."""
-    places = enumerate(ranked.rankings)
-    wanted = {place: r.scores for place, r in places if has_rest is None or (r.rest is not None) == has_rest}
-    return {place: [id for id in ids if id not in scores] for place, scores in wanted.items()}
 
 
 def _contending(
@@ -575,8 +571,7 @@ def _score_new(
     """Add to ``own`` what the search would have said of chunks that only the walk led to; gives all scores."""
     scored = ranked._replace(rankings=[replace(r, entries=r.entries[:1]) for r in ranked.rankings])
     if new:
-        unknown = {place: [id for id in new if id not in r.scores] for place, r in enumerate(scored.rankings)}
-        yield from _score(scored, unknown, query, pipeline, trace)
+        yield from _score(scored, _unscored(scored, new), query, pipeline, trace)
         others = pipeline.fusion.others(scored.rankings, new) if can(pipeline.fusion, ScoresOthers) else ()
         own |= {one.id: one for one in (others or (Fused(id, 0.0, {}) for id in new))}
     return scored
@@ -710,15 +705,18 @@ def fit(hits: list[Hit], budget: TokenBudget | None, trace: Trace) -> list[Hit]:
     return kept
 
 
-def _pool(k: int, pipeline: Pipeline) -> int:
-    """How many hits the stages after ``admit`` look at: k, unless one of them changes the order."""
+def _pool(k: int, pipeline: Pipeline, *, is_walked: bool = False) -> int:
+    """How many hits the stages after ``admit`` look at: k, unless one of them changes the order.
+
+    After the walk nobody looks for seeds any more.
+    """
     selection, store = pipeline.selection, pipeline.store
     grouped = pipeline.parents and can(store, HasParents) and store.has_parents
     if grouped or (pipeline.scoring is not None and not _scores_unread(pipeline)):
         return ALL
     if selection.mmr_lambda is not None or selection.per_document is not None or selection.graph_slots:
         return ALL
-    if pipeline.expansion is not None:
+    if pipeline.expansion is not None and not is_walked:
         k = max(k, _seed_pool(pipeline.expansion))
     if pipeline.reranker is not None:
         return max(k, pipeline.rerank_depth)

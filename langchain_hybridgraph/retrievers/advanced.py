@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
@@ -33,7 +33,7 @@ from langchain_hybridgraph.records import RetrievalResult
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
 from langchain_hybridgraph.retrievers.asked import Asked, read
 from langchain_hybridgraph.retrievers.asked_queries import AskedQueries
-from langchain_hybridgraph.retrievers.base import PipelineRetriever, _one_by_one, _Statistics
+from langchain_hybridgraph.retrievers.base import PipelineRetriever, _Statistics
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.observed import ObservedRetriever, scores_of
 from langchain_hybridgraph.retrievers.tool import QueryArguments, SearchArguments, chosen_arguments, search_tool
@@ -211,17 +211,6 @@ class AdvancedRetriever(ObservedRetriever):
         """What :meth:`invoke` gives."""
         query, told = read(input, config)
         return await super().ainvoke(query, config, **told | kwargs)
-
-    def stream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[list[Document]]:
-        """One list of one Document after the other, best first."""
-        yield from _one_by_one(self.invoke(input, config, **kwargs))
-
-    async def astream(
-        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> AsyncIterator[list[Document]]:
-        """What :meth:`stream` gives."""
-        for part in _one_by_one(await self.ainvoke(input, config, **kwargs)):
-            yield part
 
     def explain(self, query: str, conversation_history: Any = None, k: int | None = None, **options: Any) -> str:
         """How the answer comes about, in words: the question that was searched for, the search, then each hit.

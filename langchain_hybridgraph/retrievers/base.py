@@ -6,7 +6,7 @@ import threading
 import time
 from abc import abstractmethod
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, Unpack, cas
 import numpy as np
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
-from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
 
 from langchain_hybridgraph.errors import ConfigurationError, TenantError
@@ -201,20 +200,6 @@ class PipelineRetriever(ObservedRetriever):
     def get_retrieval_stats(self) -> dict[str, Any]:
         """Since construction: calls, errors, Documents per call, p50 and p95 in ms, how often each degradation."""
         return self._statistics.report()
-
-    def stream(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[list[Document]]:
-        """One list of one Document after the other, best first: a chain's ``stream`` adds up to its ``invoke``.
-
-        The first place is certain only when all stages are done, so the parts come at once, after the search.
-        """
-        yield from _one_by_one(self.invoke(input, config, **kwargs))
-
-    async def astream(
-        self, input: str, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> AsyncIterator[list[Document]]:
-        """What :meth:`stream` gives."""
-        for part in _one_by_one(await self.ainvoke(input, config, **kwargs)):
-            yield part
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
@@ -408,10 +393,6 @@ class _Statistics:
 def _named(stage: Any) -> str:
     """What to call a stage, which may be a function of the caller's."""
     return str(getattr(stage, "__name__", type(stage).__name__))
-
-
-def _one_by_one(documents: list[Document]) -> list[list[Document]]:
-    return [[document] for document in documents] or [[]]
 
 
 def _nothing() -> Any:

@@ -6,13 +6,14 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from langchain_core.documents import Document
-from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
+from langchain_core.retrievers import LangSmithRetrieverParams
 from pydantic import Field, field_validator, model_validator
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.retrievers.documents import chunk_id
 from langchain_hybridgraph.retrievers.mistakes import check_names
+from langchain_hybridgraph.retrievers.streaming import StreamingRetriever
 from langchain_hybridgraph.telemetry import Delivery, LogSink, OpenTelemetrySink
 from langchain_hybridgraph.telemetry.listening import Results, delivery_for, listeners, observed, usable_sink
 from langchain_hybridgraph.telemetry.logs import logger_from
@@ -20,7 +21,7 @@ from langchain_hybridgraph.telemetry.logs import logger_from
 Answer = TypeVar("Answer")
 
 
-class ObservedRetriever(BaseRetriever):
+class ObservedRetriever(StreamingRetriever):
     """The settings of who hears of a retriever's searches, beside the sinks of the process (``add_sink``)."""
 
     tracer: Any = Field(None, repr=False, exclude=True, description="An OpenTelemetry tracer, which gets spans.")
