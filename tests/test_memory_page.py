@@ -7,7 +7,7 @@ import pytest
 
 from langchain_hybridgraph.query.scoring import DECAY
 from langchain_hybridgraph.query.traversal import traversal_from
-from langchain_hybridgraph.retrievers.memory import MODES
+from langchain_hybridgraph.retrievers.modes import MODES
 from langchain_hybridgraph.stores.given import Given
 
 PAGE = (Path(__file__).parent.parent / "docs" / "memory.md").read_text(encoding="utf-8")

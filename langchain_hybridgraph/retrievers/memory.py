@@ -32,7 +32,6 @@ from langchain_hybridgraph.query.scoring import (
     DAY,
     TOLD_AFTER,
     TOLD_BEFORE,
-    Composite,
     Hotness,
     Named,
     Novelty,
@@ -40,12 +39,8 @@ from langchain_hybridgraph.query.scoring import (
 )
 from langchain_hybridgraph.query.sources import SessionSource, Source, TimedVectorSource, VectorSource
 from langchain_hybridgraph.query.traversal import (
-    BFS,
     Arrived,
-    Beam,
     LinkEvidence,
-    Traversal,
-    WaterCircle,
     traversal_from,
 )
 from langchain_hybridgraph.query.traversal.joined import Joined
@@ -53,6 +48,7 @@ from langchain_hybridgraph.records import Chunk, Fused, Learned, Query, Retrieva
 from langchain_hybridgraph.retrievers.asked import session_in
 from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
+from langchain_hybridgraph.retrievers.modes import Mode, mode_from
 from langchain_hybridgraph.retrievers.plain import in_scope
 from langchain_hybridgraph.retrievers.tool import SearchArguments
 from langchain_hybridgraph.stores.base import (
@@ -106,59 +102,6 @@ class MemoryArguments(SearchArguments):
     )
     labels: list[str] | None = Field(None, description="Only memories that have all of these labels.")
     session_id: str | None = Field(None, description="The conversation whose last turns count as well.")
-
-
-@dataclass(frozen=True)
-class Mode:
-    """What counts, and how far the graph is walked."""
-
-    composite: Composite
-    traversal: Traversal
-
-    def changed(
-        self,
-        *,
-        similarity: float | None = None,
-        confidence: float | None = None,
-        recency: float | None = None,
-        utility: float | None = None,
-        decay_per_hour: float | None = None,
-        traversal: Any = None,
-    ) -> Mode:
-        """The same with other weights, decay or traversal; None leaves one as it is."""
-        weights = {
-            "similarity": similarity,
-            "confidence": confidence,
-            "recency": recency,
-            "utility": utility,
-            "decay_per_hour": decay_per_hour,
-        }
-        composite = replace(self.composite, **{name: value for name, value in weights.items() if value is not None})
-        return Mode(composite, self.traversal if traversal is None else traversal_from(traversal))
-
-
-MODES: Mapping[str, Mode] = MappingProxyType(
-    {
-        "general": Mode(Composite(0.40, 0.30, 0.20, 0.10, 0.05), WaterCircle(max_hops=3, direction="both")),
-        "belief_system": Mode(Composite(0.30, 0.45, 0.20, 0.05, 0.03), WaterCircle(max_hops=4, direction="both")),
-        "agent_memory": Mode(Composite(0.35, 0.20, 0.25, 0.20, 0.05), Beam(max_hops=2, direction="both")),
-        "procedural": Mode(Composite(0.40, 0.40, 0.15, 0.05, 0.001), BFS(max_hops=3, direction="both")),
-    }
-)
-"""The modes by name; a memory walks its edges both ways."""
-
-
-def mode_from(form: str | Mapping[str, Any] | Mode) -> Mode:
-    """The mode that a name, a mapping of ``type`` and what is to be other than in that mode, or a mode stands for.
-
-    Raises ConfigurationError for a name, a parameter or a value that cannot be used.
-
-    >>> mode_from({"type": "procedural", "recency": 0.3}).composite.recency
-    0.3
-    """
-    if isinstance(form, str) and form in MODES:
-        return MODES[form]
-    return from_form("mode", form, {name: mode.changed for name, mode in MODES.items()}, _is_mode)
 
 
 class MemoryRetriever(GraphRetriever):
@@ -636,10 +579,6 @@ def _within(query: Query) -> Filter | None:
 
 
 # -- settings -------------------------------------------------------------------------------------------------
-
-
-def _is_mode(value: Any) -> bool:
-    return isinstance(value, Mode)
 
 
 def _made(kind: type[T], value: Any) -> T | None:

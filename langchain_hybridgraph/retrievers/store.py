@@ -214,7 +214,7 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         >>> store.mode
         'procedural'
         """
-        from langchain_hybridgraph.retrievers.memory import mode_from
+        from langchain_hybridgraph.retrievers.modes import mode_from
 
         if mode is not None:
             mode_from(mode)

@@ -33,9 +33,9 @@ from langchain_hybridgraph.query.graph_scores import Propagation
 from langchain_hybridgraph.query.scoring import Hotness, Novelty
 from langchain_hybridgraph.query.traversal import BFS
 from langchain_hybridgraph.retrievers.graph import _SHORT
-from langchain_hybridgraph.retrievers.memory import MODES as MEMORY_MODES
 from langchain_hybridgraph.retrievers.memory import WEIGHTS as MEMORY_WEIGHTS
-from langchain_hybridgraph.retrievers.memory import mode_from
+from langchain_hybridgraph.retrievers.modes import MODES as MEMORY_MODES
+from langchain_hybridgraph.retrievers.modes import mode_from
 
 TEXTS = {
     "api/auth.md": "Tokens are renewed every hour by the client.",

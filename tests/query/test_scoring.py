@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.scoring import Composite, Hotness, Named, Novelty, Scoring, trust
 from langchain_hybridgraph.records import Chunk, Fused, Hit, Learned, Query, Scope
-from langchain_hybridgraph.retrievers.memory import MODES
+from langchain_hybridgraph.retrievers.modes import MODES
 from langchain_hybridgraph.stores.base import Remembered
 
 HOUR, DAY = 3600.0, 86400.0
