@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
+from itertools import compress, takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +33,8 @@ CONTEXT = 3
 Covered = Callable[[str, Sequence[str]], Mapping[str, float]]
 # Where a chunk would be that no walk comes to.
 _NOWHERE = 1_000_000
+# Values that differ by no more may stand in either order.
+_TIE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +82,12 @@ class Expansion:
         names = self.names(text) if has_names and self.names is not None and self.seed_ids is None else ()
         return traversal.asked(Question(tuple(names), None if covered is None else covers))
 
-    def seeds(self, hits: Sequence[Hit], strength: Mapping[str, float]) -> list[tuple[str, float]]:
-        """The ids and scores, best first, at which the walk begins; ``strength`` is that of the candidates.
+    def seeds(self, best: Sequence[Hit], strength: Mapping[str, float]) -> list[tuple[str, float]]:
+        """The ids and scores, best first, at which the walk begins.
 
-        A given seed that is no candidate counts 1.
+        ``best`` are the :meth:`seed_hits`, ``strength`` is that of the candidates; a given seed that is none counts 1.
         """
-        ids = [hit.id for hit in self.seed_hits(hits)] if self.seed_ids is None else dict.fromkeys(self.seed_ids)
+        ids = [hit.id for hit in best] if self.seed_ids is None else dict.fromkeys(self.seed_ids)
         return sorted(((id, strength.get(id, 1.0)) for id in ids), key=_by_score)
 
     @property
@@ -97,7 +99,7 @@ class Expansion:
         """The hits among the seeds, best first."""
         if self.seed_ids is not None:
             return [hit for hit in hits if hit.id in self.seed_ids]
-        return [hit for hit in hits if self._is_seed(hit)][: self.seed_k]
+        return (list(filter(self._is_seed, hits)) if self.picks_seeds else list(hits))[: self.seed_k]
 
     def strengths(
         self, own: Mapping[str, Fused], candidates: Iterable[str], cosines: Mapping[str, float]
@@ -109,8 +111,9 @@ class Expansion:
         """
         if not by_similarity(self.score):
             cosines = {}
-        there = own if self.asks_search else dict.fromkeys([*own, *(id for id in candidates if id in cosines)])
-        return {id: own[id].score if (c := cosines.get(id)) is None else min(1.0, max(0.0, c)) for id in there}
+        there = own if self.asks_search else dict.fromkeys([*own, *filter(cosines.__contains__, candidates)])
+        found = [own[id].score if (c := cosines.get(id)) is None else c for id in there]
+        return dict(zip(there, np.minimum(np.maximum(found, 0.0), 1.0).tolist(), strict=True))
 
     def _is_seed(self, hit: Hit) -> bool:
         metadata = hit.chunk.metadata
@@ -151,34 +154,39 @@ class Expansion:
     ) -> tuple[list[Fused], dict[str, Arrived]]:
         """Every chunk with its score after the walk, best first, ties by strength, then by id; and what was reached.
 
-        ``own`` is what the search alone says of each, ``strength`` that of the candidates, those that it found. Of what
-        was not reached there are at least the best n.
+        ``own`` is what the search alone says of each, ``strength`` that of the candidates, those that it found; what
+        was ``reached`` comes best first. At least the best n are there.
         """
         if self.seed_ids is not None:
             own, strength = {each.id: own[each.id] for each in reached if each.id in own}, {}
-        if is_mixed(self.score):
+        if not is_mixed(self.score):
+            arrived = {each.id: each for each in reached if not each.hops or each.value >= self.min_score}
+            fused = self._unreached(strength, arrived, n) | {each.id: self._alone(each) for each in _head(arrived, n)}
+        else:
             best = max((one.score for one in own.values()), default=0.0)
             graph = [each.value for each in reached]
             whole = self.mixed([own[each.id].score for each in reached], graph, best)
-            values = {
-                each.id: _with_graph(own[each.id], value, each) for each, value in zip(reached, whole, strict=True)
-            }
-        else:
-            values = {each.id: Fused(each.id, each.value, {"graph": each.value}) for each in reached}
-        arrived = {each.id: each for each in reached if not each.hops or values[each.id].score >= self.min_score}
-        others = {id: own[id] for id in strength} if self.asks_search else self._unreached(strength, arrived, n)
-        fused = others | {id: values[id] for id in arrived}
+            both = list(zip(reached, whole, strict=True))
+            arrived = {each.id: each for each, value in both if not each.hops or value >= self.min_score}
+            walked = {each.id: _with_graph(own[each.id], value, each) for each, value in both if each.id in arrived}
+            fused = {id: own[id] for id in strength} | walked
         return sorted(fused.values(), key=lambda one: (-one.score, -strength.get(one.id, 0.0), one.id)), arrived
 
     def in_parts(self, hit: Hit, seeds: Mapping[str, float]) -> Hit:
         """The hit with its score after a walk in parts; ``seeds`` are the scores of the seeds.
 
-        A score that is mixed into the search's own has them already, as has one that a later stage gave.
+        A score that is mixed into the search's own has them already, as has a seed's, and one that a later stage gave.
         """
-        if self.asks_search or hit.parts.keys() != {"graph"}:
+        if self.asks_search or not hit.hops or hit.parts.keys() != {"graph"}:
             return hit
         own = seeds.get(hit.id, hit.vector_score or 0.0)
         return replace(hit, parts=parts_of(self.score, hit.score, hit.hops, own))
+
+    def _alone(self, arrived: Arrived) -> Fused:
+        """What a walk whose score takes the place of the search's own says of a chunk; a seed's has its parts."""
+        value = arrived.value
+        parts = {"graph": value} if arrived.hops else parts_of(self.score, value, 0, value)
+        return Fused(arrived.id, value, parts)
 
     def _unreached(self, strength: Mapping[str, float], arrived: Container[str], n: int) -> dict[str, Fused]:
         """What candidates are worth where the walk does not come to them: the best n, and those that tie with them."""
@@ -208,6 +216,13 @@ def left_open(question: str, texts: Sequence[str]) -> str:
 
 def _read(hit: Hit) -> str:
     return f"{hit.chunk.metadata.get('title') or ''}\n{hit.chunk.text}"
+
+
+def _head(arrived: Mapping[str, Arrived], n: int) -> Iterable[Arrived]:
+    """The first n of what came best first, and those that tie with them."""
+    each = list(arrived.values())
+    least = each[n - 1].value - _TIE if 0 < n < len(each) else -1.0
+    return takewhile(lambda one: one.value >= least, each)
 
 
 def _with_graph(own: Fused, whole: float, arrived: Arrived) -> Fused:

@@ -115,10 +115,13 @@ class HopDecay:
     def __call__(self, reached: Reached) -> Weights:
         """See :data:`GraphScore`."""
         is_seed = reached.hops == 0
-        is_root = is_seed | (reached.weight == 0)
+        own = np.where(np.isnan(reached.own), 0.0, reached.own)
+        if not self.score_expanded:
+            own = np.where(is_seed | (reached.weight == 0), own, 0.0)
         decay = np.array([*self.hop_decay, self.tail])[np.minimum(reached.hops, len(self.hop_decay))]
-        own = np.where(is_root | self.score_expanded, np.nan_to_num(reached.own), 0.0)
-        by_edge = np.where(is_seed & (not self.seed_bonus), 0.0, decay * reached.weight)
+        by_edge = decay * reached.weight
+        if not self.seed_bonus:
+            by_edge = np.where(is_seed, 0.0, by_edge)
         of_own, of_edge = _shares(self.vector_weight, self.graph_weight)
         return of_own * own + of_edge * by_edge
 

@@ -353,8 +353,8 @@ def expand(
         ranked = yield from _score_given(chunks, own, ranked, query, pipeline=pipeline, trace=trace)
     strength = expansion.strengths(own, ranked.candidates, ranked.cosines)
     with trace.stage("expand"):
-        seeds = expansion.seeds(hits, strength)
         best = expansion.seed_hits(hits)
+        seeds = expansion.seeds(best, strength)
         walked = yield from _walked(seeds, best, ranked, query, unsure=unsure, pipeline=pipeline, trace=trace)
         if walked is None:
             return (yield from _unwalked(hits, ranked, query, pipeline, trace)), None

@@ -111,14 +111,15 @@ class Wanted:
 
 
 class Half:
-    """Edges in the order of one of their ends, then of the other; immutable."""
+    """Edges in the order of one of their ends, then of the other; immutable.
+
+    ``starts`` has a place more than the nodes in front, for node -1, and one behind, for nodes without edges.
+    """
 
     def __init__(self, head: Integers, end: Integers, columns: Columns) -> None:
         order = np.argsort(head.astype(np.int64) << 32 | end, kind="stable")
-        heads = head[order]
-        first = np.flatnonzero(np.diff(heads, prepend=-1))
-        self.heads = heads[first].astype(np.int64)
-        self.starts = np.append(first, len(heads))
+        self.starts = np.zeros(int(head.max(initial=-1)) + 4, np.int64)
+        np.cumsum(np.bincount(head, minlength=len(self.starts) - 2), out=self.starts[2:])
         self.ends = end[order].astype(np.int32)
         self.weight = columns.weight[order]
         largest = int(columns.relation.max(initial=0))
@@ -129,25 +130,20 @@ class Half:
 
     def at(self, nodes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The edges that hang on these nodes: places in ``nodes``, and positions here."""
-        if not len(self.heads):
-            return _NONE, _NONE
-        place = np.minimum(np.searchsorted(self.heads, nodes), len(self.heads) - 1)
-        first = self.starts[place]
-        return spread(first, np.where(self.heads[place] == nodes, self.starts[place + 1] - first, 0))
+        first, stop = self._ranges(nodes)
+        return spread(first, stop - first)
 
     def find(self, heads: Integers, ends: Integers) -> NDArray[np.int64]:
         """The positions of all edges between these pairs."""
-        if not len(self.heads):
+        if not len(self.ends):
             return _NONE
-        place = np.minimum(np.searchsorted(self.heads, heads), len(self.heads) - 1)
-        first = self.starts[place]
-        stop = np.where(self.heads[place] == heads, self.starts[place + 1], first)
+        first, stop = self._ranges(heads)
         left = _bisect(self.ends, first, stop, ends)
         return spread(left, _bisect(self.ends, left, stop, ends + 1) - left)[1]
 
     def columns(self, positions: NDArray[np.int64]) -> Columns:
         """The edges at these positions, seen from their heads."""
-        heads = self.heads[np.searchsorted(self.starts, positions, side="right") - 1].astype(np.int32)
+        heads = (np.searchsorted(self.starts, positions, side="right") - 2).astype(np.int32)
         if self.times is None:
             start, stop = np.full(len(positions), -np.inf), np.full(len(positions), np.inf)
         else:
@@ -156,6 +152,11 @@ class Half:
         return Columns(
             heads, self.ends[positions], self.relation[positions], self.weight[positions], start, stop, learned
         )
+
+    def _ranges(self, nodes: Integers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where the edges of each node begin and end."""
+        place = np.minimum(nodes, len(self.starts) - 3) + 1
+        return self.starts[place], self.starts[place + 1]
 
     def hanging(self, nodes: NDArray[np.int64], gone: Mask | None, wanted: Wanted) -> Hanging:
         """The wanted edges that hang on these nodes."""
@@ -179,7 +180,7 @@ class Half:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What is known of each node of the catalogue; -1 is no row and no node."""
+    """What is known of each node of the catalogue; -1 is no row and no node, and what is said of node -1 is nothing."""
 
     row: NDArray[np.int32]
     is_entity: Mask
@@ -189,14 +190,14 @@ class NodeFacts:
     @classmethod
     def empty(cls) -> Self:
         """Facts of nothing."""
-        return cls(np.zeros(0, np.int32), np.zeros(0, np.bool_), np.zeros(0, np.int32), np.zeros(0, np.int32))
+        return cls(np.full(1, -1, np.int32), np.zeros(1, np.bool_), np.zeros(1, np.int32), np.zeros(0, np.int32))
 
     def grown(self, nodes: int, rows: int) -> NodeFacts:
         """Copies with room for so many nodes and rows."""
         return NodeFacts(
-            _grown(self.row, nodes, -1),
-            _grown(self.is_entity, nodes, False),
-            _grown(self.degree, nodes, 0),
+            _grown(self.row, nodes + 1, -1),
+            _grown(self.is_entity, nodes + 1, False),
+            _grown(self.degree, nodes + 1, 0),
             _grown(self.node_of_row, rows, -1),
         )
 
@@ -245,7 +246,7 @@ class Adjacency:
         facts.is_entity[edges.target[edges.relation == MENTIONS_CODE]] = True
         facts.is_entity[rows[:, 1]] = False
         facts.is_entity[parents[parents < count]] = False
-        facts.degree[:] = np.bincount(edges.source, minlength=count) + np.bincount(edges.target, minlength=count)
+        facts.degree[:] = sum(np.bincount(ends, minlength=len(facts.degree)) for ends in (edges.source, edges.target))
         return cls(-1, 0, codes, facts, *_halves(edges))
 
     def __len__(self) -> int:

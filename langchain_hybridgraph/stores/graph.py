@@ -130,7 +130,7 @@ class ScopedGraph:
     ways: Ways
     catalogue: Catalogue
     gate: Gate
-    ends: Mask | None = None
+    ends: Nodes | None = None
 
     def __len__(self) -> int:
         """How many chunks there are, in scope or not."""
@@ -153,12 +153,13 @@ class ScopedGraph:
             with self.gate:
                 named = self.catalogue.graph_nodes(rows.tenant, ids)
             nodes = np.array([named.get(id, -1) for id in ids], np.int64)
-            found = np.where((found < 0) & self._is_entity(nodes), nodes, found)
+            nodes[nodes >= len(self.adjacency.facts.row) - 1] = -1  # newer than this state
+            found = np.where((found < 0) & self.adjacency.facts.is_entity[nodes], nodes, found)
         return found
 
     def ids(self, nodes: Nodes) -> list[str]:
         """The id of each node; an entity's id too, "" for one that was deleted meanwhile."""
-        rows = self._rows(nodes)
+        rows = self.adjacency.facts.row[nodes]
         others = nodes[rows < 0].tolist()
         named: dict[int, str] = {}
         if others:
@@ -172,11 +173,7 @@ class ScopedGraph:
 
     def among(self, nodes: Nodes) -> ScopedGraph:
         """The same graph, but :meth:`neighbours` gives only the hops to these chunks."""
-        ends = np.zeros_like(self.allowed)
-        rows = self._rows(nodes)
-        ends[rows] = self.allowed[rows]
-        ends[-1] = False
-        return replace(self, ends=ends)
+        return replace(self, ends=np.unique(nodes[self.allowed[self.adjacency.facts.row[nodes]]]))
 
     def neighbours(self, nodes: Nodes) -> Hops:
         """The chunks one hop away, by an edge or an entity that both mention; from an entity, the chunks there."""
@@ -207,30 +204,30 @@ class ScopedGraph:
 
     def degrees(self, nodes: Nodes) -> Nodes:
         """How many edges each node has, of all relations, in scope or not."""
-        found = np.zeros(len(nodes), np.int64)
-        known = (nodes >= 0) & (nodes < len(self.adjacency.facts.degree))
-        found[known] = self.adjacency.facts.degree[nodes[known]]
-        return found
+        return self.adjacency.facts.degree[nodes].astype(np.int64)
 
     def is_chunk(self, nodes: Nodes) -> Mask:
         """Which of the nodes are chunks."""
-        is_chunk: Mask = self._rows(nodes) >= 0
+        is_chunk: Mask = self.adjacency.facts.row[nodes] >= 0
         return is_chunk
 
     def is_open(self, nodes: NDArray[np.integer]) -> Mask:
         """Which of the nodes a walk may go to: chunks in scope and entities."""
-        is_open: Mask = self.allowed[self._rows(nodes)] | self._is_entity(nodes)
+        facts = self.adjacency.facts
+        is_open: Mask = self.allowed[facts.row[nodes]] | facts.is_entity[nodes]
         return is_open
 
     def _is_end(self, ends: NDArray[np.integer]) -> Mask:
         """Which ends of edges a hop may lead to."""
-        is_end: Mask = (self.allowed if self.ends is None else self.ends)[self.adjacency.facts.row[ends]]
+        if self.ends is not None:
+            return _places(self.ends, ends) >= 0
+        is_end: Mask = self.allowed[self.adjacency.facts.row[ends]]
         return is_end
 
     def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
         """The cosine of each chunk with a unit vector; NaN where it is not known."""
         found = np.full(len(nodes), np.nan)
-        rows, matrix = self._rows(nodes), self.seen.generation.matrix
+        rows, matrix = self.adjacency.facts.row[nodes], self.seen.generation.matrix
         known = rows >= 0
         with self.gate:
             if matrix is not None and known.any():
@@ -261,12 +258,12 @@ class ScopedGraph:
         Those of the former that end in an entity, or in what is hidden, are to be left out by whoever wants none.
         """
         facts, direction = self.adjacency.facts, self.ways.direction
-        asked = np.where(self.is_open(nodes), nodes, -1)
+        is_entity = facts.is_entity[nodes]
+        asked = np.where(self.allowed[facts.row[nodes]] | is_entity, nodes, -1)
         out = self.adjacency.hanging(asked, self.wanted, backwards=False)
         is_mention = (out.relation == MENTIONS_CODE) & facts.is_entity[out.end]
         mentions = out.taken(is_mention)
         links = [out.taken(~is_mention)] if direction != "in" else []
-        is_entity = self._is_entity(asked)
         if direction != "out" or is_entity.any():
             into = self.adjacency.hanging(asked, self.wanted, backwards=True)
             if direction == "out":
@@ -280,17 +277,29 @@ class ScopedGraph:
         rare = self._rare_enough(mentions, degree)
         mentions, degree = mentions.taken(rare), degree[rare]
         entities, first, place = np.unique(mentions.end, return_index=True, return_inverse=True)
-        there = self.adjacency.hanging(entities.astype(np.int64), self.wanted, backwards=True)
-        there = there.taken((there.relation == MENTIONS_CODE) & self._is_end(there.end))
-        order = np.argsort(there.origin, kind="stable") if self.adjacency.beside else slice(None)
-        ends = there.end[order]
-        weights = (there.weight * self._damping(degree[first])[there.origin])[order]
+        there = self._mentioning(entities.astype(np.int64))
+        weights = there.weight * self._damping(degree[first])[there.origin]
         count = np.bincount(there.origin, minlength=len(entities))
         number, position = spread((np.cumsum(count) - count)[place], count[place])
         origin = mentions.origin[number]
         weight = (mentions.weight * passing[mentions.origin])[number] * weights[position]
-        hops = Hops(origin, ends[position].astype(np.int64), weight, entities[place].astype(np.int64)[number])
+        hops = Hops(origin, there.end[position].astype(np.int64), weight, entities[place].astype(np.int64)[number])
         return _taken(hops, hops.node != nodes[origin])
+
+    def _mentioning(self, entities: Nodes) -> Hanging:
+        """The mentions of these entities by chunks to which a hop may lead, in the order of the entities."""
+        if self.ends is None:
+            there = self.adjacency.hanging(entities, self.wanted, backwards=True)
+            there = there.taken((there.relation == MENTIONS_CODE) & self._is_end(there.end))
+            if self.adjacency.beside is None:
+                return there
+        else:
+            # A few chunks mention less than a few entities are mentioned.
+            out = self.adjacency.hanging(self.ends, self.wanted, backwards=False)
+            place = _places(entities, out.end)
+            shared = np.flatnonzero((place >= 0) & (out.relation == MENTIONS_CODE))
+            there = Hanging(place, self.ends[out.origin], out.relation, out.weight).taken(shared)
+        return there.taken(np.argsort(there.origin, kind="stable"))
 
     def _rare_enough(self, mentions: Hanging, degree: NDArray[np.integer]) -> NDArray[np.int64]:
         """The mentions over which to walk, by origin and rarity; ``degree`` is that of the entities."""
@@ -315,7 +324,7 @@ class ScopedGraph:
 
     def _best_sorted(self, hops: Hops) -> Hops:
         key = hops.origin << 32 | hops.node
-        order = np.argsort(key)
+        order = np.argsort(key, kind="stable")  # for integers the quickest
         again = ~_is_other(key[order])
         if not again.any():
             return hops
@@ -338,22 +347,6 @@ class ScopedGraph:
             return np.ones(len(degree))
         passing: Weights = hub / np.maximum(degree, hub)
         return passing
-
-    def _rows(self, nodes: NDArray[np.integer]) -> NDArray[np.int32]:
-        """The row of each node, -1 for one that is no chunk."""
-        rows = self.adjacency.facts.row
-        if len(nodes) and (nodes.min() < 0 or nodes.max() >= len(rows)):
-            found = np.full(len(nodes), -1, np.int32)
-            known = (nodes >= 0) & (nodes < len(rows))
-            found[known] = rows[nodes[known]]
-            return found
-        return np.asarray(rows[nodes])
-
-    def _is_entity(self, nodes: NDArray[np.integer]) -> Mask:
-        entity = self.adjacency.facts.is_entity
-        known: Mask = (nodes >= 0) & (nodes < len(entity))
-        known[known] = entity[nodes[known]]
-        return known
 
     # -- explaining a walk ----------------------------------------------------------------------------------
 
@@ -424,6 +417,14 @@ def _is_other(values: NDArray[np.int64]) -> Mask:
     is_other = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=is_other[1:])
     return is_other
+
+
+def _places(ascending: Nodes, values: NDArray[np.integer]) -> NDArray[np.int64]:
+    """The place of each value, -1 for one that is not there."""
+    if not len(ascending):
+        return np.full(len(values), -1)
+    places = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
+    return np.where(ascending[places] == values, places, -1)
 
 
 def _joined(parts: Sequence[Hops]) -> Hops:

@@ -172,7 +172,7 @@ def test_degrees_count_all_edges(store):
     )
     graph = store.graph(Scope(), Ways(relations=frozenset({"s"})))
     assert graph.degrees(graph.nodes(["a", "b", "Ada"])).tolist() == [4, 2, 1]
-    assert graph.degrees(np.array([-1, 10**6])).tolist() == [0, 0]
+    assert graph.degrees(np.array([-1])).tolist() == [0]
 
 
 def test_what_a_node_is(store):
@@ -194,7 +194,7 @@ def test_nothing_is_asked(store):
     """No nodes, unknown nodes and an empty store have no hops."""
     for _ in range(2):
         graph = store.graph(Scope(), Ways("both"))
-        for nodes in (np.zeros(0, np.int64), np.array([-1]), np.array([-1, 10**6])):
+        for nodes in (np.zeros(0, np.int64), np.array([-1])):
             assert [len(column) for column in graph.neighbours(nodes)] == [0] * 4
             assert [len(column) for column in graph.links(nodes)] == [0] * 4
         assert graph.nodes([]).tolist() == []
@@ -513,9 +513,10 @@ def test_a_closed_store_says_so(memory):
     """What needs the catalogue or the matrix raises StoreError once the store is closed."""
     put(memory, "a", edges=[mention("a", "Ada")])
     walk = memory.graph(Scope(), Ways())
+    ada = walk.nodes(["Ada"])
     memory.close()
     with pytest.raises(StoreError, match="closed"):
-        walk.ids(np.array([10**6]))
+        walk.ids(ada)
 
 
 # -- many ---------------------------------------------------------------------------------------------------------

@@ -170,7 +170,7 @@ class Trail:
         self._names = list(dict.fromkeys(id for id, _ in seeds))
         first = dict(reversed(list(seeds)))
         scores = np.array([first[id] for id in self._names], np.float64)
-        self._best_seed = float(np.nanmax(scores, initial=0.0))
+        self._best_seed = max((float(first[id]) for id in self._names if first[id] > 0), default=0.0)
         self._room = max_nodes
         self.capped = False
         self.touched = np.zeros(0, np.int64)
@@ -188,18 +188,16 @@ class Trail:
         What is carried along fades by ``decay`` on every edge, and where it is less than ``floor`` the path ends
         before. Only the best ``width`` of the new paths are kept.
         """
-        found = self._steps(frontier, decay, floor)
-        found = found.at(self._best_of_each(found))
-        self.touched = found.node
-        known = self._known.where(found.node)
+        found, known = self._steps(frontier, decay, floor)
+        best = self._best_of_each(found)
+        self.touched = found.node[best]
         better = self._is_better(found, known)
-        kept = np.flatnonzero((known < 0) | better | self._is_ahead(found, known))
+        kept = best[(better | self._is_ahead(found, known))[best]]
         if width is not None:
             kept = self.best(found, kept, width)
         kept = self._with_room(found, kept, known)
-        if len(kept) < len(found.node):
-            found = found.at(kept)
-        places = np.arange(len(found.node)) + len(self.paths.node)
+        found = found.at(kept)
+        places = np.arange(len(kept)) + len(self.paths.node)
         self.paths = self.paths.and_then(found)
         self._known = self._known.with_paths(found, known[kept], places, better[kept])
         return places
@@ -244,8 +242,8 @@ class Trail:
         """The id of each path's end."""
         return self._names + self._graph.ids(self.paths.node[len(self._names) :])
 
-    def _steps(self, frontier: Nodes, decay: float, floor: float) -> Paths:
-        """The paths that go on from these by one edge, several to a node."""
+    def _steps(self, frontier: Nodes, decay: float, floor: float) -> tuple[Paths, Nodes]:
+        """The paths that go on from these by one edge, several to a node, by node; and the places of those known."""
         # Without room only better paths to what is known count; once there is known to be more, nothing else is asked.
         is_full = self._room == 0 and self.capped
         graph = self._graph.among(self._known.node) if is_full else self._graph
@@ -253,31 +251,33 @@ class Trail:
             frontier = frontier[~(self.paths.flow[frontier] * decay < floor)]  # no weight is above 1
         hops = graph.neighbours(self.paths.node[frontier])
         flow = self.paths.flow[frontier][hops.origin] * hops.weight * decay
-        places = self._known.where(hops.node)
+        known = self._known.where(hops.node)
+        is_known = known >= 0
         taken = ~(flow < floor)
-        known = np.flatnonzero(taken & (places >= 0))
-        taken[known] = ~self._on_path(frontier, hops.origin[known], hops.node[known])
+        again = np.flatnonzero(taken & is_known)
+        taken[again] = ~self._on_path(frontier, hops.origin[again], hops.node[again])
         if self._room == 0:
-            self.capped = self.capped or bool((taken & (places < 0)).any())
-            taken &= places >= 0
-        node, weight, came_by = hops.node[taken], hops.weight[taken], frontier[hops.origin[taken]]
+            self.capped = self.capped or bool((taken & ~is_known).any())
+            taken &= is_known
+        steps = np.flatnonzero(taken)
+        steps = steps[np.argsort(hops.node[steps], kind="stable")]
+        node, known, weight, came_by = hops.node[steps], known[steps], hops.weight[steps], frontier[hops.origin[steps]]
         before = self.paths
-        return self._with_values(
-            Paths(
-                node=node,
-                before=came_by,
-                root=before.root[came_by],
-                seed=before.seed[came_by],
-                hops=before.hops[came_by] + 1,
-                weight=weight,
-                product=before.product[came_by] * weight,
-                flow=flow[taken],
-                came=before.value[came_by],
-                own=self._own(node, places[taken]),
-                value=weight,
-                rank=weight,
-            )
+        found = Paths(
+            node=node,
+            before=came_by,
+            root=before.root[came_by],
+            seed=before.seed[came_by],
+            hops=before.hops[came_by] + 1,
+            weight=weight,
+            product=before.product[came_by] * weight,
+            flow=flow[steps],
+            came=before.value[came_by],
+            own=self._own(node, known),
+            value=weight,
+            rank=weight,
         )
+        return self._with_values(found), known
 
     def _on_path(self, frontier: Nodes, origin: Nodes, node: Nodes) -> Mask:
         """Which of the edges, from these places of the frontier, lead back to where their path has been."""
@@ -287,13 +287,14 @@ class Trail:
             frontier = np.where(frontier >= 0, self.paths.before[frontier], -1)
         return back
 
-    def _own(self, nodes: Nodes, places: Nodes) -> Weights:
-        """The own similarity of each node; of one that was reached before it is known."""
-        own = np.full(len(nodes), np.nan)
-        own[places >= 0] = self.paths.own[self._known.path[places[places >= 0]]]
-        if self._vector is not None:
-            new, where = np.unique(nodes[places < 0], return_inverse=True)
-            own[places < 0] = np.clip(self._graph.cosines(self._vector, new), 0.0, 1.0)[where]
+    def _own(self, nodes: Nodes, known: Nodes) -> Weights:
+        """The own similarity of each of ascending nodes; of one that was reached before it is known."""
+        own = np.where(known >= 0, self.paths.own[self._known.path[known]], np.nan)
+        new = np.flatnonzero(known < 0)
+        if self._vector is not None and len(new):
+            is_first = ~_like_before(nodes[new])
+            cosines = self._graph.cosines(self._vector, nodes[new[is_first]])
+            own[new] = np.minimum(np.maximum(cosines, 0.0), 1.0)[np.cumsum(is_first) - 1]
         return own
 
     def _with_values(self, paths: Paths) -> Paths:
@@ -304,32 +305,32 @@ class Trail:
         return paths._replace(value=value, rank=rank(value))
 
     def _best_of_each(self, found: Paths) -> Nodes:
-        """The place of one path to each node, by node.
+        """The place of one of the paths, which are by node, to each node.
 
         It is the best by value (or hops, see ``chosen_by``), then by the id of the chunk before.
         """
-        order = np.argsort(found.node, kind="stable")
-        again = _like_before(found.node[order])
-        if not again.any():
-            return order
-        # Few nodes have several paths: only those have to be compared.
-        many = again | np.append(again[1:], False)
-        several = self._best_of_several(found, order[many])
-        order[many & ~again] = several[~_like_before(found.node[several])]
-        return order[~again]
+        value, hops = found.rank, -found.hops
+        best = np.arange(len(found.node))
+        for key in (hops, value) if chosen_by(self._score) == "hops" else (value, hops):
+            is_other = ~_like_before(found.node[best])
+            if is_other.all():
+                return best
+            top = np.maximum.reduceat(key[best], np.flatnonzero(is_other))
+            best = best[key[best] == top[np.cumsum(is_other) - 1]]
+        again = _like_before(found.node[best])
+        return self._first_by_name(found, best, again) if again.any() else best
 
-    def _best_of_several(self, found: Paths, places: Nodes) -> Nodes:
-        """These places by node, the best path to each first."""
-        value, hops = -found.rank[places], found.hops[places]
-        keys = (value, hops) if chosen_by(self._score) == "hops" else (hops, value)
-        node = found.node[places]
-        order = np.lexsort((*keys, node))
-        alike = np.logical_and.reduce([_like_before(key[order]) for key in (*keys, node)])
-        if alike.any():
-            came_by, where = np.unique(self.paths.node[found.before[places]], return_inverse=True)
-            name = np.argsort(np.argsort(np.array(self._graph.ids(came_by), object)))[where]
-            order = np.lexsort((name, *keys, node))
-        return places[order]
+    def _first_by_name(self, found: Paths, places: Nodes, again: Mask) -> Nodes:
+        """Of these places by node the one to each node whose chunk before has the least id."""
+        tied = places[again | np.append(again[1:], False)]
+        names = self._graph.ids(self.paths.node[found.before[tied]])
+        first: dict[int, int] = {}
+        for _, place in sorted(zip(names, tied.tolist(), strict=True)):
+            first.setdefault(int(found.node[place]), place)
+        kept = np.ones(len(found.node), np.bool_)
+        kept[tied] = False
+        kept[list(first.values())] = True
+        return places[kept[places]]
 
     def _is_ahead(self, found: Paths, known: Nodes) -> Mask | bool:
         """Which paths begin at a better seed than any known to the same node, where that may win further out."""
