@@ -3,9 +3,10 @@
     python benchmarks/graph_speed.py [--chunks 60000] [--edges 300000 3000000] [--rounds 100] [--queries | --entities]
 
 Chunks are random unit vectors of 64 dimensions; with ``--queries`` they are those of the evaluation sets (384
-dimensions), and what is timed are whole queries, each graph retriever in turn with HybridRetriever. ``--entities`` times what an
-ingest of those texts takes without edges and with those of names, and one document more. A third of the edges are
-mentions of entities, a chunk each; how often an entity is mentioned follows Zipf's law. The others lead anywhere.
+dimensions), and what is timed are whole queries, each graph retriever in turn with HybridRetriever. ``--entities``
+times what an ingest of those texts takes without edges and with those of names, and one document more. A third of the
+edges are mentions of entities, a chunk each; how often an entity is mentioned follows Zipf's law. The others lead
+anywhere.
 Figures are medians over random nodes or the sets' questions.
 """
 
@@ -191,12 +192,12 @@ def ask(chosen: argparse.Namespace, edges: int, place: Path) -> None:
     for name, retriever in retrievers.items():
         took: list[list[float]] = [[], []]
         for turn in range(-10, chosen.rounds):
-            for place, each in enumerate((hybrid, retriever)):
+            for step, each in enumerate((hybrid, retriever)):
                 # Never the question that was just asked, for which all caches are warm.
-                question = corpus.questions[(turn + 50 * place) % len(corpus.questions)]
+                question = corpus.questions[(turn + 50 * step) % len(corpus.questions)]
                 spent = seconds(lambda r=each, q=question: r.invoke(q))  # type: ignore[misc]  # bound at definition
                 if turn >= 0:
-                    took[place].append(spent * 1e3)
+                    took[step].append(spent * 1e3)
         alone, walked = map(statistics.median, took)
         print(f"{name:45}{walked:8.3f} ms, HybridRetriever {alone:.3f}, {walked - alone:+.3f}", flush=True)
     store.close()
