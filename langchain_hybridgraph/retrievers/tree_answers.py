@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from langchain_hybridgraph.query.calls import Call, Failure
-from langchain_hybridgraph.query.pipeline import Pipeline, choose, fit, plan, resolve_parents
+from langchain_hybridgraph.query.pipeline import Pipeline, Run, choose, fit, plan, resolve_parents
 from langchain_hybridgraph.query.planner import RESOURCE, TypedQuery
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.query.tree_search import Descent, descend
@@ -133,7 +133,7 @@ def _walk(typed: TypedQuery, tree: Tree, asked: Asked) -> Stage[_Walked]:
     if typed.context_type is not None and not _is_there(tree, typed.context_type, asked):
         return _Walked((), (), 0, 0)
     roots = _roots(tree, typed.context_type, asked)
-    nodes = Nodes(tree, query, asked.pipeline, trace)
+    nodes = Nodes(tree, Run(query, asked.pipeline, trace))
     nodes.are_answers = partial(_may_be_found, tree, typed.context_type, asked)
     yield from nodes.search(asked.weights)
     below = tuple(tree.uri(node) for node in roots if node != TOP)
@@ -206,9 +206,10 @@ def _merged(queries: Sequence[TypedQuery], walks: Sequence[_Walked], asked: Aske
     ordered = sorted(best.values(), key=lambda each: (-each.hit.score, each.uri))
     by_id = {each.hit.id: each for each in ordered}
     hits = [each.hit for each in ordered]
-    hits = yield from resolve_parents(hits, asked.query, asked.pipeline, asked.trace)
-    hits = yield from choose(hits, asked.query, asked.pipeline, asked.trace)
-    hits = fit(hits, asked.pipeline.budget, asked.trace)
+    run = Run(asked.query, asked.pipeline, asked.trace)
+    hits = yield from resolve_parents(run, hits)
+    hits = yield from choose(run, hits)
+    hits = fit(run, hits)
     return [by_id[(hit.child or hit.chunk).id]._replace(hit=hit) for hit in hits]
 
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from langchain_hybridgraph.query.calls import Call, Failure
-from langchain_hybridgraph.query.pipeline import Pipeline, fuse, gather, rerank, score_all
+from langchain_hybridgraph.query.pipeline import Pipeline, Run, fuse, gather, rerank, score_all
 from langchain_hybridgraph.query.sources import KeywordSource, VectorSource
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.query.tree_search import Judged, Reached
-from langchain_hybridgraph.records import Chunk, Hit, Query, Scope
+from langchain_hybridgraph.records import Chunk, Hit, Scope
 from langchain_hybridgraph.retrievers.tree_scores import Scores, own_hit, propagated
 
 if TYPE_CHECKING:
@@ -51,13 +51,14 @@ class Nodes:
     level may be hits; ``scored`` are the nodes of which a score was computed.
     """
 
-    def __init__(self, tree: Tree, query: Query, pipeline: Pipeline, trace: Trace) -> None:
+    def __init__(self, tree: Tree, run: Run) -> None:
         self.tree = tree
         self.scored: set[int] = set()
         self.are_answers: Callable[[Level], Mask] = lambda level: level.is_document | level.is_directory
-        self._store: Any = pipeline.store
-        self._fusion: Any = pipeline.fusion
-        self._query, self._pipeline, self._trace = query, pipeline, trace
+        self._run = run
+        self._query, self._pipeline, self._trace = run
+        self._store: Any = self._pipeline.store
+        self._fusion: Any = self._pipeline.fusion
         self._layers: Summaries | None = summaries_of(self._store)
         self._vector: Vector | None = None
         self._texts: Scores
@@ -70,8 +71,8 @@ class Nodes:
 
     def search(self, weights: tuple[float, float]) -> Stage[None]:
         """Search the texts, then the summaries of the directories."""
-        found = yield from gather(self._query, self._pipeline, self._trace)
-        ranked = yield from score_all(found, CANDIDATES, self._query, self._pipeline, self._trace)
+        found = yield from gather(self._run)
+        ranked = yield from score_all(self._run, found, CANDIDATES)
         self._vector = next((answer.vector for answer in found.values() if answer.vector is not None), None)
         self._texts = Scores(ranked, fuse(ranked.rankings, self._fusion, self._query.k, self._trace), self._fusion)
         if found:
@@ -101,8 +102,9 @@ class Nodes:
         query = replace(self._query, k=CANDIDATES, vector=self._vector, scope=scope)
         trace = Trace()
         trace.raises = self._trace.raises
-        found = yield from gather(query, asked, trace)
-        ranked = yield from score_all(found, CANDIDATES, query, asked, trace)
+        run = Run(query, asked, trace)
+        found = yield from gather(run)
+        ranked = yield from score_all(run, found, CANDIDATES)
         self._summaries = Scores(ranked, fuse(ranked.rankings, self._fusion, query.k, trace), self._fusion)
         for source, error in trace.errors.items():
             self._trace.degrade("layers-failed")
@@ -222,7 +224,7 @@ class Nodes:
         }
         trace = Trace()
         trace.raises = self._trace.raises
-        reread = yield from rerank([*answers.values(), *ways.values()], self._query, self._pipeline, trace)
+        reread = yield from rerank(self._run._replace(trace=trace), [*answers.values(), *ways.values()])
         for reason in trace.reasons:  # it has failed: what the search says stands
             self._trace.degrade(reason)
             self._trace.errors |= trace.errors

@@ -1,0 +1,49 @@
+"""What is remembered of the candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import cast
+
+from langchain_hybridgraph.query.calls import Call, Failure
+from langchain_hybridgraph.query.pipeline.run import ALL, Run, Stage
+from langchain_hybridgraph.query.scoring import Weighing
+from langchain_hybridgraph.records import Fused, Hit
+
+
+def score(run: Run, hits: list[Hit]) -> Stage[list[Hit]]:
+    """The hits by what is remembered of them, where that counts; what cannot be read leaves them as they are."""
+    query, pipeline, trace = run
+    scoring = pipeline.scoring
+    if scoring is None or not hits or pipeline.scores_unread:
+        return hits
+    with trace.stage("remember"):
+        (scored,) = yield [Call("memory", partial(scoring, hits, query), quick=True)]
+    if isinstance(scored, Failure):
+        run.note(scored)
+        run.judge([scored])
+        return hits
+    return cast(list[Hit], scored)
+
+
+def score_unread(run: Run, fused: list[Fused]) -> Stage[list[Fused]]:
+    """What :func:`score` would say of the candidates, before they are read: then only the best need be."""
+    pipeline = run.pipeline
+    if not fused or not pipeline.scores_unread:
+        return fused
+    weighing = yield from weigh(run, [one.id for one in fused])
+    return fused if weighing is None else weighing.best(fused, ALL)
+
+
+def weigh(run: Run, ids: Sequence[str]) -> Stage[Weighing | None]:
+    """What is remembered of candidates; None where that cannot be read."""
+    query, pipeline, trace = run
+    assert pipeline.scoring is not None
+    with trace.stage("remember"):
+        (weighing,) = yield [Call("memory", partial(pipeline.scoring.weighing, ids, query), quick=True)]
+    if isinstance(weighing, Failure):
+        run.note(weighing)
+        run.judge([weighing])
+        return None
+    return cast(Weighing, weighing)

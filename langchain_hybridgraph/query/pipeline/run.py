@@ -1,0 +1,120 @@
+"""The settings of one search, and one that is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from langchain_hybridgraph.errors import HybridGraphError, RetrievalError
+from langchain_hybridgraph.query.budget import TokenBudget
+from langchain_hybridgraph.query.calls import Call, Failure
+from langchain_hybridgraph.query.expansion import Expansion
+from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion, KnowsContenders, ScoresOthers
+from langchain_hybridgraph.query.rerank import Reranker
+from langchain_hybridgraph.query.scoring import Scoring
+from langchain_hybridgraph.query.selection import Selection
+from langchain_hybridgraph.query.sources import Source
+from langchain_hybridgraph.query.trace import Trace
+from langchain_hybridgraph.records import Query
+from langchain_hybridgraph.stores.base import HasGraph, HasParents, Reads, can
+
+T = TypeVar("T")
+Stage = Generator[Sequence[Call], Sequence[Any], T]
+
+# Every source is asked for at least so many candidates: the scores of fewer say too little about each other.
+POOL = 100
+ALL = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """The settings of one search: which engines are asked, and what each stage does.
+
+    ``sources`` are asked with k × ``overfetch`` candidates (at least 100); ``expansion`` goes on from what they found
+    over the edges of ``graph``; the reranker reads the best ``rerank_depth``, whatever k is, so that the answer for k
+    is the head of that for a larger k; ``scoring`` gives all hits new scores. ``on_error`` decides about a failing
+    source: ``"degrade"`` goes on with the others and raises RetrievalError when none is left, ``"empty"`` returns
+    nothing then. ``"raise"`` raises at the first failure of any stage.
+    """
+
+    store: Reads
+    sources: tuple[Source, ...]
+    fusion: Fusion = field(default_factory=ConvexCombination)
+    overfetch: int = 3
+    graph: HasGraph | None = None
+    expansion: Expansion | None = None
+    parents: bool = False
+    reranker: Reranker | None = None
+    rerank_depth: int = 50
+    scoring: Scoring | None = None
+    selection: Selection = field(default_factory=Selection)
+    budget: TokenBudget | None = None
+    on_error: Literal["degrade", "empty", "raise"] = "degrade"
+
+    @property
+    def resolves_parents(self) -> bool:
+        """Whether hits may give way to their parents."""
+        return self.parents and can(self.store, HasParents) and self.store.has_parents
+
+    @property
+    def scores_unread(self) -> bool:
+        """Whether candidates are scored before they are read: no stage between looks at them or puts others there."""
+        scoring = self.scoring
+        return (
+            scoring is not None
+            and scoring.remembered is not None
+            and self.reranker is None
+            and not self.resolves_parents
+        )
+
+    @property
+    def can_leave_out(self) -> bool:
+        """Whether the search's own scores of what cannot be among the best before a walk decide nothing after it."""
+        expansion = self.expansion
+        if self.scoring is not None:
+            judges = can(self.fusion, KnowsContenders) and can(self.fusion, ScoresOthers)
+            return judges and self.scores_unread and (expansion is None or expansion.keeps_order)
+        if expansion is None:
+            return True
+        return can(self.fusion, ScoresOthers) and (expansion.keeps_order or expansion.asks_cosines)
+
+    def pool(self, k: int, *, is_walked: bool = False) -> int:
+        """How many hits the stages after ``admit`` look at: k, unless one of them changes the order.
+
+        After the walk nobody looks for seeds any more.
+        """
+        selection, expansion = self.selection, self.expansion
+        if self.resolves_parents or (self.scoring is not None and not self.scores_unread):
+            return ALL
+        if selection.mmr_lambda is not None or selection.per_document is not None or selection.graph_slots:
+            return ALL
+        if expansion is not None and not is_walked:
+            k = ALL if expansion.picks_seeds else max(k, expansion.seed_k)
+        return k if self.reranker is None else max(k, self.rerank_depth)
+
+
+class Run(NamedTuple):
+    """One search that is under way: what is asked, with which settings, and what it notes about itself."""
+
+    query: Query
+    pipeline: Pipeline
+    trace: Trace
+
+    def note(self, failure: Failure) -> None:
+        """Keep what failed among the reasons for ``degraded``, with what it said; raises it where that is wanted."""
+        self.trace.note(failure.source, failure.error)
+        self.trace.degrade(failure.reason)
+
+    def judge(self, failures: Sequence[Failure], *, some_answered: bool = True) -> None:
+        """Raise what the caller asked wrongly, and RetrievalError where nobody answered and ``on_error`` wants that."""
+        for failure in failures:
+            # What the caller asked wrongly is no failure of an engine: going on would answer another question.
+            if isinstance(failure.error, HybridGraphError) and isinstance(failure.error, ValueError):
+                raise failure.error
+        if not failures or some_answered or self.pipeline.on_error == "empty":
+            return
+        said = "; ".join(f"{failure.source}: {type(failure.error).__name__}: {failure.error}" for failure in failures)
+        raise RetrievalError(
+            f"no source could answer ({said}); on_error='empty' gives an empty result instead"
+        ) from failures[0].error

@@ -1,0 +1,37 @@
+"""The one query pipeline: a short function of named stages; the retrievers are settings of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.pipeline.candidates import gather, rank
+from langchain_hybridgraph.query.pipeline.chosen import choose, fit, rerank, resolve_parents
+from langchain_hybridgraph.query.pipeline.remembered import score
+from langchain_hybridgraph.query.pipeline.run import Pipeline, Run, Stage
+from langchain_hybridgraph.query.pipeline.walked import describe, expand
+from langchain_hybridgraph.query.trace import Trace
+from langchain_hybridgraph.records import Hit, Query, cleaned
+
+
+def search(query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Hit]]:
+    """The hits of a query, best first; yields calls to engines and models and is sent what came of them."""
+    trace.raises = pipeline.on_error == "raise"
+    run = Run(plan(query), pipeline, trace)
+    found = yield from gather(run)
+    hits, ranked = yield from rank(run, found)
+    hits, graph = yield from expand(run, hits, ranked)
+    hits = yield from resolve_parents(run, hits)
+    hits = yield from rerank(run, hits)
+    hits = yield from score(run, hits)
+    hits = yield from choose(run, hits)
+    hits = fit(run, hits)
+    return (yield from describe(run, hits, graph))
+
+
+def plan(query: Query) -> Query:
+    """The query as the engines get it: without half characters; a text of nothing but blanks is none."""
+    if not isinstance(query.text, str | None):
+        raise ConfigurationError(f"the query is {query.text!r}; it is a text, or None beside vector=")
+    text = cleaned(query.text or "")
+    return replace(query, text=text if text.strip() else None)
