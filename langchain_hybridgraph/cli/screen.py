@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.console import Console
 from rich.text import Text
 
+from langchain_hybridgraph.display.words import AS_IT_SHOULD_BE
 from langchain_hybridgraph.records import cleaned
 from langchain_hybridgraph.stores.analysis import Analyzer
 
@@ -57,8 +58,6 @@ MEANINGS = {
     "deadline-exceeded:SOURCE": "this source did not answer within deadline_ms and was left out",
     "SOURCE-failed": "this source failed; the others answered",
 }
-AS_IT_SHOULD_BE = frozenset({"converged-early"})
-"""Reasons that tell of nothing that is missing."""
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _WORD = re.compile(r"\w+")
 _SENTENCE = re.compile(r"(?<=[.!?:;]) ")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from langchain_hybridgraph.display.neighbourhood import Link, Neighbourhood, Spot
+from langchain_hybridgraph.display.words import amiss
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import RetrievalResult
 
@@ -144,10 +145,10 @@ def check_size(width: float, nodes: int) -> None:
 def summary(result: RetrievalResult[Any], seen: Neighbourhood) -> str:
     """The line below the question: how many are in the picture, and what did not work as asked."""
     if not seen.spots:
-        return " · ".join(["nothing found", *result.degraded])
+        return " · ".join(["nothing found", *amiss(result.degraded)])
     back = sum(spot.rank is not None for spot in seen.spots.values())
     counts = [(back, "came back"), (len(seen.spots) - back, "more walked to"), (seen.left_out, "not drawn")]
-    return " · ".join([*(f"{count} {what}" for count, what in counts if count), *result.degraded])
+    return " · ".join([*(f"{count} {what}" for count, what in counts if count), *amiss(result.degraded)])
 
 
 def of_kind(column: int, kinds: tuple[str, ...]) -> str:

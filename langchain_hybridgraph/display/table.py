@@ -11,7 +11,7 @@ from typing import Any
 from langchain_hybridgraph.display.highlight import marked
 from langchain_hybridgraph.display.neighbourhood import edge_name
 from langchain_hybridgraph.display.rows import hits_in
-from langchain_hybridgraph.display.words import place, title
+from langchain_hybridgraph.display.words import place, title, told
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Hit, RetrievalResult
 
@@ -130,8 +130,7 @@ def _page(inside: str) -> str:
 
 
 def _about(result: RetrievalResult[Any]) -> list[str]:
-    degraded = f"Not as asked: {', '.join(result.degraded)}." if result.degraded else ""
-    return [f"{len(result)} hit{'' if len(result) == 1 else 's'} in {result.took_ms:.1f} ms", degraded]
+    return [f"{len(result)} hit{'' if len(result) == 1 else 's'} in {result.took_ms:.1f} ms", *told(result.degraded)]
 
 
 def _colours(hits: Iterable[Hit]) -> dict[str, str]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from langchain_hybridgraph.records import Hit, RetrievalResult
 
 # So many characters of a text are quoted.
 QUOTED = 110
-# A reason that tells of nothing amiss.
-_CONVERGED = "converged-early"
+AS_IT_SHOULD_BE = frozenset({"converged-early"})
+"""Reasons in ``degraded`` that tell of nothing that is missing."""
 
 
 def explained(result: RetrievalResult[Any]) -> str:
@@ -60,16 +60,34 @@ def quote(hit: Hit, size: int = QUOTED) -> str:
     return (line[:size].rpartition(" ")[0] or line[:size]) + " …"
 
 
+def amiss(reasons: Iterable[str]) -> list[str]:
+    """Those of the reasons that say that something was not as asked.
+
+    >>> amiss(["converged-early", "keyword-failed"])
+    ['keyword-failed']
+    """
+    return [reason for reason in reasons if reason not in AS_IT_SHOULD_BE]
+
+
+def told(reasons: Iterable[str]) -> list[str]:
+    """What ``degraded`` says, in at most two sentences: what was not as asked, and that a walk ended early.
+
+    >>> told(["converged-early", "keyword-failed"])[0]
+    'Not as asked: keyword-failed.'
+    """
+    reasons = list(reasons)
+    sentences = [f"Not as asked: {', '.join(wrong)}."] if (wrong := amiss(reasons)) else []
+    if "converged-early" in reasons:
+        sentences.append("The best did not change any more, so the walk ended early; nothing is missing.")
+    return sentences
+
+
 def _about(result: RetrievalResult[Any]) -> str:
     plan = result.plan
     query = plan.get("query")
     hits = f"{len(result.hits)} hit{'' if len(result.hits) == 1 else 's'}" if result.hits else "Nothing found"
-    said = [f"{hits} in {result.took_ms:.1f} ms{_searched(plan)}{_walked(plan)}."]
-    if amiss := [reason for reason in result.degraded if reason != _CONVERGED]:
-        said.append(f"Not as asked: {', '.join(amiss)}.")
-    if _CONVERGED in result.degraded:
-        said.append("The best did not change any more, so the walk ended early; nothing is missing.")
-    return "\n".join(["(a vector, without words)" if query is None else query, *said])
+    said = f"{hits} in {result.took_ms:.1f} ms{_searched(plan)}{_walked(plan)}."
+    return "\n".join(["(a vector, without words)" if query is None else query, said, *told(result.degraded)])
 
 
 def _searched(plan: Mapping[str, Any]) -> str:

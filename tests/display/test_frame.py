@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from walked import answer, found, led
 
-from langchain_hybridgraph.display.frame import Frame, is_faint, shortened, wrapped
+from langchain_hybridgraph.display.frame import Frame, is_faint, shortened, summary, wrapped
 from langchain_hybridgraph.display.neighbourhood import neighbourhood
 
 
@@ -47,6 +47,13 @@ def test_counts_and_degradations_stand_below_the_question():
     seen = neighbourhood(small, answer(led(("a", "b"), 0.5), led(("a", "c"), 0.4)), nodes=2)
     frame = Frame.of(small, seen, 10.0, lambda text, *, size: 0.1)
     assert frame.below == "1 came back · 1 more walked to · 1 not drawn · node-cap-reached"
+
+
+def test_an_early_end_is_not_told():
+    """A walk whose best did not change any more has left nothing out."""
+    early = answer(found("a", 0.9), degraded=("converged-early",))
+    assert summary(early, neighbourhood(early)) == "1 came back"
+    assert summary(answer(degraded=("converged-early",)), neighbourhood(answer())) == "nothing found"
 
 
 def test_what_did_not_come_back_is_faint():

@@ -108,6 +108,13 @@ def test_what_did_not_work_is_told():
     assert "Not as asked: keyword-failed." in html(answer(degraded=["keyword-failed"]))
 
 
+def test_an_early_end_is_no_fault():
+    """Nothing is missing where the best did not change any more, and the table says so."""
+    shown = html(answer(found("a", 0.5), degraded=["converged-early"]))
+    assert "Not as asked" not in shown
+    assert "so the walk ended early; nothing is missing." in shown
+
+
 def test_many_hits_are_cut():
     """As many rows as asked for, and how many more there are."""
     shown = html(answer(*[found(str(n), 0.5) for n in range(5)]), rows=2)

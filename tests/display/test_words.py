@@ -22,6 +22,15 @@ def test_the_search_comes_first():
     ]
 
 
+def test_an_early_end_is_no_fault():
+    """It is said as what it is, apart from what was not as asked."""
+    said = explained(answer(found("a", 0.9), degraded=("keyword-failed", "converged-early"))).split("\n\n")[0]
+    assert said.split("\n")[2:] == [
+        "Not as asked: keyword-failed.",
+        "The best did not change any more, so the walk ended early; nothing is missing.",
+    ]
+
+
 def test_every_hit_has_a_paragraph():
     """Its place, title and id, its text, its reasons, and who its seed is."""
     hits = found("a", 0.9), led(("a", "b"), 0.5, ("entity:ada", 0.8), title="The engine")
