@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.calls import Call
+from langchain_hybridgraph.query.calls import Search
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Mask
     from langchain_hybridgraph.stores.base import Nodes, Weights
 
-T = TypeVar("T")
-Stage = Generator[Sequence[Call], Sequence[Any], T]
 
 # Values are compared to so many decimals: in which order they were added up decides nothing.
 _DECIMALS = 12
@@ -120,9 +118,9 @@ def _is_share(value: Any) -> bool:
 def descend(
     roots: Sequence[tuple[int, str]],
     starts: Judged,
-    look: Callable[[int], Stage[Judged | None]],
+    look: Callable[[int], Search[Judged | None]],
     descent: Descent,
-) -> Stage[Descended]:
+) -> Search[Descended]:
     """What the walk comes to from ``starts`` and, when nothing is left there, from ``roots`` (node, name).
 
     ``look`` judges what stands in a directory; None where nothing does. Every directory is opened once, so a tree

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.calls import Call, Failure
+from langchain_hybridgraph.query.calls import Call, Failure, Search
 from langchain_hybridgraph.query.planner import TypedQuery
 from langchain_hybridgraph.query.trace import Trace
-
-T = TypeVar("T")
-Stage = Generator[Sequence[Call], Sequence[Any], T]
 
 LONGEST_SUMMARY, LAST_MESSAGES = 30_000, 5
 
@@ -24,7 +21,7 @@ class Session(NamedTuple):
     messages: Callable[[], Call]
 
 
-def planned(text: str, session: Session | None, planner: Any, trace: Trace) -> Stage[tuple[TypedQuery, ...]]:
+def planned(text: str, session: Session | None, planner: Any, trace: Trace) -> Search[tuple[TypedQuery, ...]]:
     """The queries to run: the raw one without a session, what the planner makes of it with one.
 
     A session that cannot be read is an empty one (``session-failed``); a planner that fails leaves the raw query

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from langchain_hybridgraph.query.calls import Call, Failure
+from langchain_hybridgraph.query.calls import Call, Failure, Search
 from langchain_hybridgraph.query.pipeline import Pipeline, Run, choose, fit, plan, resolve_parents
 from langchain_hybridgraph.query.planner import RESOURCE, TypedQuery
 from langchain_hybridgraph.query.trace import Trace
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Chunk, Mask
     from langchain_hybridgraph.stores.base import Level, Tree
 
+
 T = TypeVar("T")
-Stage = Generator[Sequence[Call], Sequence[Any], T]
 
 MOST_RELATIONS = 5
 
@@ -82,7 +82,7 @@ class _Walked(NamedTuple):
     opened: int
 
 
-def answered(asked: Asked) -> Stage[Answer]:
+def answered(asked: Asked) -> Search[Answer]:
     """What a call finds."""
     if not asked.query.k:
         return Answer((), (), ())
@@ -107,7 +107,7 @@ def answered(asked: Asked) -> Stage[Answer]:
     return Answer(with_hits(best), queries, results)
 
 
-def together(walks: Sequence[Stage[T]]) -> Stage[list[T]]:
+def together(walks: Sequence[Search[T]]) -> Search[list[T]]:
     """The results of several searches that wait at the same time."""
     if len(walks) == 1:
         return [(yield from walks[0])]
@@ -125,7 +125,7 @@ def together(walks: Sequence[Stage[T]]) -> Stage[list[T]]:
     return [results[place] for place in range(len(walks))]
 
 
-def _walk(typed: TypedQuery, tree: Tree, asked: Asked) -> Stage[_Walked]:
+def _walk(typed: TypedQuery, tree: Tree, asked: Asked) -> Search[_Walked]:
     """What one query finds in the tree."""
     trace = asked.trace
     text = typed.query if (asked.query.text or "").strip() else asked.query.text
@@ -195,7 +195,7 @@ def _wanted(asked: Asked) -> int | None:
     return None if selection.mmr_lambda is not None or selection.per_document is not None else asked.query.k
 
 
-def _merged(queries: Sequence[TypedQuery], walks: Sequence[_Walked], asked: Asked) -> Stage[list[_Found]]:
+def _merged(queries: Sequence[TypedQuery], walks: Sequence[_Walked], asked: Asked) -> Search[list[_Found]]:
     """The best of all queries, each once, weighted by priority, through the last stages of the pipeline."""
     best: dict[str, _Found] = {}
     for typed, walk in zip(queries, walks, strict=True):
@@ -213,7 +213,7 @@ def _merged(queries: Sequence[TypedQuery], walks: Sequence[_Walked], asked: Aske
     return [by_id[(hit.child or hit.chunk).id]._replace(hit=hit) for hit in hits]
 
 
-def _described(found: Sequence[_Found], tree: Tree, asked: Asked) -> Stage[dict[str, FoundContext]]:
+def _described(found: Sequence[_Found], tree: Tree, asked: Asked) -> Search[dict[str, FoundContext]]:
     """The contexts, by uri, with abstracts, and with relations where they are wanted."""
     store, scope = cast(Any, asked.pipeline.store), asked.query.scope
     ids = {each.uri: tree.chunks(each.node) for each in found}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, compress
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.query.calls import Call, Failure
+from langchain_hybridgraph.query.calls import Call, Failure, Search
 from langchain_hybridgraph.query.pipeline import Pipeline, Run, fuse, gather, rerank, score_all
 from langchain_hybridgraph.query.sources import KeywordSource, VectorSource
 from langchain_hybridgraph.query.trace import Trace
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.base import Level, Tree
     from langchain_hybridgraph.stores.layered import Summaries
 
-T = TypeVar("T")
-Stage = Generator[Sequence[Call], Sequence[Any], T]
 
 TOP = -1
 """The node that is above all that stands in no directory."""
@@ -69,7 +67,7 @@ class Nodes:
 
     # -- where to start -------------------------------------------------------------------------------------
 
-    def search(self, weights: tuple[float, float]) -> Stage[None]:
+    def search(self, weights: tuple[float, float]) -> Search[None]:
         """Search the texts, then the summaries of the directories."""
         found = yield from gather(self._run)
         ranked = yield from score_all(self._run, found, CANDIDATES)
@@ -83,7 +81,7 @@ class Nodes:
         """Whether the search has found anything to begin with."""
         return bool(self._texts.found) or (self._summaries is not None and bool(self._summaries.found))
 
-    def _search_directories(self, weights: tuple[float, float]) -> Stage[None]:
+    def _search_directories(self, weights: tuple[float, float]) -> Search[None]:
         if self._layers is None or not len(self._layers):
             if not any(map(self.tree.is_directory, self.tree.top())):
                 self._trace.degrade("no-tree" if len(self.tree) else None)
@@ -152,12 +150,12 @@ class Nodes:
             found.update(self.tree.node(one.id) for one in self._summaries.found)
         return self.tree.level(child for child in children if child in near or child in found)
 
-    def look(self, node: int) -> Stage[Judged | None]:
+    def look(self, node: int) -> Search[Judged | None]:
         """What is in a directory, judged; None for what is none."""
         level = self.below(node)
         return (yield from self.judge(level)) if len(level.nodes) else None
 
-    def judge(self, level: Level) -> Stage[Judged]:
+    def judge(self, level: Level) -> Search[Judged]:
         """What each of these nodes is worth; a reranker that filters leaves some out."""
         yield from self._learn([level])
         judged = self._judged(level)
@@ -165,11 +163,11 @@ class Nodes:
             judged = yield from self._reread(judged)
         return judged
 
-    def look_ahead(self, nodes: Iterable[int]) -> Stage[None]:
+    def look_ahead(self, nodes: Iterable[int]) -> Search[None]:
         """Score what is in these directories at once: one question to each engine costs less than several."""
         yield from self._learn(list(map(self.below, nodes)))
 
-    def _learn(self, levels: Sequence[Level]) -> Stage[None]:
+    def _learn(self, levels: Sequence[Level]) -> Search[None]:
         for level in levels:
             self.scored.update(level.nodes.tolist())
         yield from self._texts.learn(chain.from_iterable(level.chunks for level in levels), self._query, self._trace)
@@ -203,7 +201,7 @@ class Nodes:
             self._trace.degrade(None if self._true[uri] else "layers-stale")
         return self._true[uri]
 
-    def _reread(self, judged: Judged) -> Stage[Judged]:
+    def _reread(self, judged: Judged) -> Search[Judged]:
         """Them as the reranker has them; what it has read before is not read again."""
         new = [place for place, node in enumerate(judged.nodes.tolist()) if node not in self._read]
         if new:
@@ -212,7 +210,7 @@ class Nodes:
         read = np.array([self._read[node] for node in kept.nodes.tolist()]).reshape(-1, 3)
         return kept._replace(answers=read[:, 0], ways=read[:, 1], counts=read[:, 2] > 0)
 
-    def _read_best(self, judged: Judged) -> Stage[None]:
+    def _read_best(self, judged: Judged) -> Search[None]:
         """Note what the reranker says of the best: documents by their best chunk, directories by their overview."""
         order = np.argsort(-judged.worth, kind="stable")
         best = judged.at(order[: self._pipeline.rerank_depth].tolist())
@@ -242,12 +240,12 @@ class Nodes:
 
     # -- what becomes of them -------------------------------------------------------------------------------
 
-    def propagated(self, reached: Sequence[Reached], alpha: float) -> Stage[list[tuple[int, Hit]]]:
+    def propagated(self, reached: Sequence[Reached], alpha: float) -> Search[list[tuple[int, Hit]]]:
         """What was reached as hits, best first; what is not there any more is left out."""
         hits = yield from self.hits([(each.node, each.own) for each in reached])
         return [(each.node, propagated(hits[each.node], each, alpha)) for each in reached if each.node in hits]
 
-    def hits(self, wanted: Sequence[tuple[int, float]]) -> Stage[dict[int, Hit]]:
+    def hits(self, wanted: Sequence[tuple[int, float]]) -> Search[dict[int, Hit]]:
         """Each node's best chunk (a directory's overview) as a hit with this score; missing ones are left out."""
         texts, found = self._texts, {}
         chunks = {node: self.tree.chunks(node) for node, _ in wanted}

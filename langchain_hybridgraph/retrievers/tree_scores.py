@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from langchain_hybridgraph.query.calls import Call, Failure
+from langchain_hybridgraph.query.calls import Failure, Search
 from langchain_hybridgraph.query.pipeline import Ranked
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.query.tree_search import Reached
@@ -17,9 +17,6 @@ from langchain_hybridgraph.records import Chunk, Fused, Hit, Query
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.base import Level, Weights
-
-T = TypeVar("T")
-Stage = Generator[Sequence[Call], Sequence[Any], T]
 
 
 class Scores:
@@ -60,7 +57,7 @@ class Scores:
         """The sources that found the chunk."""
         return tuple(source.name for source, own in zip(self._ranked.found, self._ranked.own, strict=True) if id in own)
 
-    def learn(self, ids: Iterable[str], query: Query, trace: Trace) -> Stage[None]:
+    def learn(self, ids: Iterable[str], query: Query, trace: Trace) -> Search[None]:
         """Ask every source about the chunks that are not known yet."""
         new = [id for id in dict.fromkeys(ids) if id not in self._known]
         if not new:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from langchain_hybridgraph.query.pipeline.candidates import Ranked, fuse, gather, score_all
 from langchain_hybridgraph.query.pipeline.chosen import choose, fit, rerank, resolve_parents
-from langchain_hybridgraph.query.pipeline.run import Pipeline, Run, Stage
+from langchain_hybridgraph.query.pipeline.run import Pipeline, Run
 from langchain_hybridgraph.query.pipeline.search import plan, search
 
 __all__ = [
     "Pipeline",
     "Ranked",
     "Run",
-    "Stage",
     "choose",
     "fit",
     "fuse",

@@ -9,9 +9,9 @@ from functools import partial
 from itertools import chain
 from typing import NamedTuple, cast
 
-from langchain_hybridgraph.query.calls import Call, Failure
+from langchain_hybridgraph.query.calls import Call, Failure, Search
 from langchain_hybridgraph.query.fusion import DependsOnK, Fusion, Interleave, KnowsContenders
-from langchain_hybridgraph.query.pipeline.run import POOL, Pipeline, Run, Stage
+from langchain_hybridgraph.query.pipeline.run import POOL, Pipeline, Run
 from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.records import Chunk, Found, Fused, Hit, Ranking, Scored, content_id
@@ -47,7 +47,7 @@ class Ranked(NamedTuple):
         return next((ranking.scores for ranking in self.rankings if ranking.source == "vector"), {})
 
 
-def gather(run: Run) -> Stage[dict[Source, Found]]:
+def gather(run: Run) -> Search[dict[Source, Found]]:
     """What the sources answer, all asked at once.
 
     Raises RetrievalError when every source failed.
@@ -72,7 +72,7 @@ def gather(run: Run) -> Stage[dict[Source, Found]]:
     return name_alike(found)
 
 
-def rank(run: Run, found: Mapping[Source, Found]) -> Stage[tuple[list[Hit], Ranked]]:
+def rank(run: Run, found: Mapping[Source, Found]) -> Search[tuple[list[Hit], Ranked]]:
     """The candidates as hits, best first, as many as later stages look at, and how they were ranked.
 
     Those that cannot be among them whatever a source would say of them are not scored (Fagin, Lotem and Naor, Optimal
@@ -92,7 +92,7 @@ def rank(run: Run, found: Mapping[Source, Found]) -> Stage[tuple[list[Hit], Rank
     return hits, ranked._replace(fused=fused)
 
 
-def score_all(run: Run, found: Mapping[Source, Found], n: int | None) -> Stage[Ranked]:
+def score_all(run: Run, found: Mapping[Source, Found], n: int | None) -> Search[Ranked]:
     """Every candidate's own score from every source, also from those that did not find it.
 
     With ``n`` only of the candidates that can be among the best n; the rankings hold no others then, but the first of
@@ -122,7 +122,7 @@ def unscored(ranked: Ranked, ids: Collection[str], *, has_rest: bool | None = No
     return {place: [id for id in ids if id not in scores] for place, scores in wanted.items()}
 
 
-def add_scores(run: Run, ranked: Ranked, ids: Mapping[int, Sequence[str]]) -> Stage[None]:
+def add_scores(run: Run, ranked: Ranked, ids: Mapping[int, Sequence[str]]) -> Search[None]:
     """Add to each ranking its source's scores of these ids."""
     query = run.query
     sources = list(ranked.found.items())
@@ -203,7 +203,7 @@ def _is_told(ranked: Ranked, pipeline: Pipeline) -> bool:
 
 def admit(
     run: Run, fused: Sequence[Fused], ranked: Ranked, *, wanted: int, admitted: Sequence[Hit] = ()
-) -> Stage[list[Hit]]:
+) -> Search[list[Hit]]:
     """The candidates that exist, belong to the tenant, pass the filter and are valid: only these become hits.
 
     Reads no further than ``wanted`` hits, and none of those that were admitted before. What a store keeps a copy of is
@@ -235,7 +235,7 @@ def admit(
     return hits[:wanted]
 
 
-def _current(run: Run, ids: Sequence[str]) -> Stage[Mapping[str, Chunk | None]]:
+def _current(run: Run, ids: Sequence[str]) -> Search[Mapping[str, Chunk | None]]:
     """What stands elsewhere now under ids of a store that keeps copies; nothing where that cannot be looked up."""
     pipeline = run.pipeline
     store = pipeline.store

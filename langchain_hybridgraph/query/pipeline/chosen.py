@@ -7,15 +7,15 @@ from functools import partial
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query import parents as parent_stage
-from langchain_hybridgraph.query.calls import Call, Failure
-from langchain_hybridgraph.query.pipeline.run import Run, Stage
+from langchain_hybridgraph.query.calls import Call, Failure, Search
+from langchain_hybridgraph.query.pipeline.run import Run
 from langchain_hybridgraph.query.rerank import AsyncReranker, apply_scores
 from langchain_hybridgraph.query.selection import select
 from langchain_hybridgraph.records import Hit
 from langchain_hybridgraph.stores.base import GivesVectors, HasParents, can
 
 
-def resolve_parents(run: Run, hits: list[Hit]) -> Stage[list[Hit]]:
+def resolve_parents(run: Run, hits: list[Hit]) -> Search[list[Hit]]:
     """Children give way to their parents, where that is wanted and the store has them."""
     query, pipeline, trace = run
     store = pipeline.store
@@ -33,7 +33,7 @@ def resolve_parents(run: Run, hits: list[Hit]) -> Stage[list[Hit]]:
     return parent_stage.resolve(hits, found)
 
 
-def rerank(run: Run, hits: list[Hit]) -> Stage[list[Hit]]:
+def rerank(run: Run, hits: list[Hit]) -> Search[list[Hit]]:
     """The best hits in the reranker's order; a reranker that fails leaves the earlier one."""
     query, pipeline, trace = run
     reranker = pipeline.reranker
@@ -53,7 +53,7 @@ def rerank(run: Run, hits: list[Hit]) -> Stage[list[Hit]]:
     return hits
 
 
-def choose(run: Run, hits: list[Hit]) -> Stage[list[Hit]]:
+def choose(run: Run, hits: list[Hit]) -> Search[list[Hit]]:
     """The k hits that the selection wants."""
     query, pipeline, trace = run
     selection, store = pipeline.selection, pipeline.store

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import cast
 
-from langchain_hybridgraph.query.calls import Call, Failure
-from langchain_hybridgraph.query.pipeline.run import ALL, Run, Stage
+from langchain_hybridgraph.query.calls import Call, Failure, Search
+from langchain_hybridgraph.query.pipeline.run import ALL, Run
 from langchain_hybridgraph.query.scoring import Weighing
 from langchain_hybridgraph.records import Fused, Hit
 
 
-def score(run: Run, hits: list[Hit]) -> Stage[list[Hit]]:
+def score(run: Run, hits: list[Hit]) -> Search[list[Hit]]:
     """The hits by what is remembered of them, where that counts; what cannot be read leaves them as they are."""
     query, pipeline, trace = run
     scoring = pipeline.scoring
@@ -27,7 +27,7 @@ def score(run: Run, hits: list[Hit]) -> Stage[list[Hit]]:
     return cast(list[Hit], scored)
 
 
-def score_unread(run: Run, fused: list[Fused]) -> Stage[list[Fused]]:
+def score_unread(run: Run, fused: list[Fused]) -> Search[list[Fused]]:
     """What :func:`score` would say of the candidates, before they are read: then only the best need be."""
     pipeline = run.pipeline
     if not fused or not pipeline.scores_unread:
@@ -36,7 +36,7 @@ def score_unread(run: Run, fused: list[Fused]) -> Stage[list[Fused]]:
     return fused if weighing is None else weighing.best(fused, ALL)
 
 
-def weigh(run: Run, ids: Sequence[str]) -> Stage[Weighing | None]:
+def weigh(run: Run, ids: Sequence[str]) -> Search[Weighing | None]:
     """What is remembered of candidates; None where that cannot be read."""
     query, pipeline, trace = run
     assert pipeline.scoring is not None

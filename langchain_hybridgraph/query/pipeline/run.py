@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple
 
 from langchain_hybridgraph.errors import HybridGraphError, RetrievalError
 from langchain_hybridgraph.query.budget import TokenBudget
-from langchain_hybridgraph.query.calls import Call, Failure
+from langchain_hybridgraph.query.calls import Failure
 from langchain_hybridgraph.query.expansion import Expansion
 from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion, KnowsContenders, ScoresOthers
 from langchain_hybridgraph.query.rerank import Reranker
@@ -18,9 +18,6 @@ from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.records import Query
 from langchain_hybridgraph.stores.base import HasGraph, HasParents, Reads, can
-
-T = TypeVar("T")
-Stage = Generator[Sequence[Call], Sequence[Any], T]
 
 # Every source is asked for at least so many candidates: the scores of fewer say too little about each other.
 POOL = 100

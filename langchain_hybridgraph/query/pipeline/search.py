@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.calls import Search
 from langchain_hybridgraph.query.pipeline.candidates import gather, rank
 from langchain_hybridgraph.query.pipeline.chosen import choose, fit, rerank, resolve_parents
 from langchain_hybridgraph.query.pipeline.remembered import score
-from langchain_hybridgraph.query.pipeline.run import Pipeline, Run, Stage
+from langchain_hybridgraph.query.pipeline.run import Pipeline, Run
 from langchain_hybridgraph.query.pipeline.walked import describe, expand
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.records import Hit, Query, cleaned
 
 
-def search(query: Query, pipeline: Pipeline, trace: Trace) -> Stage[list[Hit]]:
+def search(query: Query, pipeline: Pipeline, trace: Trace) -> Search[list[Hit]]:
     """The hits of a query, best first; yields calls to engines and models and is sent what came of them."""
     trace.raises = pipeline.on_error == "raise"
     run = Run(plan(query), pipeline, trace)

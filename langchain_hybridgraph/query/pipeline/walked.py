@@ -9,19 +9,19 @@ from itertools import islice
 import numpy as np
 
 from langchain_hybridgraph.names import ENTITY
-from langchain_hybridgraph.query.calls import Call, Failure
+from langchain_hybridgraph.query.calls import Call, Failure, Search
 from langchain_hybridgraph.query.expansion import Covered, led, steps, with_context
 from langchain_hybridgraph.query.fusion import KnowsContenders, ScoresOthers
 from langchain_hybridgraph.query.pipeline.candidates import Ranked, add_scores, admit, unscored
 from langchain_hybridgraph.query.pipeline.remembered import score_unread, weigh
-from langchain_hybridgraph.query.pipeline.run import ALL, Pipeline, Run, Stage
+from langchain_hybridgraph.query.pipeline.run import ALL, Pipeline, Run
 from langchain_hybridgraph.query.scoring import Weighing
 from langchain_hybridgraph.query.traversal.walk import Arrived, Walk
 from langchain_hybridgraph.records import Fused, Hit, Query
 from langchain_hybridgraph.stores.base import Graph, KnowsDocuments, can
 
 
-def expand(run: Run, hits: list[Hit], ranked: Ranked) -> Stage[tuple[list[Hit], Graph | None]]:
+def expand(run: Run, hits: list[Hit], ranked: Ranked) -> Search[tuple[list[Hit], Graph | None]]:
     """The hits after a walk over edges, those that it led to among them, and the graph that was walked, if any."""
     pipeline, trace = run.pipeline, run.trace
     expansion, store = pipeline.expansion, pipeline.graph
@@ -59,7 +59,7 @@ def expand(run: Run, hits: list[Hit], ranked: Ranked) -> Stage[tuple[list[Hit], 
 
 def _walked(
     run: Run, seeds: Sequence[tuple[str, float]], hits: Sequence[Hit], ranked: Ranked, *, unsure: Sequence[str]
-) -> Stage[tuple[Graph, Walk] | None]:
+) -> Search[tuple[Graph, Walk] | None]:
     """The graph and what was reached from the seeds, of which ``hits`` were found; None where nobody could walk.
 
     Those that are ``unsure`` are seeds only if the graph has them.
@@ -97,7 +97,7 @@ def _walked(
 
 def _merged(
     run: Run, walk: Walk, own: dict[str, Fused], strength: Mapping[str, float], *, hits: Sequence[Hit], ranked: Ranked
-) -> Stage[list[Hit]]:
+) -> Search[list[Hit]]:
     """What was found and what was reached, best first, as many as later stages look at."""
     query, pipeline = run.query, run.pipeline
     expansion = pipeline.expansion
@@ -115,7 +115,7 @@ def _merged(
     return [led(hit, arrived.get(hit.id)) for hit in merged]
 
 
-def _unwalked(run: Run, hits: list[Hit], ranked: Ranked) -> Stage[list[Hit]]:
+def _unwalked(run: Run, hits: list[Hit], ranked: Ranked) -> Search[list[Hit]]:
     """The hits without a walk; where scores decide that are not given yet, the best by these."""
     query, pipeline = run.query, run.pipeline
     if not pipeline.scores_unread:
@@ -127,7 +127,7 @@ def _unwalked(run: Run, hits: list[Hit], ranked: Ranked) -> Stage[list[Hit]]:
     return (yield from admit(run, fused, ranked, wanted=wanted, admitted=hits))
 
 
-def _remembered(run: Run, walk: Walk, hits: Sequence[Hit], ranked: Ranked) -> Stage[list[Hit]]:
+def _remembered(run: Run, walk: Walk, hits: Sequence[Hit], ranked: Ranked) -> Search[list[Hit]]:
     """The best of what was found and what was reached, by what is remembered of them, before they are read.
 
     What cannot be among them whatever the search would say of it is not asked for, as in :func:`rank`.
@@ -182,7 +182,7 @@ def _contending(
     return dict.fromkeys([first.id, *weighing.contenders(least, most, n)])
 
 
-def _given(run: Run, ids: Sequence[str]) -> Stage[dict[str, bool]]:
+def _given(run: Run, ids: Sequence[str]) -> Search[dict[str, bool]]:
     """Where a walk is to begin, and whether each is a chunk; a document's id stands for all of its chunks.
 
     What is neither is named as missing, and may be a node of the graph all the same.
@@ -206,7 +206,7 @@ def _given(run: Run, ids: Sequence[str]) -> Stage[dict[str, bool]]:
     return {each: bool(chunks[id]) for id in ids for each in chunks[id] or [id]}
 
 
-def _score_given(run: Run, ids: Sequence[str], own: dict[str, Fused], ranked: Ranked) -> Stage[Ranked]:
+def _score_given(run: Run, ids: Sequence[str], own: dict[str, Fused], ranked: Ranked) -> Search[Ranked]:
     """Add to ``own`` what the search would have said of given seeds, 1 without a question."""
     new = [id for id in ids if id not in own]
     scored = yield from _score_new(run, new, own, ranked)
@@ -215,7 +215,7 @@ def _score_given(run: Run, ids: Sequence[str], own: dict[str, Fused], ranked: Ra
     return scored
 
 
-def _score_new(run: Run, new: Sequence[str], own: dict[str, Fused], ranked: Ranked) -> Stage[Ranked]:
+def _score_new(run: Run, new: Sequence[str], own: dict[str, Fused], ranked: Ranked) -> Search[Ranked]:
     """Add to ``own`` what the search would have said of chunks that only the walk led to; gives all scores."""
     pipeline = run.pipeline
     scored = ranked._replace(rankings=[replace(r, entries=r.entries[:1]) for r in ranked.rankings])
@@ -241,7 +241,7 @@ def _covered_by(ranked: Ranked, query: Query) -> Covered | None:
     return covered
 
 
-def describe(run: Run, hits: list[Hit], graph: Graph | None) -> Stage[list[Hit]]:
+def describe(run: Run, hits: list[Hit], graph: Graph | None) -> Search[list[Hit]]:
     """The hits with the edges that led to them."""
     reached = [hit for hit in hits if hit.hops]
     if graph is None or not reached:
