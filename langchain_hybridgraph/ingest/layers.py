@@ -12,18 +12,16 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from hashlib import blake2b
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingest.boundaries import sentences, spans
 from langchain_hybridgraph.ingest.outline import outline
+from langchain_hybridgraph.ingest.progress import Progress, counted, showing
 from langchain_hybridgraph.records import Chunk, Scope
 from langchain_hybridgraph.stores.base import HasTree, Tree
 from langchain_hybridgraph.stores.layered import STATE
 from langchain_hybridgraph.structured import SILENT, answered, quoted, shortened, structured
-
-if TYPE_CHECKING:
-    from langchain_hybridgraph.ingest.progress import Progress
 
 ABSTRACT, OVERVIEW = 256, 4_000
 """The most characters of a directory's L0 and of its L1."""
@@ -95,7 +93,8 @@ class LayersReport:
 
     def __str__(self) -> str:
         return (
-            f"{self.directories} directories in {self.seconds:.1f} s: {self.summarised} summarised, "
+            f"{counted(self.directories, 'directory', 'directories')} in {self.seconds:.1f} s: "
+            f"{self.summarised} summarised, "
             f"{self.unchanged} unchanged, {self.removed} removed"
         )
 
@@ -125,8 +124,6 @@ def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress
     >>> print(store.layers().get(["pets"])[0].text.splitlines()[0])
     pets: cats.md (Cats purr. They sleep a lot.), dogs.md (Dogs bark.)
     """
-    from langchain_hybridgraph.ingest.progress import showing
-
     if not isinstance(store, HasLayers):
         raise ConfigurationError(
             f"build_layers needs a store with a tree, which {type(store).__name__} is not; "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingest.cutting import CutDocument, Cutter
 from langchain_hybridgraph.ingest.edges import EdgeBuilder, EdgeSet, as_builders
-from langchain_hybridgraph.ingest.progress import Progress, showing
+from langchain_hybridgraph.ingest.progress import Progress, counted, showing
 from langchain_hybridgraph.ingest.split import as_splitter
 from langchain_hybridgraph.records import Chunk, Edge
 from langchain_hybridgraph.stores.base import TakesChunks
@@ -43,10 +43,11 @@ class IngestReport:
     warnings: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        documents, chunks = counted(self.documents, "document", "documents"), counted(self.chunks, "chunk", "chunks")
+        parents, edges = counted(self.parents, "parent", "parents"), counted(self.edges, "edge", "edges")
         return (
-            f"{self.documents} documents in {self.seconds:.1f} s: {self.chunks} chunks ({self.added} added, "
-            f"{self.updated} updated, {self.unchanged} unchanged, {self.removed} removed, {self.embedded} embedded), "
-            f"{self.parents} parents, {self.edges} edges"
+            f"{documents} in {self.seconds:.1f} s: {chunks} ({self.added} added, {self.updated} updated, "
+            f"{self.unchanged} unchanged, {self.removed} removed, {self.embedded} embedded), {parents}, {edges}"
         )
 
 

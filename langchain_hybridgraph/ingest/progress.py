@@ -36,6 +36,15 @@ def showing(progress: bool | Progress | None) -> Iterator[Progress]:
             yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
+def counted(count: int, one: str, several: str) -> str:
+    """The number before its noun, as reports say it.
+
+    >>> counted(1, "directory", "directories"), counted(0, "edge", "edges")
+    ('1 directory', '0 edges')
+    """
+    return f"{count} {one if count == 1 else several}"
+
+
 class _Lines:
     """Writes a line of progress at most once a second."""
 

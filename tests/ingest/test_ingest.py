@@ -36,6 +36,25 @@ def test_the_report_counts():
     assert report.warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        (
+            (1, 1, 1, 1, 0, 0, 0, 1, 1),
+            "1 document in 0.2 s: 1 chunk (1 added, 0 updated, 0 unchanged, 0 removed, 1 embedded), 1 parent, 1 edge",
+        ),
+        (
+            (2, 3, 0, 0, 1, 2, 4, 1, 0),
+            "2 documents in 0.2 s: 3 chunks (0 added, 1 updated, 2 unchanged, 4 removed, "
+            "1 embedded), 0 parents, 0 edges",
+        ),
+    ],
+)
+def test_one_is_singular(counts, said):
+    """The report as a person reads it."""
+    assert str(IngestReport(*counts, seconds=0.24)) == said
+
+
 def test_again_is_free():
     """The same documents again: nothing is added, changed, removed or embedded, and the store is as it was."""
     store = MemoryStore()

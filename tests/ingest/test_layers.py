@@ -14,6 +14,7 @@ from langchain_hybridgraph.ingest.layers import (
     ABSTRACT,
     OVERVIEW,
     Directory,
+    LayersReport,
     Part,
     Summary,
     abstract_of,
@@ -300,3 +301,9 @@ def test_expired_texts_are_not_summarised():
     ingest([Document("An old secret.", metadata=old, id="old")], store)
     build_layers(store)
     assert "secret" not in layer(store, "notes").text
+
+
+def test_one_directory_is_singular():
+    """The report as a person reads it."""
+    assert str(LayersReport(1, 1, 0, 0, 0.04)) == "1 directory in 0.0 s: 1 summarised, 0 unchanged, 0 removed"
+    assert str(LayersReport(2, 0, 2, 0, 0.04)).startswith("2 directories in 0.0 s")
