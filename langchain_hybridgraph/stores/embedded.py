@@ -7,10 +7,6 @@ crash between the steps leaves vectors that nobody owns (overwritten by the next
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
-from langchain_hybridgraph.stores.generation import Embeds
 from langchain_hybridgraph.stores.graph import WalkedIndex
 from langchain_hybridgraph.stores.layered import LayeredIndex
 from langchain_hybridgraph.stores.memory import RememberingIndex
@@ -27,23 +23,3 @@ class EmbeddedStore(WalkedIndex, SessionedIndex, RememberingIndex, LayeredIndex)
     Any number of processes may read while one writes. Raises StoreError in its kinds (NotAnIndexError,
     FormatVersionError, EmbeddingMismatchError) and TenantError.
     """
-
-    def __init__(
-        self,
-        path: Path | None,
-        *,
-        embedding: Embeds,
-        name: str,
-        load: Callable[[Path], Embeds] | None = None,
-        tenant: str | None = None,
-        language: str = "english",
-        read_only: bool = False,
-    ) -> None:
-        super().__init__(
-            path, embedding=embedding, name=name, load=load, tenant=tenant, language=language, read_only=read_only
-        )
-        try:
-            self._catch_up()
-        except BaseException:
-            self.close()
-            raise

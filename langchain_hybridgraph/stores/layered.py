@@ -13,17 +13,24 @@ from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.care import CaredIndex, CheckReport
 from langchain_hybridgraph.stores.catalog import Catalogue
 from langchain_hybridgraph.stores.opening import CATALOGUE
+from langchain_hybridgraph.stores.searching import SearchedIndex
 from langchain_hybridgraph.stores.tree import TreedIndex
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Chunk
     from langchain_hybridgraph.stores.base import Tree
-    from langchain_hybridgraph.stores.embedded import EmbeddedStore
     from langchain_hybridgraph.stores.generation import Embeds
 
 FOLDER = "layers"
 STATE = "state"
 """The key under which a summary notes the state of the directory that it was made of (see ``stores.base.Tree``)."""
+
+
+class SummaryIndex(SearchedIndex, CaredIndex):
+    """An index of summaries, each a chunk with the uri of its directory: it is searched and written, and no more.
+
+    It is opened, and its folder is laid out, as any index (``stores.opening.OpenIndex``).
+    """
 
 
 class Summaries:
@@ -33,7 +40,7 @@ class Summaries:
     against the tree of now. ``kept`` holds all of them, and is what is searched.
     """
 
-    def __init__(self, kept: EmbeddedStore, states: Mapping[str, str], tree: Tree) -> None:
+    def __init__(self, kept: SummaryIndex, states: Mapping[str, str], tree: Tree) -> None:
         self.kept = kept
         self._states, self._tree = states, tree
 
@@ -63,8 +70,8 @@ class LayeredIndex(TreedIndex, CaredIndex):
     the corpus, the summaries are embedded anew with it.
     """
 
-    _layers: tuple[int, EmbeddedStore] | None = None
-    _states: tuple[EmbeddedStore, int, Mapping[str, str]] | None = None
+    _layers: tuple[int, SummaryIndex] | None = None
+    _states: tuple[SummaryIndex, int, Mapping[str, str]] | None = None
 
     def summaries(self) -> Summaries | None:
         """What may be shown of the summaries now; None where there are none."""
@@ -73,7 +80,7 @@ class LayeredIndex(TreedIndex, CaredIndex):
             return None
         return Summaries(layers, self._states_of(layers), self.tree(Scope(None, self.tenant, time.time())))
 
-    def _states_of(self, layers: EmbeddedStore) -> Mapping[str, str]:
+    def _states_of(self, layers: SummaryIndex) -> Mapping[str, str]:
         """The state that each summary was made of, by uri."""
         version, held = layers._current().rows.version, self._states
         if held is None or held[:2] != (layers, version):
@@ -90,7 +97,7 @@ class LayeredIndex(TreedIndex, CaredIndex):
         self._keep_layers()
         return embedded
 
-    def layers(self) -> EmbeddedStore | None:
+    def layers(self) -> SummaryIndex | None:
         """The index of the summaries, by the directories' uris; None where there is none."""
         with self._gate:
             number = self._current().generation.number
@@ -102,7 +109,7 @@ class LayeredIndex(TreedIndex, CaredIndex):
                     return None
                 return self._hold_layers(number)
 
-    def make_layers(self) -> EmbeddedStore:
+    def make_layers(self) -> SummaryIndex:
         """The index of the summaries, to be written to; a new one has those of the generation before."""
         there = self.layers()
         if there is not None:
@@ -129,15 +136,13 @@ class LayeredIndex(TreedIndex, CaredIndex):
         if has_others and self.layers() is None:
             self.make_layers()
 
-    def _hold_layers(self, number: int) -> EmbeddedStore:
+    def _hold_layers(self, number: int) -> SummaryIndex:
         made = self._opened_layers(number, self.tenant)
         self._layers = number, made
         return made
 
-    def _opened_layers(self, number: int, tenant: str | None) -> EmbeddedStore:
-        from langchain_hybridgraph.stores.embedded import EmbeddedStore
-
-        return EmbeddedStore(
+    def _opened_layers(self, number: int, tenant: str | None) -> SummaryIndex:
+        return SummaryIndex(
             None if self.path is None else self._layer_folder(self.path, number),
             embedding=_Lent(self.embedding),
             name=self.name,
@@ -221,7 +226,7 @@ class _Lent:
         return self._embedding.embed_query(text)
 
 
-def _take_over(layers: EmbeddedStore, summaries: Sequence[Chunk]) -> None:
+def _take_over(layers: SummaryIndex, summaries: Sequence[Chunk]) -> None:
     layers.put(summaries)
     layers.settle()
 

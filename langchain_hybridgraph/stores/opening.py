@@ -147,8 +147,9 @@ class OpenIndex:
         self._is_known_embedding = False
         try:
             self._refresh()
+            self._catch_up()
         except BaseException:
-            self._release()
+            self.close()
             raise
 
     @property
@@ -297,6 +298,9 @@ class OpenIndex:
         self._keywords.hand_over()
         if self._lock is not None:
             self._lock.release()
+
+    def _catch_up(self) -> None:
+        """Bring up to date what lies beside the catalogue, once at opening; nothing for who only looks."""
 
     # -- the mirror in memory -------------------------------------------------------------------------------
 
