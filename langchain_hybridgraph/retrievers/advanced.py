@@ -33,7 +33,7 @@ from langchain_hybridgraph.records import RetrievalResult
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
 from langchain_hybridgraph.retrievers.asked import Asked, read
 from langchain_hybridgraph.retrievers.asked_queries import AskedQueries
-from langchain_hybridgraph.retrievers.base import PipelineRetriever, _Statistics
+from langchain_hybridgraph.retrievers.base import PipelineRetriever
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.observed import ObservedRetriever, scores_of
 from langchain_hybridgraph.retrievers.tool import QueryArguments, SearchArguments, chosen_arguments, search_tool
@@ -104,7 +104,6 @@ class AdvancedRetriever(ObservedRetriever):
     get_session_history: Callable[[str], Any] | None = Field(None, description="The history of a session, by its id.")
 
     _queries: AskedQueries = PrivateAttr(default_factory=AskedQueries)
-    _statistics: _Statistics = PrivateAttr(default_factory=_Statistics)
 
     def __init__(self, retriever: BaseRetriever, **settings: Any) -> None:
         if isinstance(retriever, VectorStore):
@@ -285,10 +284,6 @@ class AdvancedRetriever(ObservedRetriever):
     def history_for(self, session_id: str) -> list[str]:
         """The last 10 raw queries of a session, oldest first; those of the last 1,000 sessions are kept."""
         return self._queries.of(session_id)
-
-    def get_retrieval_stats(self) -> dict[str, Any]:
-        """Since construction: calls, errors, Documents per call, p50 and p95 in ms, how often each degradation."""
-        return self._statistics.report()
 
     # -- in chains and agents -------------------------------------------------------------------------------
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from abc import abstractmethod
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
 from difflib import get_close_matches
@@ -17,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, Unpack, cas
 import numpy as np
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from langchain_hybridgraph.errors import ConfigurationError, TenantError
 from langchain_hybridgraph.filters import Filter, parse_filter
@@ -115,7 +112,6 @@ class PipelineRetriever(ObservedRetriever):
 
     _call_options: ClassVar[Set[str]] = CallOptions.__annotations__.keys() - GRAPH_OPTIONS
     _tool_arguments: ClassVar[type[BaseModel]] = SearchArguments  # a kind of retriever may derive its own from it
-    _statistics: _Statistics = PrivateAttr(default_factory=lambda: _Statistics())  # noqa: PLW0108 - defined below
 
     @field_validator("filter")
     @classmethod
@@ -196,10 +192,6 @@ class PipelineRetriever(ObservedRetriever):
         Trains carry coal.
         """
         return search_tool(self, chosen_arguments(args_schema, arg_types, self._tool_arguments), name, description)
-
-    def get_retrieval_stats(self) -> dict[str, Any]:
-        """Since construction: calls, errors, Documents per call, p50 and p95 in ms, how often each degradation."""
-        return self._statistics.report()
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
@@ -346,48 +338,6 @@ class _Prepared:
             "stages_ms": {name: round(ms, 3) for name, ms in self.trace.stages.items()},
             "errors": dict(self.trace.errors),
         }
-
-
-class _Statistics:
-    """Counts of one retriever's calls."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._calls = self._answered = self._documents = 0
-        self._errors: Counter[str] = Counter()
-        self._degraded: Counter[str] = Counter()
-        self._took_ms: deque[float] = deque(maxlen=1_000)
-
-    def answered(self, trace: Trace, documents: int) -> None:
-        with self._lock:
-            self._calls += 1
-            self._answered += 1
-            self._documents += documents
-            self._degraded.update(trace.reasons)
-            self._took_ms.append(trace.took_ms)
-
-    @contextmanager
-    def counting_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            with self._lock:
-                self._calls += 1
-                self._errors[type(error).__name__] += 1
-            raise
-
-    def report(self) -> dict[str, Any]:
-        with self._lock:
-            took = list(self._took_ms)
-            p50, p95 = (round(float(p), 3) for p in np.percentile(took, [50, 95])) if took else (None, None)
-            return {
-                "calls": self._calls,
-                "errors": dict(self._errors),
-                "mean_documents": self._documents / self._answered if self._answered else None,
-                "p50_ms": p50,
-                "p95_ms": p95,
-                "degraded": dict(self._degraded),
-            }
 
 
 def _named(stage: Any) -> str:

@@ -1,4 +1,4 @@
-"""A retriever of which others may hear: by a tracer, a logger, sinks."""
+"""A retriever of whose searches others may hear: by a tracer, a logger, sinks, and its own counts."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any, TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import LangSmithRetrieverParams
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.retrievers.documents import chunk_id
 from langchain_hybridgraph.retrievers.mistakes import check_names
+from langchain_hybridgraph.retrievers.statistics import RetrievalStatistics
 from langchain_hybridgraph.retrievers.streaming import StreamingRetriever
 from langchain_hybridgraph.telemetry import Delivery, LogSink, OpenTelemetrySink
 from langchain_hybridgraph.telemetry.listening import Results, delivery_for, listeners, observed, usable_sink
@@ -22,11 +23,16 @@ Answer = TypeVar("Answer")
 
 
 class ObservedRetriever(StreamingRetriever):
-    """The settings of who hears of a retriever's searches, beside the sinks of the process (``add_sink``)."""
+    """The settings of who hears of a retriever's searches, beside the sinks of the process (``add_sink``).
+
+    It counts its calls itself, whoever hears of them.
+    """
 
     tracer: Any = Field(None, repr=False, exclude=True, description="An OpenTelemetry tracer, which gets spans.")
     logger: Any = Field(None, repr=False, exclude=True, description="A logger or its name, which gets a line each.")
     sinks: Sequence[Any] = Field((), repr=False, exclude=True, description="Functions of an event, which get all.")
+
+    _statistics: RetrievalStatistics = PrivateAttr(default_factory=RetrievalStatistics)
 
     @model_validator(mode="before")
     @classmethod
@@ -53,6 +59,10 @@ class ObservedRetriever(StreamingRetriever):
         for sink in value:
             usable_sink(sink)
         return tuple(value)
+
+    def get_retrieval_stats(self) -> dict[str, Any]:
+        """Since construction: calls, errors, Documents per call, p50 and p95 in ms, how often each degradation."""
+        return self._statistics.report()
 
     def _observed(
         self, search: Generator[Any, Any, Answer], trace: Trace, query: object, k: object, results: Results

@@ -1,0 +1,67 @@
+"""How a retriever's calls went."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from langchain_hybridgraph.query.trace import Trace
+
+
+class RetrievalStatistics:
+    """Counts of one retriever's calls, from any number of threads.
+
+    >>> statistics = RetrievalStatistics()
+    >>> statistics.answered(Trace(), documents=3)
+    >>> statistics.report()["calls"], statistics.report()["mean_documents"]
+    (1, 3.0)
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._calls = self._answered = self._documents = 0
+        self._errors: Counter[str] = Counter()
+        self._degraded: Counter[str] = Counter()
+        self._took_ms: deque[float] = deque(maxlen=1_000)
+
+    def answered(self, trace: Trace, documents: int) -> None:
+        """Count a call that came to its end with so many Documents."""
+        with self._lock:
+            self._calls += 1
+            self._answered += 1
+            self._documents += documents
+            self._degraded.update(trace.reasons)
+            self._took_ms.append(trace.took_ms)
+
+    @contextmanager
+    def counting_errors(self) -> Iterator[None]:
+        """Count a call that raises by the class of its error, and let it pass."""
+        try:
+            yield
+        except Exception as error:
+            with self._lock:
+                self._calls += 1
+                self._errors[type(error).__name__] += 1
+            raise
+
+    def report(self) -> dict[str, Any]:
+        """Calls, errors, Documents per answer, p50 and p95 of the last 1,000 in ms, how often each degradation.
+
+        What there is nothing of yet is None.
+        """
+        with self._lock:
+            took = list(self._took_ms)
+            p50, p95 = (round(float(p), 3) for p in np.percentile(took, [50, 95])) if took else (None, None)
+            return {
+                "calls": self._calls,
+                "errors": dict(self._errors),
+                "mean_documents": self._documents / self._answered if self._answered else None,
+                "p50_ms": p50,
+                "p95_ms": p95,
+                "degraded": dict(self._degraded),
+            }
