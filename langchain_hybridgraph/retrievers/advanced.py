@@ -35,6 +35,7 @@ from langchain_hybridgraph.retrievers.asked import Asked, read
 from langchain_hybridgraph.retrievers.asked_queries import AskedQueries
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
+from langchain_hybridgraph.retrievers.mistakes import check_retriever
 from langchain_hybridgraph.retrievers.observed import ObservedRetriever, scores_of
 from langchain_hybridgraph.retrievers.tool import QueryArguments, SearchArguments, chosen_arguments, search_tool
 from langchain_hybridgraph.retrievers.two_searches import fused_by_rank, fused_by_score, with_notes
@@ -106,12 +107,13 @@ class AdvancedRetriever(ObservedRetriever):
     _queries: AskedQueries = PrivateAttr(default_factory=AskedQueries)
 
     def __init__(self, retriever: BaseRetriever, **settings: Any) -> None:
-        if isinstance(retriever, VectorStore):
-            raise ConfigurationError(
-                f"AdvancedRetriever asks a retriever, and {type(retriever).__name__} is a store: "
-                "AdvancedRetriever(HybridRetriever(store)), or AdvancedRetriever.from_store(store)"
-            )
         super().__init__(**settings | {"retriever": retriever})
+
+    @field_validator("retriever", mode="before")
+    @classmethod
+    def _is_a_retriever(cls, value: Any) -> Any:
+        check_retriever(cls, value)
+        return value
 
     @field_validator("expander")
     @classmethod

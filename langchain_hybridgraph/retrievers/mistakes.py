@@ -45,21 +45,52 @@ def check_store(kind: type[BaseModel], given: object) -> None:
 
 def _line(kind: str, given: object) -> str:
     """How to come from what was given to a store."""
-    is_a = f"This is a {type(given).__name__}"
     if isinstance(given, VectorStoreRetriever):
-        return f"{is_a}; pass the store that it asks: {kind}(retriever.vectorstore)"
+        return f"{_is_a(given)}; pass the store that it asks: {kind}(retriever.vectorstore)"
     if isinstance(given, BaseRetriever):
-        return f"{is_a}; it may be the keyword side of a store: {kind}(store, keyword_retriever=retriever)"
+        return f"{_is_a(given)}; it may be the keyword side of a store: {kind}(store, keyword_retriever=retriever)"
+    if said := _made_of(given, kind, over=kind):
+        return said
+    return f"{_is_a(given)}; HybridGraphStore is one, and so are Chroma, PGVector and all others of LangChain"
+
+
+def check_retriever(kind: type[BaseModel], given: object) -> None:
+    """Raises pydantic's error for a first argument that is no retriever, with the line that makes it one."""
+    if not isinstance(given, BaseRetriever):
+        raise _error(f"wanted a LangChain retriever. {_line_to_retriever(kind.__name__, given)}")
+
+
+def _line_to_retriever(kind: str, given: object) -> str:
+    """How to come from what was given to a retriever."""
+    if isinstance(given, VectorStore):
+        return f"{_is_a(given)}, a store: {kind}(HybridRetriever(store)), or {kind}.from_store(store)"
+    if said := _made_of(given, kind, over=f"{kind}.from_store"):
+        return said
+    return f"{_is_a(given)}; HybridRetriever(store) is one, and so are all others of LangChain"
+
+
+def _made_of(given: object, kind: str, *, over: str) -> str:
+    """How ``kind`` is made of a class, a collection of chromadb, a path or Documents; "" for anything else.
+
+    ``over`` is what takes a store.
+    """
+    if isinstance(given, type):
+        return f"This is the class {given.__name__}; give one of the kind: {kind}({given.__name__}(…))"
     if type(given).__module__.partition(".")[0] == "chromadb":
         name = repr(getattr(given, "name", "…"))
         chroma = f"Chroma(client=client, collection_name={name}, embedding_function=embeddings)"
-        return f"{is_a} of chromadb; open it with langchain_chroma: {kind}({chroma})"
+        return f"{_is_a(given)} of chromadb; open it with langchain_chroma: {over}({chroma})"
     if isinstance(given, str | Path):
         ours, chroma = f"HybridGraphStore({str(given)!r})", f"Chroma(persist_directory={str(given)!r}, …)"
-        return f"This is the text {str(given)!r}; open what is there: {kind}({ours}), or {kind}({chroma})"
+        return f"This is the text {str(given)!r}; open what is there: {over}({ours}), or {over}({chroma})"
     if isinstance(given, list | tuple) and all(isinstance(each, Document) for each in given):
         return f"These are Documents; a store is made of them by {kind}.from_documents(documents)"
-    return f"{is_a}; HybridGraphStore is one, and so are Chroma, PGVector and all others of LangChain"
+    return ""
+
+
+def _is_a(given: object) -> str:
+    name = type(given).__name__
+    return f"This is {'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
 def check_value(kind: type[BaseModel], name: str, value: Any) -> None:

@@ -318,12 +318,6 @@ def test_it_shows_itself(hybrid):
     assert AdvancedRetriever(hybrid).picture("and its price?", HISTORY, k=2).get_size_inches()[0] == 10
 
 
-def test_a_store_is_no_retriever(store):
-    """It says what is."""
-    with pytest.raises(ConfigurationError, match=r"AdvancedRetriever\(HybridRetriever\(store\)\)"):
-        AdvancedRetriever(store)
-
-
 # -- options ------------------------------------------------------------------------------------------------------
 
 

@@ -72,6 +72,36 @@ def test_what_is_no_store_is_told_how_to_become_one(given, said):
 
 
 @pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (42, r"wanted a LangChain retriever. This is an int; HybridRetriever\(store\) is one"),
+        (None, "This is a NoneType; "),
+        ("notes", r"AdvancedRetriever.from_store\(HybridGraphStore\('notes'\)\)"),
+        ([Document("a text")], r"AdvancedRetriever.from_documents\(documents\)"),
+        (HybridRetriever, r"the class HybridRetriever; .* AdvancedRetriever\(HybridRetriever\(…\)\)"),
+    ],
+)
+def test_what_is_no_retriever_is_told_how_to_become_one(given, said):
+    """As of what is no store, without a page of pydantic's to read."""
+    with pytest.raises(ValidationError, match=said) as error:
+        AdvancedRetriever(given)
+    assert "http" not in str(error.value)
+
+
+def test_a_store_is_no_retriever(store):
+    """What stands between the two is named."""
+    said = r"This is a HybridGraphStore, a store: AdvancedRetriever\(HybridRetriever\(store\)\)"
+    with pytest.raises(ValueError, match=said):
+        AdvancedRetriever(store)
+
+
+def test_a_class_is_no_store():
+    """One of the kind is."""
+    with pytest.raises(ValueError, match=r"HybridRetriever\(HybridGraphStore\(…\)\)"):
+        HybridRetriever(HybridGraphStore)
+
+
+@pytest.mark.parametrize(
     "option",
     [
         {"min_score": 3},
