@@ -470,6 +470,19 @@ def test_check_and_repair(index):
     assert hybridgraph("check", "--index", index).exit_code == 0
 
 
+def test_repair_refits(index, docs):
+    """A word that came too late is known to the vectors afterwards, though one alone is no reason to learn it."""
+    (docs / "word.txt").write_text(
+        "The boiler descales the pump of the espresso machine: zyzzyva.\n" + "Warranty. " * 5
+    )
+    assert hybridgraph("ingest", docs, "--index", index).exit_code == 0
+    assert "query-out-of-vocabulary" in answer("search", "zyzzyva", "--index", index)["degraded"]
+    done = hybridgraph("repair", "--index", index, "--refit")
+    assert (done.exit_code, done.stdout) == (0, "no problems in 8 chunks\n")
+    assert "lsa is fitted to 8 texts" in done.stderr
+    assert answer("search", "zyzzyva", "--index", index)["degraded"] == []
+
+
 def test_a_warning_is_one_line(index):
     """What the package logs on its way (here: a keyword index made anew) is told without its traceback."""
     for file in (index / "keywords").iterdir():

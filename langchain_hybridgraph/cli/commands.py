@@ -346,12 +346,23 @@ def check(*, index: Index, tenant: Tenant = None, embedding: Model = None, as_js
 
 
 @app.command()
-def repair(*, index: Index, tenant: Tenant = None, embedding: Model = None, as_json: Json = False) -> None:
+def repair(
+    *,
+    index: Index,
+    refit: Annotated[
+        bool, typer.Option("--refit", help="Have lsa learn all words of the index, and embed every text anew.")
+    ] = False,
+    tenant: Tenant = None,
+    embedding: Model = None,
+    as_json: Json = False,
+) -> None:
     """Mend an index, then check it.
 
     The search engines are made anew from what was accepted; nothing that was accepted is lost.
     """
     with existing(index, embedding=embedding, tenant=tenant) as store:
+        if refit:
+            say(f"{store.name} is fitted to {store.refit():,} texts")
         report = store.repair()
     _judge(report, as_json)
 

@@ -33,7 +33,7 @@ MEANINGS = {
     "vector-failed": "the vector search failed; the keyword search answered alone",
     "no-lsa-index": "the index has too few texts for vectors of its own; the keyword search answered alone",
     "query-out-of-vocabulary": "the vectors know no word of the question; the keyword search answered. LSA learns new "
-    "words as the index grows (README, Limits), or in a new index",
+    "words as the index grows (README, Limits), or by hybridgraph repair --refit",
     "fusion-failed": "the two lists could not be fused",
     "interleaved": "the two lists were dealt out in turn",
     "parents-failed": "some larger texts could not be read; the pieces that were found stand in their place",

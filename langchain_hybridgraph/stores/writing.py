@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.stores import catalog
 from langchain_hybridgraph.stores.catalog import CHUNK, GRAPH, Entry, Known
 from langchain_hybridgraph.stores.catalog_learned import take_in
@@ -92,6 +93,23 @@ class WrittenIndex(FollowedIndex):
                 embedded = self._catalogue.count_rows()
             self._step()
         return embedded
+
+    def refit(self) -> int:
+        """Fit an embedding that is made from the corpus to all that is here now, due or not.
+
+        Returns how many texts were embedded by that. Raises ConfigurationError for an embedding of another kind.
+        """
+        if not isinstance(self.embedding, Fitted):
+            raise ConfigurationError(
+                f"{self.name} is not made from the texts of the index, so there is nothing to fit: only lsa is; an "
+                "index takes another embedding by being made anew"
+            )
+        with self._writer():
+            texts = self._catalogue.count_rows()
+            if texts:
+                self._refit(self.embedding)
+            self.settle()
+        return texts
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
         """Make ``edges`` the only edges of these relations that leave these sources.

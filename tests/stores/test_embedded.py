@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import (
+    ConfigurationError,
     EmbeddingMismatchError,
     FormatVersionError,
     NotAnIndexError,
@@ -974,6 +975,24 @@ def test_the_model_is_fitted_again_when_it_asks_for_it(fitted):
     assert fitted.stats()["generation"] == 1
     fill(fitted, chunk("new", "zebra"))
     assert (fitted.stats()["generation"], by_vector(fitted, "zebra")[0]) == (2, "new")
+
+
+def test_a_model_is_fitted_again_when_it_is_told_to(fitted):
+    """Due or not: all chunks get vectors of a model that knows every word; without chunks nothing is made."""
+    assert (fitted.refit(), fitted.stats()["generation"]) == (0, 0)
+    fill(fitted, chunk("a", "red"), chunk("b", "blue"))
+    fill(fitted, chunk("c", "green"))
+    assert fitted.embedding.words == ["blue", "red"]
+    assert fitted.refit() == 3
+    assert (fitted.stats()["generation"], fitted.embedding.words) == (2, ["blue", "green", "red"])
+    assert by_vector(fitted, "green")[0] == "c"
+    assert fitted.check().problems == ()
+
+
+def test_a_model_that_no_corpus_made_is_not_fitted(opened):
+    """It is named, and nothing is embedded."""
+    with pytest.raises(ConfigurationError, match="words is not made from the texts"):
+        opened().refit()
 
 
 def test_all_tenants_chunks_count_for_the_model(opened):
