@@ -1,4 +1,4 @@
-"""Asks a chat model for JSON, and reads what came.
+"""What a chat model is asked and in which form it is to answer, and how its answer is read.
 
 ``llm`` is known by what it can do (``with_structured_output``), so nothing of LangChain is imported here.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ from langchain_hybridgraph.records import cleaned
 SILENT: Mapping[str, Any] = {"tags": ["nostream"]}
 _DECODER = json.JSONDecoder()
 _LONGEST = 100_000  # characters of an answer that are read
+_THOUGHT = re.compile(r"<(/?)(think|thinking|thought|reasoning|scratchpad|analysis)\b[^<>]*(?:>|\Z)", re.IGNORECASE)
 
 
 class Model(Protocol):
@@ -36,6 +38,30 @@ class Model(Protocol):
     def abatch(self, inputs: list[Any], config: Any = None, /) -> Awaitable[list[Any]]:
         """The same, awaited."""
         ...
+
+
+def form(title: str, description: str, /, **properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON schema of an answer: an object with these properties, all of them and no other."""
+    return {"title": title, "description": description, **_object(properties)}
+
+
+def list_of(**properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON schema of a list of objects with these properties, all of them and no other."""
+    return {"type": "array", "items": _object(properties)}
+
+
+def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def asked(instructions: str, material: Any) -> list[tuple[str, str]]:
+    """What is said to a model: the instructions, and apart from them, as JSON, what they are about."""
+    return [("system", instructions), ("human", quoted(material))]
 
 
 def structured(llm: Any, schema: Any, wanted_by: str, **options: Any) -> Model:
@@ -83,9 +109,33 @@ def _values(message: Any) -> Iterator[Any]:
     yield from (call["args"] for call in getattr(message, "tool_calls", ()) if call["args"])
     texts = [call.get("args") for call in getattr(message, "invalid_tool_calls", ())]
     texts.append(str(getattr(message, "text", "")))
-    yield from (value for text in texts if text and (value := json_in(text)) is not None)
+    # What was only thought counts where nothing else was said.
+    readings = [reading for text in texts if text for reading in dict.fromkeys((without_thoughts(text), text))]
+    yield from (value for reading in readings if (value := json_in(reading)) is not None)
     said = " ".join(str(texts[-1]).split())
     raise ValueError(f"the model did not answer in the form that was asked for, but: {shortened(said, 200)!r}")
+
+
+def without_thoughts(text: str) -> str:
+    """What a model says beside its thoughts (``<think>``); nothing where these have not come to an end.
+
+    >>> without_thoughts("<think>The roadster.</think> It costs 7."), without_thoughts("Of its price, so </think> 7")
+    ('It costs 7.', '7')
+    """
+    said: list[str] = []
+    start, opened = 0, ""
+    for tag in _THOUGHT.finditer(text):
+        is_end, name = bool(tag[1]), tag[2].casefold()
+        if is_end and name != opened:
+            said.clear()  # it was thinking from the beginning
+        if is_end:
+            start, opened = tag.end(), ""
+        elif not opened:
+            said.append(text[start : tag.start()])
+            start, opened = tag.start(), name
+    if opened and not "".join(said).strip():
+        return ""
+    return "".join((*said, text[start:])).strip()
 
 
 def json_in(text: str) -> Any:

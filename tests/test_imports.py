@@ -14,7 +14,8 @@ ROOT = Path(__file__).parent.parent / PACKAGE
 
 # records, filters … ← stores.base ← stores.<engine>; query.<stage> ← query.pipeline ← retrievers, cli
 GROUND = {"records", "filters", "errors", "function_words", "names", "times", "tokens"}
-PLUMBING = {"query.calls", "query.forms", "query.trace", "structured"}  # how stages wait, are named, report, ask models
+# How stages wait, are named, report, ask models.
+PLUMBING = {"query.calls", "query.forms", "query.model_calls", "query.trace", "structured"}
 RIM = (
     *("telemetry", "retrievers", "ingest", "embeddings", "cli", "llama_index"),
     *("testing", "evaluation", "tuning", "display"),

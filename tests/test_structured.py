@@ -8,7 +8,18 @@ from langchain_core.messages import AIMessage
 from saying_model import SayingModel
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.structured import answered, json_in, number_in, quoted, shortened, structured
+from langchain_hybridgraph.structured import (
+    answered,
+    asked,
+    form,
+    json_in,
+    list_of,
+    number_in,
+    quoted,
+    shortened,
+    structured,
+    without_thoughts,
+)
 
 FORM = {"title": "Form", "description": "A form.", "type": "object", "properties": {"a": {"type": "integer"}}}
 VALUES = st.recursive(
@@ -29,11 +40,14 @@ def said(answer):
         '{"a": 1}',
         '```json\n{"a": 1}\n```',
         'Here you are: {"a": 1} As you see in [1], that is all.',
+        '<think>Perhaps {"a": 2, "b": [3, 4]}?</think> {"a": 1}',
+        'Perhaps {"a": 2, "b": [3, 4]}? </think> {"a": 1}',
+        '<think>It is {"a": 1}, so',
         AIMessage([{"type": "text", "text": 'Well: {"a"'}, {"type": "text", "text": ": 1}"}]),
     ],
 )
 def test_json_is_read_wherever_it_stands(answer):
-    """A call of the tool, of another one, a broken one, and JSON in a text, a fence, prose or several parts."""
+    """A call of the tool, of another one, a broken one; JSON in a text, a fence, prose, parts, beside thoughts."""
     assert said(answer) == {"a": 1}
 
 
@@ -80,6 +94,61 @@ def test_broken_json_is_none(text):
 def test_the_longest_value_is_meant():
     """A reference in brackets before the answer is not the answer."""
     assert json_in('[1] says {"a": [1, 2]}, not {}.') == {"a": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("<think>hm</think> Yes.", "Yes."),
+        ("<THINK effort='high'>hm</THINK> Yes.", "Yes."),
+        ("Well, <reasoning>hm</reasoning>yes.", "Well, yes."),
+        ("<think>a<think>b</think>c</think>Yes.", "Yes."),
+        ("<think>hm</thought> Yes.", "Yes."),
+        ("so it is </think> Yes.", "Yes."),
+        ("<think>hm</think><think>hm", ""),
+        ("<think", ""),
+        ("What is <think> good for?", "What is <think> good for?"),
+        ("a < b, thinking of c > d", "a < b, thinking of c > d"),
+    ],
+)
+def test_thoughts_are_not_said(text, said):
+    """Whole, nested, badly ended, without a beginning or an end; a tag that is only spoken of stays."""
+    assert without_thoughts(text) == said
+
+
+@pytest.mark.parametrize("text", ["<think>" * 20_000, "</think" * 20_000, "a" * 100_000, "<think " * 20_000])
+def test_endless_thoughts_come_to_an_end(text):
+    """A model that repeats itself costs no more than reading what it says."""
+    assert without_thoughts(text) in ("", text.strip())
+
+
+def test_a_form_asks_for_everything_and_nothing_else():
+    """Every property is wanted, and no other allowed, in the answer and in the objects of a list."""
+    mark = {"type": "number"}
+    assert form("Marks", "All marks.", marks=list_of(mark=mark)) == {
+        "title": "Marks",
+        "description": "All marks.",
+        "type": "object",
+        "properties": {
+            "marks": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {"mark": mark},
+                    "required": ["mark"],
+                    "additionalProperties": False,
+                },
+            }
+        },
+        "required": ["marks"],
+        "additionalProperties": False,
+    }
+
+
+def test_material_stands_apart_from_instructions():
+    """What is to be judged is JSON in a message of its own."""
+    (_, instructions), (speaker, material) = asked("Judge it.", {"text": "Say 10."})
+    assert (instructions, speaker, json.loads(material)) == ("Judge it.", "human", {"text": "Say 10."})
 
 
 def test_numbers():

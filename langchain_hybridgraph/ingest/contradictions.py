@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from langchain_hybridgraph.structured import SILENT, answered, number_in, quoted, shortened, structured
+from langchain_hybridgraph.structured import SILENT, answered, asked, form, list_of, number_in, shortened, structured
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.structured import Model
@@ -22,27 +22,14 @@ PROBABLE = 0.5
 # A contradicted memory loses this share of what contradicts it, and never falls below the floor by that.
 LOSS, FLOOR = 0.3, 0.1
 _LABELS, _TEXTS = 0.6, 0.2
-_FORM = {
-    "title": "Judgements",
-    "description": "How probably each earlier statement and the new one exclude each other.",
-    "type": "object",
-    "properties": {
-        "judgements": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "statement": {"type": "integer", "description": "The number of the earlier statement."},
-                    "probability": {"type": "number", "description": "From 0 to 1."},
-                },
-                "required": ["statement", "probability"],
-                "additionalProperties": False,
-            },
-        }
-    },
-    "required": ["judgements"],
-    "additionalProperties": False,
-}
+_FORM = form(
+    "Judgements",
+    "How probably each earlier statement and the new one exclude each other.",
+    judgements=list_of(
+        statement={"type": "integer", "description": "The number of the earlier statement."},
+        probability={"type": "number", "description": "From 0 to 1."},
+    ),
+)
 _INSTRUCTIONS = (
     "You are shown a new statement and numbered earlier ones, as JSON. For each earlier statement say how probable it "
     "is that it and the new one cannot both be true at the same time: 0 where they speak of different things or agree, "
@@ -134,4 +121,4 @@ def _probabilities(answer: Any) -> dict[int, float]:
 
 def _messages(new: Statement, old: Sequence[Statement]) -> list[tuple[str, str]]:
     earlier = [{"statement": number, "text": statement.text} for number, statement in enumerate(old, start=1)]
-    return [("system", _INSTRUCTIONS), ("human", quoted({"new": new.text, "earlier": earlier}))]
+    return asked(_INSTRUCTIONS, {"new": new.text, "earlier": earlier})

@@ -21,7 +21,7 @@ from langchain_hybridgraph.ingest.progress import Progress, counted, showing
 from langchain_hybridgraph.records import Chunk, Scope
 from langchain_hybridgraph.stores.base import HasTree, Tree
 from langchain_hybridgraph.stores.layered import STATE
-from langchain_hybridgraph.structured import SILENT, answered, quoted, shortened, structured
+from langchain_hybridgraph.structured import SILENT, answered, asked, form, shortened, structured
 
 ABSTRACT, OVERVIEW = 256, 4_000
 """The most characters of a directory's L0 and of its L1."""
@@ -215,20 +215,12 @@ def _body(text: str, title: str) -> str:
 
 # -- by a model ---------------------------------------------------------------------------------------------------
 
-_FORM = {
-    "title": "Summary",
-    "description": "A summary of a directory.",
-    "type": "object",
-    "properties": {
-        "abstract": {"type": "string", "description": "What is in the directory, in one or two sentences."},
-        "overview": {
-            "type": "string",
-            "description": "What its parts tell and where to look for what, in up to 400 words.",
-        },
-    },
-    "required": ["abstract", "overview"],
-    "additionalProperties": False,
-}
+_FORM = form(
+    "Summary",
+    "A summary of a directory.",
+    abstract={"type": "string", "description": "What is in the directory, in one or two sentences."},
+    overview={"type": "string", "description": "What its parts tell and where to look for what, in up to 400 words."},
+)
 _INSTRUCTIONS = (
     "You summarise a directory of documents, so that a search can tell whether to look into it. Say what is in it in "
     "the words that a question about it would use; name its parts, products, people and terms. Say nothing that the "
@@ -251,8 +243,8 @@ class _ByModel:
             "text": shortened(directory.text, 8_000),
             "parts": [{"name": part.name, "abstract": part.abstract} for part in directory.parts[:200]],
         }
-        asked = [("system", _INSTRUCTIONS), ("human", quoted(material))]
-        said = answered(self._model.invoke(asked, {"run_name": "build_layers", **SILENT}))
+        config = {"run_name": "build_layers", **SILENT}
+        said = answered(self._model.invoke(asked(_INSTRUCTIONS, material), config))
         if not isinstance(said, Mapping) or not isinstance(said.get("abstract"), str) or not said["abstract"].strip():
             raise ValueError(f"there is no abstract in the model's answer: {shortened(str(said), 200)}")
         abstract = " ".join(said["abstract"].split())

@@ -72,6 +72,11 @@ async def adrive(search: Search[Result], deadline: float | None = None) -> Resul
         search.close()  # a search that was interrupted ends now and not when it is collected
 
 
+def deadline_in(seconds: float | None) -> float | None:
+    """The moment for :func:`drive` that is so many seconds from now; None, which waits, for None."""
+    return None if seconds is None else time.monotonic() + seconds
+
+
 def _advance(search: Search[Result], run: Callable[[Sequence[Call]], Sequence[Any]]) -> Result:
     try:
         calls = next(search)

@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.calls import Call, Failure, Search, adrive, drive
-from langchain_hybridgraph.structured import SILENT, answered, number_in, quoted, shortened, structured
+from langchain_hybridgraph.query.calls import Failure, Search, adrive, deadline_in, drive
+from langchain_hybridgraph.query.model_calls import check_timeout, model_call
+from langchain_hybridgraph.structured import answered, asked, form, list_of, number_in, shortened, structured
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Hit
 
 _LONGEST_QUERY = 4_000
 _EARLIER = 1e-7  # how much of the earlier order is in a score: a model gives many the same mark
-_FORM = {
-    "title": "Marks",
-    "description": "A mark for every passage.",
-    "type": "object",
-    "properties": {
-        "marks": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "passage": {"type": "integer", "description": "The number of the passage."},
-                    "mark": {"type": "number", "description": "From 0 to 10."},
-                },
-                "required": ["passage", "mark"],
-                "additionalProperties": False,
-            },
-        }
-    },
-    "required": ["marks"],
-    "additionalProperties": False,
-}
+_FORM = form(
+    "Marks",
+    "A mark for every passage.",
+    marks=list_of(
+        passage={"type": "integer", "description": "The number of the passage."},
+        mark={"type": "number", "description": "From 0 to 10."},
+    ),
+)
 _INSTRUCTIONS = (
     "You mark how well passages answer a query, from 0 to 10: 10 answers it fully, 7 answers the greater part of it, "
     "4 holds something that is needed for the answer, 1 is about the same subject only, 0 has nothing to do with it. "
@@ -86,7 +72,8 @@ class LLMReranker:
         timeout: float | None = 30.0,
         method: str | None = None,
     ) -> None:
-        _check(batch_size, max_characters, workers, timeout)
+        _check(batch_size, max_characters, workers)
+        check_timeout("LLMReranker", timeout, 30)
         self._model = structured(llm, _FORM, "LLMReranker", include_raw=True, method=method)
         self.batch_size = batch_size
         self.max_characters = max_characters
@@ -95,24 +82,20 @@ class LLMReranker:
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
         """The tenth of each text's mark, None where the model gave none."""
-        return drive(self._marks(query, hits), self._deadline())
+        return drive(self._marks(query, hits), deadline_in(self.timeout))
 
     async def arerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
         """The same, awaited."""
-        return await adrive(self._marks(query, hits), self._deadline())
-
-    def _deadline(self) -> float | None:
-        return None if self.timeout is None else time.monotonic() + self.timeout
+        return await adrive(self._marks(query, hits), deadline_in(self.timeout))
 
     def _marks(self, query: str, hits: Sequence[Hit]) -> Search[list[float | None]]:
         if not hits:
             return []
         batches = [hits[start : start + self.batch_size] for start in range(0, len(hits), self.batch_size)]
-        asked = [self._question(query, batch) for batch in batches]
-        config = {"run_name": "LLMReranker", "max_concurrency": self.workers, **SILENT}
-        run = partial(self._model.batch, asked, config)
-        arun = partial(self._model.abatch, asked, config)
-        (answers,) = yield [Call("rerank", run, arun, lane=("model", id(self)))]
+        questions, model = [self._question(query, batch) for batch in batches], self._model
+        (answers,) = yield [
+            model_call("rerank", self, model.batch, model.abatch, questions, max_concurrency=self.workers)
+        ]
         if isinstance(answers, Failure):
             raise answers.error
         marks = [mark for batch, answer in zip(batches, answers, strict=True) for mark in _read(answer, len(batch))]
@@ -123,8 +106,7 @@ class LLMReranker:
             {"passage": number, "text": shortened(hit.chunk.text, self.max_characters)}
             for number, hit in enumerate(hits, start=1)
         ]
-        material = {"query": shortened(query, _LONGEST_QUERY), "passages": passages}
-        return [("system", _INSTRUCTIONS), ("human", quoted(material))]
+        return asked(_INSTRUCTIONS, {"query": shortened(query, _LONGEST_QUERY), "passages": passages})
 
 
 def _score(mark: float, place: float) -> float:
@@ -161,11 +143,9 @@ def _pairs(said: Any, n: int) -> Iterator[tuple[float | None, float | None]]:
         yield from ((number, number_in(mark)) for number, mark in enumerate(said, start=1))
 
 
-def _check(batch_size: int, max_characters: int, workers: int, timeout: float | None) -> None:
+def _check(batch_size: int, max_characters: int, workers: int) -> None:
     if min(batch_size, workers) < 1 or max_characters < 10:
         raise ConfigurationError(
             f"LLMReranker(batch_size={batch_size!r}, max_characters={max_characters!r}, workers={workers!r}): "
             "batch_size and workers are at least 1, max_characters at least 10"
         )
-    if timeout is not None and not timeout > 0:
-        raise ConfigurationError(f"LLMReranker(timeout={timeout!r}): wanted are seconds, such as 30, or None")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.calls import Call, Failure, Search, adrive, drive
+from langchain_hybridgraph.query.calls import Failure, Search, adrive, deadline_in, drive
 from langchain_hybridgraph.query.expanders.expanded import ExpandedQuery, Said, at_least_one
 from langchain_hybridgraph.query.expanders.said_question import question_in
-from langchain_hybridgraph.structured import SILENT, quoted, shortened
+from langchain_hybridgraph.query.model_calls import check_timeout, model_call
+from langchain_hybridgraph.structured import asked, shortened
 
 _INSTRUCTIONS = (
     "You are given a conversation and the question that follows it, as JSON. Rewrite the question so that it can be "
@@ -45,31 +45,24 @@ class LLMRewrite:
                 f'LLMRewrite needs a chat model, not {type(llm).__name__}; give one such as init_chat_model("…")'
             )
         at_least_one("LLMRewrite", turns=turns)
-        if timeout is not None and not timeout > 0:
-            raise ConfigurationError(f"LLMRewrite(timeout={timeout!r}): wanted are seconds, such as 10, or None")
+        check_timeout("LLMRewrite", timeout, 10)
         self.llm = llm
         self.turns = turns
         self.timeout = timeout
 
     def __call__(self, query: str, history: Sequence[Said]) -> ExpandedQuery:
         """The question as the model puts it."""
-        return drive(self._rewritten(query, history), self._deadline())
+        return drive(self._rewritten(query, history), deadline_in(self.timeout))
 
     async def acall(self, query: str, history: Sequence[Said]) -> ExpandedQuery:
         """The same, awaited."""
-        return await adrive(self._rewritten(query, history), self._deadline())
-
-    def _deadline(self) -> float | None:
-        return None if self.timeout is None else time.monotonic() + self.timeout
+        return await adrive(self._rewritten(query, history), deadline_in(self.timeout))
 
     def _rewritten(self, query: str, history: Sequence[Said]) -> Search[ExpandedQuery]:
         said = [{"speaker": turn.speaker, "text": shortened(turn.text, _LONGEST)} for turn in history[-self.turns :]]
-        material = quoted({"conversation": said, "question": shortened(query, 4 * _LONGEST)})
-        asked = [("system", _INSTRUCTIONS), ("human", material)]
-        config = {"run_name": "LLMRewrite", **SILENT}
+        question = asked(_INSTRUCTIONS, {"conversation": said, "question": shortened(query, 4 * _LONGEST)})
         ainvoke = getattr(self.llm, "ainvoke", None)
-        awaited = None if ainvoke is None else (lambda: ainvoke(asked, config))
-        (answer,) = yield [Call("expander", lambda: self.llm.invoke(asked, config), awaited, lane=("llm", id(self)))]
+        (answer,) = yield [model_call("expander", self, self.llm.invoke, ainvoke, question)]
         if isinstance(answer, Failure):
             raise answer.error
         longest = _BESIDE + len(query) + sum(len(turn["text"]) for turn in said)

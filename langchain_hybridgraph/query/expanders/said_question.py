@@ -7,12 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from langchain_hybridgraph.records import cleaned
-from langchain_hybridgraph.structured import json_in, shortened
+from langchain_hybridgraph.structured import json_in, shortened, without_thoughts
 
-_THINKS = "(?:think|thinking|thought|reasoning|scratchpad|analysis)"
-_THOUGHT = re.compile(rf"<({_THINKS})\b[^>]*>.*?</\1>", re.IGNORECASE | re.DOTALL)
-_HALF_A_THOUGHT = re.compile(rf".*</{_THINKS}>", re.IGNORECASE | re.DOTALL)
-_OPEN_THOUGHT = re.compile(rf"<{_THINKS}\b", re.IGNORECASE)
 _FENCE = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
 # "Question:", "Sure! Here is the rewritten question:", "**Standalone query:**"
 _LABEL = re.compile(
@@ -56,7 +52,7 @@ def question_in(answer: Any, query: str, longest: int = _LONGEST) -> str:
     'What does the roadster cost?'
     """
     said = cleaned(str(answer if isinstance(answer, str) else getattr(answer, "text", "")))
-    text = _one_line(_unwrapped(_without_thoughts(said)))
+    text = _one_line(_unwrapped(without_thoughts(said)))
     if not text or len(text) > longest or (_is_no_question(text) and not _is_no_question(query.strip())):
         raise ValueError(f"the model gave no question: {shortened(' '.join(said.split()), 200)!r}")
     return text
@@ -66,12 +62,6 @@ def _is_no_question(text: str) -> bool:
     """Whether a text begins like what a model says in place of a question."""
     plain = text.replace("’", "'")
     return bool(_REFUSAL.match(plain) or _REMARK.match(plain))
-
-
-def _without_thoughts(text: str) -> str:
-    """What a model says after it has thought; nothing where it has not come to an end."""
-    spoken = _HALF_A_THOUGHT.sub("", _THOUGHT.sub("", text))
-    return "" if _OPEN_THOUGHT.match(spoken.strip()) else spoken.strip()
 
 
 def _unwrapped(text: str) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
-from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.calls import Call, Failure, Search, adrive, drive
+from langchain_hybridgraph.query.calls import Failure, Search, adrive, deadline_in, drive
+from langchain_hybridgraph.query.model_calls import check_timeout, model_call
 from langchain_hybridgraph.query.planner.plan import MEMORY, RESOURCE, SKILL, QueryPlan, TypedQuery, best, last_turns
-from langchain_hybridgraph.structured import SILENT, answered, json_in, number_in, quoted, shortened, structured
+from langchain_hybridgraph.structured import answered, asked, form, json_in, list_of, number_in, shortened, structured
 
 STYLES: Mapping[str, str] = {
     MEMORY: "what is remembered of the user and of earlier sessions: facts, preferences, decisions. Write such a query "
@@ -24,30 +22,17 @@ _LONGEST_MESSAGE = 4_000
 _LONGEST_QUERY = 1_000
 _USUAL_PRIORITY = 3
 _PRIORITIES = {"highest": 1, "high": 2, "medium": 3, "low": 4, "lowest": 5}
-_FORM = {
-    "title": "QueryPlan",
-    "description": "The queries to search for; an empty list for small talk.",
-    "type": "object",
-    "properties": {
-        "queries": {
-            "type": "array",
-            "description": "0 to 5 queries.",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "query": {"type": "string", "description": "The query, which is understood by itself."},
-                    "context_type": {"type": "string", "description": "One of the types that were listed."},
-                    "intent": {"type": "string", "description": "What it is to find, in a few words."},
-                    "priority": {"type": "integer", "description": "From 1, needed for the answer, to 5, may help."},
-                },
-                "required": ["query", "context_type", "intent", "priority"],
-                "additionalProperties": False,
-            },
-        }
-    },
-    "required": ["queries"],
-    "additionalProperties": False,
-}
+_FORM = form(
+    "QueryPlan",
+    "The queries to search for; an empty list for small talk.",
+    queries={"description": "0 to 5 queries."}
+    | list_of(
+        query={"type": "string", "description": "The query, which is understood by itself."},
+        context_type={"type": "string", "description": "One of the types that were listed."},
+        intent={"type": "string", "description": "What it is to find, in a few words."},
+        priority={"type": "integer", "description": "From 1, needed for the answer, to 5, may help."},
+    ),
+)
 
 
 class QueryPlanner:
@@ -84,8 +69,7 @@ class QueryPlanner:
         timeout: float | None = 20.0,
         method: str | None = None,
     ) -> None:
-        if timeout is not None and not timeout > 0:
-            raise ConfigurationError(f"QueryPlanner(timeout={timeout!r}): wanted are seconds, such as 20, or None")
+        check_timeout("QueryPlanner", timeout, 20)
         self._model = structured(llm, _FORM, "QueryPlanner", include_raw=True, method=method)
         self._types = {name.casefold(): name for name in types}
         self._instructions = _instructions(types)
@@ -93,23 +77,17 @@ class QueryPlanner:
 
     def __call__(self, summary: str | None, messages: Sequence[Any], query: str) -> QueryPlan:
         """What to search for."""
-        return drive(self._plan(summary, messages, query), self._deadline())
+        return drive(self._plan(summary, messages, query), deadline_in(self.timeout))
 
     async def acall(self, summary: str | None, messages: Sequence[Any], query: str) -> QueryPlan:
         """The same, awaited."""
-        return await adrive(self._plan(summary, messages, query), self._deadline())
-
-    def _deadline(self) -> float | None:
-        return None if self.timeout is None else time.monotonic() + self.timeout
+        return await adrive(self._plan(summary, messages, query), deadline_in(self.timeout))
 
     def _plan(self, summary: str | None, messages: Sequence[Any], query: str) -> Search[QueryPlan]:
         if not query.strip():
             return QueryPlan(())
-        asked = [("system", self._instructions), ("human", _material(summary or "", messages, query))]
-        config = {"run_name": "QueryPlanner", **SILENT}
-        run = partial(self._model.invoke, asked, config)
-        arun = partial(self._model.ainvoke, asked, config)
-        (answer,) = yield [Call("planner", run, arun, lane=("model", id(self)))]
+        question, model = asked(self._instructions, _material(summary or "", messages, query)), self._model
+        (answer,) = yield [model_call("planner", self, model.invoke, model.ainvoke, question)]
         if isinstance(answer, Failure):
             return QueryPlan.raw(query, answer.error)
         try:
@@ -159,15 +137,13 @@ def _instructions(types: Mapping[str, str]) -> str:
     )
 
 
-def _material(summary: str, messages: Sequence[Any], query: str) -> str:
+def _material(summary: str, messages: Sequence[Any], query: str) -> dict[str, Any]:
     turns = [{"role": role, "text": shortened(text, _LONGEST_MESSAGE)} for role, text in last_turns(messages)]
-    return quoted(
-        {
-            "summary": shortened(summary, LONGEST_SUMMARY),
-            "messages": turns,
-            "query": shortened(query, _LONGEST_MESSAGE),
-        }
-    )
+    return {
+        "summary": shortened(summary, LONGEST_SUMMARY),
+        "messages": turns,
+        "query": shortened(query, _LONGEST_MESSAGE),
+    }
 
 
 def _items(answer: Any) -> Iterator[Any]:

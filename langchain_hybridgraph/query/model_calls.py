@@ -1,0 +1,35 @@
+"""How a stage asks a chat model, and how long it may wait."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.calls import Call
+from langchain_hybridgraph.structured import SILENT
+
+
+def model_call(
+    source: str,
+    of: object,
+    ask: Callable[..., Any],
+    aask: Callable[..., Awaitable[Any]] | None,
+    question: Any,
+    **config: Any,
+) -> Call:
+    """The call that asks a model; what it says is shown to nobody, and tracers see it by the name of ``of``.
+
+    ``ask`` and ``aask`` are the model's methods, such as ``invoke`` and ``ainvoke``, and ``config`` is what they are
+    told beside the question. Models of different stages do not stand in each other's way: each has its own lane.
+    """
+    told = {"run_name": type(of).__name__, **config, **SILENT}
+    awaited = None if aask is None else partial(aask, question, told)
+    return Call(source, partial(ask, question, told), awaited, lane=("model", id(of)))
+
+
+def check_timeout(whose: str, timeout: float | None, usual: int) -> None:
+    """Raise ConfigurationError for a timeout of 0 seconds or less; None is no limit."""
+    if timeout is not None and not timeout > 0:
+        raise ConfigurationError(f"{whose}(timeout={timeout!r}): wanted are seconds, such as {usual}, or None")
