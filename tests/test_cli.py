@@ -207,6 +207,17 @@ def test_the_edges_that_are_asked_for(docs, tmp_path):
     assert relations("none") == (False, set())
 
 
+def test_edges_with_parameters(docs, tmp_path):
+    """--edges takes JSON where a name is not enough: here two parts have a label in common."""
+    (docs / "more.jsonl").write_text('{"id": "p3", "text": "Part 81-A is a lid.", "metadata": {"labels": ["steel"]}}\n')
+    edges = '["sequence", {"type": "metadata", "keys": ["labels"]}]'
+    answer("ingest", docs, "--index", tmp_path / "index", "--embedding", "lsa", "--edges", edges)
+    with HybridGraphStore(tmp_path / "index") as store:
+        (frother,) = [hit.id for hit in store.similarity_search("milk frother", k=1)]
+        found = [(edge.relation, edge.description) for edge in store.edges([frother])]
+    assert found == [("shares", "Both have labels steel.")]
+
+
 def test_the_embedding_is_named_in_one_line(docs, tmp_path):
     """A new index says which embedding it takes, an index that is there that it keeps its own."""
     new = hybridgraph("ingest", docs, "--index", tmp_path / "index", "--embedding", "lsa")
@@ -519,6 +530,8 @@ def test_a_warning_is_one_line(index):
         (["ingest", "FILES", "--index", "FILES"], 2, "is not empty"),
         (["ingest", "FILES/guide.md", "--index", "INDEX", "--split", "semantic"], 2, "--split"),
         (["ingest", "FILES/guide.md", "--index", "INDEX", "--edges", "sequence,links2"], 2, "links2"),
+        (["ingest", "FILES/guide.md", "--index", "INDEX", "--edges", "auto,metadata"], 2, "does not say which keys"),
+        (["ingest", "FILES/guide.md", "--index", "INDEX", "--edges", "[auto]"], 2, "--edges is not JSON"),
         (["ingest", "FILES/guide.md", "--index", "INDEX", "--embedding", "tests.test_cli:other_model"], 2, "lsa"),
         (["ingest", "FILES/guide.md", "--index", "NOWHERE", "--embedding", "word2vec"], 2, "word2vec"),
         (["ingest", "FILES/guide.md", "--index", "NOWHERE", "--language", "klingon"], 2, "klingon"),

@@ -98,7 +98,10 @@ def ingest(
         str | None, typer.Option(metavar="NAME", help="Of a new index's texts; english if not given.")
     ] = None,
     edges: Annotated[
-        str, typer.Option(metavar="NAMES", help="auto, none, or such as sequence,links,hierarchy,similarity.")
+        str,
+        typer.Option(
+            metavar="NAMES", help="auto, none, such as sequence,links,similarity, or a JSON list of names and objects."
+        ),
     ] = "auto",
     prune: Annotated[
         bool, typer.Option("--prune", help="Delete what was read from below PATHS and is not there any more.")
@@ -126,7 +129,7 @@ def ingest(
     if first is None and not (prune and index.exists()):
         raise nothing
     pieces = None if split is Split.NONE else split.value.replace("-", "_")
-    builders = as_builders([] if edges == "none" else [name.strip() for name in edges.split(",")])
+    builders = as_builders(_edges(edges))
     with existing_or_new(index, embedding, language=language, tenant=tenant) as store:
         gone = Vanished(paths, store)
         if never := [path for path in away if not gone.has_read(path)]:
@@ -429,6 +432,17 @@ def _judge(report: CheckReport, as_json: bool) -> None:
         typer.echo("\n".join(report.problems) or f"no problems in {report.counts['chunks']:,} chunks")
     if not report.ok:
         raise typer.Exit(PROBLEM)
+
+
+def _edges(said: str) -> Any:
+    """What ``--edges`` names: a list of names between commas, or what stands there as JSON; nothing for none."""
+    if not said.lstrip().startswith(("[", "{")):
+        return [] if said == "none" else [name.strip() for name in said.split(",")]
+    try:
+        return json.loads(said)
+    except json.JSONDecodeError as error:
+        wanted = '\'["auto", {"type": "metadata", "keys": ["author"]}]\''
+        raise ConfigurationError(f"--edges is not JSON ({error}); wanted names, or something like {wanted}") from error
 
 
 def _parsed(where: str | None) -> Filter | None:

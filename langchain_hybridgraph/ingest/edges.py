@@ -69,9 +69,10 @@ class EdgeBuilder(Protocol):
 def as_builders(edges: Any) -> list[EdgeBuilder]:
     """The builders that ``ingest(edges=…)`` means: ``"auto"``, None for none, one builder, or a list of them.
 
-    A builder may be given by its name (one of ``BUILDERS``), or by a mapping of its ``type`` and its parameters;
-    ``"auto"`` may stand in a list, too. Raises ConfigurationError for anything else, for parameters that cannot be
-    used, and for two builders that would replace each other's edges.
+    A builder may be given by its name (one of ``BUILDERS``), or by a mapping of its ``type`` and its parameters, which
+    ``metadata`` needs: ``{"type": "metadata", "keys": ["author"]}``; ``"auto"`` may stand in a list, too. Raises
+    ConfigurationError for anything else, for parameters that cannot be used or are missing, and for two builders that
+    would replace each other's edges.
 
     >>> [type(builder).__name__ for builder in as_builders(["sequence", {"type": "similarity", "k": 3}])]
     ['SequenceEdges', 'SimilarityEdges']
@@ -108,6 +109,12 @@ BUILDERS: Mapping[str, str] = {
 }
 """The names of the builders, and where each is at home."""
 
+# What those that a name alone does not make cannot do without, and how it is given.
+_NEEDED: Mapping[str, tuple[str, str]] = {
+    "metadata": ("keys", '{"type": "metadata", "keys": ["author"]}'),
+    "llm": ("llm", "LLMEdges(chat_model)"),
+}
+
 
 @runtime_checkable
 class _GivesWay(EdgeBuilder, Protocol):
@@ -130,6 +137,9 @@ def _builders(form: Any) -> list[EdgeBuilder]:
             f"one of {', '.join(BUILDERS)}, an object such as SequenceEdges(), "
             'or a mapping such as {"type": "similarity", "k": 5}'
         )
+    needed, example = _NEEDED.get(name, (None, ""))
+    if needed is not None and (isinstance(form, str) or needed not in form):
+        raise ConfigurationError(f"edges={form!r} does not say which {needed}; wanted such as {example}")
     module, _, kind = BUILDERS[name].partition(":")
     # Only the one that is asked for is imported.
     kinds = {name: getattr(import_module(f"langchain_hybridgraph.ingest.{module}"), kind)}

@@ -309,7 +309,9 @@ def test_builders_by_name_and_mapping():
     [
         ([{"type": "similarity", "neighbours": 3}], "neighbours"),
         ([{"type": "similarity", "k": 0}], "k=0"),
-        (["metadata"], "keys"),
+        (["metadata"], r"'metadata' does not say which keys; .*{\"type\": \"metadata\", \"keys\": \[\"author\"\]}"),
+        ({"type": "metadata", "weight": 0.3}, "does not say which keys"),
+        ("llm", r"does not say which llm; wanted such as LLMEdges\(chat_model\)"),
         ([{"k": 3}], "SequenceEdges"),
         (["auto", "sequence"], "both write 'sequence'"),
         ("autoo", "did you mean 'auto'.*None for no edges"),
