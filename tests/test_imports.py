@@ -13,7 +13,7 @@ PACKAGE = "langchain_hybridgraph"
 ROOT = Path(__file__).parent.parent / PACKAGE
 
 # records, filters … ← stores.base ← stores.<engine>; query.<stage> ← query.pipeline ← retrievers, cli
-GROUND = {"records", "filters", "errors", "function_words", "names", "times", "tokens"}
+GROUND = {"records", "filters", "errors", "function_words", "letters", "names", "times", "tokens"}
 # How stages wait, are named, report, ask models.
 PLUMBING = {"query.calls", "query.forms", "query.model_calls", "query.trace", "structured"}
 RIM = (

@@ -15,6 +15,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from langchain_hybridgraph.function_words import FunctionWords, function_words
+from langchain_hybridgraph.letters import Unaccented, combining_marks
 
 # How sure a mention is, and how much of the text's own matter the name is likely to be.
 WHOLE, QUOTED, SINGLE, PART, COMMON_NOUN = 0.8, 0.8, 0.5, 0.4, 0.2
@@ -120,8 +121,7 @@ _ASCII_PIECE = re.compile(r"([^A-Za-z0-9]*)([A-Za-z0-9]+)")
 
 @functools.cache
 def _any_piece() -> re.Pattern[str]:
-    # \w leaves combining marks out, without which Hindi words fall apart; above U+FE00 stand variants of emoji.
-    marks = "".join(c for c in map(chr, range(0x300, 0xFE00)) if unicodedata.category(c)[0] == "M")
+    marks = combining_marks()
     return re.compile(f"([^\\w{marks}]*)([\\w{marks}]+)")
 
 
@@ -189,28 +189,10 @@ def _form(word: str) -> str:
     return " ".join(_SCRIPT_RUN.findall(bare)) if _CHARACTERS.search(bare) else bare
 
 
-class _Folded(dict[int, str]):
-    """Code point → the letter without accents, for ``str.translate``."""
-
-    def __missing__(self, point: int) -> str:
-        bare = "".join(c for c in unicodedata.normalize("NFKD", chr(point)) if not _is_accent(c))
-        self[point] = unicodedata.normalize("NFC", bare)
-        return self[point]
-
-
-def _is_accent(character: str) -> bool:
-    # Marks above and below letters, Arabic and Hebrew points; vowel signs of Indic scripts are letters.
-    place = unicodedata.combining(character)
-    return 10 <= place <= 35 or 200 <= place <= 240
-
-
-_FOLDED = _Folded(
+_FOLDED = Unaccented(
     {
-        ord(letter): bare
-        for letter, bare in {
-            "ł": "l", "ø": "o", "đ": "d", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d", "ħ": "h", "й": "й",
-            "أ": "ا", "إ": "ا", "آ": "ا", "ٱ": "ا", "ى": "ي", "ة": "ه", "ـ": "",
-        }.items()
+        "ł": "l", "ø": "o", "đ": "d", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d", "ħ": "h", "й": "й",
+        "أ": "ا", "إ": "ا", "آ": "ا", "ٱ": "ا", "ى": "ي", "ة": "ه", "ـ": "",
     }
 )  # fmt: skip
 _FORMS = _Forms()

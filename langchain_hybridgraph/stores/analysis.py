@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.letters import Unaccented, combining_marks
 
 if TYPE_CHECKING:
     Reduce = Callable[[str], list[str]]
@@ -233,50 +234,21 @@ def _parts(form: str) -> list[str]:
 
 @functools.cache
 def _any_word() -> re.Pattern[str]:
-    return re.compile(f"\\w[\\w{_marks()}]*")
+    return re.compile(f"\\w[\\w{combining_marks()}]*")
 
 
 @functools.cache
 def _graphemes() -> re.Pattern[str]:
     """A character with the marks that follow it: a Thai vowel sign is no letter of its own."""
-    return re.compile(f".[{_marks()}]*", re.DOTALL)
+    return re.compile(f".[{combining_marks()}]*", re.DOTALL)
 
 
-@functools.cache
-def _marks() -> str:
-    """The combining marks, which \\w leaves out: without them Hindi words would fall apart.
-
-    Those below U+FE00: above stand the variants of emoji, and beyond U+FFFF ``re`` would search a hundred times slower.
-    """
-    return "".join(c for c in map(chr, range(0x300, 0xFE00)) if unicodedata.category(c)[0] == "M")
-
-
-class _Folding(dict[int, str]):
-    """Code point → the letters without accents; for ``str.translate``, filled as characters come by.
-
-    Only marks above and below letters and Arabic and Hebrew points go: vowel signs of Indic scripts are letters.
-    Folding comes before stemming, so that "célébrité" and "celebrite" are always the same word. Over eight languages of
-    xquad: mean nDCG@10 .946 (.948 in the other order), .947 (.944) when the questions come without accents.
-    """
-
-    def __missing__(self, point: int) -> str:
-        bare = "".join(c for c in unicodedata.normalize("NFKD", chr(point)) if not _is_accent(c))
-        self[point] = unicodedata.normalize("NFC", bare)
-        return self[point]
-
-
-def _is_accent(character: str) -> bool:
-    place = unicodedata.combining(character)
-    return 10 <= place <= 35 or 200 <= place <= 240
-
-
-_FOLDED = _Folding(
+# Folding comes before stemming, so that "célébrité" and "celebrite" are always the same word. Over eight languages of
+# xquad: mean nDCG@10 .946 (.948 in the other order), .947 (.944) when the questions come without accents.
+_FOLDED = Unaccented(
     {
-        ord(letter): bare
-        for letter, bare in {
-            "ł": "l", "ø": "o", "đ": "d", "ı": "i", "ß": "ss", "æ": "ae", "œ": "oe",
-            "þ": "th", "ð": "d", "ħ": "h", "й": "й",
-        }.items()
+        "ł": "l", "ø": "o", "đ": "d", "ı": "i", "ß": "ss", "æ": "ae", "œ": "oe",
+        "þ": "th", "ð": "d", "ħ": "h", "й": "й",
     }
 )  # fmt: skip
 
