@@ -39,9 +39,4 @@ class Beam(OverWays):
     def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
         """See :class:`~langchain_hybridgraph.query.traversal.walk.Traversal`."""
         trail = Trail(graph, seeds, score, vector, self.max_nodes)
-        frontier = trail.seeds
-        for _ in range(self.max_hops):
-            if not len(frontier):
-                break
-            frontier = trail.grow(frontier, width=self.width)
-        return trail.walk()
+        return trail.rings(self.max_hops, width=self.width)

@@ -46,11 +46,4 @@ class BFS(OverWays):
     def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
         """See :class:`~langchain_hybridgraph.query.traversal.walk.Traversal`."""
         trail = Trail(graph, seeds, score, vector, self.max_nodes)
-        frontier = trail.seeds
-        for _ in range(self.max_hops):
-            if self.max_frontier is not None:
-                frontier = trail.best(trail.paths, frontier, self.max_frontier)
-            if not len(frontier):
-                break
-            frontier = trail.grow(frontier)
-        return trail.walk()
+        return trail.rings(self.max_hops, frontier=self.max_frontier)

@@ -44,9 +44,4 @@ class WaterCircle(OverWays):
     def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
         """See :class:`~langchain_hybridgraph.query.traversal.walk.Traversal`."""
         trail = Trail(graph, seeds, score, vector, self.max_nodes)
-        frontier = trail.seeds
-        for _ in range(self.max_hops):
-            if not len(frontier):
-                break
-            frontier = trail.grow(frontier, decay=self.ring_decay, floor=self.min_energy)
-        return trail.walk()
+        return trail.rings(self.max_hops, decay=self.ring_decay, floor=self.min_energy)

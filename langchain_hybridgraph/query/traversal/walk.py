@@ -182,6 +182,28 @@ class Trail:
         """The places of the seeds from which one can walk, best first."""
         return np.flatnonzero(self.paths.node[: len(self._names)] >= 0)
 
+    def rings(
+        self,
+        hops: int,
+        *,
+        frontier: int | None = None,
+        decay: float = 1.0,
+        floor: float = 0.0,
+        width: int | None = None,
+    ) -> Walk:
+        """What is reached ring by ring from the seeds, each ring an edge beyond the one before, ``hops`` of them.
+
+        Only the best ``frontier`` of a ring are walked on from; the others are :meth:`grow`'s.
+        """
+        ring = self.seeds
+        for _ in range(hops):
+            if frontier is not None:
+                ring = self.best(self.paths, ring, frontier)
+            if not len(ring):
+                break
+            ring = self.grow(ring, decay=decay, floor=floor, width=width)
+        return self.walk()
+
     def grow(self, frontier: Nodes, *, decay: float = 1.0, floor: float = 0.0, width: int | None = None) -> Nodes:
         """Walk on by one edge from the ends of these paths; gives the places of the new paths to walk on from.
 
