@@ -32,23 +32,8 @@ KINDS: Mapping[str, str] = {
     "score": "query.graph_scores:GRAPH_SCORES",
     "reranker": "query.rerank:RERANKERS",
     "expander": "query.expanders:EXPANDERS",
-    "mode": "config.keys:MODES",
+    "mode": "retrievers.modes:CHANGES",
 }
-
-
-def _mode_with(
-    *,
-    similarity: float | None = None,
-    confidence: float | None = None,
-    recency: float | None = None,
-    utility: float | None = None,
-    decay_per_hour: float | None = None,
-    traversal: Any = None,
-) -> None:
-    """What may be other than in a mode; the modes themselves are at the rim, of which this module knows nothing."""
-
-
-MODES: Mapping[str, Any] = dict.fromkeys(("general", "belief_system", "agent_memory", "procedural"), _mode_with)
 
 
 def kinds(what: str) -> Mapping[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -51,6 +51,9 @@ MODES: Mapping[str, Mode] = MappingProxyType(
 )
 """The modes by name; a memory walks its edges both ways."""
 
+CHANGES: Mapping[str, Callable[..., Mode]] = MappingProxyType({name: mode.changed for name, mode in MODES.items()})
+"""What makes another mode of each, by its name."""
+
 
 def mode_from(form: str | Mapping[str, Any] | Mode) -> Mode:
     """The mode that a name, a mapping of ``type`` and what is to be other than in that mode, or a mode stands for.
@@ -62,7 +65,7 @@ def mode_from(form: str | Mapping[str, Any] | Mode) -> Mode:
     """
     if isinstance(form, str) and form in MODES:
         return MODES[form]
-    return from_form("mode", form, {name: mode.changed for name, mode in MODES.items()}, _is_mode)
+    return from_form("mode", form, CHANGES, _is_mode)
 
 
 def _is_mode(value: Any) -> bool:

@@ -24,7 +24,6 @@ from langchain_hybridgraph import (
     ingest,
 )
 from langchain_hybridgraph.config import HybridGraphSettings
-from langchain_hybridgraph.config.keys import MODES
 from langchain_hybridgraph.config.settings import SHORTHAND
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import parse_filter
@@ -34,7 +33,6 @@ from langchain_hybridgraph.query.scoring import Hotness, Novelty
 from langchain_hybridgraph.query.traversal import BFS
 from langchain_hybridgraph.retrievers.graph import _SHORT
 from langchain_hybridgraph.retrievers.memory import WEIGHTS as MEMORY_WEIGHTS
-from langchain_hybridgraph.retrievers.modes import MODES as MEMORY_MODES
 from langchain_hybridgraph.retrievers.modes import mode_from
 
 TEXTS = {
@@ -150,12 +148,8 @@ def test_shorthand_is_shorthand_there_too():
     assert set(SHORTHAND) == set(_SHORT)
 
 
-def test_the_modes_are_the_memorys():
-    """With the parameters that can be other than in them, and the defaults of sources and novelty."""
-    assert list(MODES) == list(MEMORY_MODES)
-    for name, takes in MODES.items():
-        changed = inspect.signature(MEMORY_MODES[name].changed).parameters
-        assert list(inspect.signature(takes).parameters) == list(changed)
+def test_the_defaults_are_the_memorys():
+    """Those of sources and of novelty."""
     fields = HybridGraphSettings.model_fields
     assert Novelty(**fields["memory_novelty"].default) == Novelty()
     assert fields["memory_source_weights"].default == dict(MEMORY_WEIGHTS)
