@@ -21,7 +21,7 @@ from langchain_hybridgraph.ingest.llm_ledger import Ledger, edge_hash, hashed
 from langchain_hybridgraph.ingest.neighbours import HasNeighbours, Neighbours
 from langchain_hybridgraph.records import Chunk, Edge
 from langchain_hybridgraph.stores.base import ReadsBack, TakesChunks
-from langchain_hybridgraph.structured import answered, shortened, structured
+from langchain_hybridgraph.structured import SILENT, answered, shortened, structured
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -300,11 +300,15 @@ class LLMEdges:
         """The answer of the first attempt that gives one; raises what the last one raised."""
         for attempt in range(self._attempts - 1):
             try:
-                return FoundEdges.model_validate(answered(self._model.invoke(_messages(question))))
+                return self._attempt(question)
             except Exception as error:  # noqa: BLE001 - a model may raise anything, and the last attempt's is told
                 logger.debug("attempt %d on %s: %r", attempt + 1, question, error)
             time.sleep(self._backoff * 2**attempt)
-        return FoundEdges.model_validate(answered(self._model.invoke(_messages(question))))
+        return self._attempt(question)
+
+    def _attempt(self, question: _Question) -> FoundEdges:
+        config = {"run_name": "LLMEdges", **SILENT}
+        return FoundEdges.model_validate(answered(self._model.invoke(_messages(question), config)))
 
     def _checked(self, question: _Question, found: FoundEdges) -> Iterator[Edge]:
         ids = {chunk.id for chunk in question.chunks}

@@ -271,6 +271,19 @@ def test_what_the_model_is_told(store):
     assert human.content == "Passage a0:\n{not a template} a0\n\nPassage a1:\n{not a template} a1"
 
 
+def test_what_the_model_says_is_shown_to_nobody(store):
+    """LangGraph streams no answer that bears this tag to the user of a chain that ingests."""
+    tags = []
+
+    class Tagged(Reader):
+        def _generate(self, messages, stop=None, run_manager=None, **kwargs):
+            tags.append(run_manager.tags)
+            return super()._generate(messages, stop, run_manager, **kwargs)
+
+    asked(Tagged(answer=chain, shown=[]), store, document("a", 2))
+    assert "nostream" in tags[0]
+
+
 # -- asked once --------------------------------------------------------------------------------------------------------
 
 
