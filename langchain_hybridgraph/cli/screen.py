@@ -40,6 +40,7 @@ MEANINGS = {
     "no-graph-store": "the store has no edges; the answer is that of the hybrid search",
     "seeds-missing": "some of seed_ids are no chunks that this call may see; the walk began at the others",
     "graph-failed": "the edges could not be walked; the answer is that of the hybrid search",
+    "unknown-relation": "no edge has one of the relations that were to be walked; the walk took the others",
     "node-cap-reached": "edges led to more chunks than the walk takes in; the best of them stayed",
     "converged-early": "the best did not change any more, so the walk ended before its last round; nothing is missing",
     "no-tree": "the texts stand in no directories; the answer is that of the hybrid search, one hit a document",

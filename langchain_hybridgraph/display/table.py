@@ -130,7 +130,7 @@ def _page(inside: str) -> str:
 
 
 def _about(result: RetrievalResult[Any]) -> list[str]:
-    return [f"{len(result)} hit{'' if len(result) == 1 else 's'} in {result.took_ms:.1f} ms", *told(result.degraded)]
+    return [f"{len(result)} hit{'' if len(result) == 1 else 's'} in {result.took_ms:.1f} ms", *told(result)]
 
 
 def _colours(hits: Iterable[Hit]) -> dict[str, str]:

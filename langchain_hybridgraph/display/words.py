@@ -69,15 +69,17 @@ def amiss(reasons: Iterable[str]) -> list[str]:
     return [reason for reason in reasons if reason not in AS_IT_SHOULD_BE]
 
 
-def told(reasons: Iterable[str]) -> list[str]:
-    """What ``degraded`` says, in at most two sentences: what was not as asked, and that a walk ended early.
+def told(result: RetrievalResult[Any]) -> list[str]:
+    """What ``degraded`` says, in sentences: what was not as asked, the plan's remarks on it, that a walk ended early.
 
-    >>> told(["converged-early", "keyword-failed"])[0]
-    'Not as asked: keyword-failed.'
+    >>> remarks = {"unknown-relation": "no edge is 'cite'; there are cites"}
+    >>> told(RetrievalResult([], degraded=["keyword-failed", "unknown-relation"], plan={"remarks": remarks}))
+    ["Not as asked: keyword-failed, unknown-relation (no edge is 'cite'; there are cites)."]
     """
-    reasons = list(reasons)
-    sentences = [f"Not as asked: {', '.join(wrong)}."] if (wrong := amiss(reasons)) else []
-    if "converged-early" in reasons:
+    remarks = result.plan.get("remarks", {})
+    wrong = [f"{each} ({remarks[each]})" if each in remarks else each for each in amiss(result.degraded)]
+    sentences = [f"Not as asked: {', '.join(wrong)}."] if wrong else []
+    if "converged-early" in result.degraded:
         sentences.append("The best did not change any more, so the walk ended early; nothing is missing.")
     return sentences
 
@@ -87,7 +89,7 @@ def _about(result: RetrievalResult[Any]) -> str:
     query = plan.get("query")
     hits = f"{len(result.hits)} hit{'' if len(result.hits) == 1 else 's'}" if result.hits else "Nothing found"
     said = f"{hits} in {result.took_ms:.1f} ms{_searched(plan)}{_walked(plan)}."
-    return "\n".join(["(a vector, without words)" if query is None else query, said, *told(result.degraded)])
+    return "\n".join(["(a vector, without words)" if query is None else query, said, *told(result)])
 
 
 def _searched(plan: Mapping[str, Any]) -> str:

@@ -26,6 +26,7 @@ class Trace:
         self.runs: list[StageRun] = []
         self.method = "hybrid"
         self.errors: dict[str, str] = {}
+        self.remarks: dict[str, str] = {}
         self.began = time.perf_counter()
         self.raises = False
 
@@ -47,10 +48,12 @@ class Trace:
         """Milliseconds since the search began."""
         return (time.perf_counter() - self.began) * 1e3
 
-    def degrade(self, reason: str | None) -> None:
-        """Note a reason; None is none."""
+    def degrade(self, reason: str | None, remark: str | None = None) -> None:
+        """Note a reason, None is none; a remark is what the plan of the result says of it in words."""
         if reason is not None:
             self._reasons[reason] = None
+            if remark is not None:
+                self.remarks[reason] = remark
 
     def note(self, where: str, error: BaseException) -> None:
         """Keep what an error said, for the plan of the result.

@@ -337,6 +337,7 @@ class _Prepared:
             "walk": None if walk is None else {"traversal": _named(walk.traversal), "score": _named(walk.score)},
             "stages_ms": {name: round(ms, 3) for name, ms in self.trace.stages.items()},
             "errors": dict(self.trace.errors),
+            "remarks": dict(self.trace.remarks),
         }
 
 

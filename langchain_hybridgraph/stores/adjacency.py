@@ -220,12 +220,14 @@ class Adjacency:
     """One state of a tenant's edges; a change makes a new one and leaves this one as it was.
 
     Most edges stand in order, twice: by source and by target. Those that changed since are ``gone`` there, and what
-    they are now stands in two small halves beside. ``version`` and ``position`` are the catalogue's.
+    they are now stands in two small halves beside. ``version`` and ``position`` are the catalogue's. ``counts`` says of
+    each relation's code how many edges have it.
     """
 
     version: int
     position: int
     codes: Mapping[str, int]
+    counts: NDArray[np.int64]
     facts: NodeFacts
     out: Half
     into: Half
@@ -247,11 +249,16 @@ class Adjacency:
         facts.is_entity[rows[:, 1]] = False
         facts.is_entity[parents[parents < count]] = False
         facts.degree[:] = sum(np.bincount(ends, minlength=len(facts.degree)) for ends in (edges.source, edges.target))
-        return cls(-1, 0, codes, facts, *_halves(edges))
+        return cls(-1, 0, codes, np.bincount(edges.relation, minlength=len(codes)), facts, *_halves(edges))
 
     def __len__(self) -> int:
         """How many edges there are."""
         return int(self.facts.degree.sum(dtype=np.int64)) // 2
+
+    @property
+    def relations(self) -> frozenset[str]:
+        """The relations that some edge has."""
+        return frozenset(name for name, code in self.codes.items() if self.counts[code])
 
     def at(self, version: int, position: int) -> Adjacency:
         """The same as the state of another version and position of the catalogue."""
@@ -274,12 +281,15 @@ class Adjacency:
         if self.out_gone is not None:
             out_at = out_at[~self.out_gone[out_at]]
         kept = ~np.isin(_keys(self.changed.source, self.changed.target), _keys(source, target))
+        counts = _grown(self.counts, len(codes), 0)
         for edges, sign in ((self.changed.taken(~kept), -1), (self.out.columns(out_at), -1), (changes.edges, 1)):
             np.add.at(facts.degree, np.concatenate([edges.source, edges.target]), sign)
+            np.add.at(counts, edges.relation, sign)
         changed = Columns.together([self.changed.taken(kept), changes.edges])
         after = replace(
             self,
             codes=codes,
+            counts=counts,
             facts=facts,
             out_gone=_marked(self.out_gone, out_at, len(self.out.ends)),
             into_gone=_marked(self.into_gone, into_at, len(self.into.ends)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -118,6 +118,11 @@ class Graph(Protocol):
     @property
     def has_entities(self) -> bool:
         """Whether there is any; without one no name has to be looked up."""
+        ...
+
+    @property
+    def relations(self) -> Collection[str]:
+        """The relations that its edges have, in scope or not: a walk over any other leads nowhere."""
         ...
 
     def nodes(self, ids: Sequence[str]) -> Nodes:

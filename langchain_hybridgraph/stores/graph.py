@@ -141,6 +141,11 @@ class ScopedGraph:
         """Whether there is any entity, in scope or not."""
         return bool(self.adjacency.facts.is_entity.any())
 
+    @property
+    def relations(self) -> frozenset[str]:
+        """The relations that the tenant's edges have, in scope or not."""
+        return self.adjacency.relations
+
     def nodes(self, ids: Sequence[str]) -> Nodes:
         """The node of each id, -1 for one that is not in the graph or not in scope."""
         found = np.full(len(ids), -1, np.int64)

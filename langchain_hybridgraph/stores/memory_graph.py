@@ -188,6 +188,7 @@ class _State(NamedTuple):
     begins: Weights
     ends: Weights
     names: dict[str, int]
+    relations: frozenset[str]
     out: _Adjacency
     into: _Adjacency
     degree: Nodes
@@ -199,6 +200,7 @@ class _State(NamedTuple):
         source, target, relation = (np.array(c, np.int64) for c in (columns.source, columns.target, columns.relation))
         weight, begins, ends = (np.array(c, np.float64) for c in (columns.weight, columns.begins, columns.ends))
         out, into = _Adjacency.of(source, len(ids)), _Adjacency.of(target, len(ids))
+        counts = np.bincount(relation[source >= 0], minlength=len(columns.names))
         is_entity = np.zeros(len(ids), np.bool_)
         is_entity[target[(relation == 0) & (source >= 0)]] = True
         is_entity[source[source >= 0]] = False
@@ -212,6 +214,7 @@ class _State(NamedTuple):
             begins=begins,
             ends=ends,
             names=dict(columns.names),
+            relations=frozenset(name for name, code in columns.names.items() if counts[code]),
             out=out,
             into=into,
             degree=np.diff(out.start) + np.diff(into.start),
@@ -266,6 +269,11 @@ class _View:
     def has_entities(self) -> bool:
         """Whether anything is mentioned that is no chunk."""
         return bool(self._state.is_entity.any())
+
+    @property
+    def relations(self) -> frozenset[str]:
+        """The relations that the edges have, seen or not."""
+        return self._state.relations
 
     def nodes(self, ids: Sequence[str]) -> Nodes:
         """See :class:`~langchain_hybridgraph.stores.base.Graph`, as for all that follow."""

@@ -343,6 +343,37 @@ def test_a_plain_store_without_edges_says_so():
     assert GraphRetriever(plain, DOCUMENTS).retrieve("notes").degraded == ("no-graph-store",)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"relation_filter": ["cite", "cites"]},
+        {"traversal": {"type": "best_first", "relations": ["cites", "cite"]}},
+        {"traversal": {"type": "evidence", "relations": ["cite", "cites"]}},
+        {"traversal": {"type": "pagerank", "relations": ["cite", "cites"]}},
+    ],
+)
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_relation_that_no_edge_has_is_told(settings, beside):
+    """The walk takes the others, and plan and explanation say which there are; where all are known nothing is said."""
+    with drawn(Edge("A", "D", "likes")) as store:
+        graph = {"graph": [*edges(*PINNED), Edge("A", "D", "likes")]} if beside else {}
+        known = {"seed_k": 2, "k": 5} | graph
+        found = GraphRetriever(store, **known, **settings).retrieve("q")
+        said = "no edge is 'cite'; did you mean 'cites'? there are cites, likes"
+        assert found.degraded == ("unknown-relation",)
+        assert found.plan["remarks"] == {"unknown-relation": said}
+        assert f"Not as asked: unknown-relation ({said})." in GraphRetriever(store, **known, **settings).explain("q")
+        right = GraphRetriever(store, **known, relation_filter=["cites", "likes"]).retrieve("q")
+        assert (right.degraded, right.plan["remarks"]) == ((), {})
+
+
+def test_of_many_relations_some_are_named():
+    """Twenty stand for all."""
+    with drawn(*(Edge("A", "B", f"r{n:02}") for n in range(30))) as store:
+        said = GraphRetriever(store, relation_filter=["zzz"]).retrieve("q").plan["remarks"]["unknown-relation"]
+    assert said == "no edge is 'zzz'; there are cites, " + ", ".join(f"r{n:02}" for n in range(19)) + ", …"
+
+
 def test_edges_can_be_shared_by_stores():
     """Each sees its own chunks: the second has no C."""
     shared = InMemoryGraph(edges(*PINNED))

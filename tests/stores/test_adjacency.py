@@ -175,6 +175,16 @@ def test_degrees_count_all_edges(store):
     assert graph.degrees(np.array([-1])).tolist() == [0]
 
 
+def test_which_relations_there_are(store):
+    """Those that an edge has now, whatever the call may walk; the last edge of a kind takes it along."""
+    put(store, "a", "b", edges=[Edge("a", "b", "cites"), Edge("b", "a", "likes"), Edge("a", "missing", "cites")])
+    assert store.graph(Scope(), Ways(relations=frozenset({"likes"}))).relations == {"cites", "likes"}
+    store.replace_edges(["b"], ["likes"], [])
+    assert store.graph(Scope(), Ways()).relations == {"cites"}
+    store.put([], edges=[mention("a", "Ada"), Edge("b", "a", "likes")])
+    assert store.graph(Scope(), Ways()).relations == {"cites", "likes", MENTIONS}
+
+
 def test_what_a_node_is(store):
     """Chunks and entities are nodes; parents, dangling targets, directories and the unknown are none."""
     store.put(
@@ -443,6 +453,7 @@ def everything(store):
         walk.degrees(nodes[nodes >= 0]).tolist(),
         walk.is_chunk(nodes).tolist(),
         len(walk.adjacency),
+        walk.relations,
     )
 
 
@@ -464,6 +475,7 @@ def test_following_is_reading_anew(monkeypatch, tasks, beside, is_log_short):
             found = {ends: weight for ends, weight in weights(followed[1]).items() if ends[0] in chunks}
             assert found == pytest.approx(hops)
             assert followed[5] == sum(degree.values()) // 2
+            assert followed[6] == {edge.relation for edge in store.edges(tables(store)[0])}
 
 
 def test_another_store_sees_what_was_written(tmp_path):

@@ -177,6 +177,14 @@ def test_removing_takes_all_edges_of_a_chunk():
     assert after.nodes(["b"]).tolist() == [-1]
 
 
+def test_which_relations_there_are():
+    """Those that an edge has now, whatever the call may walk."""
+    graph = InMemoryGraph([Edge("a", "b", "cites"), Edge("b", "c", "likes")])
+    assert graph.graph(Scope(), Ways(relations=frozenset({"likes"}))).relations == {"cites", "likes"}
+    graph.remove(["c"])
+    assert graph.graph(Scope(), Ways()).relations == {"cites"}
+
+
 def test_an_edge_can_come_back():
     """In the place of what was removed."""
     store = InMemoryGraph([Edge("a", "b", "cites", 0.9), Edge("b", "c", "cites")])

@@ -11,14 +11,19 @@ import numpy as np
 from langchain_hybridgraph.names import ENTITY
 from langchain_hybridgraph.query.calls import Call, Failure, Search
 from langchain_hybridgraph.query.expansion import Covered, led, steps, with_context
+from langchain_hybridgraph.query.forms import nearest
 from langchain_hybridgraph.query.fusion import KnowsContenders, ScoresOthers
 from langchain_hybridgraph.query.pipeline.candidates import Ranked, add_scores, admit, unscored
 from langchain_hybridgraph.query.pipeline.remembered import score_unread, weigh
 from langchain_hybridgraph.query.pipeline.run import ALL, Pipeline, Run
 from langchain_hybridgraph.query.scoring import Weighing
+from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.query.traversal.walk import Arrived, Walk
 from langchain_hybridgraph.records import Fused, Hit, Query
 from langchain_hybridgraph.stores.base import Graph, KnowsDocuments, can
+
+# So many relations are named where one was asked for that there is not.
+MOST_RELATIONS = 20
 
 
 def expand(run: Run, hits: list[Hit], ranked: Ranked) -> Search[tuple[list[Hit], Graph | None]]:
@@ -91,8 +96,17 @@ def _walked(
     trace.method = "graph"
     trace.degrade("node-cap-reached" if walked[1].capped else None)
     trace.degrade("converged-early" if walked[1].converged else None)
+    _note_unknown(trace, expansion.traversal.ways.relations or frozenset(), walked[0].relations)
     found: tuple[Graph, Walk] = walked
     return found
+
+
+def _note_unknown(trace: Trace, wanted: Collection[str], known: Collection[str]) -> None:
+    """Say which of the relations that were to be walked no edge has, and which there are."""
+    if unknown := sorted(set(wanted).difference(known)):
+        named, shown = ", ".join(map(repr, unknown)), sorted(known)
+        there = ", ".join(shown[:MOST_RELATIONS]) + (", …" if len(shown) > MOST_RELATIONS else "")
+        trace.degrade("unknown-relation", f"no edge is {named}; {nearest(unknown[0], shown)}there are {there}")
 
 
 def _merged(

@@ -96,7 +96,8 @@ class OverWays:
     """What every traversal takes: which edges, and at most how many chunks beside the seeds.
 
     ``direction``, ``relations``, ``min_weight`` and ``hub_degree`` are those of
-    :class:`~langchain_hybridgraph.records.Ways`.
+    :class:`~langchain_hybridgraph.records.Ways`. A relation that no edge has leads nowhere; the answer then says
+    ``unknown-relation``.
     """
 
     direction: Literal["out", "in", "both"] = "out"
