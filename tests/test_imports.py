@@ -4,6 +4,7 @@ import ast
 import importlib
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -142,6 +143,25 @@ def test_an_engine_is_imported_late_in_its_own_file(library):
     found = [i for i in IMPORTS if i.of.split(".")[0] == library]
     assert {i.by for i in found} <= ENGINES[library]
     assert [i for i in found if i.early] == []
+
+
+def test_nothing_runs_in_a_circle():
+    """No module imports, early, late or for its types, what imports it; but for the package, whose names are lazy."""
+    above = {name: {i.of for i in OWN if i.by == name and i.of and i != SHOWN} for name, _ in modules() if name}
+    assert list(TopologicalSorter(above).static_order())
+
+
+def test_what_is_private_stays_at_home():
+    """No module imports a name of another one that begins with an underscore."""
+    private = [
+        f"{name} imports {alias.name} of {node.module}"
+        for name, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == PACKAGE
+        for alias in node.names
+        if alias.name.startswith("_") and not alias.name.endswith("__")
+    ]
+    assert private == []
 
 
 def test_the_check_sees_what_it_should():
