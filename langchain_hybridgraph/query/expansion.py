@@ -20,7 +20,7 @@ from langchain_hybridgraph.query.graph_scores import (
     parts_of,
     valued,
 )
-from langchain_hybridgraph.query.traversal.walk import NO_SEED, Arrived, AsksQuestions, Question, Traversal
+from langchain_hybridgraph.query.traversal.walk import DECIMALS, NO_SEED, Arrived, AsksQuestions, Question, Traversal
 from langchain_hybridgraph.records import Edge, Fused, Hit
 from langchain_hybridgraph.stores.base import can
 
@@ -33,8 +33,6 @@ CONTEXT = 3
 Covered = Callable[[str, Sequence[str]], Mapping[str, float]]
 # Where a chunk would be that no walk comes to.
 _NOWHERE = 1_000_000
-# Values that differ by no more may stand in either order.
-_TIE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +110,7 @@ class Expansion:
         if not by_similarity(self.score):
             cosines = {}
         there = own if self.asks_search else dict.fromkeys([*own, *filter(cosines.__contains__, candidates)])
-        found = [own[id].score if (c := cosines.get(id)) is None else c for id in there]
-        return dict(zip(there, np.minimum(np.maximum(found, 0.0), 1.0).tolist(), strict=True))
+        return {id: own[id].score if (c := cosines.get(id)) is None else min(1.0, max(0.0, c)) for id in there}
 
     def _is_seed(self, hit: Hit) -> bool:
         metadata = hit.chunk.metadata
@@ -221,8 +218,8 @@ def _read(hit: Hit) -> str:
 def _head(arrived: Mapping[str, Arrived], n: int) -> Iterable[Arrived]:
     """The first n of what came best first, and those that tie with them."""
     each = list(arrived.values())
-    least = each[n - 1].value - _TIE if 0 < n < len(each) else -1.0
-    return takewhile(lambda one: one.value >= least, each)
+    least = round(each[n - 1].value, DECIMALS) if 0 < n < len(each) else -1.0
+    return takewhile(lambda one: round(one.value, DECIMALS) >= least, each)
 
 
 def _with_graph(own: Fused, whole: float, arrived: Arrived) -> Fused:

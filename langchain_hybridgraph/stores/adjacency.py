@@ -180,7 +180,7 @@ class Half:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What is known of each node of the catalogue; -1 is no row and no node, and what is said of node -1 is nothing."""
+    """What is known of each node of the catalogue; -1 is no row and no node, of which the last entry says nothing."""
 
     row: NDArray[np.int32]
     is_entity: Mask

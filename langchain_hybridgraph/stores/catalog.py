@@ -617,7 +617,8 @@ def put_edges(
     Not ``by_weight`` the given ones stay. An edge whose validity changes is known since ``now``: what was known of it
     before is not kept.
     """
-    ends = {end for edge in edges for end in (edge.source, edge.target)}
+    # In order, so that the same edges give the same numbers, which decide between what is equal.
+    ends = sorted({end for edge in edges for end in (edge.source, edge.target)})
     connection.executemany(
         "INSERT OR IGNORE INTO nodes (tenant, id, kind) VALUES (?, ?, ?)", ((tenant, end, GRAPH) for end in ends)
     )

@@ -120,7 +120,8 @@ class ScopedGraph:
     Hops come in no particular order. To :meth:`neighbours` an edge leaves the node that it is walked from, whichever
     way it points: its weight counts ``hub_degree`` / degree of that node where the degree is larger, and a hop over an
     entity also that of the entity. Over its entities, the rarest first, a chunk leads to ``FAN`` · ``hub_degree``
-    chunks or so: always over the rarest, however common it is, and not over those that would lead to more.
+    chunks or so: always over the rarest, however common it is, and not over those that would lead to more. Of equally
+    rare ones the one that was known first counts as the rarer. ``ends`` are the ascending nodes of :meth:`among`.
     """
 
     seen: Seen

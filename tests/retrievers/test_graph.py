@@ -406,15 +406,58 @@ class Broken:
         raise OSError("the graph has disappeared")
 
 
-def test_a_graph_that_disappears_leaves_the_hits():
-    """graph-failed, and the search's own answer."""
+class Breaking(Broken):
+    """A graph that is gone after the first hop."""
+
+    def __init__(self):
+        self.left = 1
+
+    def graph(self, scope, ways):
+        walked = InMemoryGraph(edges(("ada", "engine", 0.8), ("engine", "loom", 0.8))).graph(scope, ways)
+        return Ending(walked, self)
+
+
+class Ending:
+    """What is walked of a graph that is gone after the first hop."""
+
+    def __init__(self, walked, graph):
+        self._walked, self._graph = walked, graph
+
+    def __len__(self):
+        return len(self._walked)
+
+    def __getattr__(self, name):
+        return getattr(self._walked, name)
+
+    def among(self, nodes):
+        return self
+
+    def neighbours(self, nodes):
+        if not self._graph.left:
+            raise OSError("the graph has disappeared")
+        self._graph.left -= 1
+        return self._walked.neighbours(nodes)
+
+
+@pytest.mark.parametrize("broken", [Broken, Breaking])
+def test_a_graph_that_disappears_leaves_the_hits(broken):
+    """graph-failed, and the search's own answer, whether it is gone before the walk or in the middle of it."""
     with HybridGraphStore(None) as store:
         store.add_documents(DOCUMENTS)
-        retriever = GraphRetriever(store, graph=Broken())
+        retriever = GraphRetriever(store, graph=broken(), max_hops=2, seed_k=1)
         found = retriever.retrieve("Who wrote notes?")
         assert found.degraded == ("graph-failed",)
         assert found[0].id == "ada"
         assert "disappeared" in found.plan["errors"]["graph"]
+
+
+def test_what_a_walk_reached_and_is_no_hit_leaves_no_gap():
+    """From an entity, which is none itself: each answer is the head of that for a larger k, as long as there is any."""
+    with drawn(*[Edge(id, "entity:q", "mentions", 1.0 - place / 10) for place, id in enumerate("ABCD")]) as store:
+        retriever = hop_decay(store, semantic_weight=0.0, keyword_weight=1.0)
+        ids = [[hit.id for hit in retriever.retrieve("A", k=k, seed_ids=["entity:q"])] for k in range(1, 6)]
+        assert ids == [ids[-1][:k] for k in range(1, 6)]
+        assert len(ids[-1]) == 4
 
 
 class Slow(InMemoryGraph):

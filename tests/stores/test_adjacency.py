@@ -389,6 +389,26 @@ def test_one_hop_as_networkx_has_it(monkeypatch, edges, calls, limit):
             assert walk.degrees(walk.nodes(known)).tolist() == [degree[id] for id in known]
 
 
+@settings(max_examples=60)
+@given(some_edges, some_ways, some_scopes, st.sets(st.sampled_from(CHUNKS)), st.lists(st.sampled_from(CHUNKS)))
+def test_hops_among_some_are_those_of_all_that_lead_there(edges, ways, scope, ends, deleted):
+    """Whichever way edges are walked and however hubs are damped, also after chunks were deleted and edges changed."""
+    with closing(opened(None)) as store:
+        store.put([drawn_chunk(id) for id in CHUNKS], edges=edges[: len(edges) // 2])
+        store.graph(scope, ways)
+        store.put([], edges=edges[len(edges) // 2 :])
+        store.remove(deleted)
+        walk = store.graph(scope, ways)
+        nodes, there = walk.nodes(CHUNKS), walk.nodes(sorted(ends))
+        every = [hop for hop in hops_of(walk.neighbours(nodes)) if hop[1] in there.tolist()]
+        assert hops_of(walk.among(there).neighbours(nodes)) == every
+
+
+def hops_of(hops):
+    """The hops as rows of (origin, node, weight, via), ascending."""
+    return sorted(zip(*(column.tolist() for column in hops), strict=True))
+
+
 @settings(max_examples=30)
 @given(some_edges, some_ways, some_scopes)
 def test_steps_are_what_hops_were(edges, ways, scope):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.stores import vectors as vectors_module
-from langchain_hybridgraph.stores.vectors import GATHER_SHARE, VectorMatrix, checksums, unit
+from langchain_hybridgraph.stores.vectors import GATHER_SHARE, GATHERED, VectorMatrix, checksums, unit
 
 
 @pytest.fixture(params=["disk", "memory"])
@@ -26,6 +26,16 @@ def test_rows_come_back_as_written(path):
     expected = vectors.copy()
     expected[[0, 2]] = 0
     assert matrix.take(range(10)).tolist() == expected.tolist()
+
+
+def test_scores_are_the_cosines_of_the_rows_in_their_order():
+    """Of any number of rows, also of more than are gathered at once, in any order, repeated and beyond the end."""
+    matrix, vectors = VectorMatrix(None, 8), random_units(1, 400)
+    matrix.write(0, vectors)
+    rows = [*np.random.default_rng(2).integers(400, size=2 * GATHERED + 3).tolist(), 10_000]
+    expected = [float(vectors[row] @ vectors[7]) if row < 400 else 0.0 for row in rows]
+    assert matrix.scores(vectors[7], rows).tolist() == pytest.approx(expected, abs=1e-6)
+    assert matrix.scores(vectors[7], []).tolist() == []
 
 
 def test_rows_beyond_the_end_are_zeros(path):

@@ -117,14 +117,14 @@ def _merged(
     expansion = pipeline.expansion
     assert expansion is not None
     wanted = pipeline.pool(query.k, is_walked=True)
-    # The best of what the walk did not come to are enough, unless some of them turn out not to be admitted.
+    # The best are enough, unless some of them turn out not to be admitted.
     for n in (ALL,) if pipeline.scoring is not None else (wanted, ALL):
         fused, arrived = expansion.fused(own, strength, walk.reached, n)
         fused = yield from score_unread(run, fused)
         new = [one.id for one in fused[:wanted] if one.id not in own]
         ranked = yield from _score_new(run, new, own, ranked)
         merged = yield from admit(run, fused, ranked, wanted=wanted, admitted=hits)
-        if len(merged) == wanted or n >= len(strength):
+        if len(merged) == wanted or n >= len(strength) + len(walk.reached):
             break
     return [led(hit, arrived.get(hit.id)) for hit in merged]
 

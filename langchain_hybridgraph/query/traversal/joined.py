@@ -54,7 +54,8 @@ class Joined:
         """See :class:`~langchain_hybridgraph.query.traversal.walk.Traversal`."""
         near = self.evidence.walk(graph, seeds, score, vector)
         first = sorted(seeds, key=_best_seed)[: self.sources]
-        if not graph.degrees(graph.nodes([id for id, _ in first])).any():
+        nodes = graph.nodes([id for id, _ in first])
+        if not graph.degrees(nodes[nodes >= 0]).any():
             return near
         far = self.beyond.walk(graph, first, score, vector)
         best: dict[str, Arrived] = {arrived.id: arrived for arrived in near.reached}

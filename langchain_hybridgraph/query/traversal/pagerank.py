@@ -283,7 +283,7 @@ class _Report:
         """The own similarity of each number, a seed's is its score."""
         own = self._own.copy()
         if vector is not None and needs_own(score):
-            ends = np.setdiff1d(np.array([step.path[-1] for step in steps]), self._seeds)
+            ends = np.setdiff1d(np.array([step.path[-1] for step in steps], np.int64), self._seeds)
             own[ends] = np.clip(self._graph.cosines(vector, self._near.nodes[ends]), 0.0, 1.0)
         return own
 

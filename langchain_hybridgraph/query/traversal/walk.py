@@ -345,15 +345,13 @@ class Trail:
 
     def _first_by_name(self, found: Paths, places: Nodes, again: Mask) -> Nodes:
         """Of these places by node the one to each node whose chunk before has the least id."""
-        tied = places[again | np.append(again[1:], False)]
-        names = self._graph.ids(self.paths.node[found.before[tied]])
-        first: dict[int, int] = {}
-        for _, place in sorted(zip(names, tied.tolist(), strict=True)):
-            first.setdefault(int(found.node[place]), place)
-        kept = np.ones(len(found.node), np.bool_)
-        kept[tied] = False
-        kept[list(first.values())] = True
-        return places[kept[places]]
+        many = again | np.append(again[1:], False)
+        tied = places[many]
+        came_by, where = np.unique(self.paths.node[found.before[tied]], return_inverse=True)
+        name = np.empty(len(came_by), np.int64)
+        name[np.argsort(np.array(self._graph.ids(came_by), object))] = np.arange(len(came_by))
+        places[many] = tied[np.lexsort((name[where], found.node[tied]))]
+        return places[~again]
 
     def _is_ahead(self, found: Paths, known: Nodes) -> Mask | bool:
         """Which paths begin at a better seed than any known to the same node, where that may win further out."""

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import networkx as nx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,8 +51,9 @@ def test_a_graph_of_nothing(traversal):
 
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_no_seeds(traversal):
-    """Nothing is reached from nothing."""
+    """Nothing is reached from nothing, with and without a vector to compare with."""
     assert walked(EDGES, traversal, HopDecay(), seeds=[]).reached == ()
+    assert walked(EDGES, traversal, HopDecay(), seeds=[], own={"C": 0.4}).reached == ()
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)
@@ -200,3 +202,40 @@ def test_what_always_holds(traversal, score, direction, drawn, seeds, own, max_n
         assert (arrived.path[0], arrived.path[-1]) == (arrived.seed, arrived.id)
         assert arrived.seed in seeds
         assert set(zip(arrived.path, arrived.path[1:], strict=False)) <= steps
+
+
+FAR = [
+    BFS(max_hops=7, hub_degree=None),
+    Beam(max_hops=7, width=100, hub_degree=None),
+    WaterCircle(max_hops=7, min_energy=0.0, hub_degree=None),
+    BestFirst(max_rounds=1_000, start_k=10, k=100, hub_degree=None),
+    PersonalizedPageRank(tolerance=1e-9, hub_degree=None),
+]
+some_arcs = st.dictionaries(
+    st.tuples(st.sampled_from(NODES), st.sampled_from(NODES)).filter(lambda ends: ends[0] != ends[1]),
+    st.floats(0.1, 1.0),
+    max_size=14,
+)
+
+
+@given(st.sampled_from(FAR), some_arcs, st.dictionaries(st.sampled_from(NODES), st.floats(0.1, 1), min_size=1))
+def test_all_is_reached_that_networkx_can_reach(traversal, arcs, seeds):
+    """Where no cap holds a walk back, it comes to the seeds, to all that paths from them lead to, and nowhere else."""
+    graph = nx.DiGraph(list(arcs))
+    there = seeds.keys() | {node for seed in seeds if seed in graph for node in nx.descendants(graph, seed)}
+    edges = [Edge(*ends, "cites", weight) for ends, weight in arcs.items()]
+    assert by_id(walked(edges, traversal, RingDecay(min_energy=0.0), seeds=list(seeds.items()))).keys() == there
+
+
+@given(some_arcs, st.dictionaries(st.sampled_from(NODES), st.floats(0.1, 1), min_size=1))
+def test_the_energy_is_that_of_the_lightest_path_of_networkx(arcs, seeds):
+    """WaterCircle's energy at a chunk: seed · weights · decay^hops of the best path, a shortest one over logarithms."""
+    graph = nx.DiGraph()
+    graph.add_nodes_from(seeds)
+    graph.add_weighted_edges_from((*ends, -math.log(weight * 0.5)) for ends, weight in arcs.items())
+    graph.add_weighted_edges_from(("source", seed, -math.log(score)) for seed, score in seeds.items())
+    lightest = nx.single_source_dijkstra_path_length(graph, "source")
+    edges = [Edge(*ends, "cites", weight) for ends, weight in arcs.items()]
+    reached = walked(edges, FAR[2], Flow(), seeds=list(seeds.items())).reached
+    expected = {node: math.exp(-length) for node, length in lightest.items() if node != "source"}
+    assert {a.id: a.value for a in reached} == pytest.approx(expected)
