@@ -138,19 +138,21 @@ class Keywords:
     def _open(self) -> KeywordIndex:
         from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 
-        self.reason = None
+        before, self.reason = self.reason, None
         if not self._writable and not self._catalogue.version():
             return TantivyIndex(None, self._language)
         try:
             return TantivyIndex(self._path, self._language, writable=self._writable)
-        except StoreError:
+        except StoreError as error:
             # The rung below: the texts are at hand, so BM25 is computed from them; slower, and made anew each time.
-            logger.warning(
-                "the keyword index %s cannot be opened; the next write or repair() makes it anew",
-                self._path,
-                exc_info=True,
-            )
             self.reason = "keyword-fallback"
+            if before is None:
+                # A reader tries again at each reload, as long as the writer has not made the index.
+                logger.warning(
+                    "BM25 is computed over the stored texts (keyword-fallback) until the next write or repair() makes "
+                    "the keyword index anew: %s",
+                    " ".join(str(error).split()),
+                )
             return self._fallback()
 
     def _fallback(self) -> KeywordIndex:

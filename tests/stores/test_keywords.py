@@ -96,6 +96,18 @@ def test_a_broken_index_is_answered_from_the_texts(tmp_path, catalogue, writer, 
     assert reader.lags(version)
 
 
+def test_a_reader_before_the_index_is_made_says_so_once(tmp_path, catalogue, caplog):
+    """A reader opened while the writer makes the folder: one line without a traceback, however often it looks again."""
+    put(catalogue, 0, "a cat")
+    reader = Keywords(tmp_path / "keywords", "english", catalogue)
+    for _ in range(3):
+        assert found(reader, "cat") == [0]
+        reader.reload()
+    (said,) = caplog.records
+    assert (said.levelname, said.exc_info, "\n" in said.getMessage()) == ("WARNING", None, False)
+    assert "keyword-fallback" in said.getMessage()
+
+
 def test_rebuild_mends_a_broken_index(tmp_path, catalogue, writer):
     """After rebuild it is Tantivy again that answers."""
     version = put(catalogue, 0, "a cat", "a dog")
