@@ -384,7 +384,7 @@ class Keys(BaseSettings):
     graph_score: ScoreForm | None = _setting(
         None,
         "hop_decay, distance_decay, propagation, ring_decay, flow or noisy_or, or a mapping of its parameters",
-        "What the visited are worth; unset: the preset's.",
+        "What the visited are worth; unset: the preset's, or that of the traversal.",
         names="score",
     )
     graph_seed_k: Count = _setting(10, _FROM_1, "The walk begins at so many of the best hits.", ge=1)

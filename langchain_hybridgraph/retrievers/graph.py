@@ -70,6 +70,14 @@ PRESETS: Mapping[str, _Setting] = MappingProxyType(
     }
 )
 
+# Where nobody asks for a score a traversal has that of its preset; two presets have BFS, which has HopDecay's default.
+_OWN_SCORES: Mapping[type[Traversal], GraphScore] = MappingProxyType(
+    {
+        type(PRESETS[name].traversal): PRESETS[name].score
+        for name in ("evidence", "propagation", "ring_decay", "beam", "pagerank")
+    }
+)
+
 # A picture looks for walked chunks among so many hits.
 BEYOND = 100
 
@@ -86,11 +94,11 @@ class GraphRetriever(HybridRetriever):
 
     Over a :class:`HybridGraphStore` the edges are the store's, which ``ingest`` has made; beside any other vector store
     ``graph`` gives them (a list of Edge, or an :class:`InMemoryGraph`). The default setting looks for what the best
-    hits name (titles of other documents, rare entities, links) and weighs it as evidence beside the search's own
-    score, so that simple questions lose nothing. ``preset`` takes the setting of another system; ``traversal`` (who is
-    visited) and ``score`` (what that is worth) combine at will; ``max_hops``, ``hop_decay`` and their like are
-    shorthand for BFS and HopDecay. Without a graph the answer is that of the hybrid search, and ``degraded`` says
-    ``no-graph-store``.
+    hits name (titles of other documents, rare entities, links) and weighs it as evidence beside the search's own score,
+    so that simple questions lose nothing. ``preset`` takes the setting of another system; ``traversal`` (who is
+    visited) and ``score`` (what that is worth) combine at will; a traversal alone has the score of its own preset, see
+    :func:`own_score`. ``max_hops``, ``hop_decay`` and their like are shorthand for BFS and HopDecay. Without a graph
+    the answer is that of the hybrid search, and ``degraded`` says ``no-graph-store``.
 
     Raises ValueError (pydantic's ValidationError) for a setting that does not exist or has no usable value, and for
     settings that contradict each other.
@@ -179,14 +187,10 @@ class GraphRetriever(HybridRetriever):
             )
         if short:
             return _Setting(self._short_walk(), self._short_score())
-        return chosen._replace(
-            traversal=chosen.traversal if self.traversal is None else traversal_from(self.traversal),
-            score=self._fitting(self.traversal, chosen.score) if self.score is None else graph_score_from(self.score),
-        )
-
-    def _fitting(self, traversal: Any, score: GraphScore) -> GraphScore:
-        """This score; for a traversal that was given HopDecay, where nobody has asked for another."""
-        return score if traversal is None or self._asks_score else HopDecay()
+        walked = chosen.traversal if self.traversal is None else traversal_from(self.traversal)
+        if self.score is not None:
+            return chosen._replace(traversal=walked, score=graph_score_from(self.score))
+        return chosen._replace(traversal=walked, score=chosen.score if self._asks_score else own_score(walked))
 
     @property
     def _asks_score(self) -> bool:
@@ -251,9 +255,10 @@ class GraphRetriever(HybridRetriever):
         if isinstance(seed_ids, str):
             raise ConfigurationError(f"seed_ids is {seed_ids!r}; wanted a list such as [{seed_ids!r}]")
         walked = self._setting.traversal if traversal is None else traversal_from(traversal)
+        unasked = self._setting.score if self._asks_score else own_score(walked)
         return Expansion(
             traversal=walked,
-            score=self._fitting(traversal, self._setting.score) if score is None else graph_score_from(score),
+            score=unasked if score is None else graph_score_from(score),
             seed_k=self.seed_k if seed_k is None else seed_k,
             seed_filter=self.seed_filter,
             seed_labels=self.seed_labels,
@@ -283,3 +288,15 @@ class GraphRetriever(HybridRetriever):
         if words is None or any(weight is not None for weight in named):
             return super()._weights(options)
         return 1.0 - words, words
+
+
+def own_score(traversal: Traversal) -> GraphScore:
+    """What a traversal's visited are worth where neither ``score`` nor a preset says so.
+
+    It is the score of the preset that has a traversal of this type; HopDecay for BFS, as in the shorthand, and for an
+    object of one's own.
+
+    >>> own_score(LinkEvidence(sources=3)), own_score(BFS(max_hops=1)) == HopDecay()
+    (NoisyOr(strength=1.0), True)
+    """
+    return next((score for kind, score in _OWN_SCORES.items() if isinstance(traversal, kind)), HopDecay())

@@ -18,7 +18,7 @@ from langchain_hybridgraph.errors import RetrievalError
 from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.fusion import ConvexCombination
 from langchain_hybridgraph.query.graph_scores import HopDecay, RingDecay
-from langchain_hybridgraph.query.traversal import BFS
+from langchain_hybridgraph.query.traversal import BFS, TRAVERSALS
 from langchain_hybridgraph.retrievers.graph import PRESETS
 from langchain_hybridgraph.stores.memory_graph import InMemoryGraph
 
@@ -551,12 +551,51 @@ def test_a_shorter_answer_is_the_head_of_any_longer_one(settings, options):
 
 
 def test_another_traversal_keeps_the_score_that_was_asked_for():
-    """By a preset, by ``score`` or by shorthand; where nobody asked for one, another traversal has HopDecay."""
+    """By a preset, by ``score`` or by shorthand; where nobody asked for one, it has its own."""
     with drawn() as store:
-        asked = [{"preset": "ring_decay"}, {"score": "ring_decay"}, {"vector_weight": 0.6}, {}]
+        asked = [{"preset": "ring_decay"}, {"score": "ring_decay"}, {"vector_weight": 0.6}, {}, {"traversal": "bfs"}]
         walks = [GraphRetriever(store, **one).retrieve("q", traversal="beam").plan["walk"] for one in asked]
-        assert [walk["score"] for walk in walks] == ["RingDecay", "RingDecay", "HopDecay", "HopDecay"]
+        assert [walk["score"] for walk in walks] == ["RingDecay", "RingDecay", "HopDecay", "HopDecay", "HopDecay"]
         assert GraphRetriever(store, preset="ring_decay", traversal="beam").retrieve("q").plan["walk"] == walks[0]
+
+
+OWN_SCORES = {
+    "evidence": "NoisyOr",
+    "pagerank": "NoisyOr",
+    "best_first": "Propagation",
+    "water_circle": "RingDecay",
+    "beam": "HopDecay",
+    "bfs": "HopDecay",
+}
+
+
+@pytest.mark.parametrize("traversal", TRAVERSALS)
+def test_a_traversal_alone_has_the_score_of_its_preset(traversal):
+    """Given to the constructor, to a call and to a copy, by name or with parameters."""
+    with large() as store:
+        plain, form = GraphRetriever(store), {"type": traversal, "max_nodes": 50}
+        named = GraphRetriever(store, traversal=traversal).retrieve("gamma eta")
+        assert named.plan["walk"]["score"] == OWN_SCORES[traversal]
+        called = plain.retrieve("gamma eta", traversal=traversal)
+        copied = plain.model_copy(update={"traversal": form}).retrieve("gamma eta")
+        over = GraphRetriever(store, traversal="bfs").retrieve("gamma eta", traversal=form)
+        assert [scores(each) for each in (called, copied, over)] == [scores(named)] * 3
+
+
+def test_the_default_traversal_by_name_is_the_default():
+    """To the last digit."""
+    with large() as store:
+        plain = GraphRetriever(store)
+        default = plain.retrieve("gamma eta mu").hits
+        assert GraphRetriever(store, traversal="evidence").retrieve("gamma eta mu").hits == default
+        assert plain.retrieve("gamma eta mu", traversal="evidence").hits == default
+
+
+def test_a_bfs_alone_is_the_shorthand():
+    """HopDecay with its own defaults, over the same seeds."""
+    with large() as store:
+        long = GraphRetriever(store, traversal={"type": "bfs", "max_hops": 2}).retrieve("gamma eta mu")
+        assert long.hits == GraphRetriever(store, max_hops=2).retrieve("gamma eta mu").hits
 
 
 @pytest.mark.parametrize(
