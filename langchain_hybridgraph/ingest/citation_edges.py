@@ -10,6 +10,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.ingest.cutting import CutDocument, first_chunk_id
 from langchain_hybridgraph.ingest.edges import EdgeSet
+from langchain_hybridgraph.ingest.stored_names import first_chunks
 from langchain_hybridgraph.records import CITES, Chunk, Edge, Scope, cleaned
 from langchain_hybridgraph.stores.base import ReadsBack, TakesChunks
 
@@ -166,7 +167,7 @@ class _Earlier:
         self._chunks = {id: chunks for id, chunks in store.document_chunks(asked).items() if chunks}
         missing = [name for name in asked if name not in self._chunks]
         if missing and isinstance(store, ReadsBack):
-            for chunk in _first_chunks(store, missing):
+            for chunk in _called(store, missing):
                 self._names.add(chunk, CutDocument(chunk.document, chunk.metadata, (chunk,)))
 
     def find(self, name: str) -> _Cited | None:
@@ -177,23 +178,13 @@ class _Earlier:
         return _Cited(first if first in chunks else name if name in chunks else min(chunks), name)
 
 
-def _first_chunks(store: ReadsBack, names: Sequence[str]) -> Iterator[Chunk]:
+def _called(store: ReadsBack, names: Sequence[str]) -> Iterator[Chunk]:
     """The first chunk of each document that has one of these names."""
     dois = [doi for name in names if (doi := _doi(name))]
     spelt = [form for doi in dois for form in (doi, f"https://doi.org/{doi}", f"doi:{doi}")]
     wanted = [{key: {"$in": list(names)}} for key in ("title", "source", "uri")]
     scope = Scope(parse_filter({"$or": [*wanted, {"doi": {"$in": [*names, *spelt]}}]}))
-    found: dict[str, Chunk] = {}
-    for chunk in store.get([*store.find(scope), *names]):
-        best = found.setdefault(chunk.document, chunk)
-        if _order(chunk) < _order(best):
-            found[chunk.document] = chunk
-    yield from found.values()
-
-
-def _order(chunk: Chunk) -> tuple[float, str]:
-    index = chunk.metadata.get("chunk_index")
-    return (index if isinstance(index, (int, float)) else 0.0, chunk.id)
+    return first_chunks(store.get([*store.find(scope), *names]))
 
 
 def _references(value: Any) -> list[str]:

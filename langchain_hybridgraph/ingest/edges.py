@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from importlib import import_module
 from itertools import combinations, pairwise
 from tempfile import SpooledTemporaryFile
@@ -25,10 +25,11 @@ from langchain_hybridgraph.ingest.links import (
     split_fragment,
 )
 from langchain_hybridgraph.ingest.outline import slug
+from langchain_hybridgraph.ingest.stored_names import StoredNames, file_name, folded
 from langchain_hybridgraph.names import directory_of
 from langchain_hybridgraph.query.forms import from_form, nearest
 from langchain_hybridgraph.records import CONTAINS, REFERENCES, SEQUENCE, Chunk, Edge, cleaned
-from langchain_hybridgraph.stores.base import TakesChunks
+from langchain_hybridgraph.stores.base import ReadsBack, TakesChunks, can
 
 
 class EdgeSet(NamedTuple):
@@ -211,7 +212,8 @@ class LinkEdges:
     Links are Markdown, HTML, wiki and reStructuredText links, and the ``links`` metadata (ids, URLs, paths or
     titles), which leave from the first chunk. A document is known by its id, ``source``, ``uri``, and, for
     wiki links and ``links``, by its title or file name where only one document has it; those of earlier
-    ingests by their id. A relative link to what is not there yet is kept as an edge to the id that its first
+    ingests by their id and, where the store can be asked (``stores.base.ReadsBack``), by their title or the file name
+    in their id. A relative link to what is not there yet is kept as an edge to the id that its first
     chunk will have (``pending=False``: it is dropped). Links to the web that lead to no document are no
     edges.
 
@@ -231,10 +233,13 @@ class LinkEdges:
         self._names = _Names()
         self._waiting: IO[str] | None = None
         self._store: TakesChunks | None = None
+        self._earlier: StoredNames | None = None
 
     def start(self, store: TakesChunks) -> None:
         """Forget the names and links of the last ingest."""
         self._store = store
+        is_first = isinstance(store, Sized) and len(store) == 0
+        self._earlier = StoredNames(store) if can(store, ReadsBack) and not is_first else None
         self._names = _Names()
         # Links can point forward, so all wait for the end; on disk, because there may be more than fit into memory.
         self._waiting = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
@@ -265,7 +270,7 @@ class LinkEdges:
 
     def _resolved(self, documents: Sequence[_Waiting], store: TakesChunks) -> EdgeSet:
         wanted = [wanted for document in documents for wanted in document.read()]
-        places = _Places(self._names, store)
+        places = _Places(self._names, store, self._earlier)
         places.look_up(wanted)
         edges: dict[tuple[str, str], Edge] = {}
         for link in wanted:
@@ -342,7 +347,7 @@ class _Names:
         if document.title:
             self._labels[document.id] = document.title
         source = _text(document.metadata.get("source"))
-        for title in {_folded(document.title or ""), _folded(posixpath.splitext(posixpath.basename(source))[0])} - {""}:
+        for title in {folded(document.title or ""), file_name(source)} - {""}:
             same = self._titles.setdefault(title, document.id) == document.id
             self._titles[title] = document.id if same else None
 
@@ -357,8 +362,12 @@ class _Names:
         """The document that a link means, None when this ingest has none."""
         found = next((self._documents[name] for name in wanted.names if name in self._documents), None)
         if found is None and wanted.link.kind != PATH:
-            found = self._titles.get(_folded(wanted.names[0]) if wanted.names else "")
+            found = self._titles.get(folded(wanted.names[0]) if wanted.names else "")
         return found
+
+    def call(self, document: str, label: str) -> None:
+        """How a document of an earlier ingest is to be called."""
+        self._labels.setdefault(document, label)
 
     def first_chunk(self, document: str) -> str:
         return self._starts.get(document) or first_chunk_id(document)
@@ -371,12 +380,14 @@ class _Names:
 class _Places:
     """Finds the chunks that links lead to, asking the store once for many."""
 
-    def __init__(self, names: _Names, store: TakesChunks) -> None:
+    def __init__(self, names: _Names, store: TakesChunks, earlier: StoredNames | None) -> None:
         self._names = names
         self._store = store
+        self._earlier = earlier
         self._chunks: dict[str, set[str]] = {}
+        self._titled: dict[str, str] = {}
 
-    def look_up(self, links: Iterable[_Wanted]) -> None:
+    def look_up(self, links: Sequence[_Wanted]) -> None:
         asked: set[str] = set()
         for wanted in links:
             document = self._names.find(wanted)
@@ -384,16 +395,36 @@ class _Places:
                 asked.update(wanted.names)
             elif wanted.fragment:
                 asked.add(document)
-        ordered = sorted(asked)
+        self._look_up(asked)
+        if self._earlier is not None:
+            named = self._earlier.find(wanted.names[0] for wanted in links if self._is_title(wanted))
+            for name, (document, label) in named.items():
+                self._titled[name] = document
+                self._names.call(document, label)
+            self._look_up(set(self._titled.values()) - self._chunks.keys())
+
+    def _look_up(self, documents: Iterable[str]) -> None:
+        ordered = sorted(documents)
         for start in range(0, len(ordered), 2_000):
             found = self._store.document_chunks(ordered[start : start + 2_000])
             self._chunks.update((document, chunks) for document, chunks in found.items() if chunks)
+
+    def _is_title(self, wanted: _Wanted) -> bool:
+        """Whether a link can only be known by a title or file name of an earlier ingest."""
+        return (
+            wanted.link.kind != PATH
+            and bool(wanted.names)
+            and self._names.find(wanted) is None
+            and not any(name in self._chunks for name in wanted.names)
+        )
 
     def find(self, wanted: _Wanted, *, pending: bool) -> str | None:
         """The chunk that a link leads to; one that is still to come when it may be pending, else None."""
         document = self._names.find(wanted)
         if document is None:
             document = next((name for name in wanted.names if name in self._chunks), None)
+        if document is None and wanted.link.kind != PATH and wanted.names:
+            document = self._titled.get(wanted.names[0])
         if document is None:
             return _to_come(wanted) if pending else None
         chunks = self._chunks.get(document, set())
@@ -515,7 +546,3 @@ def _label(document: CutDocument) -> str:
 
 def _text(value: Any) -> str:
     return "" if value is None else str(value)
-
-
-def _folded(title: str) -> str:
-    return " ".join(title.replace("_", " ").split()).casefold()

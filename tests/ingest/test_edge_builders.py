@@ -36,6 +36,10 @@ def references(*documents, store=None, **options):
     return stored(documents, [LinkEdges()], store, **options).links("references")
 
 
+def targets(store, *sources):
+    return sorted(edge.target for edge in store.edges(sources) if edge.relation == "references")
+
+
 # -- sequence ----------------------------------------------------------------------------------------------------------
 
 
@@ -145,6 +149,33 @@ def test_wiki_links_go_by_title_and_file_name():
     }
     twins = [page("# Same\n\nx", "p/1.md"), page("# Same\n\nx", "p/2.md")]
     assert ("a.md#0", "p/1.md#0") not in references(*twins, page("[[Same]]", "a.md"))
+
+
+@pytest.mark.parametrize("link", ["Ada Lovelace", "ada lovelace", "ada Lovelace", "my notes", "1"])
+def test_wiki_links_reach_documents_of_earlier_ingests(link):
+    """An edited note that is ingested alone keeps its links by title and by file name."""
+    store, others = HybridGraphStore(None), [page("# Ada Lovelace\n\nx", "p/1.md"), page("x", "p/My_Notes.md")]
+    ingest([page(f"[[{link}]]", "a.md"), *others], store, edges=[LinkEdges()])
+    before = targets(store, "a.md#0")
+    ingest([page(f"now [[{link}]]", "a.md")], store, edges=[LinkEdges()])
+    assert before == targets(store, "a.md#0") == ["p/My_Notes.md#0" if link == "my notes" else "p/1.md#0"]
+
+
+def test_a_wiki_link_to_a_heading_of_an_earlier_document():
+    """The heading after the title counts, too, and the edge says the title."""
+    store = HybridGraphStore(None)
+    ingest([page("# Cee\n\nx\n\n## Two\n\ny", "notes/c.md")], store, edges=[LinkEdges()])
+    ingest([page("[[Cee#Two]]", "a.md")], store, edges=[LinkEdges()])
+    (edge,) = store.edges(["a.md#0"])
+    assert (edge.target, edge.description) == ("notes/c.md#two", "a.md links to Cee.")
+
+
+def test_a_title_that_two_earlier_documents_have_means_neither():
+    """As in one ingest: what could be either stays a name."""
+    store = HybridGraphStore(None)
+    ingest([page("# Same\n\nx", "p/1.md"), page("# Same\n\nx", "p/2.md")], store, edges=[LinkEdges()])
+    ingest([page("[[Same]]", "a.md")], store, edges=[LinkEdges()])
+    assert targets(store, "a.md#0") == ["Same#0"]
 
 
 def test_links_metadata_names_ids_urls_and_titles():

@@ -1,0 +1,102 @@
+"""Finds documents of earlier ingests by their title or file name."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.records import Chunk, Scope
+from langchain_hybridgraph.stores.base import ReadsBack
+
+
+class Named(NamedTuple):
+    """A document of the store, and what it is called."""
+
+    document: str
+    label: str
+
+
+class StoredNames:
+    """The documents of a store by the names that a reader would use; the file names are read once."""
+
+    def __init__(self, store: ReadsBack) -> None:
+        self._store = store
+        self._files: dict[str, set[str]] | None = None
+
+    def find(self, names: Iterable[str]) -> dict[str, Named]:
+        """The document of each name that exactly one document has; other names are left out.
+
+        A title is found as it is written in the store, and with small or capital first letters, or small letters
+        only, in place of those of the name; the file name that a document's id ends in is found in any letters.
+
+        >>> from langchain_hybridgraph import HybridGraphStore, ingest
+        >>> store = HybridGraphStore(None)
+        >>> _ = ingest([Chunk("p/1.md#0", "On engines.", {"title": "Engines"}, "p/1.md")], store, split=None)
+        >>> StoredNames(store).find(["engines", "wheels"])
+        {'engines': Named(document='p/1.md', label='Engines')}
+        """
+        asked = list(dict.fromkeys(name for name in names if name.strip()))
+        spelt = {form: None for name in asked for form in _spellings(name)}
+        if not spelt:
+            return {}
+        titles: dict[str, set[str]] = {}
+        labels: dict[str, str] = {}
+        found = self._store.find(Scope(parse_filter({"title": {"$in": list(spelt)}})))
+        for chunk in first_chunks(self._store.get(found)):
+            labels[chunk.document] = str(chunk.metadata["title"])
+            titles.setdefault(folded(labels[chunk.document]), set()).add(chunk.document)
+        files = self._file_names()
+        named: dict[str, Named] = {}
+        for name in asked:
+            documents = titles.get(folded(name), set()) | files.get(folded(name), set())
+            if len(documents) == 1:
+                (document,) = documents
+                named[name] = Named(document, labels.get(document, document))
+        return named
+
+    def _file_names(self) -> Mapping[str, set[str]]:
+        if self._files is None:
+            self._files = {}
+            for document in self._store.document_ids():
+                self._files.setdefault(file_name(document), set()).add(document)
+        return self._files
+
+
+def first_chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """The first of these chunks of each document, by ``chunk_index`` and id."""
+    found: dict[str, Chunk] = {}
+    for chunk in chunks:
+        best = found.setdefault(chunk.document, chunk)
+        if _order(chunk) < _order(best):
+            found[chunk.document] = chunk
+    yield from found.values()
+
+
+def folded(name: str) -> str:
+    """A title or file name in the form in which two are compared.
+
+    >>> folded("My_Notes "), folded("my  notes")
+    ('my notes', 'my notes')
+    """
+    return " ".join(name.replace("_", " ").split()).casefold()
+
+
+def file_name(path: str) -> str:
+    """The folded file name of a path or URL, without its directory and suffix; empty where there is none.
+
+    >>> file_name("p/My_Notes.md")
+    'my notes'
+    """
+    return folded(posixpath.splitext(posixpath.basename(path))[0])
+
+
+def _spellings(name: str) -> tuple[str, ...]:
+    name = " ".join(name.split())
+    return name, name[:1].upper() + name[1:], name.title(), name.lower()
+
+
+def _order(chunk: Chunk) -> tuple[float, str]:
+    index = chunk.metadata.get("chunk_index")
+    return (index if isinstance(index, (int, float)) else 0.0, chunk.id)
