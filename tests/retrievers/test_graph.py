@@ -13,7 +13,15 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests
 from langchain_text_splitters import CharacterTextSplitter
 from pydantic import ValidationError
 
-from langchain_hybridgraph import Edge, GraphRetriever, HybridGraphStore, HybridRetriever, by_meta, ingest
+from langchain_hybridgraph import (
+    Edge,
+    GraphRetriever,
+    HybridGraphStore,
+    HybridRetriever,
+    MemoryRetriever,
+    by_meta,
+    ingest,
+)
 from langchain_hybridgraph.errors import RetrievalError
 from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.fusion import ConvexCombination
@@ -646,6 +654,72 @@ def test_without_any_given_seed_nothing_is_found(settings):
     with ingested() as store:
         found = GraphRetriever(store, **settings).retrieve("When did Lord Byron live?", seed_ids=["nobody"])
         assert (list(found), found.degraded) == ([], ("seeds-missing",))
+
+
+NUMBERED = {f"n{n}": f"word{n} of many" for n in range(5)}
+
+
+def numbered():
+    """Texts without an edge."""
+    store = HybridGraphStore(None)
+    store.add_texts(list(NUMBERED.values()), [{"year": n} for n in range(5)], ids=list(NUMBERED))
+    return store
+
+
+def plain_numbered():
+    """The same in a store of LangChain's, with the Documents."""
+    documents = [Document(id=id, page_content=text) for id, text in NUMBERED.items()]
+    return InMemoryVectorStore.from_documents(documents, DeterministicFakeEmbedding(size=16)), documents
+
+
+@pytest.mark.parametrize("settings", [{}, {"max_hops": 2}, {"preset": "distance_decay"}, {"mmr_lambda": 0.5}])
+@pytest.mark.parametrize("query", ["word0", None])
+def test_given_seeds_without_edges_are_the_whole_answer(query, settings):
+    """With the search's own scores, best first, each once, and the reason; without a question each counts 1."""
+    with numbered() as store:
+        retriever = GraphRetriever(store, **settings)
+        found = retriever.retrieve(query, seed_ids=["n2", "n0", "n2"])
+        assert [document.id for document in found] == ["n0", "n2"]
+        assert "no-graph-store" in found.degraded
+        searched = scores(retriever.retrieve(query)) if query else {"n0": 1.0, "n2": 1.0}
+        assert settings.get("mmr_lambda") or scores(found) == pytest.approx({id: searched[id] for id in ("n0", "n2")})
+
+
+def test_given_seeds_without_edges_are_admitted_as_any_hit():
+    """Those that are filtered out or nowhere are left out; of none at all there is no answer."""
+    with numbered() as store:
+        found = GraphRetriever(store).retrieve("word0", seed_ids=["n1", "n3", "x"], filter={"year": {"$gte": 2}})
+        assert [document.id for document in found] == ["n3"]
+        assert set(found.degraded) == {"no-graph-store", "seeds-missing"}
+        assert not GraphRetriever(store).retrieve("word0", seed_ids=["x"])
+
+
+@pytest.mark.parametrize("graph", [None, Broken(), InMemoryGraph([])])
+def test_given_seeds_over_a_plain_store_are_the_whole_answer(graph):
+    """Without edges beside it, as with a graph that fails."""
+    plain, documents = plain_numbered()
+    for known in (documents, None):
+        found = GraphRetriever(plain, known, graph=graph).retrieve("word0", seed_ids=["n2"])
+        assert [document.id for document in found] == ["n2"]
+        assert ("graph-failed" if isinstance(graph, Broken) else "no-graph-store") in found.degraded
+
+
+@pytest.mark.parametrize("broken", [Broken, Breaking])
+def test_a_graph_that_disappears_leaves_the_given_seeds(broken):
+    """And nothing that the search alone has found."""
+    with HybridGraphStore(None) as store:
+        store.add_documents(DOCUMENTS)
+        retriever = GraphRetriever(store, graph=broken(), max_hops=2)
+        found = retriever.retrieve("Who wrote notes?", seed_ids=["ada"])
+        assert ([document.id for document in found], found.degraded) == (["ada"], ("graph-failed",))
+
+
+def test_memories_begin_at_given_seeds_without_edges():
+    """The one that is given, with a score as a memory."""
+    with numbered() as store:
+        found = MemoryRetriever(store).retrieve("word0", seed_ids=["n2"])
+        assert [document.id for document in found] == ["n2"]
+        assert "recency" in found[0].metadata["score_breakdown"]
 
 
 def test_a_missing_seed_changes_nothing_for_the_others():

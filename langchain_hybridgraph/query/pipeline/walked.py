@@ -29,12 +29,11 @@ MOST_RELATIONS = 20
 def expand(run: Run, hits: list[Hit], ranked: Ranked) -> Search[tuple[list[Hit], Graph | None]]:
     """The hits after a walk over edges, those that it led to among them, and the graph that was walked, if any."""
     pipeline, trace = run.pipeline, run.trace
-    expansion, store = pipeline.expansion, pipeline.graph
-    if expansion is not None and store is None:
-        trace.degrade("no-graph-store")
-    if expansion is None or store is None:
+    expansion = pipeline.expansion
+    if expansion is None:
         return (yield from _unwalked(run, hits, ranked)), None
     own = {one.id: one for one in ranked.fused}
+    chunks: list[str] | None = None
     unsure: list[str] = []
     if expansion.seed_ids is not None:
         given = yield from _given(run, expansion.seed_ids)
@@ -43,13 +42,17 @@ def expand(run: Run, hits: list[Hit], ranked: Ranked) -> Search[tuple[list[Hit],
         run = run._replace(pipeline=pipeline)
         chunks, unsure = ([id for id, is_there in given.items() if is_there is wanted] for wanted in (True, False))
         ranked = yield from _score_given(run, chunks, own, ranked)
+    alone = None if chunks is None else [own[id] for id in chunks]
+    if pipeline.graph is None:
+        trace.degrade("no-graph-store")
+        return (yield from _unwalked(run, hits, ranked, alone)), None
     strength = expansion.strengths(own, ranked.candidates, ranked.cosines)
     with trace.stage("expand"):
         best = expansion.seed_hits(hits)
         seeds = expansion.seeds(best, strength)
         walked = yield from _walked(run, seeds, best, ranked, unsure=unsure)
         if walked is None:
-            return (yield from _unwalked(run, hits, ranked)), None
+            return (yield from _unwalked(run, hits, ranked, alone)), None
         graph, walk = walked
         if pipeline.scoring is not None and pipeline.can_leave_out:
             merged = yield from _remembered(run, walk, hits, ranked)
@@ -129,14 +132,18 @@ def _merged(
     return [led(hit, arrived.get(hit.id)) for hit in merged]
 
 
-def _unwalked(run: Run, hits: list[Hit], ranked: Ranked) -> Search[list[Hit]]:
-    """The hits without a walk; where scores decide that are not given yet, the best by these."""
+def _unwalked(run: Run, hits: list[Hit], ranked: Ranked, given: Sequence[Fused] | None = None) -> Search[list[Hit]]:
+    """The hits without a walk; where scores decide that are not given yet, the best by these.
+
+    If the walk was to begin at ``given`` chunks and nowhere else, these with the search's own scores.
+    """
     query, pipeline = run.query, run.pipeline
-    if not pipeline.scores_unread:
+    if given is None and not pipeline.scores_unread:
         return hits
-    if pipeline.can_leave_out:
+    if given is None and pipeline.can_leave_out:
         return (yield from _remembered(run, Walk(()), hits, ranked))
-    fused = yield from score_unread(run, list(ranked.fused))
+    fused = list(ranked.fused) if given is None else sorted(given, key=lambda one: (-one.score, one.id))
+    fused = yield from score_unread(run, fused)
     wanted = pipeline.pool(query.k, is_walked=True)
     return (yield from admit(run, fused, ranked, wanted=wanted, admitted=hits))
 
