@@ -19,6 +19,7 @@ from langchain_hybridgraph.ingest.cutting import CutDocument
 from langchain_hybridgraph.ingest.edges import EdgeSet
 from langchain_hybridgraph.ingest.llm_ledger import Ledger, edge_hash, hashed
 from langchain_hybridgraph.ingest.neighbours import HasNeighbours, Neighbours
+from langchain_hybridgraph.ingest.progress import counted
 from langchain_hybridgraph.records import Chunk, Edge
 from langchain_hybridgraph.stores.base import ReadsBack, TakesChunks
 from langchain_hybridgraph.structured import SILENT, answered, shortened, structured
@@ -55,21 +56,25 @@ class FoundEdge(BaseModel):
     description: str = Field("", description="One sentence that says how the two are related.")
 
 
+# In the place of what is no edge, so that it is counted where the others are checked.
+_BROKEN = FoundEdge(source="", target="", relation="", weight=0.0, description="")
+
+
 def _readable(items: Any) -> Any:
-    """The items that are edges: one that is broken costs itself and not the whole answer, unless it is all there is."""
+    """The items as edges: one that is broken costs itself and not the whole answer, unless it is all there is."""
     if not isinstance(items, list):
         return items
-    edges = [edge for item in items if (edge := _edge_of(item)) is not None]
-    if items and not edges:
+    edges = [_edge_of(item) for item in items]
+    if items and all(edge == _BROKEN for edge in edges):
         raise ValueError(f"none of the relations has the form that was asked for: {shortened(str(items), 200)}")
     return edges
 
 
-def _edge_of(item: Any) -> FoundEdge | None:
+def _edge_of(item: Any) -> FoundEdge:
     try:
         return FoundEdge.model_validate(item)
     except ValidationError:
-        return None
+        return _BROKEN
 
 
 class FoundEdges(BaseModel):
@@ -89,9 +94,9 @@ class LLMEdges:
     ``llm`` is anything with LangChain's ``with_structured_output``, and ``method`` LangChain's word for how it is to
     answer (``"function_calling"``, ``"json_mode"``, …) where its default does not work. ``relations`` are the names
     that it may use, or a mapping of names to what they mean; without them it may use ``RELATIONS``, except those that
-    another builder of the ingest writes. An edge with an id that is not in the window, to itself, of another relation
-    or with a weight outside (0, 1] is dropped. A window without a usable answer is dropped, and named in the
-    ``warnings`` of the report.
+    another builder of the ingest writes; in an answer they count in any letters, and ids with or without quotation
+    marks. An edge with an id that is not in the window, to itself, of another relation or with a weight outside (0, 1]
+    is dropped. A window without a usable answer is dropped. The ``warnings`` of the report say how many of each.
 
     No window is asked about twice as long as its texts are the same and the edges found are in the store: what was
     answered stands in the file ``progress``, by default ``llm_edges.jsonl`` in the folder of the store (with a store
@@ -277,6 +282,7 @@ class LLMEdges:
         from langchain_core.runnables import RunnableLambda
 
         failed: list[tuple[_Question, Exception]] = []
+        dropped = _Dropped()
         asking = RunnableLambda(self._answer)
         answers = asking.batch_as_completed(questions, {"max_concurrency": self._workers}, return_exceptions=True)
         for place, answer in answers:
@@ -285,16 +291,17 @@ class LLMEdges:
                 failed.append((question, answer))
                 logger.warning("no edges among %s: %s: %s", question, type(answer).__name__, answer)
                 continue
-            edges = list(self._checked(question, answer))
+            edges = list(self._checked(question, answer, dropped))
             yield EdgeSet(edges)
             # Whoever asked for the next set has written this one.
             self._ledger.note(question.key, edges)
         if failed:
             question, error = failed[0]
-            self.warnings = (
+            self.warnings += (
                 f"the language model gave no usable answer on {len(failed)} of {len(questions)} windows, the first "
                 f"among {question} ({type(error).__name__}: {error}); ingest again to ask about them again",
             )
+        self.warnings += dropped.warnings()
 
     def _answer(self, question: _Question) -> FoundEdges:
         """The answer of the first attempt that gives one; raises what the last one raised."""
@@ -310,13 +317,56 @@ class LLMEdges:
         config = {"run_name": "LLMEdges", **SILENT}
         return FoundEdges.model_validate(answered(self._model.invoke(_messages(question), config)))
 
-    def _checked(self, question: _Question, found: FoundEdges) -> Iterator[Edge]:
-        ids = {chunk.id for chunk in question.chunks}
+    def _checked(self, question: _Question, found: FoundEdges, dropped: _Dropped) -> Iterator[Edge]:
+        ids = {chunk.id: chunk.id for chunk in question.chunks}
+        names = {_name(name): name for name in self._meanings}
+        wrong: list[tuple[str, object]] = []
         for edge in found.edges:
-            inside = edge.source != edge.target and {edge.source, edge.target} <= ids
-            if inside and edge.relation in self._meanings and 0 < edge.weight <= 1:
-                text = " ".join(edge.description.split()) or f"{edge.source} {edge.relation} {edge.target}."
-                yield Edge(edge.source, edge.target, edge.relation, edge.weight, text)
+            source, target = (ids.get(id) or ids.get(_unquoted(id)) for id in (edge.source, edge.target))
+            relation = edge.relation if edge.relation in self._meanings else names.get(_name(edge.relation))
+            if edge == _BROKEN:
+                wrong.append(("another form than was asked for", None))
+            elif source is None or target is None:
+                wrong.append(("an id that was not shown", edge.target if source else edge.source))
+            elif source == target:
+                wrong.append(("the same passage at both ends", source))
+            elif relation is None:
+                wrong.append(("a relation that was not listed", edge.relation))
+            elif not 0 < edge.weight <= 1:
+                wrong.append(("a weight that is not above 0 and at most 1", edge.weight))
+            else:
+                text = " ".join(edge.description.split()) or f"{source} {relation} {target}."
+                yield Edge(source, target, relation, edge.weight, text)
+        dropped.note(wrong)
+
+
+class _Dropped:
+    """How many edges of how many answers were left out, and why."""
+
+    def __init__(self) -> None:
+        self._answers = 0
+        self._reasons: Counter[str] = Counter()
+        self._examples: dict[str, object] = {}
+
+    def note(self, wrong: Sequence[tuple[str, object]]) -> None:
+        """Count what one answer had, as reasons, each with what was given."""
+        self._answers += bool(wrong)
+        for reason, given in wrong:
+            self._reasons[reason] += 1
+            self._examples.setdefault(reason, given)
+
+    def warnings(self) -> tuple[str, ...]:
+        """One sentence with the most common reason first (ties by name), none when nothing was dropped."""
+        if not self._answers:
+            return ()
+        told = [
+            f"{count} with {reason}" + ("" if given is None else f" (such as {shortened(repr(given), 60)})")
+            for reason, count in sorted(self._reasons.items(), key=lambda entry: (-entry[1], entry[0]))
+            for given in [self._examples[reason]]
+        ]
+        edges = counted(self._reasons.total(), "edge", "edges")
+        answers = counted(self._answers, "answer", "answers")
+        return (f"{edges} in {answers} of the language model dropped: {'; '.join(told)}",)
 
 
 class _Question(NamedTuple):
@@ -402,6 +452,14 @@ def _check(batch_size: int, overlap: int, workers: int, attempts: int, backoff: 
             f"LLMEdges(workers={workers!r}, attempts={attempts!r}, backoff={backoff!r}): workers and attempts are at "
             "least 1, backoff is 0 or more seconds"
         )
+
+
+def _name(relation: str) -> str:
+    return "_".join(_unquoted(relation).casefold().replace("-", " ").replace("_", " ").split())
+
+
+def _unquoted(text: str) -> str:
+    return text.strip(" \t\r\n\"'`“”‘’«»")
 
 
 def _position(chunk: Chunk) -> float:

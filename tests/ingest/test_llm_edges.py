@@ -152,9 +152,54 @@ def test_no_relations_is_an_answer(store):
     ],
 )
 def test_a_wrong_edge_is_dropped_alone(store, wrong):
-    """An edge that cannot be used is dropped, those beside it stay, and there is no warning."""
+    """An edge that cannot be used is dropped, those beside it stay, and the report says so."""
     report = asked(reader(lambda ids: {"edges": [wrong, edge("a1", "a2")]}), store, document("a", 3))
-    assert (found(store), report.warnings) == ({("a1", "a2")}, ())
+    assert found(store) == {("a1", "a2")}
+    (warning,) = report.warnings
+    assert warning.startswith("1 edge in 1 answer of the language model dropped: 1 with ")
+
+
+def test_why_edges_were_dropped(store):
+    """How many edges of how many answers, and why: the most common reason first, each with what was given."""
+    wrong = {"a0": [edge("a0", "a1", weight=2), edge("a0", "a1", "adores")], "b0": [edge("b0", "b1", weight=3), None]}
+    report = asked(
+        reader(lambda ids: {"edges": wrong[ids[0]]}), store, [*document("a", 2), *document("b", 2)], workers=1
+    )
+    assert (found(store), report.warnings) == (
+        set(),
+        (
+            "4 edges in 2 answers of the language model dropped: 2 with a weight that is not above 0 "
+            "and at most 1 (such as 2.0); 1 with a relation that was not listed (such as 'adores'); 1 with another "
+            "form than was asked for",
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "nearly",
+    [
+        edge("a0", "a1", "Supports"),
+        edge("a0", "a1", " SUPPORTS "),
+        edge("a0", "a1", "'supports'"),
+        edge('"a0"', " `a1`\n"),
+        edge("‘a0’", "“a1”"),
+    ],
+)
+def test_what_is_nearly_right_counts(store, nearly):
+    """The case of a relation does not matter, nor do quotation marks and blanks around it or an id."""
+    report = asked(reader(lambda ids: {"edges": [nearly]}), store, document("a", 2))
+    assert list(all_edges(store).values()) == [Edge("a0", "a1", "supports", 0.8, "One backs the other.")]
+    assert report.warnings == ()
+
+
+def test_a_relation_in_words(store):
+    """ "Depends on" is depends_on; a name that was given itself comes before one that is like it."""
+    asked(reader(lambda ids: {"edges": [edge("a0", "a1", "Depends on")]}), store, document("a", 2))
+    assert set(all_edges(store)) == {("a0", "a1", "depends_on")}
+    asked(
+        reader(lambda ids: {"edges": [edge("b0", "b1", "Near")]}), store, document("b", 2), relations=["Near", "near"]
+    )
+    assert ("b0", "b1", "Near") in all_edges(store)
 
 
 def test_a_sentence_is_made_where_there_is_none(store):
