@@ -446,7 +446,8 @@ def _to_come(wanted: _Wanted) -> str | None:
         suffix = posixpath.splitext(name)[1].lower()
         if not name or (suffix and suffix not in _TEXT_SUFFIXES) or name.endswith(".."):
             return None
-    return cleaned(name if wanted.kept else first_chunk_id(name))
+    # %00 in a link is no name that an id could have.
+    return cleaned(name if wanted.kept else first_chunk_id(name)).replace("\0", "\ufffd")
 
 
 _TEXT_SUFFIXES = frozenset({".md", ".markdown", ".rst", ".html", ".htm", ".txt", ".jsonl"})

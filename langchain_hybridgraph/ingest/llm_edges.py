@@ -366,7 +366,7 @@ class _Dropped:
         ]
         edges = counted(self._reasons.total(), "edge", "edges")
         answers = counted(self._answers, "answer", "answers")
-        return (f"{edges} in {answers} of the language model dropped: {'; '.join(told)}",)
+        return (f"dropped {edges} in {answers} of the language model: {'; '.join(told)}",)
 
 
 class _Question(NamedTuple):

@@ -227,6 +227,15 @@ def test_what_does_not_wait():
     assert stored([page("[b](b.md)", "a.md")], [LinkEdges(pending=False)]).links("references") == set()
 
 
+@pytest.mark.parametrize("link", ["[x](b%00.md)", "[[a\0]]", "[[\ud800]]", "[[ ]]", "[[#x]]", "[x](%ED%A0%80.md)"])
+def test_odd_links_do_no_harm(link):
+    """A link to what can be no id breaks no ingest, the first as little as a later one."""
+    store = HybridGraphStore(None)
+    for name in ("a.md", "b.md"):
+        ingest([page(f"text {link}", name)], store, edges=[LinkEdges()])
+    assert store.document_ids() == ["a.md", "b.md"]
+
+
 def test_links_reach_documents_of_earlier_ingests():
     """A document that is in the store already is found by its id, with its headings."""
     store = stored([page("a\n\n## Use\n\nb", "b.md")], [LinkEdges()])

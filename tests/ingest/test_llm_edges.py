@@ -156,7 +156,7 @@ def test_a_wrong_edge_is_dropped_alone(store, wrong):
     report = asked(reader(lambda ids: {"edges": [wrong, edge("a1", "a2")]}), store, document("a", 3))
     assert found(store) == {("a1", "a2")}
     (warning,) = report.warnings
-    assert warning.startswith("1 edge in 1 answer of the language model dropped: 1 with ")
+    assert warning.startswith("dropped 1 edge in 1 answer of the language model: 1 with ")
 
 
 def test_why_edges_were_dropped(store):
@@ -168,7 +168,7 @@ def test_why_edges_were_dropped(store):
     assert (found(store), report.warnings) == (
         set(),
         (
-            "4 edges in 2 answers of the language model dropped: 2 with a weight that is not above 0 "
+            "dropped 4 edges in 2 answers of the language model: 2 with a weight that is not above 0 "
             "and at most 1 (such as 2.0); 1 with a relation that was not listed (such as 'adores'); 1 with another "
             "form than was asked for",
         ),
