@@ -7,12 +7,17 @@ Nothing here knows LangChain, an engine or a file.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, overload
 
+from langchain_hybridgraph.times import parse_end, parse_time
+
 if TYPE_CHECKING:
+    from datetime import date
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float32]
     Mask = NDArray[np.bool_]
+    Time = float | str | date  # a datetime is a date
 
 REFERENCES = "references"
 ELABORATES = "elaborates"
@@ -77,8 +83,12 @@ class Chunk:
 class Edge:
     """A directed edge between two chunks (or a chunk and an entity); unique on source, target and relation.
 
-    Times are unix seconds, UTC; ``times.parse_end("2024-02-05")`` is the end of that day. Raises ValueError for a
-    weight outside (0, 1] or an edge to itself.
+    The times are given in any form that :mod:`~langchain_hybridgraph.times` reads, and kept as unix seconds, UTC; a
+    ``valid_until`` that is a date without a time is the end of that day. Raises ValueError for a weight outside
+    (0, 1], an edge to itself, what is no time, and an end before its begin.
+
+    >>> Edge("a", "b", "cites", valid_from="1970-01-02").valid_from
+    86400.0
     """
 
     source: str
@@ -90,13 +100,65 @@ class Edge:
     valid_until: float | None = None
 
     def __post_init__(self) -> None:
+        # An ingest makes a million of these, nearly all with a float and without times.
+        if type(self.weight) is not float:
+            object.__setattr__(self, "weight", _weight(self))
         if not 0.0 < self.weight <= 1.0:
-            raise ValueError(
-                f"edge {self.source!r} → {self.target!r} ({self.relation}) has weight {self.weight}; "
-                "a weight lies in (0, 1]"
-            )
+            raise ValueError(_no_weight(self))
         if self.source == self.target:
-            raise ValueError(f"edge {self.source!r} → {self.target!r} ({self.relation}) points to itself")
+            raise ValueError(f"{_named(self)} points to itself")
+        if self.valid_from is not None or self.valid_until is not None:
+            for name, seconds in zip(("valid_from", "valid_until"), _period(self), strict=True):
+                object.__setattr__(self, name, seconds)
+
+    if TYPE_CHECKING:
+        # What may be given for a time is more than what is kept of it.
+        def __init__(  # noqa: PLR0917 - the fields, in their order
+            self,
+            source: str,
+            target: str,
+            relation: str,
+            weight: float = 1.0,
+            description: str = "",
+            valid_from: Time | None = None,
+            valid_until: Time | None = None,
+        ) -> None: ...
+
+
+def _named(edge: Edge) -> str:
+    return f"edge {edge.source!r} → {edge.target!r} ({edge.relation})"
+
+
+def _weight(edge: Edge) -> float:
+    """The weight of an edge, an int's or numpy's as a float."""
+    if isinstance(edge.weight, bool) or not isinstance(edge.weight, Real):
+        raise ValueError(_no_weight(edge))
+    return float(edge.weight)
+
+
+def _no_weight(edge: Edge) -> str:
+    return f"{_named(edge)} has weight {edge.weight!r}; a weight lies in (0, 1], such as weight=0.5"
+
+
+def _period(edge: Edge) -> tuple[float | None, float | None]:
+    """From when until when an edge is valid, in unix seconds."""
+    begin, end = _seconds(edge, "valid_from", parse_time), _seconds(edge, "valid_until", parse_end)
+    if begin is not None and end is not None and end < begin:
+        raise ValueError(
+            f"{_named(edge)} has valid_until ({edge.valid_until!r}) before valid_from ({edge.valid_from!r}): so it "
+            "would never be valid, and never be walked"
+        )
+    return begin, end
+
+
+def _seconds(edge: Edge, name: str, read: Callable[[Any], float]) -> float | None:
+    value = getattr(edge, name)
+    if value is None:
+        return None
+    try:
+        return read(value)
+    except ValueError as error:
+        raise ValueError(f"{_named(edge)}, {name}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

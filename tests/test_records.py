@@ -1,6 +1,13 @@
-"""What a hit says of itself."""
+"""What an edge takes in, and what a hit says of itself."""
 
-from langchain_hybridgraph.records import Chunk, Hit, RetrievalResult, content_id
+import math
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from langchain_hybridgraph.records import Chunk, Edge, Hit, RetrievalResult, content_id
 
 
 def step(one, relation, weight, description, **entity):
@@ -11,6 +18,64 @@ def led(*path, parts, context):
     return Hit(
         Chunk(path[-1], "t"), sum(parts.values()), "graph", parts, hops=len(path) - 1, path=path, graph_context=context
     )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "1970-01-02",
+        "19700102T000000Z",
+        date(1970, 1, 2),
+        datetime(1970, 1, 2),
+        datetime(1970, 1, 2, tzinfo=UTC),
+        86_400,
+        np.float32(86_400),
+    ],
+    ids=repr,
+)
+def test_an_edges_times_are_kept_in_seconds(value):
+    """Whatever form they are given in, as those of a chunk's metadata; then the edges are equal."""
+    edge = Edge("a", "b", "cites", valid_from=value)
+    assert (edge.valid_from, type(edge.valid_from)) == (86_400.0, float)
+    assert edge == Edge("a", "b", "cites", valid_from=86_400.0)
+
+
+@pytest.mark.parametrize("value", ["1970-01-01", date(1970, 1, 1)], ids=repr)
+def test_an_edge_holds_on_the_day_until_which_it_holds(value):
+    """A date without a time is its last moment as an end."""
+    assert Edge("a", "b", "cites", valid_until=value).valid_until == 86_399.999999
+    assert Edge("a", "b", "cites", valid_from=value, valid_until=value).valid_from == 0.0
+
+
+@pytest.mark.parametrize("name", ["valid_from", "valid_until"])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, True, "soon", "", [2024], 1.7e12], ids=repr)
+def test_what_is_no_time_makes_no_edge(name, value):
+    """The error names the edge, the value, and what a time is."""
+    with pytest.raises(ValueError, match=rf"'a' → 'b' \(cites\), {name}: .* not a time"):
+        Edge("a", "b", "cites", **{name: value})
+
+
+def test_an_edge_that_would_never_be_valid():
+    """Its end is before its begin; a moment is a period."""
+    with pytest.raises(ValueError, match=r"valid_until \('2023'?.*\) before valid_from \('2024-01-01'\)"):
+        Edge("a", "b", "cites", valid_from="2024-01-01", valid_until="2023-12-31")
+    assert Edge("a", "b", "cites", valid_from=5, valid_until=5.0).valid_until == 5.0
+
+
+@pytest.mark.parametrize(
+    "weight", ["x", "0.5", None, True, math.nan, math.inf, 0, -1, 1.5, [0.5], Decimal("0.5"), np.ones(2)], ids=repr
+)
+def test_what_is_no_weight_makes_no_edge(weight):
+    """The error names the edge, the value and a weight that is one."""
+    with pytest.raises(ValueError, match=r"'a' → 'b' \(cites\) has weight .*; a weight lies in \(0, 1\], such as"):
+        Edge("a", "b", "cites", weight=weight)
+
+
+@pytest.mark.parametrize("weight", [1, np.float32(0.5), np.float64(0.25)], ids=repr)
+def test_an_edges_weight_is_a_float(weight):
+    """One of numpy's could not be stored."""
+    edge = Edge("a", "b", "cites", weight)
+    assert (edge.weight, type(edge.weight)) == (weight, float)
 
 
 def test_a_plain_hit():

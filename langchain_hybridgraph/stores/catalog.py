@@ -44,7 +44,8 @@ _EDGE = "s.id, t.id, e.relation, e.weight, e.description, e.valid_from, e.valid_
 # more reads the graph anew sooner than it follows.
 _KEPT_CHANGES, _KEPT_SHARE = 2_000, 4
 _WRONG = (
-    "NOT weight BETWEEN 5e-324 AND 1 OR source = target OR "
+    "NOT weight BETWEEN 5e-324 AND 1 OR source = target OR valid_until < valid_from OR "
+    "typeof(valid_from) NOT IN ('real', 'null') OR typeof(valid_until) NOT IN ('real', 'null') OR "
     "(SELECT tenant FROM nodes WHERE node = source) <> (SELECT tenant FROM nodes WHERE node = target)"
 )
 _COLUMNS = (
@@ -484,7 +485,8 @@ class Catalogue:
             lost = connection.execute(f"SELECT count(*) FROM edges WHERE {_LOST}").fetchone()[0]
             wrong = connection.execute(f"SELECT count(*) FROM edges WHERE {_WRONG}").fetchone()[0]
         found += [f"{lost} edges point to nothing"] if lost else []
-        return found + ([f"{wrong} edges weigh nothing, or lead to themselves or another tenant"] if wrong else [])
+        what = "weigh nothing, are valid at no time, or lead to themselves or another tenant"
+        return found + ([f"{wrong} edges {what}"] if wrong else [])
 
     # -- the graph ------------------------------------------------------------------------------------------
 

@@ -30,19 +30,28 @@ def entries(chunks: Sequence[Chunk], parents: Sequence[Chunk], tenant: str) -> l
 
 
 def storable(edges: Iterable[Edge]) -> list[Edge]:
-    """The edges with descriptions that can be stored; raises ValueError for ends and relations that cannot.
+    """The edges with descriptions that can be stored; raises ValueError for ends, relations and texts that cannot.
 
-    ConfigurationError for what is no Edge.
+    ConfigurationError for what is no Edge, or no list of them.
     """
-    edges = only_edges(edges)
-    for edge in edges:
-        for name, value in (("source", edge.source), ("target", edge.target), ("relation", edge.relation)):
-            _check_id(value, f"an edge's {name}")
-    return [replace(edge, description=cleaned(edge.description)) for edge in edges]
+    return [_storable(edge) for edge in _only_edges(edges)]
 
 
-def only_edges(edges: Iterable[Edge]) -> list[Edge]:
-    """These edges; raises ConfigurationError for anything else among them."""
+def _storable(edge: Edge) -> Edge:
+    for name, value in (("source", edge.source), ("target", edge.target), ("relation", edge.relation)):
+        _check_id(value, f"an edge's {name}")
+    if not isinstance(edge.description, str):
+        raise ValueError(
+            f"the description of the edge {edge.source!r} → {edge.target!r} ({edge.relation}) is "
+            f'{edge.description!r}; it is a text, description="" for none'
+        )
+    described = cleaned(edge.description)
+    return edge if described is edge.description else replace(edge, description=described)
+
+
+def _only_edges(edges: Iterable[Edge]) -> list[Edge]:
+    if isinstance(edges, Edge) or not isinstance(edges, Iterable):
+        raise ConfigurationError(f'edges are {edges!r:.80}; wanted a list of them, such as [Edge("a", "b", "cites")]')
     given: list[Any] = list(edges)
     if others := [each for each in given if not isinstance(each, Edge)]:
         raise ConfigurationError(f'an edge is {others[0]!r:.80}; wanted an Edge, such as Edge("a", "b", "cites")')

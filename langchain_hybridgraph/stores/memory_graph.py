@@ -13,7 +13,7 @@ import numpy as np
 
 from langchain_hybridgraph.records import MENTIONS, Edge
 from langchain_hybridgraph.stores.base import Hops
-from langchain_hybridgraph.stores.encoding import only_edges
+from langchain_hybridgraph.stores.encoding import storable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,9 +67,10 @@ class InMemoryGraph:
     def add(self, edges: Iterable[Edge]) -> None:
         """Take these edges in.
 
-        Raises ConfigurationError for what is no Edge; nothing is taken in then.
+        Raises ConfigurationError for what is no Edge, ValueError for what a store could not hold: an id, a relation
+        or a description that is no text, or an empty id or relation. Nothing is taken in then.
         """
-        edges = only_edges(edges)
+        edges = storable(edges)
         with self._lock:
             for edge in edges:
                 self._add(edge)

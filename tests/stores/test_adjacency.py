@@ -341,13 +341,12 @@ def expected(store, scope, ways):
 
 
 def edges_among(ids, relations=("r", "s", MENTIONS)):
-    times = st.sampled_from([None, None, 10.0, 20.0])
+    times = st.sampled_from([(a, b) for a in (None, None, 10.0, 20.0) for b in (None, None, 20.0, a or 10.0)])
     return st.builds(
-        lambda ends, relation, weight, start, stop: Edge(*ends, relation, weight, "", start, stop),
+        lambda ends, relation, weight, times: Edge(*ends, relation, weight, "", *times),
         st.lists(st.sampled_from(ids), min_size=2, max_size=2, unique=True),
         st.sampled_from(relations),
         st.sampled_from([0.2, 0.5, 0.7, 1.0]),
-        times,
         times,
     )
 
@@ -680,7 +679,9 @@ def test_edges_that_cannot_be_are_found_and_mended(store):
     with store._catalogue.writing() as connection:
         connection.execute("UPDATE edges SET weight = 0")
         connection.execute("INSERT INTO edges VALUES (1, 'r', 1, 1.0, '', NULL, NULL, 0)")
-    assert store.check().problems == ("2 edges weigh nothing, or lead to themselves or another tenant",)
+    assert store.check().problems == (
+        "2 edges weigh nothing, are valid at no time, or lead to themselves or another tenant",
+    )
     assert store.repair().ok
     assert near(store, "a") == {}
     assert store.check().counts["edges"] == 0

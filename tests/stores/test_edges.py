@@ -1,11 +1,13 @@
 """Edges of the embedded store: replaced where they differ, pruned where they join nothing."""
 
+import sqlite3
 from contextlib import closing
+from datetime import datetime
 
 import pytest
 
 from langchain_hybridgraph.ingest.pipeline import ingest
-from langchain_hybridgraph.records import CONTAINS, MENTIONS, REFERENCES, Chunk, Edge
+from langchain_hybridgraph.records import CONTAINS, MENTIONS, REFERENCES, Chunk, Edge, Scope, Ways
 from langchain_hybridgraph.stores.embedded import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
 
@@ -195,3 +197,39 @@ def test_another_tenants_edges_are_left_alone(tmp_path):
         assert store.prune_orphan_edges() == 2
     with opened("x") as other:
         assert triples(other, "a") == {("a", "missing", "r")}
+
+
+DAY = 86_400.0
+
+
+def one_hop_away(store, as_of):
+    graph = store.graph(Scope(as_of=as_of), Ways())
+    return graph.ids(graph.neighbours(graph.nodes(["a"])).node)
+
+
+def test_times_of_edges_are_given_in_any_form(store):
+    """Each is walked while it is valid: since a day, until the end of one, since a moment."""
+    edges = [
+        Edge("a", "b", "r", valid_from="1970-01-02"),
+        Edge("a", "c", "r", valid_until="1970-01-02"),
+        Edge("a", "d", "r", valid_from=datetime(1970, 1, 3)),
+    ]
+    put(store, "a", "b", "c", "d", edges=edges)
+    assert [sorted(one_hop_away(store, (day + 0.5) * DAY)) for day in (0, 1, 2)] == [["c"], ["b", "c"], ["b", "d"]]
+    assert store.edges(["a"]) == edges
+
+
+@pytest.mark.parametrize("column", ["valid_from", "valid_until"])
+def test_an_edge_whose_time_is_none_is_found_and_mended(tmp_path, column):
+    """What stands in a damaged index for a time is told by check, and its edge deleted by repair; the others stay."""
+    with closing(EmbeddedStore(tmp_path, embedding=HashedWords(), name="words")) as store:
+        put(store, "a", "b", "c", edges=[Edge("a", "b", "r"), Edge("a", "c", "r")])
+    with closing(sqlite3.connect(tmp_path / "catalogue.sqlite")) as connection, connection:
+        connection.execute(
+            f"UPDATE edges SET {column} = '2024-01-01' WHERE target = (SELECT node FROM nodes WHERE id = 'b')"
+        )
+    with closing(EmbeddedStore(tmp_path, embedding=HashedWords(), name="words")) as store:
+        (problem,) = store.check().problems
+        assert problem.startswith("1 edges")
+        assert store.repair().ok
+        assert one_hop_away(store, DAY) == ["c"]

@@ -182,3 +182,30 @@ def test_what_is_no_edge_is_named():
     """A tuple of the same values is none; the error shows what one looks like."""
     with pytest.raises(ConfigurationError, match=r"\('a', 'b', 'cites'\); wanted an Edge, such as Edge\("):
         storable([("a", "b", "cites")])
+
+
+@pytest.mark.parametrize("given", [Edge("a", "b", "cites"), None, 7], ids=repr)
+def test_what_is_no_list_of_edges_is_named(given):
+    """One edge alone is none; the error shows what a list looks like."""
+    with pytest.raises(ConfigurationError, match=r'wanted a list of them, such as \[Edge\("a"'):
+        storable(given)
+
+
+@pytest.mark.parametrize("description", [None, 7, b"text"])
+def test_a_description_is_a_text(description):
+    """The error names the edge and what stands for none."""
+    with pytest.raises(ValueError, match=r"edge 'a' → 'b' \(r\) is .*; it is a text, description=\"\" for none"):
+        storable([Edge("a", "b", "r", description=description)])
+
+
+@pytest.mark.parametrize("ends", [(None, "b", "r"), ("", "b", "r"), ("a", 7, "r"), ("a", "b", ""), ("a", "b", None)])
+def test_ends_and_relations_that_cannot_be_stored(ends):
+    """They are texts with at least one character."""
+    with pytest.raises(ValueError, match=r"an edge's (source|target|relation) is .*at least one character"):
+        storable([Edge(*ends)])
+
+
+def test_edges_that_need_no_change_are_the_same():
+    """Nothing is made anew for a description that can be stored as it is."""
+    edge = Edge("a", "b", "r", description="Ünïcode")
+    assert storable([edge])[0] is edge

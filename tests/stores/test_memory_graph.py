@@ -10,6 +10,7 @@ from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
+from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import MENTIONS, Edge, Scope, Ways
 from langchain_hybridgraph.retrievers.plain import PlainStore, Texts
@@ -253,3 +254,29 @@ def test_what_has_no_edge_left_is_no_chunk_any_more():
     store = InMemoryGraph([Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("c", "entity:x", "mentions")])
     store.remove(["c"])
     assert len(store.graph(Scope(), Ways())) == 2
+
+
+@pytest.mark.parametrize("ends", [(None, "b", "r"), ("", "b", "r"), ("a", "b", ""), ("a", "b", None)])
+def test_what_a_store_refuses_is_refused(ends):
+    """Ids and relations are texts, as in every store; of a list with a bad one nothing is taken in."""
+    store = InMemoryGraph()
+    with pytest.raises(ValueError, match="at least one character"):
+        store.add([Edge("a", "b", "r"), Edge(*ends)])
+    assert len(store) == 0
+
+
+def test_one_edge_is_no_list():
+    """The error shows what one looks like."""
+    with pytest.raises(ConfigurationError, match=r"wanted a list of them, such as \[Edge"):
+        InMemoryGraph().add(Edge("a", "b", "r"))
+
+
+def test_an_edge_is_walked_in_the_time_that_was_given_as_text():
+    """On the last day of its validity, and not on the next."""
+    edges = [Edge("a", "b", "r", valid_from="1970-01-02", valid_until="1970-01-03")]
+    assert [neighbours(opened(edges, as_of=day * 86_400.0 + 3_600.0), "a") for day in (0, 1, 2, 3)] == [
+        [],
+        [("b", 1.0, None)],
+        [("b", 1.0, None)],
+        [],
+    ]
