@@ -88,7 +88,7 @@ class EntityEdges:
         if extract is not None and not callable(extract):
             raise ConfigurationError(f"extract={extract!r} is no function; give one from a text to the names in it")
         self._extract = extract
-        self._triples = {id: [_triple(id, given) for given in some] for id, some in (triples or {}).items()}
+        self._triples = {} if triples is None else _triples(triples)
         self._titles = _Titles()
         self._names = _Names("")
         self._waiting: IO[str] | None = None
@@ -448,11 +448,25 @@ def _names_from(extract: Extract, chunk: Chunk) -> list[str]:
     return [name for name in names if name]
 
 
-def _triple(id: str, given: Sequence[str]) -> Triple:
-    if isinstance(given, str) or len(given) != 3 or any(not isinstance(part, str) for part in given):
+_TRIPLES = '{"doc": [("Ada Lovelace", "wrote to", "Charles Babbage")]}'
+
+
+def _triples(given: Any) -> dict[str, list[Triple]]:
+    if not isinstance(given, Mapping):
         raise ConfigurationError(
-            f"triples of {id!r} have {given!r}; wanted (subject, relation, object), three strings: "
-            '{"doc": [("Ada Lovelace", "wrote to", "Charles Babbage")]}'
+            f"triples is {given!r:.80}; wanted the triples of each document or chunk by its id: triples={_TRIPLES}"
+        )
+    for id, some in given.items():
+        if isinstance(some, str) or not isinstance(some, Iterable):
+            raise ConfigurationError(f"triples of {id!r} are {some!r:.80}; wanted a list of them: triples={_TRIPLES}")
+    return {id: [_triple(id, each) for each in some] for id, some in given.items()}
+
+
+def _triple(id: str, given: Any) -> Triple:
+    is_sequence = isinstance(given, Sequence) and not isinstance(given, str)
+    if not is_sequence or len(given) != 3 or any(not isinstance(part, str) for part in given):
+        raise ConfigurationError(
+            f"triples of {id!r} have {given!r}; wanted (subject, relation, object), three strings: {_TRIPLES}"
         )
     subject, relation, object = given
     return subject, relation, object

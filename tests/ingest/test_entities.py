@@ -284,11 +284,18 @@ def test_the_subject_of_three_triples_names_the_document():
     ] == [("B", "title:ada", 0.8)]
 
 
-@pytest.mark.parametrize("triple", [("a", "b"), "abc", ("a", "b", 3)])
+@pytest.mark.parametrize("triple", [("a", "b"), "abc", ("a", "b", 3), 7, None, {"a", "b", "c"}])
 def test_triples_that_are_none(triple):
     """They are refused at once, naming their document."""
     with pytest.raises(ConfigurationError, match="'d'"):
         EntityEdges(triples={"d": [triple]})
+
+
+@pytest.mark.parametrize("triples", [[("a", "r", "b")], "abc", 7, {"d": None}, {"d": "abc"}], ids=repr)
+def test_triples_without_their_document(triples):
+    """A list of triples does not say whose they are; the error shows what does."""
+    with pytest.raises(ConfigurationError, match=r'wanted .*: triples=\{"doc": \[\("Ada Lovelace"'):
+        EntityEdges(triples=triples)
 
 
 # -- questions ---------------------------------------------------------------------------------------------------------
