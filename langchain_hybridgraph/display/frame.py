@@ -134,12 +134,12 @@ class Frame(NamedTuple):
         return self.seen.spots[link.source].column < self.seen.spots[link.target].column
 
 
-def check_size(width: float, nodes: int) -> None:
+def check_size(width: Any, nodes: Any) -> None:
     """Raise ConfigurationError for a picture that cannot be drawn."""
-    if not width >= NARROWEST:
-        raise ConfigurationError(f"width is {width}; wanted inches, at least {NARROWEST:g}: try width=8")
-    if nodes < 1:
-        raise ConfigurationError(f"nodes is {nodes}; wanted how many chunks to draw, at least 1: try nodes=25")
+    if not isinstance(width, int | float) or not width >= NARROWEST:
+        raise ConfigurationError(f"width is {width!r}; wanted inches, at least {NARROWEST:g}: try width=8")
+    if not isinstance(nodes, int) or nodes < 1:
+        raise ConfigurationError(f"nodes is {nodes!r}; wanted how many chunks to draw, at least 1: try nodes=25")
 
 
 def summary(result: RetrievalResult[Any], seen: Neighbourhood) -> str:

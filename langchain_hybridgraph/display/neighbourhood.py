@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from langchain_hybridgraph.display.words import place, title
@@ -68,8 +69,8 @@ def neighbourhood(
     """The hits of an answer and the chunks on their paths, and what else of ``around`` was reached over edges.
 
     Seeds, at which a path begins, stand in the first column, best first, and what was reached in n hops in the n-th
-    after it (the fewest, where one path is shorter and another is worth more). Every chunk beyond the first column has
-    a row of its own. Of more than ``nodes`` hits the best are taken.
+    after it (the fewest, where one path is shorter and another is worth more, be that hit in the picture or not). Every
+    chunk beyond the first column has a row of its own. Of more than ``nodes`` hits the best are taken.
     """
     hits = {place(hit): hit for hit in result.hits}
     ranks = {id: rank for rank, id in enumerate(hits, 1)}
@@ -78,7 +79,9 @@ def neighbourhood(
     known = {place(hit): hit for hit in wider} | hits
     shown = {id: found[id] for id in list(found)[:nodes]}
     paths = [hit.path or (id,) for id, hit in shown.items()]
-    columns = _columns(paths)
+    # Of all hits, so that a chunk is as far from a seed in a small picture as in a large one.
+    nearest = _columns([hit.path or (id,) for id, hit in known.items()])
+    columns = {id: nearest[id] for path in paths for id in path}
     rows = _rows(columns, _came(paths, columns), known)
     spots = {
         id: _spot(id, columns[id], row, ranks.get(id), known.get(id))
@@ -97,12 +100,18 @@ def _columns(paths: Sequence[Sequence[str]]) -> dict[str, int]:
 
 
 def _came(paths: Sequence[Sequence[str]], columns: Mapping[str, int]) -> dict[str, str]:
-    """Under which id of an earlier column each one stands: where its own path comes by, if that is one."""
-    steps = [(path[at], path[at - 1]) for path in paths for at in range(len(path) - 1, 0, -1)]
-    nearer = [(id, before) for id, before in reversed(steps) if columns[before] < columns[id]]
-    return dict(nearer) | {
-        path[-1]: path[-2] for path in paths if len(path) > 1 and columns[path[-2]] < columns[path[-1]]
-    }
+    """Under which id of an earlier column each one stands: where its own path comes by, if that is one.
+
+    Else where another path comes by, else the last such id before it: what it is nearest to may not be drawn.
+    """
+    ways: dict[str, list[tuple[bool, bool, str]]] = {}
+    for path in paths:
+        for at, id in enumerate(path):
+            before = [place for place in range(at) if columns[path[place]] < columns[id]]
+            if before:
+                way = before[-1] < at - 1, at < len(path) - 1, path[before[-1]]
+                ways.setdefault(id, []).append(way)
+    return {id: min(some, key=itemgetter(0, 1))[2] for id, some in ways.items()}
 
 
 def _rows(columns: Mapping[str, int], came: Mapping[str, str], known: Mapping[str, Hit]) -> dict[str, float]:

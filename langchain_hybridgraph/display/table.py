@@ -81,8 +81,7 @@ class Table:
         rows: int = 50,
         metadata_prefix: str = "",
     ) -> None:
-        if rows < 1:
-            raise ConfigurationError(f"rows is {rows}; wanted how many hits to show, at least 1: try rows=50")
+        _check_rows(rows)
         self._hits = hits_in(found, metadata_prefix)
         self._about = _about(found) if isinstance(found, RetrievalResult) else []
         asked = found.plan.get("query") if isinstance(found, RetrievalResult) else None
@@ -122,6 +121,11 @@ class Table:
             f'<tr><td class="rank">{rank}</td><td class="score"><strong>{score}</strong>{_bar(hit.parts, colours)}</td>'
             f'<td dir="auto">{heading}{named}<div>{text}</div>{ways}</td></tr>'
         )
+
+
+def _check_rows(rows: Any) -> None:
+    if not isinstance(rows, int) or rows < 1:
+        raise ConfigurationError(f"rows is {rows!r}; wanted how many hits to show, at least 1: try rows=50")
 
 
 def _page(inside: str) -> str:

@@ -69,6 +69,19 @@ def test_the_best_are_drawn():
     assert (set(seen.spots), seen.left_out) == ({"a", "b"}, 1)
 
 
+def test_a_chunk_is_as_far_in_a_small_picture_as_in_a_large_one():
+    """That b is a seed, too, is known from a path that a small picture leaves out."""
+    hits = found("a", 0.9), led(("a", "b"), 0.5), led(("b", "c"), 0.4)
+    small, large = neighbourhood(answer(*hits), nodes=2), neighbourhood(answer(*hits), nodes=3)
+    assert [seen.spots["b"].column for seen in (small, large)] == [0, 0]
+
+
+def test_what_stands_nearest_may_not_be_drawn():
+    """Two steps behind a, c is one hop from s, which has no room; it stands below a."""
+    hits = found("a", 0.9), led(("a", "b", "c"), 0.5), led(("s", "c", "d"), 0.4)
+    assert places(neighbourhood(answer(*hits), nodes=2)) == {"c": (1, 0), "a": (0, 0.5), "b": (1, 1)}
+
+
 def test_nothing_found():
     """An answer without hits is an empty picture."""
     seen = neighbourhood(answer())
@@ -78,12 +91,17 @@ def test_nothing_found():
 WALKS = st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=4, unique=True), min_size=1, max_size=8)
 
 
-@given(WALKS)
-def test_what_always_holds(walks):
-    """Whatever the paths: everybody on one is there, no two share a place, and edges join who is there."""
+@given(WALKS, st.integers(1, 8), st.integers(0, 8))
+def test_what_always_holds(walks, nodes, back):
+    """Whatever the paths: everybody on one that is drawn is there, as far as if all were, no two share a place, and
+    edges join who is there.
+    """
     hits = [led(tuple(path), 0.5) for path in {path[-1]: path for path in walks}.values()]
-    seen = neighbourhood(answer(*hits))
-    assert set(seen.spots) == {id for hit in hits for id in hit.path}
+    small, wide = answer(*hits[:back]), answer(*hits)
+    seen, whole = (neighbourhood(small, wide, number) for number in (nodes, len(hits)))
+    drawn = [hit for hit in hits if hit.hops or hit in hits[:back]][:nodes]
+    assert set(seen.spots) == {id for hit in drawn for id in hit.path}
+    assert all(spot.column == whole.spots[id].column for id, spot in seen.spots.items())
     assert len(set(places(seen).values())) == len(seen.spots)
     beyond = [spot.row for spot in seen.spots.values() if spot.column]
     assert len(set(beyond)) == len(beyond)

@@ -83,7 +83,11 @@ def test_nothing_found_is_said():
     assert said == {"Who wrote it?", "nothing found · no-graph-store"}
 
 
-@pytest.mark.parametrize("size", [{"width": 3}, {"width": float("nan")}, {"nodes": 0}])
+@pytest.mark.parametrize(
+    "size",
+    [{"width": 3}, {"width": float("nan")}, {"width": "x"}, {"nodes": 0}, {"nodes": "x"}, {"nodes": 2.5}],
+    ids=repr,
+)
 def test_a_size_that_cannot_be_drawn(size):
     """A picture too narrow for its texts, or of nothing, is refused with what would do."""
     with pytest.raises(ConfigurationError, match="try "):

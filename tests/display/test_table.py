@@ -139,5 +139,6 @@ def test_wrong_settings():
     """An unknown language and no rows are told at once."""
     with pytest.raises(ConfigurationError, match="klingon"):
         Table(answer(found("a", 0.5)), language="klingon")
-    with pytest.raises(ConfigurationError, match="rows"):
-        Table(answer(found("a", 0.5)), rows=0)
+    for rows in (0, "x", 2.5):
+        with pytest.raises(ConfigurationError, match="rows"):
+            Table(answer(found("a", 0.5)), rows=rows)
