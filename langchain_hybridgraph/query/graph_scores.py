@@ -48,6 +48,8 @@ class Reached(NamedTuple):
 GraphScore = Callable[[Reached], "NDArray[np.float64]"]
 """The values, in [0, 1], of the paths of a :class:`Reached`; any callable of this shape is one.
 
+A value above 1 is held at 1, one below 0 at 0; a value that is no number (NaN) is an error.
+
 A callable that cannot work on arrays is called per path, with a Reached of plain numbers. Five attributes may say more:
 ``needs_own`` False spares the look-up of similarities, ``chosen_by`` says which of several paths to a chunk counts
 (see :func:`chosen_by`), ``by_similarity`` False takes the search's own scores of the seeds, not their cosines,

@@ -60,7 +60,7 @@ class AnyRetriever(NamedTuple):
 
     def check(self, options: Mapping[str, Any]) -> None:
         """Raises TypeError for options that its calls do not take."""
-        if unknown := [name for name in options if not self.takes(name)]:
+        if unknown := {name: value for name, value in options.items() if not self.takes(name)}:
             known = {*self.retriever._call_options, "k"} if isinstance(self.retriever, PipelineRetriever) else ()
             raise unknown_options(type(self.retriever).__name__, unknown, known)
 

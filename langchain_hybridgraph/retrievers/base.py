@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, Unpack, cas
 import numpy as np
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from langchain_hybridgraph.errors import ConfigurationError, TenantError
 from langchain_hybridgraph.filters import Filter, parse_filter
@@ -30,7 +30,7 @@ from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.records import ALL_TIME, Hit, Query, RetrievalResult, Scope
 from langchain_hybridgraph.retrievers.compressors import as_reranker
 from langchain_hybridgraph.retrievers.documents import annotate, moment
-from langchain_hybridgraph.retrievers.mistakes import check_value
+from langchain_hybridgraph.retrievers.mistakes import check_value, stage_lines
 from langchain_hybridgraph.retrievers.observed import ObservedRetriever, hits_of
 from langchain_hybridgraph.retrievers.tool import SearchArguments, chosen_arguments, search_tool
 from langchain_hybridgraph.stores.base import AwaitsVectors, HasGraph, Reads, can
@@ -75,11 +75,15 @@ class CallOptions(CallSettings, total=False):
 GRAPH_OPTIONS = frozenset({"seed_ids", "seed_k", "traversal", "score", "graph_slots"})
 
 
-def unknown_options(whose: str, unknown: Sequence[str], known: Iterable[str]) -> TypeError:
-    """The error for options that a call does not take: those that are alike, and all that there are."""
+def unknown_options(whose: str, unknown: Mapping[str, Any], known: Iterable[str]) -> TypeError:
+    """The error for options that a call does not take: what takes them, those that are alike, and all that there are.
+
+    ``unknown`` has the values that were given.
+    """
     known = sorted(known)
-    near = [one for name in unknown for one in get_close_matches(name, known, 1)]
-    meant = f"; did you mean {' and '.join(near)}?" if near else ""
+    lines = stage_lines(unknown) if "traversal" in known else []
+    near = [one for name in unknown for one in get_close_matches(name, known, 1)] if not lines else []
+    meant = f"; did you mean {' and '.join(near)}?" if near else "".join(f"; per call give {line}" for line in lines)
     there_are = f"; there are {', '.join(known)}" if known else ""
     return TypeError(f"{whose} takes no {', '.join(unknown)} per call{meant}{there_are}")
 
@@ -91,7 +95,9 @@ class PipelineRetriever(ObservedRetriever):
     unix seconds) is the time whose truth is asked for: None is now, ``ALL_TIME`` switches the check off.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(
+        arbitrary_types_allowed=True, extra="forbid", validate_default=True, validate_assignment=True
+    )
 
     k: int = Field(10, ge=0, description="How many Documents come back.")
     filter: Any = Field(None, description="Filter of every call; a call's own filter narrows it further.")
@@ -112,6 +118,16 @@ class PipelineRetriever(ObservedRetriever):
 
     _call_options: ClassVar[Set[str]] = CallOptions.__annotations__.keys() - GRAPH_OPTIONS
     _tool_arguments: ClassVar[type[BaseModel]] = SearchArguments  # a kind of retriever may derive its own from it
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set what the constructor would take; else raise pydantic's ValidationError, and all stays as it was."""
+        before = dict(self.__dict__)
+        try:
+            super().__setattr__(name, value)
+        except ValidationError:
+            # Pydantic has set it already when it finds that it contradicts another setting.
+            self.__dict__.update(before)
+            raise
 
     @field_validator("filter")
     @classmethod
@@ -241,9 +257,9 @@ class PipelineRetriever(ObservedRetriever):
         )
 
     def _check_options(self, options: CallOptions) -> None:
-        unknown = set(options) - self._call_options
+        unknown = {name: value for name, value in sorted(options.items()) if name not in self._call_options}
         if unknown:
-            raise unknown_options(type(self).__name__, sorted(unknown), self._call_options)
+            raise unknown_options(type(self).__name__, unknown, self._call_options)
         for name in ("min_score", "mmr_lambda", "deadline_ms"):
             if (value := options.get(name)) is not None:
                 check_value(type(self), name, value)

@@ -39,6 +39,7 @@ from langchain_hybridgraph.query.traversal import (
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
+from langchain_hybridgraph.retrievers.mistakes import check_ids
 from langchain_hybridgraph.retrievers.store import HybridGraphStore
 from langchain_hybridgraph.stores.base import HasGraph, SearchesVectors, can
 from langchain_hybridgraph.stores.memory_graph import InMemoryGraph
@@ -177,7 +178,9 @@ class GraphRetriever(HybridRetriever):
     @property
     def _setting(self) -> _Setting:
         """What the fields say now: they may be set after construction, as ``configurable_fields`` does."""
-        chosen = PRESETS[self.preset or "evidence"]
+        chosen = PRESETS.get(self.preset or "evidence")
+        if chosen is None:  # a copy's update is not validated
+            raise ConfigurationError(f"preset is {self.preset!r}; wanted one of {', '.join(PRESETS)}")
         short = [name for name in _SHORT if getattr(self, name) is not None]
         if short and (self.traversal is not None or self.score is not None or self.preset is not None):
             other = next(name for name in ("traversal", "score", "preset") if getattr(self, name) is not None)
@@ -252,8 +255,6 @@ class GraphRetriever(HybridRetriever):
     def _expansion(self, options: CallOptions) -> Expansion:
         traversal, score = options.get("traversal"), options.get("score")
         seed_ids, seed_k = options.get("seed_ids"), options.get("seed_k")
-        if isinstance(seed_ids, str):
-            raise ConfigurationError(f"seed_ids is {seed_ids!r}; wanted a list such as [{seed_ids!r}]")
         walked = self._setting.traversal if traversal is None else traversal_from(traversal)
         unasked = self._setting.score if self._asks_score else own_score(walked)
         return Expansion(
@@ -262,7 +263,7 @@ class GraphRetriever(HybridRetriever):
             seed_k=self.seed_k if seed_k is None else seed_k,
             seed_filter=self.seed_filter,
             seed_labels=self.seed_labels,
-            seed_ids=None if seed_ids is None else tuple(seed_ids),
+            seed_ids=None if seed_ids is None else check_ids("seed_ids", seed_ids),
             min_score=self.min_traversal_score,
             names=names_in,
         )

@@ -14,7 +14,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.forms import nearest
+from langchain_hybridgraph.query.forms import nearest, parameters_of
+from langchain_hybridgraph.query.graph_scores import GRAPH_SCORES
+from langchain_hybridgraph.query.traversal import TRAVERSALS
 
 
 def check_names(kind: type[BaseModel], given: Mapping[str, Any]) -> None:
@@ -22,7 +24,7 @@ def check_names(kind: type[BaseModel], given: Mapping[str, Any]) -> None:
     known = kind.model_fields
     unknown = [
         InitErrorDetails(
-            type=_error(f"{kind.__name__} has no such setting. {_advice(name, known)}"), loc=(name,), input=value
+            type=_error(f"{kind.__name__} has no such setting. {_advice(name, value, known)}"), loc=(name,), input=value
         )
         for name, value in given.items()
         if name not in known
@@ -31,10 +33,49 @@ def check_names(kind: type[BaseModel], given: Mapping[str, Any]) -> None:
         raise ValidationError.from_exception_data(kind.__name__, unknown)
 
 
-def _advice(name: str, known: Iterable[str]) -> str:
+def _advice(name: str, value: object, known: Iterable[str]) -> str:
     shown = sorted(known)
+    if "traversal" in shown and (lines := stage_lines({name: value})):
+        return f"Give {lines[0]}"
     near = nearest(name, shown).strip()
     return near[0].upper() + near[1:] if near else f"There are {', '.join(shown)}"
+
+
+def stage_lines(given: Mapping[str, object]) -> list[str]:
+    """The traversal and the score that have these parameters, or those that they are shorthand for, as arguments.
+
+    What is a parameter of neither is left out.
+
+    >>> stage_lines({"max_hops": 1, "direction": "both", "tau": 0.5, "colour": "red"})
+    ["traversal={'type': 'bfs', 'max_hops': 1, 'direction': 'both'}", "score={'type': 'distance_decay', 'tau': 0.5}"]
+    """
+    named = dict(_in_full(name, value) for name, value in given.items())
+    lines = []
+    for what, kinds in (("traversal", TRAVERSALS), ("score", GRAPH_SCORES)):
+        theirs = {kind: [name for name in named if name in parameters_of(made)] for kind, made in kinds.items()}
+        kind = max(theirs, key=lambda each: len(theirs[each]))
+        if theirs[kind]:
+            lines.append(f"{what}={ {'type': kind} | {name: named.pop(name) for name in theirs[kind]}!r}")
+    return lines
+
+
+def _in_full(name: str, value: object) -> tuple[str, object]:
+    """What a shorthand for a parameter stands for."""
+    if name == "bidirectional":
+        return "direction", "both" if value else "out"
+    return ("relations" if name == "relation_filter" else name), value
+
+
+def check_ids(name: str, given: object) -> tuple[str, ...]:
+    """What is given, if it is a list of ids; else raises ConfigurationError with the line that mends it."""
+    if isinstance(given, str):
+        raise ConfigurationError(f"{name} is {given!r}; wanted a list such as [{given!r}]")
+    if not isinstance(given, Iterable):
+        raise ConfigurationError(f"{name} is {given!r}; wanted a list of ids such as [{str(given)!r}]")
+    ids = tuple(given)
+    if any(not isinstance(id, str) for id in ids):
+        raise ConfigurationError(f"{name} is {list(ids)!r:.200}; ids are texts: {[str(id) for id in ids]!r:.200}")
+    return ids
 
 
 def check_store(kind: type[BaseModel], given: object) -> None:

@@ -22,7 +22,7 @@ from langchain_hybridgraph import (
     by_meta,
     ingest,
 )
-from langchain_hybridgraph.errors import RetrievalError
+from langchain_hybridgraph.errors import ConfigurationError, RetrievalError
 from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.fusion import ConvexCombination
 from langchain_hybridgraph.query.graph_scores import HopDecay, RingDecay
@@ -638,6 +638,46 @@ def test_a_setting_may_be_changed():
         assert retriever.retrieve("q").plan["walk"]["traversal"] == "Beam"
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("preset", "nope", "'evidence', 'hop_decay'"),
+        ("max_hops", 2, "shorthand"),
+        ("filter", {"$no": 1}, "not an operator"),
+    ],
+)
+def test_an_unusable_setting_cannot_be_set(name, value, said):
+    """The same error as from the constructor, and the retriever stays what it was."""
+    with drawn() as store:
+        retriever = GraphRetriever(store, traversal="beam")
+        before = retriever.retrieve("q").hits
+        with pytest.raises(ValidationError, match=said):
+            setattr(retriever, name, value)
+        assert (getattr(retriever, name), retriever.retrieve("q").hits) == (None, before)
+
+
+def test_a_setting_is_read_when_it_is_set():
+    """A filter that is a mapping becomes one, as in the constructor."""
+    with drawn(C={"kind": "secret"}) as store:
+        retriever = GraphRetriever(store)
+        retriever.filter = {"kind": "secret"}
+        assert [document.id for document in retriever.retrieve("q")] == ["C"]
+
+
+def test_a_copy_with_an_unknown_preset_says_which_there_are():
+    """Pydantic does not look at what a copy is updated with."""
+    with drawn() as store, pytest.raises(ConfigurationError, match="preset is 'nope'; wanted one of evidence, hop"):
+        GraphRetriever(store).model_copy(update={"preset": "nope"}).retrieve("q")
+
+
+@pytest.mark.parametrize(("value", "held"), [(5.0, 1.0), (-1.0, 0.0)])
+def test_a_score_of_ones_own_is_held_between_0_and_1(value, held):
+    """However much it says."""
+    with drawn() as store:
+        found = GraphRetriever(store, score=lambda reached: 0 * reached.seed + value).retrieve("q")
+        assert set(scores(found).values()) == {held}
+
+
 def test_unknown_seeds_are_named():
     """The walk begins at the others; of no seeds at all nothing can be asked."""
     with drawn() as store:
@@ -760,10 +800,19 @@ def test_a_context_names_the_rarest_shared_name():
         assert context["C"][0]["entity"] == "entity:jaws"
 
 
-def test_seed_ids_are_a_list():
-    """A text would be taken letter by letter."""
-    with drawn() as store, pytest.raises(ValueError, match=r"\['A'\]"):
-        hop_decay(store).retrieve("q", seed_ids="A")
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("A", r"wanted a list such as \['A'\]"),
+        ([1], r"seed_ids is \[1\]; ids are texts: \['1'\]"),
+        (["A", None], "ids are texts"),
+        (7, r"seed_ids is 7; wanted a list of ids such as \['7'\]"),
+    ],
+)
+def test_seed_ids_are_a_list_of_texts(given, said):
+    """A text would be taken letter by letter; a number is no id."""
+    with drawn() as store, pytest.raises(ConfigurationError, match=said):
+        hop_decay(store).retrieve("q", seed_ids=given)
 
 
 def test_other_retrievers_refuse_seeds():

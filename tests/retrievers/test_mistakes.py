@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -33,6 +34,43 @@ def test_a_misspelt_setting_is_named_with_the_one_that_is_alike(store, kind, nam
         kind(store, **{name: 1})
     assert isinstance(error.value, ValueError)
     assert "http" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"direction": "both"}, "Give traversal={'type': 'bfs', 'direction': 'both'}"),
+        ({"hub_degree": None}, "Give traversal={'type': 'bfs', 'hub_degree': None}"),
+        ({"damping": 0.9}, "Give traversal={'type': 'pagerank', 'damping': 0.9}"),
+        ({"tau": 1.0}, "Give score={'type': 'distance_decay', 'tau': 1.0}"),
+    ],
+)
+def test_a_parameter_of_a_stage_is_told_its_place(store, given, said):
+    """Where one of a traversal or a score is given to the retriever itself; HybridRetriever has neither."""
+    with pytest.raises(ValidationError, match=re.escape(said)):
+        GraphRetriever(store, **given)
+    with pytest.raises(ValidationError, match="no such setting") as error:
+        HybridRetriever(store, **given)
+    assert "Give" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"max_hops": 1}, "takes no max_hops per call; per call give traversal={'type': 'bfs', 'max_hops': 1};"),
+        (
+            {"bidirectional": True, "relation_filter": ["cites"], "hop_decay": [1.0]},
+            "give traversal={'type': 'bfs', 'direction': 'both', 'relations': ['cites']}; "
+            "per call give score={'type': 'hop_decay', 'hop_decay': [1.0]};",
+        ),
+        ({"seed_kk": 1}, "did you mean seed_k?"),
+    ],
+)
+def test_shorthand_is_told_what_a_call_takes_instead(store, given, said):
+    """Of a GraphRetriever, asked itself or by another one."""
+    for retriever in (GraphRetriever(store), AdvancedRetriever(GraphRetriever(store))):
+        with pytest.raises(TypeError, match=re.escape(said)):
+            retriever.invoke("cat", **given)
 
 
 def test_all_settings_are_named_where_none_is_alike(store):
