@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
 from importlib import import_module
 from itertools import combinations, pairwise
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, NamedTuple, Protocol, runtime_checkable
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.ingest.backlinks import Backlinks, Readable
 from langchain_hybridgraph.ingest.cutting import CutDocument, first_chunk_id
 from langchain_hybridgraph.ingest.links import (
     NAME,
@@ -29,7 +30,7 @@ from langchain_hybridgraph.ingest.stored_names import StoredNames, file_name, fo
 from langchain_hybridgraph.names import directory_of
 from langchain_hybridgraph.query.forms import from_form, nearest
 from langchain_hybridgraph.records import CONTAINS, REFERENCES, SEQUENCE, Chunk, Edge, cleaned
-from langchain_hybridgraph.stores.base import ReadsBack, TakesChunks, can
+from langchain_hybridgraph.stores.base import KnowsDocuments, TakesChunks, can
 
 
 class EdgeSet(NamedTuple):
@@ -64,6 +65,15 @@ class EdgeBuilder(Protocol):
 
     def finish(self) -> Iterable[EdgeSet]:
         """The edges that had to wait for the other documents."""
+        ...
+
+
+@runtime_checkable
+class Compares(EdgeBuilder, Protocol):
+    """A builder that is told what the documents had before."""
+
+    def before(self, held: Mapping[str, Set[str]]) -> None:
+        """The ids of the chunks and parents that the documents which are seen next had; an unknown one has none."""
         ...
 
 
@@ -234,27 +244,34 @@ class LinkEdges:
         self._waiting: IO[str] | None = None
         self._store: TakesChunks | None = None
         self._earlier: StoredNames | None = None
+        self._backlinks: Backlinks | None = None
 
     def start(self, store: TakesChunks) -> None:
         """Forget the names and links of the last ingest."""
         self._store = store
         is_first = isinstance(store, Sized) and len(store) == 0
-        self._earlier = StoredNames(store) if can(store, ReadsBack) and not is_first else None
+        older = store if can(store, Readable) and not is_first else None
+        self._earlier = None if older is None else StoredNames(older)
+        self._backlinks = None if older is None else Backlinks(older, self.relations[0])
         self._names = _Names()
         # Links can point forward, so all wait for the end; on disk, because there may be more than fit into memory.
         self._waiting = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
+
+    def before(self, held: Mapping[str, Set[str]]) -> None:
+        """Remember what the next documents had."""
+        if self._backlinks is not None:
+            self._backlinks.before(held)
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
         """Remember the document's names and links; the edges of chunks without links are over."""
         if not document.chunks or self._waiting is None:
             return
         self._names.add(document)
+        if self._backlinks is not None:
+            self._backlinks.see(document)
         links = _links_of(document)
         if links:
-            bases = [_text(document.metadata.get(key)) for key in ("source", "uri")]
-            kept = _has_own_id(document, document.chunks[0])
-            known = [base for base in dict.fromkeys((*bases, document.id)) if base]
-            self._waiting.write(json.dumps([_label(document), kept, known, links]) + "\n")
+            self._waiting.write(json.dumps(_waiting(document, links)) + "\n")
         yield EdgeSet((), [chunk.id for chunk in document.chunks if chunk.id not in links])
 
     def finish(self) -> Iterator[EdgeSet]:
@@ -267,11 +284,18 @@ class LinkEdges:
             while lines := waiting.readlines(1 << 19):
                 yield self._resolved([_Waiting(*json.loads(line)) for line in lines], store)
         self._waiting = None
+        if self._backlinks is not None and can(store, Readable):
+            for document, chunks in self._backlinks.documents(self._names.documents()):
+                yield from self._again(document, chunks, store)
 
     def _resolved(self, documents: Sequence[_Waiting], store: TakesChunks) -> EdgeSet:
         wanted = [wanted for document in documents for wanted in document.read()]
         places = _Places(self._names, store, self._earlier)
         places.look_up(wanted)
+        sources = [source for document in documents for source in document.links]
+        return EdgeSet(list(self._edges(wanted, places).values()), sources)
+
+    def _edges(self, wanted: Iterable[_Wanted], places: _Places) -> dict[tuple[str, str], Edge]:
         edges: dict[tuple[str, str], Edge] = {}
         for link in wanted:
             target = places.find(link, pending=self._pending)
@@ -279,7 +303,32 @@ class LinkEdges:
                 said = f" as “{link.link.label}”" if link.link.label else ""
                 text = f"{link.document} links to {self._names.label(target)}{said}."
                 edges[link.source, target] = Edge(link.source, target, self.relations[0], self._weight, text)
-        return EdgeSet(list(edges.values()), [source for document in documents for source in document.links])
+        return edges
+
+    def _again(self, document: CutDocument, chunks: Sequence[str], store: Readable) -> Iterator[EdgeSet]:
+        """The edges of a document that was not handed in, with its links to those that were read again."""
+        links = {chunk: found for chunk, found in _links_of(document).items() if chunk in chunks}
+        wanted = [link for link in _waiting(document, links).read() if self._means_one_of_these(link)]
+        places = _Places(self._names, store, None)
+        places.look_up(wanted)
+        edges = self._edges(wanted, places)
+        sources = sorted({link.source for link in wanted})
+        old = [edge for edge in store.edges(sources) if edge.relation in self.relations]
+        # Where a link may have led as long as its heading or its document was not there.
+        led = {(link.source, to) for link in wanted for to in (places.first(link), _to_come(link)) if to}
+        kept = [edge for edge in old if (edge.source, edge.target) not in led or (edge.source, edge.target) in edges]
+        there = {(edge.source, edge.target) for edge in kept}
+        new = [edge for ends, edge in edges.items() if ends not in there]
+        if new or len(kept) < len(old):
+            yield EdgeSet([*kept, *new], sources)
+
+    def _means_one_of_these(self, link: _Wanted) -> bool:
+        """Whether a link leads to a document of this ingest, by a name that no other document of the store has."""
+        document = self._names.find(link)
+        if document is None or document in link.names or link.link.kind == PATH or self._earlier is None:
+            return document is not None
+        named = self._earlier.find(link.names[:1]).get(link.names[0])
+        return named is not None and named.document == document
 
 
 class _Wanted(NamedTuple):
@@ -318,6 +367,12 @@ class _Waiting(NamedTuple):
         whole = [link.target] if link.kind == NAME or is_external(link.target) else []
         relative = (name for base in self.bases for name in candidates(path, base))
         return list(dict.fromkeys([*whole, *relative]))
+
+
+def _waiting(document: CutDocument, links: Mapping[str, Sequence[Sequence[str]]]) -> _Waiting:
+    bases = [_text(document.metadata.get(key)) for key in ("source", "uri")]
+    known = [base for base in dict.fromkeys((*bases, document.id)) if base]
+    return _Waiting(_label(document), _has_own_id(document, document.chunks[0]), known, links)
 
 
 class _Names:
@@ -365,6 +420,10 @@ class _Names:
             found = self._titles.get(folded(wanted.names[0]) if wanted.names else "")
         return found
 
+    def documents(self) -> Set[str]:
+        """The ids of the documents, and the other names that they have."""
+        return self._documents.keys()
+
     def call(self, document: str, label: str) -> None:
         """How a document of an earlier ingest is to be called."""
         self._labels.setdefault(document, label)
@@ -380,9 +439,9 @@ class _Names:
 class _Places:
     """Finds the chunks that links lead to, asking the store once for many."""
 
-    def __init__(self, names: _Names, store: TakesChunks, earlier: StoredNames | None) -> None:
+    def __init__(self, names: _Names, store: KnowsDocuments, earlier: StoredNames | None) -> None:
         self._names = names
-        self._store = store
+        self._store: KnowsDocuments = store
         self._earlier = earlier
         self._chunks: dict[str, set[str]] = {}
         self._titled: dict[str, str] = {}
@@ -417,6 +476,11 @@ class _Places:
             and self._names.find(wanted) is None
             and not any(name in self._chunks for name in wanted.names)
         )
+
+    def first(self, wanted: _Wanted) -> str | None:
+        """The first chunk of a document of this ingest that a link leads to, None where it leads elsewhere."""
+        document = self._names.find(wanted)
+        return None if document is None else self._names.first_chunk(document)
 
     def find(self, wanted: _Wanted, *, pending: bool) -> str | None:
         """The chunk that a link leads to; one that is still to come when it may be pending, else None."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingest.cutting import CutDocument, Cutter
-from langchain_hybridgraph.ingest.edges import EdgeBuilder, EdgeSet, as_builders
+from langchain_hybridgraph.ingest.edges import Compares, EdgeBuilder, EdgeSet, as_builders
 from langchain_hybridgraph.ingest.progress import Progress, counted, showing
 from langchain_hybridgraph.ingest.split import as_splitter
 from langchain_hybridgraph.records import Chunk, Edge
@@ -201,7 +201,11 @@ class _Run:
 
     def _remember_old(self, batch: Sequence[CutDocument]) -> None:
         begun = list(dict.fromkeys(document.id for document in batch if not document.continues))
-        for document, ids in self.store.document_chunks(begun).items() if begun else ():
+        held = self.store.document_chunks(begun) if begun else {}
+        for builder in self._builders:
+            if isinstance(builder, Compares):
+                builder.before(held)
+        for document, ids in held.items():
             self._vanished[document] = set(ids)
         self._seen.update(begun)
         for cut in batch:

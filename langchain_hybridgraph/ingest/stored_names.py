@@ -74,6 +74,11 @@ def first_chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
     yield from found.values()
 
 
+def in_order(chunks: Iterable[Chunk]) -> list[Chunk]:
+    """The chunks by ``chunk_index`` and id."""
+    return sorted(chunks, key=_order)
+
+
 def folded(name: str) -> str:
     """A title or file name in the form in which two are compared.
 
