@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from langchain_hybridgraph.errors import (
     EmbeddingMismatchError,
     NotAnIndexError,
     ReadOnlyError,
+    StoreError,
     StoreLockedError,
     TenantError,
 )
@@ -171,6 +172,15 @@ class OpenIndex:
         """Wait for running calls, then release files and the writer's lock; closing twice does nothing."""
         if self._gate.shut():
             self._release()
+
+    def __getstate__(self) -> NoReturn:
+        """Raises StoreError: what is open here, files and locks, cannot be copied or sent to another process."""
+        kind, folder = type(self).__name__, "folder" if self.path is None else str(self.path)
+        inside = "this one is in memory only: make it in a folder, and " if self.path is None else ""
+        raise StoreError(
+            f"a {kind} is not copied or pickled; {inside}open the folder where it is wanted, in each process anew: "
+            f"{kind}({folder!r}), and make the retrievers there"
+        )
 
     def _release(self) -> None:
         with self._writing:

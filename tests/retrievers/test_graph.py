@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 
 import numpy as np
@@ -22,7 +24,7 @@ from langchain_hybridgraph import (
     by_meta,
     ingest,
 )
-from langchain_hybridgraph.errors import ConfigurationError, RetrievalError
+from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, StoreError
 from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.fusion import ConvexCombination
 from langchain_hybridgraph.query.graph_scores import HopDecay, RingDecay
@@ -864,3 +866,13 @@ def test_what_is_not_scored_changes_nothing(settings):
             some = GraphRetriever(store, k=k, **settings).retrieve(question)
             every = GraphRetriever(store, k=k, fusion=Whole(), **settings).retrieve(question)
             assert some.hits == every.hits
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.deepcopy])
+def test_a_retriever_is_made_anew_in_each_process(copied):
+    """That its store is not copied is said, with the line that opens it."""
+    with (
+        drawn() as store,
+        pytest.raises(StoreError, match=r"HybridGraphStore\('folder'\), and make the retrievers there"),
+    ):
+        copied(GraphRetriever(store))

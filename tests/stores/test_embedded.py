@@ -1,7 +1,9 @@
 """The embedded store: one folder (or none), one truth, three indexes beside it."""
 
+import copy
 import hashlib
 import os
+import pickle
 import sqlite3
 import threading
 from contextlib import closing
@@ -1282,3 +1284,19 @@ def test_an_empty_store(store):
     assert (by_vector(store, "text"), by_word(store, "text"), store.find(Scope())) == ([], [], [])
     assert store.vectors(["a"]).shape == (1, 1)
     assert (store.check().problems, store.repair().problems) == ((), ())
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy])
+@pytest.mark.parametrize(
+    ("folder", "said"),
+    [
+        ("an index", r"open the folder where it is wanted, in each process anew: EmbeddedStore\('.*an index'\)"),
+        (None, r"in memory only: make it in a folder, and open .* EmbeddedStore\('folder'\)"),
+    ],
+)
+def test_a_store_is_neither_copied_nor_pickled(tmp_path, folder, said, copied):
+    """The error says what to do instead."""
+    path = folder and tmp_path / folder
+    store = EmbeddedStore(path, embedding=HashedWords(), name="words")
+    with closing(store), pytest.raises(StoreError, match=said):
+        copied(store)
