@@ -16,6 +16,7 @@ from langchain_hybridgraph.stores.base import KnowsDocuments, ReadsBack, Searche
 MOST_FOUND = 100  # chunks that may name a new document
 _SLICE = 1_000
 _BY_TEXT = re.compile(r"#(?:parent-)?[0-9a-f]{16}(?:-\d+)?\Z")  # no heading's id: no link leads there
+_MAY_LINK = re.compile(r"\[|`|://|<[aA]\s")
 _INDEX_NAMES = frozenset({"index", "readme"})
 
 
@@ -77,10 +78,14 @@ class Backlinks:
         self._sources.update((edge.source, None) for edge in edges if edge.relation == self._relation)
 
     def _naming(self, new: _New, store: SearchesKeywords) -> None:
+        names = [folded(name) for name in new.names]
         entries = store.keyword_search(Query(" ".join(new.names), MOST_FOUND, Scope()), MOST_FOUND).entries
         for chunk in self._store.get([entry.id for entry in entries]):
+            # Most texts that have the words have no link, and it takes long to fold one.
+            if _MAY_LINK.search(chunk.text) is None:
+                continue
             text = folded(unquote(chunk.text))
-            if any(folded(name) in text for name in new.names):
+            if any(name in text for name in names):
                 self._sources[chunk.id] = None
 
     def _read(self, sources: list[str], seen: Set[str]) -> Iterator[tuple[CutDocument, list[str]]]:

@@ -287,6 +287,7 @@ class LinkEdges:
         if self._backlinks is not None and can(store, Readable):
             for document, chunks in self._backlinks.documents(self._names.documents()):
                 yield from self._again(document, chunks, store)
+        self._earlier = self._backlinks = None
 
     def _resolved(self, documents: Sequence[_Waiting], store: TakesChunks) -> EdgeSet:
         wanted = [wanted for document in documents for wanted in document.read()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from langchain_hybridgraph.filters import parse_filter
@@ -19,11 +19,12 @@ class Named(NamedTuple):
 
 
 class StoredNames:
-    """The documents of a store by the names that a reader would use; the file names are read once."""
+    """The documents of a store by the names that a reader would use; of one moment, each is looked up once."""
 
     def __init__(self, store: ReadsBack) -> None:
         self._store = store
         self._files: dict[str, set[str]] | None = None
+        self._found: dict[str, Named | None] = {}
 
     def find(self, names: Iterable[str]) -> dict[str, Named]:
         """The document of each name that exactly one document has; other names are left out.
@@ -37,10 +38,16 @@ class StoredNames:
         >>> StoredNames(store).find(["engines", "wheels"])
         {'engines': Named(document='p/1.md', label='Engines')}
         """
-        asked = list(dict.fromkeys(name for name in names if name.strip()))
+        asked = list(dict.fromkeys(names))
+        new = [name for name in asked if name.strip() and name not in self._found]
+        if new:
+            there = self._look_up(new)
+            self._found.update((name, there.get(name)) for name in new)
+        found = ((name, self._found.get(name)) for name in asked)
+        return {name: named for name, named in found if named is not None}
+
+    def _look_up(self, asked: Sequence[str]) -> dict[str, Named]:
         spelt = {form: None for name in asked for form in _spellings(name)}
-        if not spelt:
-            return {}
         titles: dict[str, set[str]] = {}
         labels: dict[str, str] = {}
         found = self._store.find(Scope(parse_filter({"title": {"$in": list(spelt)}})))
