@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from langchain_hybridgraph.errors import ConfigurationError
@@ -105,7 +106,7 @@ class CitationEdges:
             sources = sorted({e.source for e in arriving if e.relation in self.relations and e.source not in known})
             own = [edge for edge in store.edges(sources) if edge.relation in self.relations]
             moved = [(edge, awaited.get(edge.target, edge.target)) for edge in own]
-            edges = [Edge(e.source, to, e.relation, e.weight, e.description) for e, to in moved if to != e.source]
+            edges = [replace(edge, target=to) for edge, to in moved if to != edge.source]
             if sources:
                 yield EdgeSet(edges, sources)
 

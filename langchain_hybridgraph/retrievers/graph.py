@@ -141,6 +141,12 @@ class GraphRetriever(HybridRetriever):
         super().__init__(vector_store, documents, **settings)
         self._edges = self._found_graph()
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set what the constructor would take."""
+        super().__setattr__(name, value)
+        if name == "graph":
+            self._edges = self._found_graph()
+
     @field_validator("traversal")
     @classmethod
     def _named_traversal(cls, value: Any) -> Traversal | None:

@@ -326,7 +326,8 @@ class MemoryRetriever(GraphRetriever):
         expansion = super()._expansion(options)
         asked = cast(MemoryOptions, options)
         weights = self._source_weights(asked)
-        if not weights.get("graph"):
+        weight = weights.get("graph", 0.0)
+        if not weight and expansion.seed_ids is None:
             return None
         if self._asks_score or options.get("score") is not None:
             return expansion
@@ -335,13 +336,13 @@ class MemoryRetriever(GraphRetriever):
         walked = replace(
             expansion,
             traversal=beyond if isinstance(beyond, LinkEvidence) else Joined(_EVIDENCE, beyond),
-            score=NoisyOr(min(1.0, weights["graph"] / (weights.get("vector") or weights["graph"]))),
+            score=NoisyOr(min(1.0, weight / (weights.get("vector") or weight or 1.0))),
         )
         if isinstance(self.fusion, ReciprocalRankFusion) and self.fusion.normalize == "theoretical":
             searched = sum(weight for name, weight in weights.items() if name != "graph")
             return RankedWalk(
                 **_fields(walked),
-                share=weights["graph"] / (searched + weights["graph"]),
+                share=weight / (searched + weight),
                 rank_constant=self.fusion.rank_constant,
             )
         return walked

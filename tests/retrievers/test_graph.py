@@ -461,6 +461,18 @@ def test_a_graph_that_disappears_leaves_the_hits(broken):
         assert "disappeared" in found.plan["errors"]["graph"]
 
 
+def test_a_graph_that_is_set_later_is_walked():
+    """As one that the constructor was given, and None is the store's own again."""
+    with drawn() as store:
+        retriever = hop_decay(store)
+        own = [(hit.id, hit.metadata.get("path")) for hit in retriever.retrieve("q")]
+        retriever.graph = InMemoryGraph(edges(("A", "Z", 1.0)))
+        path = {hit.id: hit.metadata.get("source_path") for hit in retriever.retrieve("q")}
+        assert path["Z"] == ["A", "Z"]
+        retriever.graph = None
+        assert [(hit.id, hit.metadata.get("path")) for hit in retriever.retrieve("q")] == own
+
+
 def test_what_a_walk_reached_and_is_no_hit_leaves_no_gap():
     """From an entity, which is none itself: each answer is the head of that for a larger k, as long as there is any."""
     with drawn(*[Edge(id, "entity:q", "mentions", 1.0 - place / 10) for place, id in enumerate("ABCD")]) as store:

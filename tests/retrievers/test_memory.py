@@ -271,6 +271,15 @@ def test_the_traversal_may_change_per_call():
     assert {document.metadata["hops"] for document in found} == {0}
 
 
+@pytest.mark.parametrize("fusion", [None, "rrf"])
+def test_given_seeds_count_without_a_weight_of_the_graph(fusion):
+    """Nothing is there but the seeds and what they lead to, whatever an edge weighs."""
+    made = store({"a": ("a 0.9", {}), "b": ("b 0.5", {}), "c": ("c 0.1", {})}, [Edge("b", "c", "cites", 1.0)])
+    settings = {} if fusion is None else {"fusion": fusion}
+    retriever = MemoryRetriever(made, source_weights={"vector": 1.0, "graph": 0.0}, **settings)
+    assert set(ids(retriever.invoke("?", seed_ids=["b"]))) == {"b", "c"}
+
+
 def test_sources_are_named():
     """What vectors, words and edges found says so."""
     found = {d.id: d.metadata["retrieval_source"] for d in MemoryRetriever(chain(), seed_k=1).invoke("a")}
