@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -643,6 +644,8 @@ def test_ctrl_c_is_silent(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
         env=ENVIRONMENT,
+        # A shell's background jobs ignore interrupts, and what they start inherits that.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - one system call, no lock
     )
     with opened_once_read(pipe, running) as writing:
         for n in range(2_000):
