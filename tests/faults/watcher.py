@@ -18,7 +18,7 @@ from busy_writer import open_store
 from langchain_hybridgraph.records import Chunk, Edge, Query, Scope
 
 IDS = [f"c{number:02}" for number in range(50)]
-PATIENCE = 60.0
+PATIENCE = 60.0  # seconds without anything new
 
 
 def versions(texts):
@@ -97,12 +97,14 @@ class Watcher:
 
 
 def watch(folder, kind):
-    """Look until the end is there, without a pause."""
-    until = time.monotonic() + PATIENCE
+    """Look until the end is there, without a pause, or nothing new comes any more."""
     store = open_store(folder, kind, read_only=True)
     watcher = Watcher(store)
+    until, last = time.monotonic() + PATIENCE, -1
     while not (is_over := watcher.is_over()) and time.monotonic() < until:
         watcher.look()
+        if (newest := max(watcher.seen, default=-1)) > last:
+            until, last = time.monotonic() + PATIENCE, newest
         time.sleep(0.005)
     watcher.look()
     print(json.dumps({"over": is_over, "wrong": watcher.wrong, "looks": watcher.looks, "last": max(watcher.seen)}))
