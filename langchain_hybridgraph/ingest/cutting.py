@@ -59,6 +59,12 @@ def first_chunk_id(document: str) -> str:
     return f"{document}#{FIRST}"
 
 
+def position(chunk: Chunk) -> float:
+    """Where a chunk stands in its document, as its ``chunk_index`` says; 0 where it does not."""
+    index = chunk.metadata.get("chunk_index")
+    return index if isinstance(index, (int, float)) else 0.0
+
+
 class Cutter:
     """Cuts the documents of one ingest, one after the other.
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from langchain_hybridgraph import records
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.ingest.cutting import CutDocument
+from langchain_hybridgraph.ingest.cutting import CutDocument, position
 from langchain_hybridgraph.ingest.edges import EdgeSet
 from langchain_hybridgraph.ingest.llm_ledger import Ledger, edge_hash, hashed
 from langchain_hybridgraph.ingest.neighbours import HasNeighbours, Neighbours
@@ -228,7 +228,7 @@ class LLMEdges:
 
     def _windows(self, documents: Iterable[Mapping[str, Chunk]]) -> Iterator[tuple[Chunk, ...]]:
         for held in documents:
-            chunks = sorted(held.values(), key=_position)
+            chunks = sorted(held.values(), key=position)
             for window in windows(len(chunks), self._batch_size, self._overlap):
                 yield tuple(chunks[place] for place in window)
 
@@ -460,8 +460,3 @@ def _name(relation: str) -> str:
 
 def _unquoted(text: str) -> str:
     return text.strip(" \t\r\n\"'`“”‘’«»")
-
-
-def _position(chunk: Chunk) -> float:
-    index = chunk.metadata.get("chunk_index")
-    return index if isinstance(index, (int, float)) else 0.0

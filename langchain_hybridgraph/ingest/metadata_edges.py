@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import canonical, join_key, parse_filter, reader, split_key
-from langchain_hybridgraph.ingest.cutting import CutDocument
+from langchain_hybridgraph.ingest.cutting import CutDocument, position
 from langchain_hybridgraph.ingest.edges import EdgeSet
 from langchain_hybridgraph.records import Chunk, Edge, Scope
 from langchain_hybridgraph.stores.base import ReadsBack, TakesChunks
@@ -98,7 +98,7 @@ class MetadataEdges:
         values: dict[_Value, Any] = {}
         for key, read in self._readers.items():
             values.update(((key, canonical(value)), value) for value in _elements(read(chunk.metadata)))
-        return _Holder(chunk.id, chunk.document, _position(chunk), values)
+        return _Holder(chunk.id, chunk.document, position(chunk), values)
 
     def _holders(
         self, store: TakesChunks, values: Mapping[_Value, Any], known: Mapping[str, _Holder]
@@ -210,11 +210,6 @@ def _present(seen: Mapping[str, _Holder], store: TakesChunks) -> dict[str, _Hold
     for some in _slices(sorted({holder.document for holder in seen.values()})):
         there.update(*store.document_chunks(some).values())
     return {id: holder for id, holder in seen.items() if id in there}
-
-
-def _position(chunk: Chunk) -> float:
-    index = chunk.metadata.get("chunk_index")
-    return index if isinstance(index, (int, float)) else 0.0
 
 
 def _short(value: Any) -> str:

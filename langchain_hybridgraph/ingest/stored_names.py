@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.ingest.cutting import position
 from langchain_hybridgraph.records import Chunk, Scope
 from langchain_hybridgraph.stores.base import ReadsBack
 
@@ -110,5 +111,4 @@ def _spellings(name: str) -> tuple[str, ...]:
 
 
 def _order(chunk: Chunk) -> tuple[float, str]:
-    index = chunk.metadata.get("chunk_index")
-    return (index if isinstance(index, (int, float)) else 0.0, chunk.id)
+    return position(chunk), chunk.id
