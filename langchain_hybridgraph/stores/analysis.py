@@ -9,6 +9,8 @@ questions go through the same steps, so what counts is only that both end in the
   themselves, ``CamelCase`` is indexed whole and in parts.
 - Stop words are indexed like any word and left out of questions, unless a question has nothing else: so
   "The Who" is found, and "who wrote it" asks for "wrote".
+
+Tantivy's stemmers and stop words are used. Where Tantivy cannot be imported, words are compared without stemming.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import functools
 import heapq
 import itertools
+import logging
 import math
 import re
 import unicodedata
@@ -28,6 +31,8 @@ from langchain_hybridgraph.letters import Unaccented, combining_marks
 
 if TYPE_CHECKING:
     Reduce = Callable[[str], list[str]]
+
+logger = logging.getLogger(__name__)
 
 MOST_TERMS = 128  # of a question; the rest of a pasted book adds time and little else
 
@@ -106,7 +111,8 @@ class Analyzer:
     @property
     def name(self) -> str:
         """Language and version of the steps: what an index records, to know whether it was made like this."""
-        return f"{self.language}/{VERSION}"
+        unstemmed = self.language in _STEMMED.values() and _stemmer(self.language) is None
+        return f"{self.language}{' without stemming' if unstemmed else ''}/{VERSION}"
 
     def words(self, text: str) -> list[str]:
         """The words that a question asks for: no stop words, or all words when there is nothing else.
@@ -188,21 +194,31 @@ def _vocabulary(language: str, without_stop_words: bool) -> _Vocabulary:
     if without_stop_words and language == "english":
         keep = _is_not_english_stop_word
     elif without_stop_words and language in _STOPPED:
-        keep = _tantivy_steps(stop_words=language)
-    stem = _tantivy_steps(stemmer=language) if language in _STEMMED.values() else _as_it_is
+        keep = _tantivy_steps(stop_words=language) or bool
+    stem = _stemmer(language) or _as_it_is
     lower = _turkish_lower if language == "turkish" else str.lower
     return _Vocabulary(stem, keep, lower, fold=language != "vietnamese")
 
 
-def _tantivy_steps(*, stop_words: str | None = None, stemmer: str | None = None) -> Reduce:
-    import tantivy
+@functools.cache
+def _stemmer(language: str) -> Reduce | None:
+    """Tantivy's stemmer; None for a language without one, and where Tantivy cannot be imported."""
+    return _tantivy_steps(stemmer=language) if language in _STEMMED.values() else None
 
-    steps = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw())
-    if stop_words:
-        steps = steps.filter(tantivy.Filter.stopword(stop_words))
-    if stemmer:
-        steps = steps.filter(tantivy.Filter.stemmer(stemmer))
-    reduce: Reduce = steps.build().analyze
+
+def _tantivy_steps(*, stop_words: str | None = None, stemmer: str | None = None) -> Reduce | None:
+    try:
+        import tantivy
+
+        steps = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw())
+        if stop_words:
+            steps = steps.filter(tantivy.Filter.stopword(stop_words))
+        if stemmer:
+            steps = steps.filter(tantivy.Filter.stemmer(stemmer))
+        reduce: Reduce = steps.build().analyze
+    except Exception as error:  # noqa: BLE001 - a broken wheel may raise anything; rank_bm25 works without stems
+        logger.warning("Tantivy cannot be used, so words are compared without stemming or stop words: %s", error)
+        return None
     return reduce
 
 

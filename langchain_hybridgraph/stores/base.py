@@ -405,6 +405,7 @@ class Remembered(NamedTuple):
     utility: Weights
     active_count: Weights
     used_at: Weights
+    updated_at: Weights
     began: Weights
     valid_until: Weights
     provenance_depth: Weights
@@ -421,6 +422,7 @@ class Remembered(NamedTuple):
                 one.utility,
                 one.active_count,
                 one.used_at,
+                one.updated_at,
                 next((time for time in (one.valid_from, one.created_at) if time is not None), one.learned_at),
                 None if one.end_learned else one.valid_until,
                 one.provenance_depth,
@@ -428,7 +430,7 @@ class Remembered(NamedTuple):
             for one in learned
         ]
         kind = [-1 if one.memory_type is None else places.setdefault(one.memory_type, len(places)) for one in learned]
-        columns = np.array(rows, np.float64).reshape(-1, 7).T  # None becomes NaN
+        columns = np.array(rows, np.float64).reshape(-1, 8).T  # None becomes NaN
         return cls._make([*columns, np.array(kind, np.int64), list(places)])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,20 @@ from langchain_hybridgraph.errors import (
     StoreError,
     StoreLockedError,
 )
+from langchain_hybridgraph.serialization import Serializable
 from langchain_hybridgraph.stores import catalog, catalog_learned
+from langchain_hybridgraph.stores.encoding import text_hash
+from langchain_hybridgraph.stores.opening import is_large
 from langchain_hybridgraph.stores.writing import WrittenIndex
 
 # So many texts are given to the embedding at once when vectors are mended.
 EMBEDDED_AT_ONCE = 500
+# Seconds that a check waits for its turn to write; without it, engines that are being written to are not checked.
+CHECK_PATIENCE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class CheckReport:
+class CheckReport(Serializable):
     """What ``check`` found; without ``problems`` catalogue, matrix and engines agree.
 
     ``unchecked`` says what could not be looked at, because another process is writing or the folder is read-only.
@@ -45,21 +50,27 @@ class CaredIndex(WrittenIndex):
     def check(self) -> CheckReport:
         """Compare catalogue, matrix and engines; nothing is changed, but what lags behind is brought up to date.
 
-        Only the writer may open Chroma, so the writer's lock is taken where it is free.
+        Nobody writes meanwhile, where the turn to write can be had within a second.
         """
-        with self._gate, self._writing:
-            problems = self._try_step()
+        with ExitStack() as stack:
+            stack.enter_context(self._gate)
+            try:
+                stack.enter_context(self._writer(timeout=min(CHECK_PATIENCE, self.write_timeout)))
+                is_writer, problems = True, self._try_step()
+            except (StoreLockedError, ReadOnlyError):
+                is_writer, problems = False, []
             self._refresh()
             with self._catalogue.snapshot():
-                version, rows = self._catalogue.version(), self._catalogue.rows()
+                version, texts = self._catalogue.version(), self._catalogue.text_hashes()
                 problems += self._catalogue.faults()
                 with self._catalogue.reading() as connection:
                     problems += catalog_learned.faults(connection)
                 edges = self._catalogue.count_edges()
-            problems += self._vector_faults(rows)
+            rows = list(texts)
+            problems += self._vector_faults(texts)
             unchecked = []
             for engine, checked in (("keyword index", self._keyword_faults), ("Chroma", self._chroma_faults)):
-                faults = checked(version, set(rows))
+                faults = checked(version, set(rows), is_writer)
                 problems += faults or []
                 if faults is None:
                     unchecked.append(f"{engine}: not looked into, another process may be writing")
@@ -67,34 +78,31 @@ class CaredIndex(WrittenIndex):
 
     def _try_step(self) -> list[str]:
         try:
-            with self._writer():
-                self._step()
-        except (StoreLockedError, ReadOnlyError):
-            return []
+            self._step(is_complete=True)
         except StoreError as error:
             return [str(error)]
         return []
 
-    def _keyword_faults(self, version: int, rows: set[int]) -> list[str] | None:
-        if not self.writable:
+    def _keyword_faults(self, version: int, rows: set[int], is_writer: bool) -> list[str] | None:
+        if not is_writer:
             self._keywords.reload()
         index = self._keywords.index
         if self._keywords.reason is not None:
-            return ["keyword index: it cannot be opened; repair() makes it anew"]
-        if not self.writable and index.applied != version:
+            return ["keyword index: it cannot be opened; repair() rebuilds it"]
+        if not is_writer and index.applied != version:
             return None
         return _difference("keyword index", rows, index.rows)
 
-    def _chroma_faults(self, version: int, rows: set[int]) -> list[str] | None:
-        if self.path is None or self._generation.matrix is None:
+    def _chroma_faults(self, version: int, rows: set[int], is_writer: bool) -> list[str] | None:
+        if self._generation.matrix is None or not is_large(self._seen):
             return []
-        if not self.writable:
+        if not is_writer or not self._folder.chroma.own():
             return None
-        wanted = self._generation.collected_rows(sorted(rows))
-        return _difference("Chroma", wanted, self._rows_in_chroma)
+        return _difference("Chroma", self._generation.nonzero_rows(sorted(rows)), self._rows_in_chroma)
 
     def _rows_in_chroma(self) -> set[int]:
-        collection, matrix = self._generation.open_collection(), self._generation.matrix
+        collection = self._folder.chroma.open(self._generation.number)
+        matrix = self._generation.matrix
         assert matrix is not None, "a collection is filled from a matrix"
         collection.search(np.ones(matrix.dimension, np.float32), 1)  # the list of rows says nothing of the graph
         return collection.rows()
@@ -107,7 +115,7 @@ class CaredIndex(WrittenIndex):
                 if mended := catalog_learned.mend(connection, self.clock()):
                     catalog.log_changes(connection, mended)
             self._refresh()
-            self._embed_again(self._without_vector(self._catalogue.rows()))
+            self._embed_again(self._without_vector(self._catalogue.text_hashes()))
             self._keywords.rebuild(self._rows.version)
             self._rebuild_collection()
             self.settle()
@@ -135,31 +143,40 @@ class CaredIndex(WrittenIndex):
             "bytes": 0 if self.path is None else _bytes_in(self.path),
         }
 
-    def _vector_faults(self, rows: Sequence[int]) -> list[str]:
+    def _vector_faults(self, texts: Mapping[int, bytes]) -> list[str]:
         generation = self._generation
         if generation.matrix is not None:
             generation.matrix.remap()
         faults = ["model: it cannot be read; repair() makes a new one"] if "model" in generation.lost else []
-        if lost := self._without_vector(rows):
-            faults.append(f"vector matrix: {len(lost)} chunks have no usable vector; repair() embeds them again")
+        if lost := self._without_vector(texts):
+            faults.append(
+                f"vector matrix: {len(lost)} chunks have no usable vector, or that of another text; repair() embeds "
+                "them again"
+            )
         return faults
 
-    def _without_vector(self, rows: Sequence[int]) -> list[int]:
+    def _without_vector(self, texts: Mapping[int, bytes]) -> list[int]:
+        """The rows without a usable vector of their own text; texts by their hashes."""
         matrix = self._generation.matrix
-        if matrix is None or self._is_unfitted(self._generation) or not rows:
+        if matrix is None or self._is_unfitted(self._generation) or not texts:
             return []
-        return [row for row, is_sound in zip(rows, matrix.sound(rows).tolist(), strict=True) if not is_sound]
+        sound = matrix.sound(list(texts), list(texts.values())).tolist()
+        return [row for row, is_sound in zip(texts, sound, strict=True) if not is_sound]
 
     def _embed_again(self, rows: Sequence[int]) -> None:
         for start in range(0, len(rows), EMBEDDED_AT_ONCE):
             stored = self._catalogue.read_rows(rows[start : start + EMBEDDED_AT_ONCE])
-            vectors = self._embed([entry.text for entry in stored])
+            vectors = self._embed([entry.text for entry in stored], self._generation)
             self._check_width(vectors.shape[1])
             matrix = self._generation.matrix
             assert matrix is not None, "rows without a usable vector are rows of a matrix"
             for entry, vector in zip(stored, vectors, strict=True):
-                matrix.write(entry.row or 0, vector[np.newaxis], sync=False)
+                matrix.write(entry.row or 0, vector[np.newaxis], texts=[text_hash(entry.text)], sync=False)
             matrix.sync()
+        if rows:
+            with self._catalogue.writing() as connection:
+                catalog.log_changes(connection, [])  # so that other processes look at the vectors again
+            self._refresh()
 
 
 def _bytes_in(folder: Path) -> int:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import sqlite3
 import threading
+import time
+import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -18,6 +21,8 @@ from langchain_hybridgraph.errors import NotAnIndexError, ReadOnlyError, StoreEr
 from langchain_hybridgraph.records import CONTAINS, MENTIONS, Chunk, Edge
 from langchain_hybridgraph.stores.catalog_schema import check_format, format_version, migrate
 from langchain_hybridgraph.stores.given import Given
+
+logger = logging.getLogger(__name__)
 
 # Kinds of nodes; a graph node is only named by edges: an entity, a directory, or a chunk that is not there (yet).
 CHUNK, PARENT, GRAPH = "chunk", "parent", "graph"
@@ -31,12 +36,14 @@ WITH RECURSIVE joined (node) AS (
     UNION SELECT source FROM joined JOIN edges ON target = node AND relation = '{CONTAINS}'
 )
 """
+_MODE = "mode "
 _POSITION = (
     "SELECT value, ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'graph_changes'), 0) "
     "FROM about WHERE name = 'version'"
 )
 # An edge as the graph in memory takes it.
 _ARC = "e.source, e.target, relation, weight, ifnull(e.valid_from, -9e999), ifnull(e.valid_until, 9e999), e.learned_at"
+_METADATA = "SELECT id, metadata FROM nodes WHERE metadata IS NOT NULL"
 _IS_MENTIONED = f"EXISTS (SELECT 1 FROM edges m WHERE m.target = nodes.node AND m.relation = '{MENTIONS}')"
 _ARCS_AT_ONCE = 50_000
 _EDGE = "s.id, t.id, e.relation, e.weight, e.description, e.valid_from, e.valid_until"
@@ -129,16 +136,30 @@ class Stored(NamedTuple):
         return self.learned_at <= known_at and (self.retracted_at is None or self.retracted_at > known_at)
 
 
+class Place(NamedTuple):
+    """Place of a chunk in the tree, by its metadata."""
+
+    row: int
+    id: str
+    document: str
+    uri: Any
+    url: Any
+    source: Any
+    context_type: Any
+
+
 class StoredMetadata(Mapping[str, Any]):
-    """JSON metadata that is parsed at the first look: most candidates of a query are never looked at."""
+    """JSON metadata that is parsed at the first look: most candidates of a query are never looked at.
+
+    Metadata that cannot be parsed are empty and logged: one damaged row must not fail the searches of others.
+    """
 
     def __init__(self, raw: str) -> None:
         self._raw = raw
 
     @cached_property
     def _parsed(self) -> dict[str, Any]:
-        parsed: dict[str, Any] = json.loads(self._raw)
-        return parsed
+        return parsed(self._raw) or {}
 
     def __getitem__(self, key: str) -> Any:
         return self._parsed[key]
@@ -151,6 +172,16 @@ class StoredMetadata(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return repr(self._parsed)
+
+
+def parsed(metadata: str) -> dict[str, Any] | None:
+    """The metadata of a row; None (and a line in the log) for those that cannot be read."""
+    try:
+        read = json.loads(metadata)
+    except (ValueError, RecursionError, TypeError) as error:
+        logger.warning("metadata in the catalogue cannot be read (%s): %.80r", error, metadata)
+        return None
+    return read if isinstance(read, dict) else None
 
 
 class Catalogue:
@@ -166,6 +197,8 @@ class Catalogue:
         self._pool: list[tuple[object, sqlite3.Connection]] = []
         self._lock = threading.RLock()
         self._snapshot = threading.local()
+        self._lent = 0
+        _catalogues.add(self)
         self._closed = False
         self._is_writable = path is None or (
             os.access(path.parent, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
@@ -227,6 +260,11 @@ class Catalogue:
                     raise StoreError(f"nothing of this batch was written: {error}") from error
                 raise
 
+    def checkpoint(self) -> None:
+        """Move the write-ahead log into the database, so that no page of before is left; not while others read it."""
+        with self._lock, self._borrowed() as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def close(self) -> None:
         """Close all connections; the write-ahead log goes into the database where that is possible."""
         with self._lock:
@@ -234,6 +272,22 @@ class Catalogue:
             pool, self._pool = self._pool, []
             if self._memory is not None:
                 pool.append((None, self._memory))
+        for _, connection in pool:
+            connection.close()
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether there is no file."""
+        return self._path is None
+
+    @property
+    def is_lending(self) -> bool:
+        """Whether a connection is in use."""
+        return self._lent > 0
+
+    def close_idle(self) -> None:
+        """Close the connections that are not in use."""
+        pool, self._pool = self._pool, []
         for _, connection in pool:
             connection.close()
 
@@ -256,15 +310,34 @@ class Catalogue:
             with self._lock:
                 yield self._memory
             return
-        state = self._file_state()
-        connection = self._pooled(state) or self._connect()
+        with self._lending():
+            state = self._file_state()
+            connection = self._pooled(state) or self._connect()
+            try:
+                yield connection
+            finally:
+                if self._closed:
+                    connection.close()
+                else:
+                    self._pool.append((state, connection))
+
+    @contextmanager
+    def _lending(self) -> Iterator[None]:
+        """Count a connection as lent; while a fork is prepared, a thread that has none waits for one."""
+        lent = getattr(self._snapshot, "lent", 0)
+        with _fork.changed:
+            if _fork.is_near and not lent:
+                _fork.changed.wait_for(lambda: not _fork.is_near)
+            self._lent += 1
+        self._snapshot.lent = lent + 1
         try:
-            yield connection
+            yield
         finally:
-            if self._closed:
-                connection.close()
-            else:
-                self._pool.append((state, connection))
+            self._snapshot.lent = lent
+            with _fork.changed:
+                self._lent -= 1
+                if _fork.is_near:
+                    _fork.changed.notify_all()
 
     def _pooled(self, state: object) -> sqlite3.Connection | None:
         """A connection that was made when the file was as it is now; others are closed."""
@@ -318,6 +391,14 @@ class Catalogue:
         with self.reading() as connection:
             return int(connection.execute("SELECT value FROM about WHERE name = 'version'").fetchone()[0])
 
+    def age(self) -> float:
+        """Seconds since its files were last written to; 0 for one in memory."""
+        written = []
+        for path in () if self._path is None else (self._path, self._path.with_name(f"{self._path.name}-wal")):
+            with suppress(FileNotFoundError):
+                written.append(path.stat().st_mtime)
+        return time.time() - max(written) if written else 0.0
+
     def graph_position(self) -> tuple[int, int]:
         """The number of the last commit that changed a chunk, and of the last change of the graph."""
         with self.reading() as connection:
@@ -358,21 +439,31 @@ class Catalogue:
         """Row and text of all chunks from this row on, by row."""
         return ((entry.row or 0, entry.text) for entry in self.iterate(start))
 
-    def places(self, start: int, stop: int, tenant: str) -> Iterator[tuple[int, Any, Any, Any, str, Any]]:
-        """Row, ``uri``, ``url``, ``source``, document and ``context_type`` of a tenant's chunks in [start, stop)."""
-        named = ", ".join(f"json_extract(metadata, '$.{key}')" for key in ("uri", "url", "source"))
+    def places(self, start: int, stop: int, tenant: str) -> Iterator[Place]:
+        """Places in the tree of a tenant's chunks with a row in [start, stop), by their metadata.
+
+        Python parses the metadata: SQLite's JSON has no NaN, and one malformed text would fail the statement.
+        """
         with self.reading() as connection:
-            yield from connection.execute(
-                f"SELECT row, {named}, document, json_extract(metadata, '$.context_type') FROM nodes "
+            found = connection.execute(
                 # With the plus the tenant is no way to the rows: only the new ones are read.
-                "WHERE row >= ? AND row < ? AND +tenant = ? ORDER BY row",
+                "SELECT row, id, document, metadata FROM nodes WHERE row >= ? AND row < ? AND +tenant = ? ORDER BY row",
                 (start, stop, tenant),
-            ).fetchall()
+            )
+            while page := found.fetchmany(2_000):
+                for row, id, document, metadata in page:
+                    named = StoredMetadata(metadata)
+                    yield Place(row, id, document, *map(named.get, ("uri", "url", "source", "context_type")))
 
     def rows(self) -> list[int]:
         """The rows of all chunks, ascending."""
         with self.reading() as connection:
             return [row for (row,) in connection.execute("SELECT row FROM nodes WHERE row NOT NULL ORDER BY row")]
+
+    def text_hashes(self) -> dict[int, bytes]:
+        """The hash of the text of every chunk, by its row, ascending."""
+        with self.reading() as connection:
+            return dict(connection.execute("SELECT row, text_hash FROM nodes WHERE row NOT NULL ORDER BY row"))
 
     def count_rows(self) -> int:
         """How many chunks there are, of all tenants."""
@@ -423,6 +514,18 @@ class Catalogue:
             ).fetchone()[0]
         counts = {"chunks": kinds.get(CHUNK, 0), "parents": kinds.get(PARENT, 0)}
         return {**counts, "edges": edges, "entities": entities}
+
+    def tenants(self) -> dict[str, int]:
+        """Number of chunks of each tenant that anything is kept of, by name."""
+        with self.reading() as connection:
+            return dict(
+                connection.execute(
+                    "WITH named (tenant) AS (SELECT tenant FROM nodes UNION SELECT tenant FROM credibility "
+                    f"UNION SELECT substr(name, {len(_MODE) + 1}) FROM about WHERE name GLOB '{_MODE}*') "
+                    "SELECT tenant, (SELECT count(row) FROM nodes n WHERE n.tenant = named.tenant) FROM named "
+                    "ORDER BY tenant"
+                )
+            )
 
     def has_parents(self, tenant: str) -> bool:
         """Whether this tenant has any parent."""
@@ -484,7 +587,10 @@ class Catalogue:
             found = [row[0] for row in connection.execute("PRAGMA quick_check(5)") if row[0] != "ok"]
             lost = connection.execute(f"SELECT count(*) FROM edges WHERE {_LOST}").fetchone()[0]
             wrong = connection.execute(f"SELECT count(*) FROM edges WHERE {_WRONG}").fetchone()[0]
+            unread = [id for id, metadata in connection.execute(_METADATA) if parsed(metadata) is None]
         found += [f"{lost} edges point to nothing"] if lost else []
+        if unread:
+            found.append(f"the metadata of {len(unread)} chunks cannot be read ({unread[0]!r:.80} …); add them again")
         what = "weigh nothing, are valid at no time, or lead to themselves or another tenant"
         return found + ([f"{wrong} edges {what}"] if wrong else [])
 
@@ -590,6 +696,55 @@ class Catalogue:
 
 
 # -- writing: statements that run inside Catalogue.writing() ------------------------------------------------------
+
+
+def mode_name(tenant: str) -> str:
+    """Name of the fact that holds a tenant's mode."""
+    return _MODE + tenant
+
+
+class _Fork:
+    """Whether a fork of this process is near, so that no connection may be lent."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.is_near = False
+
+
+_fork = _Fork()
+_catalogues: weakref.WeakSet[Catalogue] = weakref.WeakSet()
+
+
+def close_connections_before_fork(deadline: float) -> None:
+    """Wait until all connections of this process are back, close them, and lend none until the fork is over.
+
+    SQLite must not be carried into a forked process: its notes about locks would be those of the parent. A catalogue
+    that is still ``is_lending`` at the deadline (``time.monotonic()``) cannot be used in the child.
+    """
+    with _fork.changed:
+        _fork.is_near = True
+        own = {catalogue for catalogue in _catalogues if getattr(catalogue._snapshot, "lent", 0)}
+        others = [catalogue for catalogue in _catalogues if catalogue not in own]  # a thread never waits for itself
+        _fork.changed.wait_for(
+            lambda: not any(catalogue.is_lending for catalogue in others), max(0.0, deadline - time.monotonic())
+        )
+    for catalogue in list(_catalogues):
+        if not catalogue.is_in_memory:
+            catalogue.close_idle()
+
+
+def lend_again_after_fork() -> None:
+    """In the parent: lend connections as before."""
+    with _fork.changed:
+        _fork.is_near = False
+        _fork.changed.notify_all()
+
+
+def begin_in_child() -> None:
+    """In the child: threads of the parent, which it does not have, wait for nothing and hold nothing."""
+    global _fork  # noqa: PLW0603 - a lock that a thread of the parent holds is never released here
+    _fork = _Fork()
+    _catalogues.clear()
 
 
 def set_about(connection: sqlite3.Connection, **facts: Any) -> None:
@@ -732,6 +887,26 @@ def delete_ids(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) 
     ).fetchall()
     _delete_nodes(connection, [node for (node,) in childless])
     return len(found), [row for _, row, _ in found if row is not None]
+
+
+def delete_tenant(connection: sqlite3.Connection, tenant: str) -> list[int]:
+    """Delete all that is kept of a tenant, and overwrite it on disk; return the rows that died, ascending.
+
+    The probe text of the embedding goes if it was the tenant's: the next write chooses another.
+    """
+    connection.execute("PRAGMA secure_delete = ON")
+    found = connection.execute("SELECT row FROM nodes WHERE tenant = ? AND row NOT NULL ORDER BY row", (tenant,))
+    rows = [row for (row,) in found]
+    # Edges join nodes of one tenant.
+    connection.execute("DELETE FROM edges WHERE source IN (SELECT node FROM nodes WHERE tenant = ?)", (tenant,))
+    connection.execute("DELETE FROM nodes WHERE tenant = ?", (tenant,))
+    connection.execute("DELETE FROM credibility WHERE tenant = ?", (tenant,))
+    connection.execute("DELETE FROM about WHERE name = ?", (mode_name(tenant),))
+    connection.execute(
+        "DELETE FROM about WHERE name IN ('probe_text', 'probe_vector') AND NOT EXISTS "
+        "(SELECT 1 FROM nodes JOIN about a ON a.name = 'probe_text' WHERE row NOT NULL AND text = a.value)"
+    )
+    return rows
 
 
 def delete_lost_edges(connection: sqlite3.Connection) -> None:

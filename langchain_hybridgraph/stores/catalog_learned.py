@@ -6,20 +6,19 @@ Those that write run inside ``Catalogue.writing()``, the others on a connection 
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_hybridgraph.records import Learned
-from langchain_hybridgraph.stores.catalog import Entry, listed, put_entries
-from langchain_hybridgraph.stores.given import Given
+from langchain_hybridgraph.stores.catalog import Entry, listed, parsed, put_entries
+from langchain_hybridgraph.stores.given import Given, reference
 
 if TYPE_CHECKING:
     import sqlite3
 
 _NAMES = (
     "valid_from, valid_until, learned_at, retracted_at, expires_at, confidence, utility, active_count, used_at, "
-    "created_at, memory_type, provenance_depth"
+    "updated_at, created_at, memory_type, provenance_depth"
 )
 _TRUST = "l.confidence, l.utility"
 _TRUST_THEN = "iif(t.node, t.confidence, l.confidence), iif(t.node, t.utility, l.utility)"
@@ -38,8 +37,8 @@ def _then(table: str, name: str) -> str:
 
 
 _LEARNED = (
-    "SELECT nodes.id, {trust}, active_count, used_at, {valid}, created_at, learned_at, memory_type, provenance_depth, "
-    "{end} IS NOT l.expires_at "
+    "SELECT nodes.id, {trust}, active_count, used_at, updated_at, {valid}, created_at, learned_at, memory_type, "
+    "provenance_depth, {end} IS NOT l.expires_at "
     # CROSS keeps the order: from the ids to the nodes to what is known of them.
     "FROM json_each(?3) asked CROSS JOIN nodes ON tenant = ?2 AND nodes.id = asked.value "
     "CROSS JOIN learned l ON l.node = nodes.node {joined} WHERE {known}"
@@ -66,6 +65,7 @@ class Kept(NamedTuple):
     utility: float | None
     active_count: int
     used_at: float | None
+    updated_at: float | None
     created_at: float | None
     memory_type: str | None
     provenance_depth: int
@@ -82,8 +82,8 @@ class Held(NamedTuple):
     @property
     def source(self) -> str | None:
         """Who said it."""
-        source = json.loads(self.metadata).get("source")
-        return None if source is None else str(source)
+        source = (parsed(self.metadata) or {}).get("source")
+        return None if source is None else reference(str(source))
 
 
 def learned(
@@ -100,10 +100,12 @@ def learned(
     }
 
 
-# Row, confidence, utility, active count, used at, began, valid until, provenance depth, memory type.
-ByRow = tuple[int, float | None, float | None, int, float | None, float | None, float | None, int, str | None]
+# Row, confidence, utility, active count, used at, updated at, began, valid until, provenance depth, memory type.
+ByRow = tuple[
+    int, float | None, float | None, int, float | None, float | None, float | None, float | None, int, str | None
+]
 _BY_ROW = (
-    "SELECT row, confidence, utility, active_count, used_at, coalesce(valid_from, created_at, learned_at), "
+    "SELECT row, confidence, utility, active_count, used_at, updated_at, coalesce(valid_from, created_at, learned_at), "
     "iif(valid_until IS expires_at, valid_until, NULL), "
     "provenance_depth, memory_type FROM {source} WHERE tenant = ?1 AND {wanted}"
 )
@@ -180,7 +182,7 @@ def _kept(connection: sqlite3.Connection, entries: Sequence[Entry]) -> dict[str,
         (entries[0].tenant, listed(entry.id for entry in entries)),
     )
     return {
-        id: _Before(node, text_hash, Given.of(json.loads(metadata)), Kept(*values))
+        id: _Before(node, text_hash, Given.of(parsed(metadata) or {}), Kept(*values))
         for id, node, text_hash, metadata, *values in found
     }
 
@@ -197,6 +199,7 @@ def _founded(given: Given, now: float) -> Kept:
         utility=given.utility,
         active_count=given.active_count or 0,
         used_at=None,
+        updated_at=given.updated_at,
         created_at=given.created_at,
         memory_type=given.memory_type,
         provenance_depth=given.provenance_depth or 0,
@@ -309,7 +312,7 @@ def mend(connection: sqlite3.Connection, now: float) -> list[int]:
     unlearned = connection.execute(f"SELECT node, row, metadata FROM nodes WHERE {_UNLEARNED}").fetchall()
     connection.executemany(
         f"INSERT INTO learned (node, {_NAMES}) VALUES (?{', ?' * len(Kept._fields)})",
-        ((node, *_founded(Given.of(json.loads(metadata)), now)) for node, _, metadata in unlearned),
+        ((node, *_founded(Given.of(parsed(metadata) or {}), now)) for node, _, metadata in unlearned),
     )
     connection.executemany("INSERT INTO learned_changes (node) VALUES (?)", ((node,) for node, _, _ in unlearned))
     for table in ("learned", "past_validity", "past_trust"):

@@ -142,7 +142,10 @@ INSERT INTO about VALUES ('version', 0), ('next_row', 0), ('floor', 0), ('genera
     ('chroma_applied', 0), ('graph_floor', 0);
 """
 
-MIGRATIONS = (FIRST,)
+# When a chunk says that it was updated; unknown of what was taken in before, until it comes again with other metadata.
+UPDATED_AT = "ALTER TABLE learned ADD COLUMN updated_at REAL;"
+
+MIGRATIONS = (FIRST, UPDATED_AT)
 FORMAT_VERSION = len(MIGRATIONS)
 
 

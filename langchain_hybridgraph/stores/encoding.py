@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import json
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from langchain_hybridgraph.errors import ConfigurationError
+import numpy as np
+
+from langchain_hybridgraph.errors import ConfigurationError, brief
 from langchain_hybridgraph.records import Edge, cleaned
 from langchain_hybridgraph.stores.catalog import CHUNK, PARENT, Entry
-from langchain_hybridgraph.stores.given import Given, session_of
+from langchain_hybridgraph.stores.given import Given, reference, session_of
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Chunk
+
+# Levels of lists and objects inside each other. Python's own limit (some 900) depends on who calls, and what was
+# written by a shallow call could not be read by a deep one.
+MOST_NESTED = 100
 
 
 def entries(chunks: Sequence[Chunk], parents: Sequence[Chunk], tenant: str) -> list[Entry]:
     """Chunks and parents as the catalogue writes them, without rows; of several with one id the last counts.
 
-    Raises ValueError for an id that is empty, holds a NUL or is no Unicode text, TypeError for metadata that JSON
-    cannot hold.
+    Raises ValueError for an id that is empty, holds a NUL or is not valid Unicode, TypeError for metadata that cannot
+    be stored.
     """
     made = {chunk.id: _entry(chunk, PARENT, tenant) for chunk in parents}
     made.update({chunk.id: _entry(chunk, CHUNK, tenant) for chunk in chunks})
@@ -39,11 +46,11 @@ def storable(edges: Iterable[Edge]) -> list[Edge]:
 
 def _storable(edge: Edge) -> Edge:
     for name, value in (("source", edge.source), ("target", edge.target), ("relation", edge.relation)):
-        _check_id(value, f"an edge's {name}")
+        check_name(value, f"an edge's {name}")
     if not isinstance(edge.description, str):
         raise ValueError(
-            f"the description of the edge {edge.source!r} → {edge.target!r} ({edge.relation}) is "
-            f'{edge.description!r}; it is a text, description="" for none'
+            f"the description of the edge {brief(edge.source)} → {brief(edge.target)} ({edge.relation}) is "
+            f'{brief(edge.description)}; it is a text, description="" for none'
         )
     described = cleaned(edge.description)
     return edge if described is edge.description else replace(edge, description=described)
@@ -58,18 +65,17 @@ def _only_edges(edges: Iterable[Edge]) -> list[Edge]:
     return given
 
 
-def reference(name: str) -> str:
-    """The name of a document or parent as the catalogue knows it: any text may stand in metadata, not all as a key."""
-    return cleaned(name).replace("\0", "\ufffd")
-
-
 def content_id(text: str, metadata: Mapping[str, Any]) -> str:
     """An id for a chunk that has none: the same text with the same metadata gets the same one in every run.
 
     >>> content_id("a", {"page": 1}) == content_id("a", {"page": 2})
     False
     """
-    return _hash(cleaned(text), json.dumps(metadata, default=str, sort_keys=True)).hex()
+    try:
+        told = json.dumps(metadata, default=str, sort_keys=True)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _not_storable(f"the text {reprlib.repr(text)}", str(error)) from error
+    return _hash(cleaned(text), told).hex()
 
 
 def text_hash(text: str) -> bytes:
@@ -78,9 +84,9 @@ def text_hash(text: str) -> bytes:
 
 
 def _entry(chunk: Chunk, kind: str, tenant: str) -> Entry:
-    _check_id(chunk.id, "a chunk's id")
+    check_name(chunk.id, "a chunk's id")
     if not isinstance(chunk.text, str):
-        raise TypeError(f"the text of {chunk.id!r} is {chunk.text!r}; a text is a str")
+        raise TypeError(f"the text of {brief(chunk.id)} is {brief(chunk.text)}; a text is a str")
     text = cleaned(chunk.text)
     metadata = _json(chunk.metadata, chunk.id)
     document = reference(chunk.document)
@@ -103,35 +109,89 @@ def _entry(chunk: Chunk, kind: str, tenant: str) -> Entry:
     )
 
 
-def _check_id(id: Any, what: str) -> None:
-    if not isinstance(id, str) or not id:
-        raise ValueError(f"{what} is {id!r}; it is a text with at least one character")
-    if cleaned(id) != id:
-        raise ValueError(f"{what} is {id!r}, which holds half a surrogate pair; it is valid Unicode")
-    if "\0" in id:
-        raise ValueError(f"{what} is {id!r}; it holds no NUL character")
+def check_name(value: Any, what: str) -> None:
+    """Raise ValueError unless the value can be an id: a text that a file can hold, with at least one character."""
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{what} must be a text with at least one character, got {reprlib.repr(value)}")
+    if cleaned(value) != value:
+        raise ValueError(
+            f"{what} must be valid Unicode, got {reprlib.repr(value)} with half a surrogate pair; "
+            'value.encode("utf-8", "replace").decode() replaces such characters'
+        )
+    if "\0" in value:
+        raise ValueError(f'{what} must not hold a NUL character, got {reprlib.repr(value)}; value.replace("\\0", "")')
 
 
 def _json(metadata: Mapping[str, Any], id: str) -> str:
     try:
-        return json.dumps(dict(metadata), default=_more_than_json, separators=(",", ":"))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise TypeError(
-            f"the metadata of {id!r} cannot be stored as JSON: {error}; convert such values to text or numbers first"
-        ) from error
+        return json.dumps(_storable_value(metadata, "", 0), separators=(",", ":"))
+    except ValueError as error:  # an integer of more than 4,300 digits
+        raise _not_storable(repr(id), str(error)) from error
+    except _NotStorableError as error:
+        raise _not_storable(repr(id), str(error)) from None
 
 
-def _more_than_json(value: Any) -> Any:
-    """Dates and datetimes as ISO 8601, numpy's scalars as numbers, other mappings and sets as what they hold."""
-    if isinstance(value, date):
-        return value.isoformat()
+class _NotStorableError(Exception):
+    """Says which value of the metadata cannot be stored."""
+
+
+def _not_storable(whose: str, why: str) -> TypeError:
+    return TypeError(
+        f"the metadata of {whose} cannot be stored as JSON: {why}; convert such values to text, numbers, lists or "
+        "dicts of them first"
+    )
+
+
+def _storable_value(value: Any, path: str, depth: int) -> Any:
+    """The value as JSON has it.
+
+    Dates and datetimes become ISO 8601 texts (pandas' NaT None), numpy's scalars numbers, tuples lists, sets sorted
+    lists. NaN and infinities stay: Python's JSON writes and reads them.
+    """
+    if type(value) in _SCALARS:
+        return value
+    if depth > MOST_NESTED:
+        raise _NotStorableError(f"{brief(path[:40])}… is nested more than {MOST_NESTED} levels deep, or holds itself")
     if isinstance(value, Mapping):
-        return dict(value)
+        return {_key(key, path): _storable_value(item, f"{path}.{key}", depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_storable_value(item, f"{path}[{place}]", depth + 1) for place, item in enumerate(value)]
     if isinstance(value, set | frozenset):
-        return sorted(value)
-    if hasattr(value, "item") and not hasattr(value, "__len__"):
-        return value.item()
-    raise TypeError(f"{type(value).__name__} {value!r}")
+        return _storable_value(_in_order(value, path), path, depth)
+    if isinstance(value, np.generic) and not isinstance(value, np.timedelta64):
+        plain = value.item()
+        if isinstance(value, np.datetime64) and isinstance(plain, int):  # nanoseconds, which Python's have not
+            plain = value.astype("datetime64[us]").item()
+        return _storable_value(plain, path, depth + 1)
+    return _storable_scalar(value, path)
+
+
+def _storable_scalar(value: Any, path: str) -> Any:
+    if isinstance(value, date):
+        return value.isoformat() if value == value else None  # noqa: PLR0124 - NaT does not equal itself
+    if isinstance(value, str | int | float):  # of a class of its own, such as an Enum's
+        return value
+    raise _not_a_value(value, path)
+
+
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
+
+def _key(key: Any, path: str) -> str:
+    if not isinstance(key, str):
+        raise _NotStorableError(f"the key {reprlib.repr(key)} in {path or 'it'} is not a text")
+    return key
+
+
+def _in_order(values: set[Any] | frozenset[Any], path: str) -> list[Any]:
+    try:
+        return sorted(values)
+    except TypeError as error:
+        raise _not_a_value(values, path) from error
+
+
+def _not_a_value(value: Any, path: str) -> _NotStorableError:
+    return _NotStorableError(f"{brief(path.lstrip('.'))} holds {reprlib.repr(value)} ({type(value).__name__})")
 
 
 def _hash(*parts: str) -> bytes:

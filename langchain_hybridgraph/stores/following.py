@@ -3,47 +3,47 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-from langchain_hybridgraph.errors import (
-    ReadOnlyError,
-    StoreError,
-    StoreLockedError,
-)
+from langchain_hybridgraph.errors import ReadOnlyError, StoreError, StoreLockedError, brief
 from langchain_hybridgraph.stores import catalog
 from langchain_hybridgraph.stores.opening import OpenIndex, is_large
 
 logger = logging.getLogger(__name__)
 
-# So many versions of the outbox are kept for readers in other processes; who is further behind reads all anew.
+# Versions of the outbox that are kept for readers in other processes; a reader further behind reads everything again.
 KEPT_VERSIONS = 64
 
 
 class FollowedIndex(OpenIndex):
-    """An open index whose Tantivy and Chroma follow the outbox: both can be made anew at any time."""
+    """An open index whose Tantivy and Chroma follow the outbox: both can be rebuilt at any time."""
 
     def rebuild(self, engine: str) -> None:
-        """Make an engine anew from the catalogue and the matrix: ``"keywords"`` (Tantivy) or ``"vectors"`` (Chroma)."""
+        """Rebuild an engine from the catalogue and the matrix: ``"keywords"`` (Tantivy) or ``"vectors"`` (Chroma).
+
+        Raises ValueError for another name.
+        """
         if engine not in {"keywords", "vectors"}:
-            raise ValueError(f"there is no engine {engine!r} to rebuild; there are 'keywords' and 'vectors'")
+            raise ValueError(f"{brief(engine)} is not an engine; those to rebuild are 'keywords' and 'vectors'")
         with self._writer():
             if engine == "keywords":
                 self._keywords.rebuild(self._rows.version)
             else:
                 self._rebuild_collection()
 
-    def _step(self) -> None:
-        """Bring the engines up to the catalogue's version, then shorten the outbox."""
+    def _step(self, *, is_complete: bool = False) -> None:
+        """Bring the engines up to the catalogue's version, then shorten the outbox.
+
+        A Chroma that is far behind gets there over several steps, unless ``is_complete``.
+        """
         facts = self._catalogue.about()
         version, floor = int(facts["version"]), int(facts["floor"])
         try:
             self._keywords.follow(version, floor)
-            if self.path is not None and self._generation.matrix is not None:
-                self._follow_collection(int(facts["chroma_applied"]), version, floor)
+            if self._uses_chroma():
+                self._folder.chroma.follow(self._generation, self._catalogue, is_complete=is_complete)
         except StoreError as error:
             raise StoreError(
-                f"everything written is safe in the catalogue, but an index beside it is not up to date: {error}; "
+                f"everything written is safe in the catalogue, but an index next to it is not up to date: {error}; "
                 "the next write or opening brings it up to date"
             ) from error
         self._pending = 0
@@ -51,64 +51,26 @@ class FollowedIndex(OpenIndex):
             with self._catalogue.writing() as connection:
                 catalog.trim_changes(connection, version - KEPT_VERSIONS)
 
-    def _follow_collection(self, applied: int, version: int, floor: int) -> None:
-        if applied == version:
-            return
-        if applied >= floor:
-            try:
-                self._update_collection(applied, version)
-                return
-            except StoreError:
-                # A kill or a full disk in the middle of Chroma's writing leaves files that it cannot read any more.
-                logger.warning("Chroma's part of %s cannot be used and is made anew", self.path, exc_info=True)
-        self._rebuild_collection()
-
-    def _update_collection(self, applied: int, version: int) -> None:
-        collection = self._generation.open_collection()
-        touched = self._catalogue.changed_rows(applied)
-        alive = sorted(entry.row for entry in self._catalogue.read_rows(touched) if entry.row is not None)
-        with self._changing_collection(version):
-            self._generation.collect(alive)
-            collection.delete(sorted(set(touched).difference(alive)))
+    def _uses_chroma(self) -> bool:
+        """Whether this store brings Chroma up to date: for a large index, in the process that owns it."""
+        return self.path is not None and is_large(self._seen) and self._folder.chroma.own()
 
     def _rebuild_collection(self) -> None:
-        if self.path is None or self._generation.matrix is None:
+        if self._generation.matrix is None or not self._folder.chroma.own():
             return
-        with self._catalogue.writing() as connection:
-            catalog.set_about(connection, chroma_applied=0)
-        self._generation.drop_collection()
-        with self._changing_collection(self._rows.version):
-            self._generation.collect(self._catalogue.rows())
-
-    @contextmanager
-    def _changing_collection(self, version: int) -> Iterator[None]:
-        """Bring Chroma to this version; nobody asks it meanwhile, and after a failure it is opened afresh."""
-        self._generation.collected = None
-        try:
-            yield
-        except BaseException:
-            self._generation.close_collection()
-            raise
-        with self._catalogue.writing() as connection:
-            catalog.set_about(connection, chroma_applied=version)
-        self._in_step(version)
-
-    def _in_step(self, version: int) -> None:
-        self._generation.collected = version, len(self._generation.open_collection())
+        self._folder.chroma.drop(self._generation.number)
+        if self._uses_chroma():
+            self._folder.chroma.follow(self._generation, self._catalogue, is_complete=True)
 
     def _catch_up(self) -> None:
-        """Bring lagging engines up to date and open Chroma for a large index, where this store may be the writer."""
-        if self._read_only or not (is_large(self._seen) or self._keywords.lags(self._rows.version)):
+        """Bring lagging engines up to date where nobody else is writing at the moment."""
+        if self._read_only or not (self._keywords.lags(self._rows.version) or self._uses_chroma()):
             return
         try:
-            with self._writer():
+            with self._writer(timeout=0):
                 self._step()
-                if is_large(self._seen):
-                    self._in_step(self._rows.version)
-                else:
-                    self._step_down()
         except (StoreLockedError, ReadOnlyError):
-            # Whoever holds the lock brings the engines up to date; the scan of the matrix needs none.
+            # The process that holds the turn brings the engines up to date.
             return
         except StoreError:
             logger.warning("%s can be read, but not be brought up to date", self.path, exc_info=True)

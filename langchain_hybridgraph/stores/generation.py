@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from langchain_hybridgraph.stores import chroma
-from langchain_hybridgraph.stores.vectors import VectorMatrix, checksums
+from langchain_hybridgraph.stores.vectors import VectorMatrix, checksums, owners
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,13 +39,12 @@ class Embeds(Protocol):
 
 
 class Generation:
-    """Files ``vectors-N.f32``, ``chroma-N`` and, for an embedding made from the corpus, ``model-N.npz``.
+    """Files ``vectors-N.f32`` (with ``.crc`` and ``.own``), ``chroma-N`` and, for a fitted embedding, ``model-N.npz``.
 
     Whoever changes the model makes generation N + 1 beside the present one and switches in one commit of the
     catalogue. ``folder`` None keeps the matrix in memory and has no collection: there the scan is used always.
 
-    ``lost`` says which of the files that belong here were not there or not usable. ``collected`` is the catalogue's
-    version that the open collection is in step with and how many rows it holds, None while that is not sure.
+    ``lost`` says which of the files that belong here were not there or not usable.
     """
 
     def __init__(self, folder: Path | None, number: int, dimension: int | None, embedding: Embeds) -> None:
@@ -53,9 +52,7 @@ class Generation:
         self.number = number
         self.embedding = embedding
         self.lost: tuple[str, ...] = ()
-        self.collected: tuple[int, int] | None = None
         self.matrix = None if dimension is None else self._open_matrix(dimension)
-        self._collection: chroma.ChromaRows | None = None
         self._sample: tuple[int, NDArray[np.float32] | None] | None = None
 
     def load(self, model: Callable[[Path], Embeds]) -> None:
@@ -72,17 +69,6 @@ class Generation:
     def model_file(self) -> Path | None:
         """Where the fitted model of this generation is kept."""
         return self._file("model", ".npz")
-
-    @property
-    def collection(self) -> chroma.ChromaRows | None:
-        """The Chroma collection if it is open."""
-        return self._collection
-
-    def close_collection(self) -> None:
-        """Close Chroma; it is opened again when it is needed."""
-        collection, self._collection, self.collected = self._collection, None, None
-        if collection is not None:
-            collection.close()
 
     def sample(self, allowed: Mask, version: int | None) -> NDArray[np.float32] | None:
         """Vectors of up to 128 chunks, taken evenly from the allowed rows; None for too few of them.
@@ -105,27 +91,8 @@ class Generation:
         self.matrix = VectorMatrix(self._file("vectors", ".f32"), dimension)
         return self.matrix
 
-    def open_collection(self) -> chroma.ChromaRows:
-        """Open Chroma; only for the holder of the writer's lock. Raises StoreError when it cannot be opened."""
-        if self._collection is None:
-            path = self._file("chroma")
-            assert path is not None, "a store in memory has no collection"
-            self._collection = chroma.ChromaRows(path)
-        return self._collection
-
-    def collect(self, rows: Sequence[int]) -> None:
-        """Put these rows' vectors into the collection.
-
-        A vector of zeros is near to nothing; leaving it out keeps it from filling up the graph of neighbours.
-        """
-        collection = self.open_collection()
-        for part, vectors in self.vectors(rows):
-            some = vectors.any(axis=1)
-            if some.any():
-                collection.upsert(part[some].tolist(), vectors[some])
-
-    def collected_rows(self, rows: Sequence[int]) -> set[int]:
-        """Which of these rows belong into the collection: those whose vector is not all zeros."""
+    def nonzero_rows(self, rows: Sequence[int]) -> set[int]:
+        """Which of these rows have a vector that is not all zeros: one of zeros is near to nothing."""
         return {int(row) for part, vectors in self.vectors(rows) for row in part[vectors.any(axis=1)]}
 
     def vectors(self, rows: Sequence[int]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
@@ -137,33 +104,30 @@ class Generation:
             part = part[part < len(self.matrix)]
             yield part, self.matrix.take(part)
 
-    def drop_collection(self) -> None:
-        """Close and delete the collection; it can be made anew from the matrix."""
-        self.close_collection()
-        if (path := self._file("chroma")) is not None:
-            chroma.remove(path)
-
     def remove(self) -> None:
         """Delete the generation's files; who has the matrix mapped keeps it."""
-        self.drop_collection()
         matrix = self._file("vectors", ".f32")
-        for file in (matrix, matrix and checksums(matrix), self.model_file):
+        for file in (matrix, matrix and checksums(matrix), matrix and owners(matrix), self.model_file):
             if file is not None:
                 file.unlink(missing_ok=True)
+        if (collection := self._file("chroma")) is not None:
+            shutil.rmtree(collection, ignore_errors=not collection.exists())
 
     def close(self) -> None:
         """Release files."""
-        self.close_collection()
         if self.matrix is not None:
             self.matrix.close()
 
-    def fill(self, pages: Iterator[tuple[Sequence[int], NDArray[np.float32]]]) -> None:
-        """Make the matrix from pages of ascending rows and their vectors; on disk when this returns."""
+    def fill(self, pages: Iterator[tuple[Sequence[int], NDArray[np.float32], Sequence[bytes]]]) -> None:
+        """Make the matrix from pages of ascending rows, their vectors and the hashes of their texts.
+
+        It is on disk when this returns.
+        """
         matrix = self.matrix
-        for rows, vectors in pages:
+        for rows, vectors, texts in pages:
             matrix = self.found(vectors.shape[1]) if matrix is None else matrix
             for start, stop in _runs(rows):
-                matrix.write(rows[start], vectors[start:stop], sync=False)
+                matrix.write(rows[start], vectors[start:stop], texts=texts[start:stop], sync=False)
         if matrix is not None:
             matrix.sync()
 

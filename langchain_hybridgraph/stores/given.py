@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import reprlib
 from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Any, NamedTuple
 
+from langchain_hybridgraph.errors import brief
+from langchain_hybridgraph.records import cleaned
 from langchain_hybridgraph.times import parse_end, parse_time
 
 logger = logging.getLogger(__name__)
@@ -24,6 +27,7 @@ class Given(NamedTuple):
     confidence: float | None = None
     utility: float | None = None
     active_count: int | None = None
+    updated_at: float | None = None
     created_at: float | None = None
     memory_type: str | None = None
     provenance_depth: int | None = None
@@ -68,6 +72,14 @@ def session_of(metadata: Mapping[str, Any]) -> tuple[str | None, int | None]:
     return _read(metadata, "session_id", _name), _read(metadata, "turn", _count)
 
 
+def reference(name: str) -> str:
+    """The name of a document, parent, session or source as the catalogue stores it.
+
+    Any text may be in metadata, but not every text can be a key: what cannot be stored becomes U+FFFD.
+    """
+    return cleaned(name).replace("\0", "\ufffd")
+
+
 def share(value: Any) -> float:
     """A number from 0 to 1; raises ValueError for anything else.
 
@@ -76,27 +88,30 @@ def share(value: Any) -> float:
     """
     number = _number(value)
     if not 0.0 <= number <= 1.0:
-        raise ValueError(f"{value!r} is not a number from 0 to 1")
+        raise ValueError(f"{brief(value)} is not a number from 0 to 1")
     return number
 
 
 def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise ValueError(f"{value!r} is not a number")
-    return float(value)
+        raise ValueError(f"{brief(value)} is not a number")
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise ValueError(f"{reprlib.repr(value)} is not a number of any use") from error
 
 
 def _count(value: Any) -> int:
     number = _number(value)
     if not (0 <= number < 1e15 and number.is_integer()):
-        raise ValueError(f"{value!r} is not a whole number from 0")
+        raise ValueError(f"{brief(value)} is not a whole number from 0")
     return int(number)
 
 
 def _name(value: Any) -> str:
-    if not isinstance(value, (str, int)) or isinstance(value, bool) or "\0" in str(value):
-        raise ValueError(f"{value!r} is not a name")
-    return str(value)
+    if not isinstance(value, (str, int)) or isinstance(value, bool):
+        raise ValueError(f"{reprlib.repr(value)} is not a name")
+    return reference(str(value))
 
 
 _KEYS: Mapping[str, Callable[[Any], Any]] = {
@@ -105,6 +120,7 @@ _KEYS: Mapping[str, Callable[[Any], Any]] = {
     "confidence": share,
     "utility": share,
     "active_count": _count,
+    "updated_at": parse_time,
     "created_at": parse_time,
     "memory_type": _name,
     "provenance_depth": _count,
@@ -130,7 +146,10 @@ def _name_once(key: str, said: str) -> None:
 
 def _never_valid(metadata: Mapping[str, Any]) -> str:
     first, last = metadata["valid_from"], metadata["valid_until"]
-    return f"valid_until ({last!r}) is before valid_from ({first!r}): so it would never be valid, and never be found"
+    return (
+        f"valid_until ({brief(last)}) is before valid_from ({brief(first)}): so it would never be valid, and never be "
+        "found"
+    )
 
 
 def _checked(key: str, value: Any) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from langchain_hybridgraph.errors import StoreError
+from langchain_hybridgraph.errors import StoreError, StoreLockedError
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.base import KeywordIndex
@@ -23,12 +23,11 @@ Answer = TypeVar("Answer")
 class Keywords:
     """The keyword index of a folder (``path`` None: in memory), opened at the first use, filled from the catalogue.
 
-    It is open for reading until :meth:`take_over` says that this process is the writer.
+    :meth:`follow` and :meth:`rebuild` write to it, and are for the holder of the writer's turn.
     """
 
     def __init__(self, path: Path | None, language: str, catalogue: Catalogue) -> None:
         self._path = path
-        self._writable = path is None
         self._language = language
         self._catalogue = catalogue
         self._index: KeywordIndex | None = None
@@ -54,23 +53,14 @@ class Keywords:
                 raise
             return question(self.index)
 
-    def take_over(self) -> None:
-        """Open for writing from now on; only the holder of the writer's lock may."""
-        if not self._writable:
-            self._writable = True
-            self._forget()
-
-    def hand_over(self) -> None:
-        """Open for reading only from now on, so that another process can take over."""
-        if self._path is not None:
-            self.close()
-            self._writable = False
-
     def lags(self, version: int) -> bool:
         """Whether there is something for :meth:`follow` to do."""
-        if self._path is not None and not self._path.exists():
+        if self._is_absent():
             return version > 0
         return self.index.applied != version or self.reason is not None or not self._is_whole()
+
+    def _is_absent(self) -> bool:
+        return self._path is not None and not (self._path / "meta.json").exists()
 
     def _is_whole(self) -> bool:
         """Whether the index has as many texts as the catalogue.
@@ -80,35 +70,68 @@ class Keywords:
         return len(self.index) == self._catalogue.count_rows()
 
     def follow(self, version: int, floor: int) -> None:
-        """Bring the index up to ``version``; anew when the outbox, which begins after ``floor``, is too short."""
-        applied = self.index.applied
-        if self.reason is not None or not floor <= applied <= version:
-            self.rebuild(version)
-        elif applied < version:
-            touched = self._catalogue.changed_rows(applied)
-            alive = {entry.row: entry.text for entry in self._catalogue.read_rows(touched) if entry.row is not None}
-            self.index.apply(version, alive.items(), [row for row in touched if row not in alive])
-            if not self._is_whole():
+        """Bring the index up to ``version``; make it again where that fails.
+
+        It fails, too, where the outbox, which begins after ``floor``, is too short. Where Tantivy cannot be used at
+        all, the fallback follows, and the next process that has Tantivy makes the index again.
+        """
+        if self._is_absent() and self._is_usable():
+            if version:
                 self.rebuild(version)
-        elif not self._is_whole():
+            return
+        if self.index.applied != version:
+            self.reload()
+        is_in_reach = floor <= self.index.applied <= version
+        is_broken = self.reason is not None and self._is_usable()
+        if is_broken or not (is_in_reach and self._apply(version) and self._is_whole()):
             self.rebuild(version)
 
+    def _apply(self, version: int) -> bool:
+        """Apply what the outbox names; returns whether the index took it."""
+        index = self.index
+        if index.applied == version:
+            return True
+        touched = self._catalogue.changed_rows(index.applied)
+        alive = {entry.row: entry.text for entry in self._catalogue.read_rows(touched) if entry.row is not None}
+        try:
+            index.apply(version, alive.items(), [row for row in touched if row not in alive])
+        except StoreLockedError:
+            raise
+        except StoreError:
+            # A kill, a full disk or a restored backup may have left anything in the folder; the texts are at hand.
+            logger.warning("the keyword index %s cannot be continued and is made again", self._path, exc_info=True)
+            return False
+        return True
+
     def rebuild(self, version: int) -> None:
-        """Make the index anew from the catalogue's texts; who asks meanwhile waits."""
+        """Make the index again from the catalogue's texts; searches wait meanwhile."""
         with self._opening:
             self._close()
+            if not self._is_usable():
+                self._index = self._fall_back()
+                return
             if self._path is not None:
                 shutil.rmtree(self._path, ignore_errors=True)
-            index = self._open()
+            index = self._open(create=True)
             if self.reason is not None:
                 raise StoreError(f"no keyword index can be made in {self._path}: look at its permissions and the disk")
             index.apply(version, self._catalogue.texts(), [])
             self._index = index
 
+    def _is_usable(self) -> bool:
+        """Whether Tantivy can be imported and makes an index at all."""
+        from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
+
+        try:
+            TantivyIndex(None, self._language).close()
+        except StoreError:
+            return False
+        return True
+
     def reload(self) -> None:
         """See what another process has committed."""
         index = self._index
-        if index is None:
+        if index is None or self._path is None:
             return
         if self.reason is None and index.applied:
             try:
@@ -135,29 +158,37 @@ class Keywords:
         with self._opening:
             self._index = None
 
-    def _open(self) -> KeywordIndex:
+    def _open(self, *, create: bool = False) -> KeywordIndex:
         from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 
         before, self.reason = self.reason, None
-        if not self._writable and not self._catalogue.version():
-            return TantivyIndex(None, self._language)
+        version = self._catalogue.version()
         try:
-            return TantivyIndex(self._path, self._language, writable=self._writable)
+            index = TantivyIndex(
+                self._path if create or version else None,
+                self._language,
+                writable=create or not self._is_absent(),
+            )
+            if index.applied or create or not version or self._path is None:
+                return index
+            index.close()
+            said = "nothing has been indexed yet"
         except StoreError as error:
-            # The rung below: the texts are at hand, so BM25 is computed from them; slower, and made anew each time.
-            self.reason = "keyword-fallback"
-            if before is None:
-                # A reader tries again at each reload, as long as the writer has not made the index.
-                logger.warning(
-                    "BM25 is computed over the stored texts (keyword-fallback) until the next write or repair() makes "
-                    "the keyword index anew: %s",
-                    " ".join(str(error).split()),
-                )
-            return self._fallback()
+            said = " ".join(str(error).split())
+        if before is None:
+            # A reader tries again at each reload, as long as the writer has not made the index.
+            logger.warning(
+                "BM25 is computed over the stored texts (keyword-fallback) until the next write or repair() makes the "
+                "keyword index again: %s",
+                said,
+            )
+        return self._fall_back()
 
-    def _fallback(self) -> KeywordIndex:
+    def _fall_back(self) -> KeywordIndex:
+        """BM25 computed from the texts, which are at hand; slower, and made again in each process."""
         from langchain_hybridgraph.stores.rank_bm25_index import RankBM25Index
 
+        self.reason = "keyword-fallback"
         index = RankBM25Index(self._language)
         index.apply(self._catalogue.version(), self._catalogue.texts(), [])
         return index

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.care import CaredIndex, CheckReport
 from langchain_hybridgraph.stores.catalog import Catalogue
-from langchain_hybridgraph.stores.opening import CATALOGUE
+from langchain_hybridgraph.stores.open_folder import CATALOGUE
 from langchain_hybridgraph.stores.searching import SearchedIndex
 from langchain_hybridgraph.stores.tree import TreedIndex
 
@@ -82,7 +82,7 @@ class LayeredIndex(TreedIndex, CaredIndex):
 
     def _states_of(self, layers: SummaryIndex) -> Mapping[str, str]:
         """The state that each summary was made of, by uri."""
-        version, held = layers._current().rows.version, self._states
+        version, held = layers._refresh().rows.version, self._states
         if held is None or held[:2] != (layers, version):
             kept = layers.get(layers.document_ids())
             held = self._states = layers, version, {chunk.id: str(chunk.metadata.get(STATE)) for chunk in kept}
@@ -100,7 +100,7 @@ class LayeredIndex(TreedIndex, CaredIndex):
     def layers(self) -> SummaryIndex | None:
         """The index of the summaries, by the directories' uris; None where there is none."""
         with self._gate:
-            number = self._current().generation.number
+            number = self._refresh().generation.number
             with self._refreshing:
                 held = self._layers
                 if held is not None and held[0] == number:

@@ -1,57 +1,224 @@
-"""The lock that lets one writer at a time into an index folder."""
+"""Turns to write: one writer of an index folder at a time, in one process or in several."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
+import random
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 
 from langchain_hybridgraph.errors import ReadOnlyError, StoreLockedError
 
+# Seconds between two looks at a file that somebody else has locked: short at first, since most writes are short.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01
 
-class WriterLock:
+
+class FairLock:
+    """A reentrant lock that threads get in the order in which they asked for it.
+
+    >>> lock = FairLock()
+    >>> lock.acquire(timeout=1.0), lock.acquire(timeout=1.0), lock.depth
+    (True, True, 2)
+    """
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._owner: int | None = None
+        self._waiting: deque[tuple[int, threading.Lock]] = deque()
+        self.depth = 0
+
+    def acquire(self, timeout: float) -> bool:
+        """Wait up to ``timeout`` seconds for the lock; returns whether this thread has it now."""
+        thread = threading.get_ident()
+        with self._guard:
+            if self._owner in {None, thread} and (self._owner == thread or not self._waiting):
+                self._owner = thread
+                self.depth += 1
+                return True
+            turn = threading.Lock()
+            turn.acquire()
+            self._waiting.append((thread, turn))
+        try:
+            return turn.acquire(timeout=max(0.0, timeout)) or self._leave(thread, turn)
+        except BaseException:  # an interrupted thread must not keep what it may just have been given
+            if self._leave(thread, turn):
+                self.release()
+            raise
+
+    def release(self) -> None:
+        """Give the lock back, or hand it to the thread that has waited longest."""
+        with self._guard:
+            self.depth -= 1
+            if self.depth:
+                return
+            self._owner = None
+            if self._waiting:
+                self._owner, turn = self._waiting.popleft()
+                self.depth = 1
+                turn.release()
+
+    def _leave(self, thread: int, turn: threading.Lock) -> bool:
+        """Stop waiting; returns True when the lock was handed over in the same moment."""
+        with self._guard, contextlib.suppress(ValueError):
+            self._waiting.remove((thread, turn))
+            return False
+        return True
+
+
+class FileLock:
     """An advisory lock on a file; the operating system frees it when its holder dies, however it dies.
 
-    Two open stores exclude each other, whether they are in two processes or in one.
+    A child process made by a fork never holds it: its copy of the descriptor is closed as soon as the child begins.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._file: int | None = None
+        _locks.add(self)
 
     @property
     def held(self) -> bool:
         """Whether this object holds the lock."""
         return self._file is not None
 
-    def acquire(self) -> None:
-        """Take the lock or raise StoreLockedError naming its holder; ReadOnlyError where nothing can be written."""
+    def acquire(self, deadline: float) -> bool:
+        """Try until ``deadline`` (``time.monotonic()``), at least once; returns whether the lock is held now.
+
+        Raises ReadOnlyError where the file cannot be written.
+        """
         if self._file is not None:
-            return
+            return True
+        file, pause = self._open(), _FIRST_PAUSE
         try:
-            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise ReadOnlyError(
-                f"{self._path.parent} cannot be written to ({error.strerror}): queries work, changes need a "
-                "writable folder"
-            ) from error
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder = os.read(file, 64).decode("ascii", "replace").strip() or "unknown"
-            os.close(file)
-            raise StoreLockedError(
-                f"{self._path.parent} is being written to by another open store (process {holder}): "
-                "close() that one first; reading is possible meanwhile"
-            ) from error
-        self._file = file
+            while not _locked(file):
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return False
+                time.sleep(min(left, pause * random.uniform(0.5, 1.5)))
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            self._file, file = file, -1
+        finally:
+            if file >= 0:
+                os.close(file)
+        return True
+
+    def sign(self) -> None:
+        """Write the number of this process into the file, for the errors of those who wait in vain."""
+        assert self._file is not None, "only the holder signs"
         with contextlib.suppress(OSError):  # on a full disk the lock holds all the same, it only names nobody
-            os.ftruncate(file, 0)
-            os.write(file, str(os.getpid()).encode())
+            os.pwrite(self._file, f"{os.getpid():<20}".encode(), 0)  # padded: truncating takes milliseconds
+
+    def holder(self) -> str:
+        """The process that signed last, "unknown" when nobody did."""
+        try:
+            return self.path.read_bytes()[:64].decode("ascii", "replace").strip() or "unknown"
+        except OSError:
+            return "unknown"
 
     def release(self) -> None:
-        """Give the lock back; nothing happens when it is not held."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        """Give the lock back; does nothing when it is not held."""
+        file, self._file = self._file, None
+        if file is not None:
+            fcntl.flock(file, fcntl.LOCK_UN)  # closing is not enough while a forked child has a copy
+            os.close(file)
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: close the copy of the descriptor, without unlocking it for the parent."""
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
+    def _open(self) -> int:
+        try:
+            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise ReadOnlyError(
+                f"{self.path.parent} cannot be written to ({error.strerror}): searching works, changes need a "
+                "writable folder"
+            ) from error
+
+
+class WriterLock:
+    """The turn to write to an index folder, held for one change and then handed on.
+
+    Threads of this process get it in the order in which they asked. Between processes it is a lock on a file behind a
+    second one, the queue: whoever has written has to queue again, so a process that writes without a pause cannot
+    keep the others out. ``path`` None is the lock of an index in memory. One object per folder and process.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._threads = FairLock()
+        self._is_paused = False
+        self._file = None if path is None else FileLock(path)
+        self._queue = None if path is None else FileLock(path.with_name(f"{path.name}.queue"))
+
+    @contextlib.contextmanager
+    def turn(self, timeout: float) -> Iterator[None]:
+        """Hold the turn for a block of code; within it the same thread may take it again.
+
+        Raises StoreLockedError after ``timeout`` seconds of waiting, ReadOnlyError where nothing can be written.
+        """
+        deadline = time.monotonic() + timeout
+        if not self._threads.acquire(timeout):
+            raise self._late(timeout, f"another thread of this process ({os.getpid()})")
+        try:
+            if self._threads.depth == 1:
+                self._take_file(deadline, timeout)
+            yield
+        finally:
+            if self._threads.depth == 1 and self._file is not None:
+                self._file.release()
+            self._threads.release()
+
+    def pause(self, deadline: float) -> bool:
+        """Wait until no other thread of this process has the turn, and keep it from them; False when it is too late."""
+        self._is_paused = self._threads.acquire(deadline - time.monotonic())
+        return self._is_paused
+
+    def resume(self) -> None:
+        """Undo :meth:`pause`."""
+        if self._is_paused:
+            self._is_paused = False
+            self._threads.release()
+
+    def _take_file(self, deadline: float, timeout: float) -> None:
+        if self._file is None or self._queue is None:
+            return
+        try:
+            if not (self._queue.acquire(deadline) and self._file.acquire(deadline)):
+                raise self._late(timeout, f"process {self._file.holder()}")
+            self._file.sign()
+        finally:
+            self._queue.release()
+
+    def _late(self, timeout: float, holder: str) -> StoreLockedError:
+        folder = "the index in memory" if self._file is None else self._file.path.parent
+        return StoreLockedError(
+            f"waited {timeout:g} s to write to {folder}, which {holder} is writing to: wait longer with "
+            "write_timeout=…, or write in smaller batches there; reading is possible meanwhile"
+        )
+
+
+_locks: weakref.WeakSet[FileLock] = weakref.WeakSet()
+
+
+def _locked(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _leave_to_parent() -> None:
+    for lock in list(_locks):
+        lock.leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from langchain_hybridgraph.errors import brief
 from langchain_hybridgraph.records import SUPERSEDES, Edge, Learned, Scope
 from langchain_hybridgraph.stores import catalog, catalog_learned
 from langchain_hybridgraph.stores.analysis import Analyzer
 from langchain_hybridgraph.stores.base import Remembered
 from langchain_hybridgraph.stores.catalog_learned import Held, Kept
 from langchain_hybridgraph.stores.encoding import entries, storable
-from langchain_hybridgraph.stores.given import Given
+from langchain_hybridgraph.stores.given import Given, reference
 from langchain_hybridgraph.stores.opening import Fitted
 from langchain_hybridgraph.stores.remembered import LearnedRows
 from langchain_hybridgraph.stores.writing import WrittenIndex
@@ -96,7 +97,7 @@ class RememberingIndex(WrittenIndex):
             known = self.learned(ids, scope)
             return Remembered.of([known.get(id, _NOTHING) for id in ids])
         with self._gate:
-            return self._mirror.at(self._current().rows.places(ids))
+            return self._mirror.at(self._refresh().rows.places(ids))
 
     @cached_property
     def _mirror(self) -> LearnedRows:
@@ -105,7 +106,7 @@ class RememberingIndex(WrittenIndex):
     # -- feedback --------------------------------------------------------------------------------------------
 
     def feedback(self, ids: str | Iterable[str], verb: str) -> list[str]:
-        """Say what became of memories; returns the ids of those that there are.
+        """Say what became of memories; returns the ids of the known ones.
 
         ``"validate"``: confidence +0.15, utility +0.05, and their source was right. ``"refute"``: confidence 0.05,
         utility −0.2, and their source was wrong. ``"useful"``: utility +0.15. ``"stale"``: confidence −0.1, utility
@@ -139,7 +140,7 @@ class RememberingIndex(WrittenIndex):
         ``source``, for this tenant.
         """
         with self._gate, self._catalogue.reading() as connection:
-            ok, bad = catalog_learned.credited(connection, self._rows.tenant, source)
+            ok, bad = catalog_learned.credited(connection, self._rows.tenant, reference(source))
         return (1 + ok) / (2 + ok + bad)
 
     # -- how this tenant remembers -------------------------------------------------------------------------------
@@ -160,7 +161,7 @@ class RememberingIndex(WrittenIndex):
 
     @property
     def _mode_name(self) -> str:
-        return f"mode {self._rows.tenant}"
+        return catalog.mode_name(self._rows.tenant)
 
     # -- what is true when, and known when ------------------------------------------------------------------------
 
@@ -195,7 +196,7 @@ class RememberingIndex(WrittenIndex):
     def _supersede(self, old_id: str, chunk: Chunk, at: Any) -> None:
         """Let a new fact take the place of an old one, from its ``valid_from``, else ``at``, else now."""
         if chunk.id == old_id:
-            raise ValueError(f"{old_id!r} cannot supersede itself: give the new fact an id of its own")
+            raise ValueError(f"{brief(old_id)} cannot supersede itself: give the new fact an id of its own")
         given = Given.checked(chunk.metadata)
         with self._writer():
             now = self.clock()
@@ -214,8 +215,8 @@ class RememberingIndex(WrittenIndex):
             chain.append(last)
         if len(chain) > 1 and last is None:
             raise ValueError(
-                f"{chain[1]!r} has taken the place of {old_id!r} already: supersede({chain[-1]!r}, …), which holds now"
-                + ("" if len(chain) == 2 else f", or retract({chain[1]!r}) first")
+                f"{brief(chain[1])} has taken the place of {brief(old_id)} already: supersede({brief(chain[-1])}, …), "
+                "which holds now" + ("" if len(chain) == 2 else f", or retract({brief(chain[1])}) first")
             )
 
     def _successor(self, id: str) -> str | None:
@@ -232,11 +233,11 @@ class RememberingIndex(WrittenIndex):
         end = begin - INSTANT
         if old.kept.valid_from is not None and old.kept.valid_from > end:
             raise ValueError(
-                f"{old_id!r} is valid from {iso_time(old.kept.valid_from)}, so it cannot be over when the new fact "
-                f"begins at {iso_time(begin)}: give the new one a later valid_from, or retract({old_id!r})"
+                f"{brief(old_id)} is valid from {iso_time(old.kept.valid_from)}, so it cannot be over when the new "
+                f"fact begins at {iso_time(begin)}: give the new one a later valid_from, or retract({brief(old_id)})"
             )
         if new.kept.valid_until is not None and new.kept.valid_until < begin:
-            raise ValueError(f"{new_id!r} would be valid until {iso_time(new.kept.valid_until)}, before it begins")
+            raise ValueError(f"{brief(new_id)} would be valid until {iso_time(new.kept.valid_until)}, before it begins")
         if old.kept.valid_until is None or old.kept.valid_until > end:
             yield from catalog_learned.revise(connection, old, old.kept._replace(valid_until=end), now)
         if new.kept.valid_from is None:
@@ -253,14 +254,15 @@ class RememberingIndex(WrittenIndex):
     def embedded(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         """The unit vectors of texts; None as long as there is no model, since it is made from texts to come."""
         with self._gate:
-            return None if self._is_unfitted(self._refresh().generation) or not texts else self._embed(texts)
+            generation = self._refresh().generation
+            return None if self._is_unfitted(generation) or not texts else self._embed(texts, generation)
 
     def nearest(
         self, vector: Vector, n: int, period: tuple[float, float], filter: Filter | None = None
     ) -> list[tuple[str, float]]:
         """The n chunks of largest cosine that are valid at some time of a period, and pass the filter, best first."""
         with self._gate:
-            seen = self._current()
+            seen = self._refresh()
             matrix = seen.generation.matrix
             if matrix is None:
                 return []
@@ -269,6 +271,10 @@ class RememberingIndex(WrittenIndex):
                 allowed &= self._columns.mask(filter, len(allowed))
             rows, scores = matrix.search(vector, n, allowed[: len(matrix)])
             return [(entry.id, entry.score) for entry in seen.rows.scored(rows.tolist(), scores.tolist())]
+
+    def reads_meanings(self) -> bool:
+        """Whether its vectors come from a model that has learned what words mean from more than the texts here."""
+        return not isinstance(self.embedding, Fitted)
 
     def unread(self, text: str, beside: str) -> float:
         """The share of a text's words of which the model knows nothing, and which the other text does not have.
@@ -285,7 +291,7 @@ class RememberingIndex(WrittenIndex):
             others = [word for word in words if word not in there]
             if not others:
                 return 0.0
-            return int(np.count_nonzero(~self._embed(others).any(axis=1))) / len(words)
+            return int(np.count_nonzero(~self._embed(others, self._generation).any(axis=1))) / len(words)
 
     def take_in(
         self,
@@ -335,7 +341,9 @@ class RememberingIndex(WrittenIndex):
         wanted = _several(ids)
         known = catalog_learned.held(connection, self._rows.tenant, wanted)
         if missing := [id for id in wanted if id not in known]:
-            raise ValueError(f"there is no {missing[0]!r} in this store; get_by_ids([…]) shows which ids there are")
+            raise ValueError(
+                f"{brief(missing[0])} is not in this store; get_by_ids([…]) shows which of several ids are"
+            )
         return known
 
 
@@ -348,8 +356,8 @@ def _verb(name: Any) -> Verb:
     if verb is None:
         near = get_close_matches(str(name).lower(), FEEDBACK, 1)
         raise ValueError(
-            f"there is no feedback {name!r}; there are {', '.join(map(repr, FEEDBACK))}"
-            + (f": did you mean {near[0]!r}?" if near else "")
+            f"feedback {brief(name)} is not known; pass one of {', '.join(map(repr, FEEDBACK))}"
+            + (f": did you mean {brief(near[0])}?" if near else "")
         )
     return verb
 

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+import copy
 import logging
+import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from langchain_hybridgraph.errors import (
+    ConfigurationError,
     EmbeddingMismatchError,
     NotAnIndexError,
     ReadOnlyError,
     StoreError,
-    StoreLockedError,
     TenantError,
+    brief,
 )
+from langchain_hybridgraph.forking import leave_undisposed
 from langchain_hybridgraph.stores import catalog
 from langchain_hybridgraph.stores.catalog import Catalogue, Stored
 from langchain_hybridgraph.stores.catalog_schema import is_older
 from langchain_hybridgraph.stores.columns import MetadataColumns
+from langchain_hybridgraph.stores.encoding import check_name
 from langchain_hybridgraph.stores.gate import Gate
 from langchain_hybridgraph.stores.generation import Embeds, Generation, remove_leftovers
-from langchain_hybridgraph.stores.keywords import Keywords
 from langchain_hybridgraph.stores.lock import WriterLock
+from langchain_hybridgraph.stores.open_folder import CATALOGUE, LOCK, OpenFolder
 from langchain_hybridgraph.stores.rows import Rows
 from langchain_hybridgraph.stores.vectors import unit
 
@@ -38,11 +45,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-CATALOGUE, KEYWORDS, LOCK = "catalogue.sqlite", "keywords", "writer.lock"
 # Up to this size the matrix is searched faster than Chroma.
 MATRIX_BYTES = 400 << 20
-# Seconds to wait for another process that is just making the index in the same folder.
+# Seconds to wait for another process that is just making the index in the same folder, or converting it.
 CREATION_PATIENCE = 10.0
+# Seconds that a change waits for its turn to write.
+WRITE_TIMEOUT = 30.0
 # The cosine from which on the probe text's vector counts as the one that the index was made with.
 SAME_VECTOR = 0.99
 
@@ -103,19 +111,29 @@ def recorded(path: Path | None, *, read_only: bool = False) -> dict[str, Any]:
 
 
 def _bring_up_to_date(path: Path) -> None:
-    lock = WriterLock(path / LOCK)
     try:
-        lock.acquire()
+        with WriterLock(path / LOCK).turn(CREATION_PATIENCE):
+            Catalogue(path / CATALOGUE, create=True).close()
     except ReadOnlyError:
         return  # reading the catalogue then says what is to be done
-    try:
-        Catalogue(path / CATALOGUE, create=True).close()
-    finally:
-        lock.release()
+
+
+# The attributes of a store that belong to this process: a copy, a pickle and a forked child open them again.
+OPEN_STATE = frozenset(
+    {
+        *("_refreshing", "_gate", "_folder", "_finalizer", "_catalogue", "_keywords", "_seen", "_columns"),
+        *("_is_known_embedding", "_pending", "language"),
+        *("_walked", "_has_graph", "_mirror", "_tree", "_places", "_layers", "_states"),
+    }
+)
 
 
 class OpenIndex:
-    """The catalogue, the engines beside it, the writer's lock, and a mirror of what was committed."""
+    """An index folder as one store sees it: the parts that the process shares, and a mirror of what was committed.
+
+    The turn to write is taken for each change and then handed on. A store on disk may be pickled and copied, and goes
+    on working in a forked process: there the folder is opened again when it is first used.
+    """
 
     def __init__(
         self,
@@ -127,31 +145,43 @@ class OpenIndex:
         tenant: str | None = None,
         language: str = "english",
         read_only: bool = False,
+        write_timeout: float = WRITE_TIMEOUT,
     ) -> None:
+        if tenant is not None:
+            check_name(tenant, "tenant")
+        _check_timeout(write_timeout)
         self.path = path
         self.name = name
-        self._given = embedding
         self.clock: Callable[[], float] = time.time
         self.tenant = tenant
+        self.write_timeout = write_timeout
+        self._given = embedding
         self._load = load
         self._read_only = read_only
-        self._writing = threading.RLock()
+        self._wanted_language = language
+        self._open()
+
+    def _open(self) -> None:
+        self._folder = self._open_folder()
         self._refreshing = threading.RLock()
         self._gate = Gate()
-        self._lock = None if path is None else WriterLock(path / LOCK)
         self._pending = 0
-        self._catalogue = self._open_catalogue(language)
-        self.language = str(self._catalogue.about()["language"])
-        self._keywords = Keywords(path and path / KEYWORDS, self.language, self._catalogue)
-        self._seen = Seen(Rows(tenant or ""), Generation(path, -1, None, embedding))
-        self._columns = MetadataColumns(self._metadata)
+        self._finalizer = weakref.finalize(self, self._folder.release)
+        self._catalogue = self._folder.catalogue
+        self._keywords = self._folder.keywords
+        self.language = self._folder.language
+        self._seen = Seen(Rows(self.tenant or ""), Generation(self.path, -1, None, self._given))
+        self._columns = MetadataColumns(partial(_metadata, self._catalogue, self.tenant or ""))
         self._is_known_embedding = False
         try:
             self._refresh()
             self._catch_up()
         except BaseException:
             self.close()
+            for name in OPEN_STATE & self.__dict__.keys():  # a store that is opened when it is used tries again then
+                del self.__dict__[name]
             raise
+        _stores.add(self)
 
     @property
     def embedding(self) -> Embeds:
@@ -169,38 +199,59 @@ class OpenIndex:
     # -- opening and closing --------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Wait for running calls, then release files and the writer's lock; closing twice does nothing."""
+        """Wait for running calls, then release files and engines; closing twice does nothing.
+
+        A store that is no longer referenced closes by itself.
+        """
         if self._gate.shut():
-            self._release()
-
-    def __getstate__(self) -> NoReturn:
-        """Raises StoreError: what is open here, files and locks, cannot be copied or sent to another process."""
-        kind, folder = type(self).__name__, "folder" if self.path is None else str(self.path)
-        inside = "this one is in memory only: make it in a folder, and " if self.path is None else ""
-        raise StoreError(
-            f"a {kind} is not copied or pickled; {inside}open the folder where it is wanted, in each process anew: "
-            f"{kind}({folder!r}), and make the retrievers there"
-        )
-
-    def _release(self) -> None:
-        with self._writing:
             self._generation.close()
-            self._keywords.close()
-            self._catalogue.close()
-            if self._lock is not None:
-                self._lock.release()
+            self._finalizer()
 
-    def _open_catalogue(self, language: str) -> Catalogue:
+    def __getattr__(self, name: str) -> Any:
+        """Open the folder, of a store that comes from a pickle, a copy or a fork, when it is first used."""
+        if name not in OPEN_STATE:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        with _reopening:
+            if "_gate" not in self.__dict__:
+                self._open()
+        return object.__getattribute__(self, name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The settings, from which the folder is opened again; raises StoreError for an index in memory."""
+        if self.path is None:
+            raise StoreError(
+                f"a {type(self).__name__} in memory cannot be copied or pickled: give it a folder, "
+                f"{type(self).__name__}(path), which every process and every copy can open"
+            )
+        state = {name: value for name, value in self.__dict__.items() if name not in OPEN_STATE}
+        return state | {"path": self.path.absolute()}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Another store on the same folder, with the same embedding."""
+        return copy.copy(self)
+
+    def _forget_parent(self) -> None:
+        """In a forked child: keep the settings only, so that the next use opens the folder again."""
+        if self.path is None:
+            return
+        self._finalizer.detach()
+        for name in OPEN_STATE & self.__dict__.keys():
+            leave_undisposed(self.__dict__.pop(name))
+
+    def _open_folder(self) -> OpenFolder:
         if self.path is None:
             catalogue = Catalogue(None, create=True)
-            self._found(catalogue, language)
-            return catalogue
+            self._found(catalogue, self._wanted_language)
+            return OpenFolder.in_memory(catalogue)
         facts = recorded(self.path, read_only=self._read_only)
         if not facts:
-            self._create(self.path, language)
+            self._create(self.path, self._wanted_language)
             facts = recorded(self.path)
         self._check_tenancy(facts)
-        return Catalogue(self.path / CATALOGUE)
+        return OpenFolder.of(self.path)
 
     def _create(self, path: Path, language: str) -> None:
         """Found a new index; of several processes that try at once one does, and it appears whole."""
@@ -210,20 +261,9 @@ class OpenIndex:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ReadOnlyError(f"the folder {path} cannot be made: {error.strerror}") from error
-        lock, patience = WriterLock(path / LOCK), time.monotonic() + CREATION_PATIENCE
-        while not recorded(path):
-            try:
-                lock.acquire()
-            except StoreLockedError:
-                if time.monotonic() > patience:
-                    raise
-                time.sleep(0.02)
-                continue
-            try:
-                if not recorded(path):
-                    self._create_alone(path, language)
-            finally:
-                lock.release()
+        with WriterLock(path / LOCK).turn(CREATION_PATIENCE):
+            if not recorded(path):
+                self._create_alone(path, language)
 
     def _create_alone(self, path: Path, language: str) -> None:
         for left in path.glob(f"{CATALOGUE}.new*"):
@@ -258,7 +298,7 @@ class OpenIndex:
         if made_with is None or self._is_known_embedding:
             return
         embedding = generation.embedding
-        if made_with == self.name and isinstance(embedding, Fitted):
+        if made_with == self.name and (isinstance(embedding, Fitted) or "probe_text" not in facts):
             self._is_known_embedding = True
             return
         try:
@@ -277,49 +317,22 @@ class OpenIndex:
             )
         self._is_known_embedding = True
 
-    @property
-    def writable(self) -> bool:
-        """Whether this store holds the writer's lock now."""
-        return self._lock is None or self._lock.held
-
     @contextmanager
-    def _writer(self) -> Iterator[None]:
-        """Be the writer: the lock is kept from the first write until close, and released by a crash."""
+    def _writer(self, timeout: float | None = None) -> Iterator[None]:
+        """Be the writer for one change: wait for the turn, see what others have written, and hand the turn on."""
         if self._read_only:
             raise ReadOnlyError(f"{self.path} was opened with read_only=True: open it without to change it")
-        with self._gate, self._writing:
-            if self._lock is not None and not self._lock.held:
-                self._step_up(self._lock)
-            yield
-
-    def _step_up(self, lock: WriterLock) -> None:
-        lock.acquire()
-        try:
-            self._keywords.take_over()
+        with self._gate, self._folder.lock.turn(self.write_timeout if timeout is None else timeout):
             self._refresh()
-            remove_leftovers(self._generation)
-        except BaseException:
-            self._step_down()
-            raise
-
-    def _step_down(self) -> None:
-        """Let another process be the writer; only before anybody searches, since engines are closed."""
-        self._generation.close_collection()
-        self._keywords.hand_over()
-        if self._lock is not None:
-            self._lock.release()
+            if not self._folder.is_tidy:
+                remove_leftovers(self._generation)
+                self._folder.is_tidy = True
+            yield
 
     def _catch_up(self) -> None:
         """Bring up to date what lies beside the catalogue, once at opening; nothing for who only looks."""
 
     # -- the mirror in memory -------------------------------------------------------------------------------
-
-    def _current(self) -> Seen:
-        """The state to search: the latest commit, or for a moment the one before when this store has just written.
-
-        While this store holds the writer's lock nobody else commits, and asking SQLite would cost 0.05 ms a time.
-        """
-        return self._seen if self.writable else self._refresh()
 
     def _refresh(self) -> Seen:
         """See what was committed since, by this store or by another process; returns the state to work on."""
@@ -369,19 +382,14 @@ class OpenIndex:
             past=past,
         )
 
-    def _metadata(self, start: int, stop: int) -> Iterable[tuple[int, Mapping[str, Any]]]:
-        for entry in self._catalogue.iterate(start, stop):
-            if entry.tenant == self._rows.tenant and entry.row is not None:
-                yield entry.row, filterable(entry)
-
     # -- the embedding ---------------------------------------------------------------------------------------
 
     def _is_unfitted(self, generation: Generation) -> bool:
         """Whether the model is still to be made; the one that was given is never used, but a fitted copy of it."""
         return isinstance(generation.embedding, Fitted) and generation.embedding is self._given
 
-    def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        vectors = unit(self.embedding.embed_documents(list(texts)))
+    def _embed(self, texts: Sequence[str], generation: Generation) -> NDArray[np.float32]:
+        vectors = unit(generation.embedding.embed_documents(list(texts)))
         if vectors.ndim != 2 or len(vectors) != len(texts):
             raise ValueError(
                 f"the embedding gave {vectors.shape} for {len(texts)} texts; one vector per text is wanted"
@@ -397,6 +405,20 @@ class OpenIndex:
             )
 
 
+def _metadata(catalogue: Catalogue, tenant: str, start: int, stop: int) -> Iterable[tuple[int, Mapping[str, Any]]]:
+    for entry in catalogue.iterate(start, stop):
+        if entry.tenant == tenant and entry.row is not None:
+            yield entry.row, filterable(entry)
+
+
+def _check_timeout(seconds: Any) -> None:
+    if not isinstance(seconds, int | float) or not seconds >= 0:
+        raise ConfigurationError(
+            f"write_timeout must be a number of seconds from 0, got {brief(seconds)}: it is how long a change waits "
+            "while others write"
+        )
+
+
 def filterable(entry: Stored) -> dict[str, Any]:
     """The metadata as filters see it: with the document's id, also where it was derived."""
     return {"document_id": entry.document, **entry.chunk().metadata}
@@ -410,3 +432,18 @@ def is_large(seen: Seen) -> bool:
 
 def _similar(one: Vector, other: Vector) -> bool:
     return one.shape == other.shape and (float(one @ other) >= SAME_VECTOR or not (one.any() or other.any()))
+
+
+_reopening = threading.RLock()
+_stores: weakref.WeakSet[OpenIndex] = weakref.WeakSet()
+
+
+def _reopen_in_child() -> None:
+    global _reopening  # noqa: PLW0603 - a thread of the parent may hold it, which the child does not have
+    _reopening = threading.RLock()
+    for store in list(_stores):
+        store._forget_parent()
+
+
+# Runs after the hook of the module open_folder, which was registered before.
+os.register_at_fork(after_in_child=_reopen_in_child)

@@ -22,7 +22,7 @@ _AT_ONCE = 50_000
 
 
 class LearnedRows:
-    """What is known now of a tenant's chunks, by their rows: 64 bytes each, read at the first call.
+    """Present knowledge of a tenant's chunks, by their rows: 72 bytes each, read at the first call.
 
     From there a log in the catalogue is followed that has the changes of other processes, too: a verb of feedback costs
     the next search one row. 150 chunks take 0.03 ms, where the catalogue takes 1.
@@ -86,4 +86,4 @@ class LearnedRows:
 
 
 # Nothing is known but that it was used by nobody and derived of nothing; no type.
-_UNSET = np.array([np.nan, np.nan, 0.0, np.nan, np.nan, np.nan, 0.0, -1.0])
+_UNSET = np.array([np.nan, np.nan, 0.0, np.nan, np.nan, np.nan, np.nan, 0.0, -1.0])

@@ -14,8 +14,9 @@ from langchain_hybridgraph.errors import (
 )
 from langchain_hybridgraph.records import Found
 from langchain_hybridgraph.stores.catalog import Stored
-from langchain_hybridgraph.stores.encoding import reference, text_hash
+from langchain_hybridgraph.stores.encoding import text_hash
 from langchain_hybridgraph.stores.generation import Generation
+from langchain_hybridgraph.stores.given import reference
 from langchain_hybridgraph.stores.opening import OpenIndex, Seen, filterable, is_large
 from langchain_hybridgraph.stores.rows import Rows
 from langchain_hybridgraph.stores.vectors import cosines, unit
@@ -30,6 +31,8 @@ logger = logging.getLogger(__name__)
 
 # Up to so many chunks Tantivy answers in about the time that a thread takes to begin (63,666: 0.2 ms, 400,000: 0.9).
 QUICK_ROWS = 200_000
+# Seconds after the last commit from which on a keyword index that does not have it counts as left behind.
+LEFT_BEHIND = 5.0
 # From this share of allowed rows on Chroma is asked for a few more and masked; below, the matrix is scanned.
 OVERFETCH_SHARE = 0.9
 
@@ -122,15 +125,15 @@ class SearchedIndex(OpenIndex):
         """The n chunks of largest cosine (see ``stores.base.SearchesVectors``).
 
         Exact up to ``EXACT_BYTES`` of vectors and under a selective filter. Approximate beyond: by the vectors' signs
-        up to ``MATRIX_BYTES`` and in every process that does not hold the writer's lock, else by Chroma.
+        up to ``MATRIX_BYTES`` and in every process that does not own Chroma, else by Chroma.
         """
         self._check_scope(query.scope)
         with self._gate:
-            seen = self._current()
+            seen = self._refresh()
             if not seen.rows.living:
                 return Found([])
             if self._is_unfitted(seen.generation):
-                return Found([], reason="no-lsa-index")
+                return Found([], reason="no-vector-index" if seen.generation.lost else "no-lsa-index")
             vector = self._query_vector(query, seen.generation)
             if not vector.any():
                 return Found([], reason="query-out-of-vocabulary" if query.vector is None else None)
@@ -140,7 +143,11 @@ class SearchedIndex(OpenIndex):
             is_whole = query.scope.filter is None and query.scope.known_at is None
             whole = seen.rows.version if is_whole else None
             sample = seen.generation.sample(allowed, whole)
-            return Found(found, vector, background=None if sample is None else _background(sample, vector))
+            background = None if sample is None else _background(sample, vector)
+            matrix, reason = seen.generation.matrix, None
+            if matrix is not None and matrix.lacks(allowed):
+                reason = "vectors-damaged" if found else "no-vector-index"
+            return Found(found, vector, background=background, reason=reason)
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         """The cosine of each of these chunks."""
@@ -179,8 +186,8 @@ class SearchedIndex(OpenIndex):
             return Found([], reason="no-query-text")
         text, scope = query.text, query.scope
         with self._gate:
-            rows = self._current().rows
-            if not self.writable and self._keywords.index.applied < rows.version:
+            rows = self._refresh().rows
+            if self._keywords.index.applied < rows.version:
                 self._keywords.reload()
                 rows = self._refresh().rows  # the index may have been reloaded to a later version
 
@@ -188,12 +195,18 @@ class SearchedIndex(OpenIndex):
                 is_all = scope.filter is None and scope.known_at is None and rows.full and index.applied == rows.version
                 found = index.search(text, n, None if is_all else self._allowed(rows, scope))
                 entries = rows.scored([row for row, _ in found], [score for _, score in found])
-                is_empty = rows.living > 0 and not index.applied
-                reason = self._keywords.reason or ("no-keyword-index" if is_empty else None)
+                reason = self._keywords.reason or self._lag(index, rows)
                 rest = entries[-1].score if 0 < n <= len(entries) else 0.0
                 return Found(entries, bound=index.bound(text), reason=reason, rest=rest)
 
             return self._keywords.ask(ask)
+
+    def _lag(self, index: KeywordIndex, rows: Rows) -> str | None:
+        """Why the keyword index may not have every text: it was never filled, or left behind by a process that died."""
+        if rows.living > 0 and not index.applied:
+            return "no-keyword-index"
+        is_behind = index.applied < rows.version and self._catalogue.age() > LEFT_BEHIND
+        return "keyword-behind" if is_behind else None
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
         """The BM25 of each of these chunks; those that share no word with the text are left out."""
@@ -208,28 +221,28 @@ class SearchedIndex(OpenIndex):
         matrix = seen.generation.matrix
         assert matrix is not None, "chunks with vectors have a matrix"
         found = self._nearest_by_chroma(seen, vector, n, allowed)
-        if found is None:
-            return matrix.near(vector, n, allowed[: len(matrix)])
-        scores = matrix.scores(vector, found)
+        scores = None if found is None else matrix.scores(vector, found)
+        if found is None or scores is None or matrix.lacks(allowed):
+            return matrix.near(vector, n, allowed)
         order = np.lexsort((found, -scores))[:n]
         return found[order], scores[order]
 
     def _nearest_by_chroma(self, seen: Seen, vector: Vector, n: int, allowed: Mask) -> NDArray[np.int64] | None:
         """At least n allowed rows near the vector; None where the scan has to be asked."""
-        generation = seen.generation
-        collection, collected = generation.collection, generation.collected
-        if collection is None or collected is None or collected[0] != seen.rows.version or not is_large(seen):
+        chroma = self._folder.chroma
+        collected, state = chroma.collected, (seen.generation.number, seen.rows.version)
+        if collected is None or collected[:2] != state or not is_large(seen):
             return None
-        share = np.count_nonzero(allowed) / max(collected[1], 1)
+        share = np.count_nonzero(allowed) / max(collected.rows, 1)
         if share < OVERFETCH_SHARE:
             return None
         try:
-            found = collection.search(vector, int(1.1 * n / share) + 8 if share < 1 else n)
+            found = chroma.search(vector, int(1.1 * n / share) + 8 if share < 1 else n)
         except StoreError:
             logger.warning("Chroma did not answer; until the next write the matrix does", exc_info=True)
-            generation.collected = None
+            chroma.collected = None
             return None
-        if generation.collected != collected:
+        if chroma.collected != collected:
             return None  # written to meanwhile
         found = found[found < len(allowed)]
         found = found[allowed[found]]

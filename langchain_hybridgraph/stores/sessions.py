@@ -7,9 +7,11 @@ from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from langchain_hybridgraph.errors import brief
 from langchain_hybridgraph.records import Chunk
 from langchain_hybridgraph.stores import catalog_learned
-from langchain_hybridgraph.stores.given import Given
+from langchain_hybridgraph.stores.encoding import check_name
+from langchain_hybridgraph.stores.given import Given, reference
 from langchain_hybridgraph.stores.searching import is_in
 from langchain_hybridgraph.stores.writing import WrittenIndex
 from langchain_hybridgraph.times import iso_time, parse_time
@@ -27,7 +29,7 @@ class SessionedIndex(WrittenIndex):
         """The last n turns of a session in the scope, the newest first (see ``stores.base.HasSessions``)."""
         self._check_scope(scope)
         with self._gate:
-            turns = self._catalogue.turns(self._rows.tenant, session_id, scope.known_at)
+            turns = self._catalogue.turns(self._rows.tenant, reference(session_id), scope.known_at)
             return list(islice((entry.chunk() for entry in turns if is_in(entry, scope)), max(n, 0)))
 
     def _add_turns(
@@ -40,7 +42,7 @@ class SessionedIndex(WrittenIndex):
         metadata: Mapping[str, Any] | None = None,
     ) -> list[str]:
         """Add (role, text) turns to the end of a session, in one transaction; returns their ids."""
-        _check_session(session_id)
+        check_name(session_id, "session_id")
         lifetime = _seconds(ttl)
         with self._writer():
             created = self.clock() if created_at is None else parse_time(created_at)
@@ -73,7 +75,7 @@ class SessionedIndex(WrittenIndex):
         """Delete all turns of a session; returns how many there were, 0 for an unknown one."""
         with self._writer():
             with self._catalogue.reading() as connection:
-                doomed = catalog_learned.session_ids(connection, self._rows.tenant, session_id)
+                doomed = catalog_learned.session_ids(connection, self._rows.tenant, reference(session_id))
             return self.remove(doomed)
 
     def expire(self) -> int:
@@ -88,13 +90,8 @@ class SessionedIndex(WrittenIndex):
             return self.remove(doomed)
 
 
-def _check_session(session_id: Any) -> None:
-    if not isinstance(session_id, str) or not session_id:
-        raise ValueError(f"session_id is {session_id!r}; it is a text with at least one character")
-
-
 def _seconds(ttl: float | timedelta | None) -> float | None:
     seconds = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
     if seconds is not None and not seconds > 0:
-        raise ValueError(f"ttl is {ttl!r}; it is a timedelta or a number of seconds above 0")
+        raise ValueError(f"ttl is {brief(ttl)}; it is a timedelta or a number of seconds above 0")
     return seconds

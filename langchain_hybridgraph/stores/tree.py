@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from langchain_hybridgraph.names import directory_of, plain_uri
 from langchain_hybridgraph.stores.base import Level
+from langchain_hybridgraph.stores.given import reference
 from langchain_hybridgraph.stores.searching import SearchedIndex
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.records import Mask, Scope, Vector
     from langchain_hybridgraph.stores.base import Nodes
+    from langchain_hybridgraph.stores.catalog import Place
     from langchain_hybridgraph.stores.opening import Seen
 
 # Directories deeper than this do not exist: what lies in them hangs from the last one that does.
@@ -33,18 +35,18 @@ class TreedIndex(SearchedIndex):
     """
 
     _places: Places | None = None
-    _tree: tuple[Seen, _Grown] | None = None
+    _tree: tuple[Seen, Grown] | None = None
 
     def tree(self, scope: Scope) -> ScopedTree:
         """The tree as a call with this scope may see it (see ``stores.base.HasTree``)."""
         self._check_scope(scope)
         with self._gate:
             seen, grown = self._latest_tree()
-            return ScopedTree(grown, seen, self._allowed(seen.rows, scope))
+            return ScopedTree(grown, _SeenRows(seen), self._allowed(seen.rows, scope))
 
-    def _latest_tree(self) -> tuple[Seen, _Grown]:
+    def _latest_tree(self) -> tuple[Seen, Grown]:
         held = self._tree
-        if held is not None and held[0].rows.version == self._current().rows.version:
+        if held is not None and held[0].rows.version == self._refresh().rows.version:
             return held
         with self._refreshing:  # by one thread at a time: what one of them grows is never ahead of what it sees
             seen = self._refresh()
@@ -52,8 +54,53 @@ class TreedIndex(SearchedIndex):
                 self._places = Places()
             start, end = len(self._places.of_row), len(seen.rows)
             self._places.grow(end, self._catalogue.places(start, end, seen.rows.tenant))
-            self._tree = seen, _Grown.of(self._places, seen)
+            self._tree = seen, Grown.of(self._places, seen.rows.alive())
             return self._tree
+
+
+class TreeRows(Protocol):
+    """The rows of one state of an index, by their numbers, for a tree of them."""
+
+    @property
+    def living(self) -> int:
+        """The number of rows that hold a chunk."""
+        ...
+
+    def ids(self, rows: Iterable[int]) -> list[str]:
+        """Return the id of each row."""
+        ...
+
+    def row(self, id: str) -> int:
+        """Return the row of an id, -1 for one that is not there."""
+        ...
+
+    def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
+        """Return these rows or the first of them, at least n, those nearest to a unit vector first."""
+        ...
+
+
+class _SeenRows:
+    """The rows of an open index."""
+
+    def __init__(self, seen: Seen) -> None:
+        self._rows, self._matrix = seen.rows, seen.generation.matrix
+
+    @property
+    def living(self) -> int:
+        return self._rows.living
+
+    def ids(self, rows: Iterable[int]) -> list[str]:
+        return self._rows.ids(rows)
+
+    def row(self, id: str) -> int:
+        return next(iter(self._rows.rows([id])), -1)
+
+    def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
+        if self._matrix is None:
+            return rows
+        each = np.array(rows, np.int64)
+        found: list[int] = each[np.argsort(-self._matrix.scores(vector, each), kind="stable")].tolist()
+        return found
 
 
 class Places:
@@ -69,14 +116,14 @@ class Places:
         self.of_row: list[int] = []
         self.number: dict[str, int] = {}
 
-    def grow(self, end: int, found: Iterable[tuple[int, Any, Any, Any, str, Any]]) -> None:
-        """Take in the rows up to ``end``: (row, uri, url, source, document, context_type) of those that live."""
+    def grow(self, end: int, found: Iterable[Place]) -> None:
+        """Take in the rows up to ``end``, of which these live."""
         self.of_row += [-1] * (end - len(self.of_row))
-        for row, uri, url, source, document, context_type in found:
-            place = self.of_row[row] = self._place(_standing(uri, url, source, document))
-            self.chunks[place].append(row)
-            if isinstance(context_type, str) and context_type:
-                self.types[place] = context_type
+        for named in found:
+            place = self.of_row[named.row] = self._place(_standing(named))
+            self.chunks[place].append(named.row)
+            if isinstance(named.context_type, str) and named.context_type:
+                self.types[place] = named.context_type
 
     def _place(self, uri: str) -> int:
         missing = []
@@ -112,7 +159,7 @@ class _Depth(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Grown:
+class Grown:
     """The places of one version, as arrays; ``of_all`` and ``below`` are kept for calls that may see everything."""
 
     places: Places
@@ -125,7 +172,8 @@ class _Grown:
     below: dict[int, Level] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, places: Places, seen: Seen) -> _Grown:
+    def of(cls, places: Places, living: Mask) -> Grown:
+        """The places, of which these rows live."""
         size = len(places.uris)
         of_row = np.array(places.of_row, np.int64)
         depth, above = np.array(places.depth, np.int64), np.array(places.above, np.int64)
@@ -134,7 +182,7 @@ class _Grown:
         depths = tuple(_Depth(part, above[part]) for part in reversed(np.split(order, cuts)[1:]))
         tops = tuple(np.flatnonzero(above < 0).tolist())
         made = cls(places, size, of_row, depths, tops, np.zeros(0, np.int64))
-        return replace(made, living=made.counts(seen.rows.alive()))
+        return replace(made, living=made.counts(living))
 
     def counts(self, allowed: Mask) -> Nodes:
         """How many of these chunks stand at each place and below it."""
@@ -162,11 +210,11 @@ class _Grown:
 class ScopedTree:
     """One state of the tree, as one call may see it (see ``stores.base.Tree``): what holds nothing is not there."""
 
-    def __init__(self, grown: _Grown, seen: Seen, allowed: Mask) -> None:
-        self._grown, self._seen, self._allowed = grown, seen, allowed
+    def __init__(self, grown: Grown, rows: TreeRows, allowed: Mask) -> None:
+        self._grown, self._seen, self._allowed = grown, rows, allowed
         self._end = len(grown.of_row)
         self._places = grown.places
-        self._is_all = bool(np.count_nonzero(allowed) == seen.rows.living)
+        self._is_all = bool(np.count_nonzero(allowed) == rows.living)
         self._count: NDArray[np.int64] = grown.living if self._is_all else grown.counts(allowed)
         self._states: NDArray[np.uint64] | None = None
         self._below: dict[int, Level] = grown.below if self._is_all else {}
@@ -178,7 +226,7 @@ class ScopedTree:
     def node(self, uri: str) -> int:
         """The number of a directory or document, -1 for one that holds nothing or is not there."""
         known = self._places.number  # by plain uris, which most are
-        node = known[uri] if uri in known else known.get(plain_uri(uri), -1)
+        node = known[uri] if uri in known else known.get(plain_uri(reference(uri)), -1)
         return node if self._is_there(node) else -1
 
     def uri(self, node: int) -> str:
@@ -206,7 +254,7 @@ class ScopedTree:
         return Level(
             nodes=each,
             uris=list(map(self.uri, ordered)),
-            chunks=self._seen.rows.ids(chain.from_iterable(rows)),
+            chunks=self._seen.ids(chain.from_iterable(rows)),
             owners=np.repeat(np.arange(len(ordered)), held),
             is_directory=np.array(list(map(self.is_directory, ordered)), np.bool_),
             is_document=held > 0,
@@ -234,7 +282,7 @@ class ScopedTree:
 
     def chunks(self, node: int) -> list[str]:
         """The ids of the chunks of a document, the oldest first; none for a directory that is no document."""
-        return self._seen.rows.ids(self._rows_at(node))
+        return self._seen.ids(self._rows_at(node))
 
     def state(self, node: int) -> str:
         """Another text whenever a chunk there or below has come, gone or changed.
@@ -256,10 +304,9 @@ class ScopedTree:
 
     def nodes(self, ids: Sequence[str]) -> list[int]:
         """The node at which each chunk stands, -1 for one that the call may not see."""
-        rows = self._seen.rows
         found = []
         for id in ids:
-            row = next(iter(rows.rows([id])), -1)
+            row = self._seen.row(id)
             seen = 0 <= row < len(self._grown.of_row) and self._allowed[row]
             found.append(int(self._grown.of_row[row]) if seen else -1)
         return found
@@ -267,12 +314,10 @@ class ScopedTree:
     def nearest(self, nodes: Sequence[int], vector: Vector, n: int) -> list[int]:
         """The n of these nodes whose own chunks are nearest to a unit vector."""
         rows = self._rows(nodes)
-        matrix = self._seen.generation.matrix
-        if matrix is None or not rows:
+        if not rows:
             return list(nodes[:n])
-        cosines = matrix.scores(vector, np.array(rows, np.int64))
-        best = np.argsort(-cosines, kind="stable")
-        return list(dict.fromkeys(self._grown.of_row[np.array(rows)[best]].tolist()))[:n]
+        best = np.array(self._seen.nearest(vector, rows, n), np.int64)
+        return list(dict.fromkeys(self._grown.of_row[best].tolist()))[:n]
 
     def _rows(self, nodes: Iterable[int]) -> list[int]:
         return list(chain.from_iterable(map(self._rows_at, nodes)))
@@ -288,13 +333,15 @@ class ScopedTree:
         return sorted(filter(self._is_there, nodes), key=self._places.uris.__getitem__)
 
 
-def _standing(uri: Any, url: Any, source: Any, document: str) -> str:
-    """The uri at which a chunk stands."""
-    for named in (uri, url):
+def _standing(place: Place) -> str:
+    """The uri of a chunk, as a text that can be the id of a summary."""
+    for named in (place.uri, place.url):
         if isinstance(named, str) and named.strip():
-            return plain_uri(named)
-    if "://" in document or not (isinstance(source, str) and source.strip()):
+            return plain_uri(reference(named))
+    document = place.document or place.id  # an empty name is none
+    if "://" in document or not (isinstance(place.source, str) and place.source.strip()):
         return plain_uri(document)
+    source = reference(place.source)
     return plain_uri(source if source == document else f"{source.rstrip('/')}/{document}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.stores import catalog
 from langchain_hybridgraph.stores.catalog import CHUNK, GRAPH, Entry, Known
 from langchain_hybridgraph.stores.catalog_learned import take_in
-from langchain_hybridgraph.stores.encoding import entries, storable
+from langchain_hybridgraph.stores.encoding import entries, storable, text_hash
 from langchain_hybridgraph.stores.following import FollowedIndex
 from langchain_hybridgraph.stores.generation import Generation
 from langchain_hybridgraph.stores.opening import Fitted, Seen
@@ -63,11 +63,12 @@ class WrittenIndex(FollowedIndex):
         also: Callable[[sqlite3.Connection], Iterable[int]] | None = None,
     ) -> dict[str, int]:
         """Write a batch, and in the same transaction whatever ``also`` writes, which returns the rows it touched."""
+        ahead = self._embed_ahead(batch) if given is None else None
         with self._writer():
-            known = self._catalogue.known(self._rows.tenant, (entry.id for entry in batch))
+            known = self._known(batch)
             changed = [entry for entry in batch if _changes(entry, known.get(entry.id))]
             new = [entry for entry in changed if entry.kind == CHUNK]
-            rows, embedded = self._write_vectors(new, known, given)
+            rows, embedded = self._write_vectors(new, known, given, ahead)
             facts = self._founding_facts(new, rows, are_given=given is not None)
             self._accept(changed, rows, known, edges, facts, also=also)
             self._pending += len(new)
@@ -84,15 +85,25 @@ class WrittenIndex(FollowedIndex):
     def settle(self) -> int:
         """Bring the engines up to date, and fit (or fit again) an embedding that is made from the corpus.
 
-        Returns how many texts were embedded by that.
+        Returns how many texts were embedded by that. Threads that add at the same time take turns: all of them write
+        first, then the first to settle brings the engines up to date for all, and the others find nothing to do.
         """
         embedded = 0
+        if self._is_settled():
+            return embedded
         with self._writer():
+            if self._is_settled():
+                return embedded
             if isinstance(self.embedding, Fitted) and self._fit_is_due(self.embedding):
                 self._refit(self.embedding)
                 embedded = self._catalogue.count_rows()
             self._step()
+            self._folder.settled = self._catalogue.version()
         return embedded
+
+    def _is_settled(self) -> bool:
+        with self._gate:
+            return self._folder.settled == self._catalogue.version()
 
     def refit(self) -> int:
         """Fit an embedding that is made from the corpus to all that is here now, due or not.
@@ -185,8 +196,26 @@ class WrittenIndex(FollowedIndex):
             raise ValueError(f"{len(vectors)} vectors were given for {len(chunks)} chunks; one per chunk is wanted")
         return dict(zip((chunk.id for chunk in chunks), unit(vectors), strict=True))
 
+    def _known(self, batch: Sequence[Entry]) -> dict[str, Known]:
+        return self._catalogue.known(self._rows.tenant, (entry.id for entry in batch))
+
+    def _embed_ahead(self, batch: Sequence[Entry]) -> _Ahead | None:
+        """The vectors that this batch needs as the index is now, made while others may write."""
+        with self._gate:
+            generation = self._refresh().generation
+            if self._is_unfitted(generation):
+                return None
+            known = self._known(batch)
+            texts = list(dict.fromkeys(e.text for e in batch if e.kind == CHUNK and _needs_vector(e, known.get(e.id))))
+            vectors = self._embed(texts, generation) if texts else ()
+            return _Ahead(generation.number, dict(zip(texts, vectors, strict=True)))
+
     def _write_vectors(
-        self, new: Sequence[Entry], known: Mapping[str, Known], given: Mapping[str, Vector] | None
+        self,
+        new: Sequence[Entry],
+        known: Mapping[str, Known],
+        given: Mapping[str, Vector] | None,
+        ahead: _Ahead | None,
     ) -> tuple[list[int], int]:
         """Write these chunks' vectors to the matrix; returns their rows and how many texts were embedded."""
         facts = self._catalogue.about()
@@ -194,24 +223,35 @@ class WrittenIndex(FollowedIndex):
         rows = list(range(start, start + len(new)))
         if not new or self._is_unfitted(self._generation):
             return rows, 0
-        kept = {place: row for place, e in enumerate(new) if (row := _row_of_same_text(e, known.get(e.id))) is not None}
+        kept = self._kept_rows(new, known)
         texts: list[str] = []
         if given is not None:
             vectors = np.stack([given[entry.id] for entry in new])
         else:
             texts = list(dict.fromkeys(entry.text for place, entry in enumerate(new) if place not in kept))
-            vectors = self._assemble([entry.text for entry in new], kept, texts)
+            vectors = self._assemble([entry.text for entry in new], kept, texts, ahead)
         # Until the first vectors are accepted any number of dimensions may come, whatever has failed before.
         matrix = self._generation.matrix
         if matrix is None or "dimension" not in facts:
             matrix = self._generation.found(vectors.shape[1])
         self._check_width(vectors.shape[1])
-        matrix.write(start, vectors)
+        matrix.write(start, vectors, texts=[entry.text_hash for entry in new])
         return rows, len(texts)
 
-    def _assemble(self, wanted: Sequence[str], kept: Mapping[int, int], fresh: list[str]) -> NDArray[np.float32]:
+    def _kept_rows(self, new: Sequence[Entry], known: Mapping[str, Known]) -> dict[int, int]:
+        """The rows whose vectors may be kept, by the place of the entry with the same text; none that is damaged."""
+        kept = {place: row for place, e in enumerate(new) if (row := _row_of_same_text(e, known.get(e.id))) is not None}
+        matrix = self._generation.matrix
+        if matrix is None or not kept:
+            return {}
+        sound = matrix.sound(list(kept.values()), [new[place].text_hash for place in kept])
+        return {place: row for (place, row), is_sound in zip(kept.items(), sound.tolist(), strict=True) if is_sound}
+
+    def _assemble(
+        self, wanted: Sequence[str], kept: Mapping[int, int], fresh: list[str], ahead: _Ahead | None
+    ) -> NDArray[np.float32]:
         """One vector per wanted text: kept ones from their old rows, the others by embedding each text once."""
-        embedded = self._embed(fresh) if fresh else None
+        embedded = self._embedded(fresh, ahead) if fresh else None
         place_of = {text: place for place, text in enumerate(fresh)}
         matrix = self._generation.matrix
         if matrix is None or not kept:
@@ -224,6 +264,18 @@ class WrittenIndex(FollowedIndex):
             others = [place for place in range(len(wanted)) if place not in kept]
             vectors[others] = embedded[[place_of[wanted[place]] for place in others]]
         return vectors
+
+    def _embedded(self, texts: list[str], ahead: _Ahead | None) -> NDArray[np.float32]:
+        """The vectors of these texts, those that were made ahead by the present model or new ones."""
+        if ahead is None or ahead.generation != self._generation.number:
+            return self._embed(texts, self._generation)
+        late = [text for text in texts if text not in ahead.vectors]  # others have changed the index meanwhile
+        vectors = (
+            {**ahead.vectors, **dict(zip(late, self._embed(late, self._generation), strict=True))}
+            if late
+            else (ahead.vectors)
+        )
+        return np.stack([vectors[text] for text in texts])
 
     def _accept(
         self,
@@ -253,8 +305,11 @@ class WrittenIndex(FollowedIndex):
         self._refresh()
 
     def _founding_facts(self, new: Sequence[Entry], rows: Sequence[int], *, are_given: bool) -> dict[str, Any]:
-        """What the first vectors say about the embedding; {} where it is known or there are none yet."""
-        if not new or self._generation.matrix is None or "dimension" in self._catalogue.about():
+        """Facts about the embedding from its first vectors; {} where they are known or there are no vectors yet.
+
+        Known facts may have been deleted with the tenant whose text they came from.
+        """
+        if not new or self._generation.matrix is None or "probe_text" in self._catalogue.about():
             return {}
         facts = self._probe(self._generation, rows[0], new[0].text)
         own = self._own_vector(new[0].text) if are_given else None
@@ -266,7 +321,7 @@ class WrittenIndex(FollowedIndex):
     def _own_vector(self, text: str) -> Vector | None:
         """What the embedding makes of a text, None when it cannot; given vectors need not be of its making."""
         try:
-            own: Vector = self._embed([text])[0]
+            own: Vector = self._embed([text], self._generation)[0]
         except Exception:  # noqa: BLE001 - an embedding that cannot be asked is recognised by its name
             return None
         return own
@@ -309,25 +364,39 @@ class WrittenIndex(FollowedIndex):
         if fresh.model_file is not None:
             fitted.save(fresh.model_file)
         fresh.fill(
-            ([entry.row or 0 for entry in page], unit(fitted.embed_documents([entry.text for entry in page])))
+            (
+                [entry.row or 0 for entry in page],
+                unit(fitted.embed_documents([entry.text for entry in page])),
+                [text_hash(entry.text) for entry in page],
+            )
             for page in self._catalogue.pages()
         )
         row, text = next(self._catalogue.texts())
         facts = self._catalogue.about()
-        with self._catalogue.writing() as connection:
-            catalog.set_about(
-                connection,
-                generation=fresh.number,
-                chroma_applied=0,
-                fitted_row=int(facts["next_row"]),
-                fitted_texts=chunks,
-                **self._probe(fresh, row, text),
-            )
-            catalog.log_changes(connection, [])
-        old, self._seen = self._generation, Seen(self._rows, fresh)
-        self._refresh()
-        self._rebuild_collection()
+        old = self._generation
+        # Searches of other threads see the commit and the generation change at the same moment.
+        with self._refreshing:
+            with self._catalogue.writing() as connection:
+                catalog.set_about(
+                    connection,
+                    generation=fresh.number,
+                    chroma_applied=0,
+                    fitted_row=int(facts["next_row"]),
+                    fitted_texts=chunks,
+                    **self._probe(fresh, row, text),
+                )
+                catalog.log_changes(connection, [])
+            self._seen = Seen(self._rows, fresh)
+            self._refresh()
+        self._folder.chroma.drop(old.number)
         old.remove()
+
+
+class _Ahead(NamedTuple):
+    """Vectors that were made before the turn to write, by text, and the generation whose model made them."""
+
+    generation: int
+    vectors: Mapping[str, Vector]
 
 
 def _changes(entry: Entry, known: Known | None) -> bool:
@@ -345,6 +414,10 @@ def _heaviest(edges: Iterable[Edge]) -> dict[tuple[str, str, str], Edge]:
         if edge.weight > kept.setdefault(_key(edge), edge).weight:
             kept[_key(edge)] = edge
     return kept
+
+
+def _needs_vector(entry: Entry, known: Known | None) -> bool:
+    return _changes(entry, known) and _row_of_same_text(entry, known) is None
 
 
 def _row_of_same_text(entry: Entry, known: Known | None) -> int | None:

@@ -78,9 +78,10 @@ def judge(folder, kind, model):
         if ids:
             vectors = unit(store.embedding.embed_documents([model.sure[id] for id in ids]))
             assert abs(store.vectors(ids) - vectors).max() < 1e-5
+        for id in ids:
+            found = store.keyword_search(Query(model.sure[id].split()[1], 3), 3)
+            assert ([entry.id for entry in found.entries], found.reason) == ([id], None)
         for id in ids[:: max(1, len(ids) // 20)]:
-            query = Query(model.sure[id].split()[1], 3)
-            assert [entry.id for entry in store.keyword_search(query, 3).entries] == [id]
             assert len(store.vector_search(Query(model.sure[id], 500), 500).entries) == len(ids)
 
 
@@ -104,3 +105,40 @@ def test_killed_a_few_times(tmp_path, kind):
 def test_killed_many_times(tmp_path, kind, seed):
     """Many rounds with other dice each time."""
     rounds(tmp_path / "index", kind, 20, seed=random.randrange(10**6) if seed else 2)
+
+
+ADDER = """
+import sys
+from pathlib import Path
+from langchain_hybridgraph.records import Chunk
+from langchain_hybridgraph.stores.embedded import EmbeddedStore
+from langchain_hybridgraph.testing import HashedWords
+
+store = EmbeddedStore(Path(sys.argv[1]), embedding=HashedWords(), name="words")
+for number in range(int(sys.argv[2]), 10**9):
+    store.put([Chunk(f"c{number}", f"token{number} text")])
+    print(number, flush=True)
+    store.settle()
+"""
+
+
+@pytest.mark.faults
+def test_each_text_that_was_accepted_is_found_after_a_kill(tmp_path):
+    """Texts are added one at a time and the process is killed at any moment, which often is in Tantivy's commit."""
+    dice, accepted = random.Random(3), []
+    for _ in range(15):
+        command = [sys.executable, "-c", ADDER, str(tmp_path / "index"), str(len(accepted))]
+        writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        accepted += [int(writer.stdout.readline()) for _ in range(dice.randint(1, 4))]
+        time.sleep(0.1 * dice.random())
+        writer.kill()
+        accepted += map(int, writer.communicate()[0].split())
+        with closing(open_store(tmp_path / "index", "words")) as store:
+            accepted += range(len(accepted), len(store))  # committed, and killed before it could say so
+            assert accepted == list(range(len(store)))
+            for number in accepted:
+                found = store.keyword_search(Query(f"token{number}", 1), 1)
+                assert ([entry.id for entry in found.entries], found.reason) == ([f"c{number}"], None)
+                near = store.vector_search(Query(f"token{number} text", len(accepted)), len(accepted))
+                assert {entry.id: entry.score for entry in near.entries}[f"c{number}"] == pytest.approx(1)
+            assert store.check().problems == ()

@@ -81,7 +81,9 @@ class Watcher:
         found = self.store.keyword_search(Query("all red", 60), 60)
         ids = [entry.id for entry in found.entries]
         self.note(len(set(ids)) == len(ids), "by word: an id twice")
-        self.note(found.reason in (None, "keyword-fallback", "no-keyword-index"), f"by word: {found.reason}")
+        self.note(
+            found.reason in (None, "keyword-fallback", "no-keyword-index", "keyword-behind"), f"by word: {found.reason}"
+        )
 
     def note(self, is_right, what):
         """Count what is wrong."""

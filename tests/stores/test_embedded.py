@@ -1,6 +1,7 @@
 """The embedded store: one folder (or none), one truth, three indexes beside it."""
 
 import copy
+import gc
 import hashlib
 import os
 import pickle
@@ -22,13 +23,13 @@ from langchain_hybridgraph.errors import (
     NotAnIndexError,
     ReadOnlyError,
     StoreError,
-    StoreLockedError,
     TenantError,
 )
 from langchain_hybridgraph.filters import parse_filter
-from langchain_hybridgraph.records import Chunk, Edge, Query, Scope
-from langchain_hybridgraph.stores import following, opening, writing
+from langchain_hybridgraph.records import Chunk, Edge, Query, Scope, Ways
+from langchain_hybridgraph.stores import chroma, following, opening, searching, writing
 from langchain_hybridgraph.stores.embedded import EmbeddedStore
+from langchain_hybridgraph.stores.lock import FileLock
 from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 from langchain_hybridgraph.testing import HashedWords, StoreSuite
 
@@ -122,7 +123,7 @@ def by_word(store, text, k=50, **scope):
 
 def crash(store):
     """Lets go of files and locks as the death of the process does: nothing is brought up to date."""
-    store._step_down()
+    store.close()
 
 
 def everywhere(store):
@@ -264,7 +265,7 @@ def test_a_new_version_leaves_no_trace_of_the_old(opened, large):
     fill(store, chunk("a", "second"))
     rows = set(store._catalogue.rows())
     assert len(rows) == 2
-    assert store._keywords.index.rows() == rows == store._generation.open_collection().rows()
+    assert store._keywords.index.rows() == rows == store._folder.chroma.open(0).rows()
 
 
 def test_a_chunk_that_becomes_a_parent_is_not_found_any_more(store):
@@ -730,24 +731,22 @@ def test_a_closed_store_says_so(store):
 # -- two stores on one folder ---------------------------------------------------------------------------------------
 
 
-def test_two_writers(opened):
-    """The second is told who writes; reading goes on; when the first closes the second writes, knowing all."""
+def test_two_stores_write_in_turn(opened):
+    """Each finds at once what the other has written, and neither has to be closed for the other to write."""
     first, second = opened(), opened()
     fill(first, chunk("a"))
-    with pytest.raises(StoreLockedError, match=f"process {os.getpid()}"):
-        second.put([chunk("b")])
-    assert everywhere(second) == ({"a"},) * 3
+    fill(second, chunk("b"))
+    assert everywhere(first) == everywhere(second) == ({"a", "b"},) * 3
     fill(first, chunk("a", "text changed"), chunk("c"))
-    assert everywhere(second) == ({"a", "c"},) * 3
-    first.close()
-    assert fill(second, chunk("a", "text changed"), chunk("b")) == {
+    assert everywhere(second) == ({"a", "b", "c"},) * 3
+    assert fill(second, chunk("a", "text changed"), chunk("d")) == {
         "added": 1,
         "updated": 0,
         "unchanged": 1,
         "embedded": 1,
     }
-    assert everywhere(second) == ({"a", "b", "c"},) * 3
-    assert second.check().problems == ()
+    assert everywhere(first) == ({"a", "b", "c", "d"},) * 3
+    assert first.check().problems == second.check().problems == ()
 
 
 def test_a_reader_follows_every_change(opened):
@@ -787,15 +786,38 @@ def test_a_chunk_that_is_replaced_under_a_reader_is_read(opened):
     assert {id: found.text for id, found in reader.read(["a", "b"], Scope(), {}).items()} == {"a": "changed"}
 
 
-def test_readers_do_not_open_chroma(opened, large):
-    """A second process that opens Chroma damages it, so only who holds the lock does."""
-    writer = opened()
-    fill(writer, chunk("a"))
-    reader = opened()
-    assert by_vector(reader, "text") == ["a"]
-    assert (writer._generation.collection is None, reader._generation.collection is None) == (False, True)
-    assert not reader.writable
-    assert [line.partition(":")[0] for line in reader.check().unchecked] == ["Chroma"]
+def test_only_the_owner_opens_chroma(opened, folder, large):
+    """A second process that opens Chroma damages it, so a store without its lock searches the matrix."""
+    opened().close()
+    owner = FileLock(folder / "chroma.lock")
+    assert owner.acquire(deadline=0)
+    store = opened()
+    fill(store, chunk("a"))
+    assert by_vector(store, "text") == ["a"]
+    assert not store._folder.chroma.is_open
+    assert [line.partition(":")[0] for line in store.check().unchecked] == ["Chroma"]
+    owner.release()
+    fill(store, chunk("b"))
+    assert store._folder.chroma.collected == (0, 2, 2)
+    assert store.check().unchecked == ()
+
+
+def test_a_large_index_is_filled_into_chroma_over_several_writes(opened, large, monkeypatch):
+    """No single write pays for all rows; until all are there the matrix answers."""
+    monkeypatch.setattr(chroma, "FILLED_AT_ONCE", 3)
+    store = opened()
+    for n in range(2):
+        store.put([chunk(f"c{n}{m}") for m in range(4)])
+    for n in range(3):
+        assert (store._folder.chroma.collected is None) == (n < 3)
+        store.put([chunk(f"d{n}")])
+        store.settle()
+        assert len(by_vector(store, "text")) == 9 + n
+    store.put([chunk("c00", "text changed")])
+    store.remove(["c01"])
+    assert store._folder.chroma.collected is not None
+    assert store._folder.chroma.open(0).rows() == set(store._catalogue.rows())
+    assert store.check().problems == ()
 
 
 # -- engines in step ------------------------------------------------------------------------------------------------
@@ -815,9 +837,9 @@ def test_chroma_is_asked_when_it_is_in_step(opened, large, monkeypatch):
     """In a large index Chroma answers, and gives what the scan would."""
     store = opened()
     fill(store, *(chunk(f"c{n}", f"text {'red ' * (n % 7)}{'cat ' * (n % 5)}") for n in range(200)))
-    scan = store._generation.matrix.search
+    scan = store._generation.matrix.near
     calls = []
-    monkeypatch.setattr(store._generation.matrix, "search", lambda *a: calls.append(1) or scan(*a))
+    monkeypatch.setattr(store._generation.matrix, "near", lambda *a: calls.append(1) or scan(*a))
     found = store.vector_search(Query("red cat", 10), 10).entries
     assert calls == []
     monkeypatch.setattr(opening, "MATRIX_BYTES", 1 << 60)
@@ -834,9 +856,22 @@ def test_the_matrix_answers_when_chroma_fails(opened, large, monkeypatch, caplog
     def fail(*_):
         raise StoreError("HNSW is broken")
 
-    monkeypatch.setattr(store._generation.collection, "search", fail)
+    monkeypatch.setattr(store._folder.chroma.open(0), "search", fail)
     assert sorted(by_vector(store, "text", 2)) == ["a", "b"]
     assert "HNSW is broken" in caplog.text
+
+
+def test_a_reader_of_an_index_that_was_left_behind_says_so(opened, folder, monkeypatch):
+    """A writer died before the keyword index had its last text: who may only read says so, who may write heals it."""
+    store = opened()
+    fill(store, chunk("a", "an old text"))
+    store.put([chunk("b", "a new text")])
+    crash(store)
+    monkeypatch.setattr(searching, "LEFT_BEHIND", -1.0)
+    found = opened(read_only=True).keyword_search(Query("text", 9), 9)
+    assert ([entry.id for entry in found.entries], found.reason) == (["a"], "keyword-behind")
+    found = opened().keyword_search(Query("text", 9), 9)
+    assert (sorted(entry.id for entry in found.entries), found.reason) == (["a", "b"], None)
 
 
 def test_a_large_step_happens_in_the_middle(opened, monkeypatch):
@@ -850,8 +885,20 @@ def test_a_large_step_happens_in_the_middle(opened, monkeypatch):
     assert len(by_word(store, "text")) == 12
 
 
-def test_without_an_index_of_words_the_search_says_so(store):
-    """Before the first settle an empty keyword answer is told from one that found nothing."""
+def test_texts_that_are_not_indexed_yet_are_searched_all_the_same(opened):
+    """Before the first settle of a folder BM25 is computed from the texts, and the answer says so."""
+    store = opened()
+    store.put([chunk("a")])
+    found = store.keyword_search(Query("text", 1), 1)
+    assert ([entry.id for entry in found.entries], found.reason) == (["a"], "keyword-fallback")
+    store.settle()
+    found = store.keyword_search(Query("text", 1), 1)
+    assert ([entry.id for entry in found.entries], found.reason) == (["a"], None)
+
+
+def test_without_an_index_of_words_the_search_says_so(opened):
+    """Before the first settle in memory an empty keyword answer differs from one that found nothing."""
+    store = opened(None)
     store.put([chunk("a")])
     assert store.keyword_search(Query("text", 1), 1).reason == "no-keyword-index"
     store.settle()
@@ -866,7 +913,6 @@ def test_what_a_crash_left_undone_is_done_at_opening(opened, folder):
     crash(first)
     second, third = opened(), opened()
     assert everywhere(second) == ({"a", "b"},) * 3
-    assert not second.writable
     fill(third, chunk("c"))
     assert third.check().problems == ()
 
@@ -1012,6 +1058,16 @@ def generations(folder):
     return {path.stem.partition("-")[2] for stem in ("vectors", "model", "chroma") for path in folder.glob(f"{stem}-*")}
 
 
+def once_more_alive(remove, die):
+    """A refit removes the leftovers of the generation to come first, the generation before at last."""
+    calls = iter([remove, die])
+
+    def call(generation):
+        next(calls)(generation)
+
+    return call
+
+
 def fitted_folder(opened, *texts):
     store = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load)
     fill(store, *(chunk(f"c{n}", text) for n, text in enumerate(texts)))
@@ -1053,7 +1109,7 @@ def test_readers_follow_a_new_generation(opened):
     assert by_vector(reader, "black")[0] == "new2"
 
 
-@pytest.mark.parametrize("moment", ["fill", "log_changes", "collect"])
+@pytest.mark.parametrize("moment", ["fill", "log_changes", "remove"])
 def test_a_crash_in_a_refit_leaves_a_usable_store(opened, folder, monkeypatch, moment):
     """Before the switch the old generation is there, after it the new one; leftovers go with the next write."""
     store = fitted_folder(opened, "red", "blue")
@@ -1067,12 +1123,12 @@ def test_a_crash_in_a_refit_leaves_a_usable_store(opened, folder, monkeypatch, m
     with monkeypatch.context() as patch:
         store.put([chunk("c", "green"), chunk("d", "pink")])
         owner = writing.catalog if moment == "log_changes" else writing.Generation
-        patch.setattr(owner, moment, die)
+        patch.setattr(owner, moment, die if moment != "remove" else once_more_alive(owner.remove, die))
         with pytest.raises(Death):
             store.settle()
     crash(store)
     again = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load)
-    assert again.stats()["generation"] == (2 if moment == "collect" else 1)
+    assert again.stats()["generation"] == (2 if moment == "remove" else 1)
     assert by_vector(again, "red")[0] == "c0"
     assert set(by_vector(again, "red")) == {"c0", "c1", "c", "d"}
     again.settle()
@@ -1087,7 +1143,7 @@ def test_a_lost_model_is_fitted_again(opened, folder, damage):
     fitted_folder(opened, "red", "blue").close()
     damage(folder / "model-1.npz")
     store = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load)
-    assert store.vector_search(Query("red", 1), 1).reason == "no-lsa-index"
+    assert store.vector_search(Query("red", 1), 1).reason == "no-vector-index"
     assert by_word(store, "red") == ["c0"]
     assert any("model" in problem for problem in store.check().problems)
     assert store.repair().problems == ()
@@ -1107,7 +1163,7 @@ def damaged_words(store, folder, remove=(), add=()):
 
 def damaged_chroma(store, folder, remove=(), add=()):
     store.close()
-    with closing(writing.Generation(folder, 0, None, None).open_collection()) as collection:
+    with closing(chroma.ChromaRows(folder / "chroma-0")) as collection:
         collection.delete(remove)
         if add:
             collection.upsert(add, np.ones((len(add), 64), np.float32))
@@ -1167,17 +1223,20 @@ DAMAGES = {
     "no matrix": (without("vectors-0.f32"), "vector matrix: 3 chunks"),
     "no checksums": (without("vectors-0.crc"), "vector matrix: 3 chunks"),
     "no Tantivy": (without("keywords"), None),
-    "no Chroma": (without("chroma-0"), "Chroma: 3 chunks are missing"),
+    "no Chroma": (without("chroma-0"), None),
     "Tantivy's head overwritten": (overwritten("keywords/meta.json"), None),
-    "Chroma's head overwritten": (overwritten("chroma-0/chroma.sqlite3"), "Chroma: Chroma could not open"),
-    "an outbox entry dropped": (dropped_outbox, "Chroma: 2 chunks are missing"),
+    "Chroma's head overwritten": (overwritten("chroma-0/chroma.sqlite3"), None),
+    "an outbox entry dropped": (dropped_outbox, None),
+    "an outbox entry dropped, with Chroma": (dropped_outbox, "Chroma: 2 chunks are missing"),
     "an edge to nothing": (edge_to_nothing, "1 edges point to nothing"),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_check_finds_damage_and_repair_mends_it(opened, folder, damage):
-    """check names what is wrong (or the opening has mended it), after repair all is found and check is clean."""
+def test_check_finds_damage_and_repair_heals_it(opened, folder, damage, monkeypatch):
+    """check names what is wrong (or the opening has healed it); after repair all is found and check is clean."""
+    if "Chroma" in damage:
+        monkeypatch.setattr(opening, "MATRIX_BYTES", 0)
     injure, problem = DAMAGES[damage]
     store = opened()
     fill(store, chunk("a"), chunk("b"), chunk("c"))
@@ -1186,26 +1245,26 @@ def test_check_finds_damage_and_repair_mends_it(opened, folder, damage):
     problems = again.check().problems
     assert any(problem in found for found in problems) if problem else problems == ()
     assert again.repair().problems == ()
-    expected = {"a", "b", "c", "late"} if damage == "an outbox entry dropped" else {"a", "b", "c"}
+    expected = {"a", "b", "c", "late"} if "outbox" in damage else {"a", "b", "c"}
     assert everywhere(again) == (expected,) * 3
     again.close()
     assert opened().check().problems == ()
 
 
-def test_a_graph_of_chromas_that_was_cut_off(opened, folder, large):
-    """As a full disk leaves it: check finds it, the matrix answers, and the next write makes Chroma's part anew."""
+def test_a_graph_of_chromas_that_was_cut_off(opened, folder, large, caplog):
+    """As a full disk leaves it: the next opening makes Chroma's part again and logs why."""
     store = opened()
     many = [chunk(f"c{n}") for n in range(1_100)]  # Chroma writes its graph after 1,000 changes
     fill(store, *many, vectors=np.random.default_rng(0).normal(size=(1_100, 64)))
+    assert store.check().ok
     store.close()
     (cut,) = folder.glob("chroma-0/*/index_metadata.pickle")
     os.truncate(cut, 0)
     again = opened()
+    assert "cannot be used and is made again" in caplog.text
     assert len(by_vector(again, "text", 2_000)) == 1_100
-    assert any("Chroma" in problem for problem in again.check().problems)
-    fill(again, chunk("new"))
     assert again.check().problems == ()
-    assert again._generation.collected is not None
+    assert again._folder.chroma.collected is not None
 
 
 def test_a_sound_store_has_no_problems(store):
@@ -1286,17 +1345,69 @@ def test_an_empty_store(store):
     assert (store.check().problems, store.repair().problems) == ((), ())
 
 
+@pytest.mark.parametrize("copied", [lambda s: pickle.loads(pickle.dumps(s)), copy.copy, copy.deepcopy])
+def test_a_store_on_disk_is_copied_by_its_path(opened, copied):
+    """The copy opens the folder when it is first used, writes, and outlives the first store."""
+    first = opened()
+    fill(first, chunk("a"))
+    second = copied(first)
+    assert not {"_gate", "_catalogue"} & second.__dict__.keys()
+    first.close()
+    assert everywhere(second) == ({"a"},) * 3
+    fill(second, chunk("b"))
+    assert everywhere(second) == ({"a", "b"},) * 3
+    assert second.check().ok
+    second.close()
+
+
 @pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy])
-@pytest.mark.parametrize(
-    ("folder", "said"),
-    [
-        ("an index", r"open the folder where it is wanted, in each process anew: EmbeddedStore\('.*an index'\)"),
-        (None, r"in memory only: make it in a folder, and open .* EmbeddedStore\('folder'\)"),
-    ],
-)
-def test_a_store_is_neither_copied_nor_pickled(tmp_path, folder, said, copied):
+def test_a_store_in_memory_cannot_be_copied(opened, copied):
     """The error says what to do instead."""
-    path = folder and tmp_path / folder
-    store = EmbeddedStore(path, embedding=HashedWords(), name="words")
-    with closing(store), pytest.raises(StoreError, match=said):
-        copied(store)
+    with pytest.raises(StoreError, match=r"in memory cannot be copied or pickled: give it a folder, EmbeddedStore"):
+        copied(opened(None))
+
+
+def test_a_copy_whose_folder_is_gone_says_so_at_each_use(opened, folder):
+    """The error is that of opening, the second time too."""
+    first = opened()
+    fill(first, chunk("a"))
+    second = copy.copy(first)
+    first.close()
+    (folder / "catalogue.sqlite").unlink()
+    for _ in range(2):
+        with pytest.raises(NotAnIndexError, match="holds no index"):
+            len(second)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_last_reference_closes_the_store(folder, place):
+    """No close() is needed: files are released as soon as nobody has the store, even without the garbage collector."""
+    gc.disable()
+    try:
+        stores = [EmbeddedStore(folder if place == "disk" else None, embedding=HashedWords(), name="words")]
+        stores.append(copy.copy(stores[0]) if place == "disk" else stores[0])
+        fill(stores[1], chunk("a"), chunk("b"), edges=[Edge("a", "b", "r")])
+        assert everywhere(stores[0]) == ({"a", "b"},) * 3
+        stores[0].graph(Scope(), Ways())
+        stores[0].find(Scope(filter=parse_filter({"page": 1})))
+        catalogue = stores[0]._catalogue
+        stores.pop()
+        assert not catalogue._closed
+        stores.pop()
+        assert catalogue._closed
+    finally:
+        gc.enable()
+
+
+def test_what_a_store_has_open_is_listed(opened):
+    """Every attribute is a setting, which a pickle keeps, or belongs to the process and is opened again."""
+    store = opened()
+    fill(store, chunk("a", uri="a/b"), edges=[Edge("a", "b", "r")])
+    everywhere(store)
+    store.graph(Scope(), Ways())
+    store.remembered(["a"], Scope())
+    store.tree(Scope())
+    store.layers()
+    assert store.has_graph
+    settings = {"path", "name", "clock", "tenant", "write_timeout", "_given", "_load", "_read_only", "_wanted_language"}
+    assert store.__dict__.keys() - opening.OPEN_STATE == settings

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Chunk, Edge
 from langchain_hybridgraph.stores import given as given_values
-from langchain_hybridgraph.stores.encoding import content_id, entries, reference, storable
+from langchain_hybridgraph.stores.encoding import MOST_NESTED, content_id, entries, storable
+from langchain_hybridgraph.stores.given import reference
 
 # What JSON can say; texts with NUL, lone surrogates and anything else that a str may hold.
 TEXT = st.text(st.characters(), max_size=20)
@@ -50,6 +51,16 @@ def test_numpy_scalars_are_stored_as_numbers():
     assert stored(metadata) == {"i": 3, "f": 0.5, "b": True, "s": ["a", "b"]}
 
 
+def test_numpys_and_pandas_times_are_stored_as_iso_8601():
+    """Also those with nanoseconds, of which numpy itself makes a mere number; a time that is none is null."""
+    metadata = {
+        "d": np.datetime64("2024-05-01"),
+        "ns": np.datetime64("2024-05-01T10:30", "ns"),
+        "nat": np.datetime64("NaT"),
+    }
+    assert stored(metadata) == {"d": "2024-05-01", "ns": "2024-05-01T10:30:00", "nat": None}
+
+
 CIRCLE = {}
 CIRCLE["self"] = CIRCLE
 DEEP = []
@@ -59,13 +70,33 @@ for _ in range(100_000):
 
 @pytest.mark.parametrize(
     "value",
-    [object(), b"bytes", {1, "a"}, np.zeros(3), CIRCLE, DEEP, {(1, 2): 3}],
+    [object(), b"bytes", {1, "a"}, np.zeros(3), CIRCLE, DEEP, {(1, 2): 3}, {1: 2}, np.timedelta64(5, "ns"), 10**5000],
     ids=lambda value: type(value).__name__,
 )
 def test_what_json_cannot_hold_is_named(value):
-    """The error names the chunk and what to do."""
-    with pytest.raises(TypeError, match=r"metadata of 'a' cannot be stored as JSON.*convert"):
+    """The error names the chunk and what to do, at no great length."""
+    with pytest.raises(TypeError, match=r"metadata of 'a' cannot be stored as JSON.*convert") as caught:
         entry(Chunk("a", "t", {"key": value}))
+    assert len(str(caught.value)) < 400
+
+
+def test_the_value_that_cannot_be_stored_is_named():
+    """With its place in the metadata, its type, and the beginning of it."""
+    with pytest.raises(TypeError, match=r"'of\.all\[1\]' holds b'x+\.\.\.x+' \(bytes\); convert such values"):
+        entry(Chunk("a", "t", {"of": {"all": [1, b"x" * 5_000_000]}}))
+
+
+@pytest.mark.parametrize("levels", [MOST_NESTED, MOST_NESTED + 1])
+def test_how_deep_metadata_may_be(levels):
+    """A hundred lists within each other are stored; of more the error says how deep they may be."""
+    value = []
+    for _ in range(levels - 1):
+        value = [value]
+    if levels == MOST_NESTED:
+        assert stored({"deep": value}) == {"deep": value}
+    else:
+        with pytest.raises(TypeError, match="nested more than 100 levels deep"):
+            entry(Chunk("a", "t", {"deep": value}))
 
 
 @pytest.mark.parametrize(
@@ -201,7 +232,9 @@ def test_a_description_is_a_text(description):
 @pytest.mark.parametrize("ends", [(None, "b", "r"), ("", "b", "r"), ("a", 7, "r"), ("a", "b", ""), ("a", "b", None)])
 def test_ends_and_relations_that_cannot_be_stored(ends):
     """They are texts with at least one character."""
-    with pytest.raises(ValueError, match=r"an edge's (source|target|relation) is .*at least one character"):
+    with pytest.raises(
+        ValueError, match=r"an edge's (source|target|relation) must be a text with at least one character, got"
+    ):
         storable([Edge(*ends)])
 
 

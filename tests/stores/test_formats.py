@@ -7,7 +7,8 @@ import pytest
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import FormatVersionError, NotAnIndexError, StoreLockedError
-from langchain_hybridgraph.stores import catalog_schema
+from langchain_hybridgraph.records import Scope
+from langchain_hybridgraph.stores import catalog_schema, opening
 from langchain_hybridgraph.stores.lock import WriterLock
 
 TEXTS = ["Cats purr at home.", "Dogs bark at cats.", "Trains are slow."]
@@ -42,6 +43,20 @@ def found(folder, **options):
         return HybridRetriever(store, k=1).invoke("Who barks?")[0].page_content
 
 
+def test_an_index_of_the_first_format_is_brought_up_to_date(folder):
+    """It lacks a column of today; opening it for writing adds that, and everything is found and can be changed."""
+    with sqlite3.connect(folder / "catalogue.sqlite") as connection:
+        connection.execute("ALTER TABLE learned DROP COLUMN updated_at")
+        connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    assert found(folder) == "Dogs bark at cats."
+    assert format_of(folder) == catalog_schema.FORMAT_VERSION
+    with HybridGraphStore(folder, "lsa") as store:
+        store.add_texts(["Birds sing."], [{"updated_at": "2026-01-02"}], ids=["birds"])
+        assert store.learned(["birds"], Scope())["birds"].updated_at is not None
+        assert store.check().ok
+
+
 def test_an_old_index_is_brought_up_to_date(folder, tomorrow):
     """Opening it for writing migrates it, and all that it holds is found."""
     assert format_of(folder) == tomorrow - 1
@@ -51,21 +66,17 @@ def test_an_old_index_is_brought_up_to_date(folder, tomorrow):
 
 def test_an_old_index_opened_for_reading_says_how_to_migrate(folder, tomorrow):
     """Nothing is changed by who may not write; the error has the line that mends it."""
-    with pytest.raises(FormatVersionError, match=r"format 1.*reads 2.*HybridGraphStore\(path, embedding\)\.close\(\)"):
+    with pytest.raises(FormatVersionError, match=r"format 2.*reads 3.*HybridGraphStore\(path, embedding\)\.close\(\)"):
         found(folder, read_only=True)
     assert format_of(folder) == tomorrow - 1
     assert found(folder) == found(folder, read_only=True)
 
 
-def test_an_old_index_that_is_being_written_to_is_left_alone(folder, tomorrow):
+def test_an_old_index_that_is_being_written_to_is_left_alone(folder, tomorrow, monkeypatch):
     """Another process may be of the old version still."""
-    lock = WriterLock(folder / "writer.lock")
-    lock.acquire()
-    try:
-        with pytest.raises(StoreLockedError):
-            found(folder)
-    finally:
-        lock.release()
+    monkeypatch.setattr(opening, "CREATION_PATIENCE", 0.1)
+    with WriterLock(folder / "writer.lock").turn(timeout=1), pytest.raises(StoreLockedError):
+        found(folder)
     assert format_of(folder) == tomorrow - 1
 
 

@@ -19,13 +19,14 @@ def test_every_known_key():
             "confidence": np.float32(0.5),
             "utility": 1,
             "active_count": 2.0,
+            "updated_at": 8,
             "created_at": 7,
             "memory_type": "semantic",
             "provenance_depth": np.int64(3),
             "other": "ignored",
         }
     )
-    assert found == Given(86_400.0, 259_199.999999, 0.5, 1.0, 2, 7.0, "semantic", 3)
+    assert found == Given(86_400.0, 259_199.999999, 0.5, 1.0, 2, 8.0, 7.0, "semantic", 3)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from langchain_hybridgraph.stores.catalog import Catalogue
 from langchain_hybridgraph.stores.catalog_learned import take_in
 from langchain_hybridgraph.stores.encoding import entries
 from langchain_hybridgraph.stores.keywords import Keywords
+from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 
 
 @pytest.fixture
@@ -24,7 +25,6 @@ def catalogue(tmp_path):
 @pytest.fixture
 def writer(tmp_path, catalogue):
     made = Keywords(tmp_path / "keywords", "english", catalogue)
-    made.take_over()
     yield made
     made.close()
 
@@ -152,14 +152,48 @@ def test_a_question_under_which_the_index_changes_is_asked_again(catalogue, writ
     assert set(answers) == {200}
 
 
-def test_a_handed_over_index_can_be_taken_by_another(tmp_path, catalogue, writer):
-    """The engine's own lock is free after hand_over, and reading goes on."""
-    version = put(catalogue, 0, "a cat")
-    writer.follow(version, 0)
-    writer.hand_over()
+def test_two_write_in_turn(tmp_path, catalogue, writer):
+    """Tantivy's own lock is free between writes, and each sees what the other has written."""
     other = Keywords(tmp_path / "keywords", "english", catalogue)
-    other.take_over()
-    other.follow(put(catalogue, 1, "a dog"), 0)
+    for number, (word, keywords) in enumerate([("cat", writer), ("dog", other), ("cow", writer)]):
+        keywords.follow(put(catalogue, number, word), 0)
+    other.reload()
+    assert [found(keywords, "dog") for keywords in (writer, other)] == [[1], [1]]
+    assert other.index.rows() == {0, 1, 2}
     other.close()
-    writer.reload()
-    assert found(writer, "cat") == [0]
+
+
+def test_an_index_that_cannot_be_continued_is_made_again(tmp_path, catalogue, writer, caplog):
+    """A file in the way of the next commit, of which Tantivy's lists say nothing: all texts are found afterwards."""
+    writer.follow(put(catalogue, 0, "a cat", "a dog"), 0)
+    with catalogue.writing() as connection:
+        _, dead = catalog.delete_ids(connection, "", ["c0"])
+        catalog.log_changes(connection, dead)
+    version = put(catalogue, 2, "a bird")
+    writer.close()
+    folder = tmp_path / "keywords"
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.name.endswith(".json")}
+    writer.follow(version, 0)
+    writer.close()
+    assert list(folder.glob("*.del"))
+    for name, content in before.items():
+        (folder / name).write_bytes(content)
+    writer.follow(version, 0)
+    assert [found(writer, word) for word in ("cat", "dog", "bird")] == [[], [1], [2]]
+    assert "cannot be continued and is made again" in caplog.text
+
+
+def test_a_reader_of_an_index_that_was_never_filled_reads_the_texts(tmp_path, catalogue):
+    """As a kill in the first commit or in the middle of a rebuild leaves it; and it says so."""
+    TantivyIndex(tmp_path / "keywords", writable=True).close()
+    put(catalogue, 0, "a cat")
+    reader = Keywords(tmp_path / "keywords", "english", catalogue)
+    assert (found(reader, "cat"), reader.reason) == ([0], "keyword-fallback")
+
+
+def test_an_index_of_nothing_is_not_made(tmp_path, catalogue, writer, caplog):
+    """Before the first text there is nothing to follow, and the first one does not need the fallback."""
+    writer.follow(0, 0)
+    assert not (tmp_path / "keywords").exists()
+    writer.follow(put(catalogue, 0, "a cat"), 0)
+    assert (found(writer, "cat"), caplog.records) == ([0], [])

@@ -13,7 +13,8 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import MENTIONS, Edge, Scope, Ways
-from langchain_hybridgraph.retrievers.plain import PlainStore, Texts
+from langchain_hybridgraph.retrievers.plain import PlainStore
+from langchain_hybridgraph.retrievers.texts import Texts
 from langchain_hybridgraph.stores.base import HasGraph, can
 from langchain_hybridgraph.stores.memory_graph import InMemoryGraph
 

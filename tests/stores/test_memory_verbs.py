@@ -98,6 +98,7 @@ def test_first_values_come_from_the_metadata(store):
         "valid_from": "1970-01-01T00:01:00",
         "valid_until": 90,
         "created_at": "1970-01-01T01:00:00+01:00",
+        "updated_at": "1970-01-01T00:00:40+00:00",
         "memory_type": "semantic",
         "provenance_depth": 2,
     }
@@ -105,7 +106,10 @@ def test_first_values_come_from_the_metadata(store):
     found = known(store)
     assert (found.confidence, found.utility, found.active_count, found.used_at) == (0.9, 0.0, 3, None)
     assert (found.valid_from, found.valid_until, found.created_at, found.learned_at) == (60.0, 90.0, 0.0, 50.0)
-    assert (found.memory_type, found.provenance_depth) == ("semantic", 2)
+    assert (found.memory_type, found.provenance_depth, found.updated_at) == ("semantic", 2, 40.0)
+    assert store.remembered(["a"], Scope()).updated_at.tolist() == [40.0]
+    put(store, chunk("a", **metadata | {"updated_at": 45}), at=55.0)
+    assert (known(store).updated_at, store.remembered(["a"], Scope()).updated_at.tolist()) == (45.0, [45.0])
     plain = known(store, "b")
     assert (plain.confidence, plain.utility, plain.active_count, plain.memory_type) == (None, None, 0, None)
 
@@ -205,7 +209,7 @@ def test_an_unknown_verb(memory):
     put(memory, "a")
     with pytest.raises(ValueError, match=r"'validated'.*'stale': did you mean 'validate'"):
         memory.feedback("a", "validated")
-    with pytest.raises(ValueError, match="there is no feedback None"):
+    with pytest.raises(ValueError, match="feedback None is not known"):
         memory.feedback("a", None)
     assert trust(memory) == (None, None)
 
@@ -369,7 +373,7 @@ def test_what_was_superseded_stays_so_when_it_is_ingested_again(memory):
 @pytest.mark.parametrize(
     ("old", "new", "at", "message"),
     [
-        ("unknown", chunk("new"), None, "there is no 'unknown'"),
+        ("unknown", chunk("new"), None, "'unknown' is not in this store"),
         ("old", chunk("old"), None, "cannot supersede itself"),
         ("old", chunk("new"), 50.0, "valid from .*00:01:40.* later valid_from"),
         ("old", chunk("new", valid_until=500), 900.0, "before it begins"),
@@ -405,7 +409,7 @@ def test_a_retracted_statement_is_gone_but_was_known(store):
 def test_a_retraction_is_by_all_or_none(store):
     """An unknown id is an error, and the others are not retracted; twice is once."""
     put(store, "a", "b")
-    with pytest.raises(ValueError, match="there is no 'x'"):
+    with pytest.raises(ValueError, match="'x' is not in this store"):
         store.retract(["a", "x"])
     assert everywhere(store) == {"a", "b"}
     assert (store.retract(["a", "b"]), store.retract("a")) == (2, 0)
@@ -501,7 +505,7 @@ def test_tenants_learn_apart(tmp_path):
         store.retract("a")
         assert store.learned(["b"], Scope()) == {}
         for change in (lambda: store.retract("b"), lambda: store._supersede("b", chunk("new"), None)):
-            with pytest.raises(ValueError, match="there is no 'b'"):
+            with pytest.raises(ValueError, match="'b' is not in this store"):
                 change()
         with pytest.raises(TenantError):
             store.learned(["a"], Scope(tenant="one"))

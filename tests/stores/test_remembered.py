@@ -20,6 +20,7 @@ GIVEN = {
     "confidence": 0.7,
     "utility": 0.0,
     "active_count": 3,
+    "updated_at": 20.0,
     "created_at": 10.0,
     "valid_until": 9e9,
     "memory_type": "semantic",
@@ -41,7 +42,7 @@ def put(store, **chunks):
 def rows(known):
     """One record per memory, its type by name."""
     kinds = [None if kind < 0 else known.kinds[kind] for kind in known.kind.tolist()]
-    numbers = [[None if np.isnan(value) else value for value in column.tolist()] for column in known[:7]]
+    numbers = [[None if np.isnan(value) else value for value in column.tolist()] for column in known[:8]]
     return list(zip(*numbers, kinds, strict=True))
 
 
@@ -60,8 +61,12 @@ def fail_inside(store):
 
 def test_columns_of_records():
     """NaN is unset, −1 is no type; what became valid began then."""
-    known = Remembered.of([Learned(0.5, None, 3, valid_from=2.0, created_at=1.0, memory_type="semantic"), Learned()])
-    assert rows(known) == [(0.5, None, 3, None, 2.0, None, 0, "semantic"), (None, None, 0, None, None, None, 0, None)]
+    times = {"updated_at": 1.5, "valid_from": 2.0, "created_at": 1.0}
+    known = Remembered.of([Learned(0.5, None, 3, **times, memory_type="semantic"), Learned()])
+    assert rows(known) == [
+        (0.5, None, 3, None, 1.5, 2.0, None, 0, "semantic"),
+        (None, None, 0, None, None, None, None, 0, None),
+    ]
 
 
 def test_of_nothing():
@@ -76,7 +81,7 @@ def test_what_the_metadata_give_and_what_is_learned():
     with closing(opened()) as store:
         put(store, a=GIVEN, b={})
         assert_alike(store)
-        assert rows(store.remembered(["a"], Scope())) == [(0.7, 0.0, 3, None, 10.0, 9e9, 2, "semantic")]
+        assert rows(store.remembered(["a"], Scope())) == [(0.7, 0.0, 3, None, 20.0, 10.0, 9e9, 2, "semantic")]
         for verb in ("validate", "refute", "useful", "stale"):
             store.feedback(["b", "a"], verb)
             assert_alike(store)
@@ -95,7 +100,7 @@ def test_an_end_that_was_learned_later():
         store._supersede("a", Chunk("c", "text of c"), 2_000.0)
         assert [store.learned(["a", "b"], Scope())[id].end_learned for id in ("a", "b")] == [True, False]
         assert not store.learned(["a"], Scope(known_at=1_000.0))["a"].end_learned
-        assert [row[5] for row in rows(store.remembered(["a", "b"], Scope()))] == [None, 9e9]
+        assert [row[6] for row in rows(store.remembered(["a", "b"], Scope()))] == [None, 9e9]
         assert_alike(store)
 
 

@@ -106,8 +106,8 @@ def test_numbers_go_on_after_a_retracted_turn(memory):
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        (("", [("user", "t")]), {}, "session_id is ''"),
-        ((7, [("user", "t")]), {}, "session_id is 7"),
+        (("", [("user", "t")]), {}, "session_id must be a text with at least one character, got ''"),
+        ((7, [("user", "t")]), {}, "session_id must be a text .*, got 7"),
         (("s", [("user", "t")]), {"ttl": 0}, "ttl is 0"),
         (("s", [("user", "t")]), {"ttl": timedelta(-1)}, "ttl is"),
         (("s", [("user", "t")]), {"created_at": "soon"}, "'soon' is not a time"),

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -161,13 +162,26 @@ def test_a_reader_cannot_write(folder):
         TantivyIndex(folder).apply(2, [], [])
 
 
-def test_one_writes_at_a_time(folder):
-    """The second is told so, and may go on when the first has closed."""
+def test_two_write_in_turn(folder):
+    """The engine's own lock is free between writes, and nothing of the other is lost."""
     first, second = TantivyIndex(folder, writable=True), TantivyIndex(folder, writable=True)
     first.apply(2, [(2, "ada")], [])
-    with pytest.raises(StoreLockedError):
-        second.apply(3, [], [])
-    first.close()
+    second.apply(3, [(3, "ada")], [])
+    first.apply(4, [(4, "ada")], [])
+    second.reload()
+    assert (second.applied, found(second, "ada")) == (4, [0, 2, 3, 4])
+
+
+def test_one_writes_at_a_time(folder):
+    """Writing while another one is writing is an error; afterwards it works."""
+    first, second = TantivyIndex(folder, writable=True), TantivyIndex(folder, writable=True)
+
+    def texts():
+        with pytest.raises(StoreLockedError):
+            second.apply(3, [], [])
+        yield 2, "ada"
+
+    first.apply(2, texts(), [])
     second.apply(3, [(3, "ada")], [])
     assert (second.applied, found(second, "ada")) == (3, [0, 2, 3])
 
@@ -382,3 +396,25 @@ def test_the_same_answer_from_one_segment_and_from_many():
     for version in range(3):
         parts.apply(version + 1, [(row, texts[row]) for row in range(version, 300, 3)], [])
     assert found(whole, "w1 w5 w9") == found(parts, "w1 w5 w9")
+
+
+def killed_before_the_commit(path):
+    """Make a folder as a process leaves it that is killed in a commit: with all files of the commit but its list."""
+    index = TantivyIndex(path, writable=True)
+    index.apply(1, [(row, f"word{row} cat") for row in range(20)], [])
+    index.close()
+    committed = (path / "meta.json").read_bytes()
+    index = TantivyIndex(path, writable=True)
+    index.apply(2, [(20, "late")], [3])
+    index.close()
+    (path / "meta.json").write_bytes(committed)
+    assert list(path.glob("*.del"))
+
+
+def test_what_a_kill_left_behind_does_not_stop_the_next_commit(tmp_path):
+    """The next commit deletes what was never committed; its file of deletions would have the same name."""
+    killed_before_the_commit(tmp_path / "words")
+    with closing(TantivyIndex(tmp_path / "words", writable=True)) as index:
+        assert index.applied == 1
+        index.apply(2, [(20, "late")], [3])
+        assert (index.rows(), index.search("late", 5)[0][0]) == ({*range(21)} - {3}, 20)

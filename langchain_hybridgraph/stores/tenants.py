@@ -1,0 +1,106 @@
+"""Lists and drops the tenants of an index folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from langchain_hybridgraph.errors import NotAnIndexError, StoreError, TenantError
+from langchain_hybridgraph.stores import catalog
+from langchain_hybridgraph.stores.care import CaredIndex
+from langchain_hybridgraph.stores.catalog import Catalogue
+from langchain_hybridgraph.stores.generation import BATCH
+from langchain_hybridgraph.stores.layered import FOLDER
+from langchain_hybridgraph.stores.open_folder import CATALOGUE
+from langchain_hybridgraph.stores.opening import recorded
+
+
+def tenants(path: Path) -> dict[str, int]:
+    """Number of chunks of each tenant, by name.
+
+    A tenant of which only a mode or a source's credibility is kept has 0. Raises NotAnIndexError for a path without an
+    index, TenantError for an index that was made without tenants.
+    """
+    _facts(path)
+    with closing(Catalogue(path / CATALOGUE)) as catalogue:
+        return catalogue.tenants()
+
+
+def drop_tenant(path: Path, tenant: str) -> dict[str, int]:
+    """Delete everything that the folder keeps of a tenant; return how much of each kind that was.
+
+    Summaries go first, then chunks, parents, edges, entities, sessions, what was learned, credibility and mode in one
+    transaction, then vectors and words. A crash in between leaves the rest to the next call. Raises what
+    :func:`tenants` does, and TenantError for a tenant that is not there.
+    """
+    known = tenants(path)
+    if tenant not in known:
+        near = get_close_matches(str(tenant)[:100], known, 1)
+        raise TenantError(
+            f"{path} keeps nothing of a tenant {str(tenant)[:100]!r}"
+            + (f": did you mean {near[0]!r}?" if near else "; tenants() lists its tenants")
+        )
+    layers = 0
+    for folder in sorted(path.glob(f"{FOLDER}-*")):
+        if (folder / CATALOGUE).exists():
+            layers = _emptied(folder, tenant)["chunks"]  # of several generations the last is the one that is shown
+    return {**_emptied(path, tenant), "layers": layers}
+
+
+def _facts(path: Path) -> Mapping[str, Any]:
+    facts = recorded(path)
+    if not facts:
+        raise NotAnIndexError(f"{path} holds no index")
+    if facts["tenancy"] != "multi":
+        raise TenantError(f"{path} was made without tenants, so there are none to list or to drop")
+    return facts
+
+
+def _emptied(path: Path, tenant: str) -> dict[str, int]:
+    name = str(recorded(path).get("embedding", ""))
+    with closing(_EmptiedIndex(path, embedding=_NoEmbedding(), name=name, tenant=tenant)) as index:
+        return index.empty()
+
+
+class _EmptiedIndex(CaredIndex):
+    """An index that is opened to be emptied: nothing is embedded."""
+
+    def empty(self) -> dict[str, int]:
+        """Delete all that is the tenant's; return how much of each kind that was."""
+        with self._writer():
+            stats = self.stats()
+            with self._catalogue.writing() as connection:
+                rows = catalog.delete_tenant(connection, self._rows.tenant)
+                catalog.log_changes(connection, rows)
+            self._refresh()
+            self._step()
+            self._blank(rows)
+            # A deleted text's words stay in Tantivy's segments until these are merged.
+            self._keywords.rebuild(self._rows.version)
+        self._catalogue.checkpoint()
+        return {name: stats[name] for name in ("chunks", "parents", "edges", "entities", "sessions")}
+
+    def _blank(self, rows: list[int]) -> None:
+        """Overwrite the vectors of these rows, which no chunk has any more, with zeros."""
+        matrix = self._generation.matrix
+        if matrix is not None:
+            parts = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
+            zeros = ((part, np.zeros((len(part), matrix.dimension), np.float32), [b""] * len(part)) for part in parts)
+            self._generation.fill(zeros)
+
+
+class _NoEmbedding:
+    """Stands for the embedding of an index that is searched for nothing."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Raise StoreError; an index whose embedding cannot be asked is recognised by its name."""
+        raise StoreError("an index that is opened to drop a tenant embeds nothing")
+
+    def embed_query(self, text: str) -> list[float]:
+        """Raise StoreError."""
+        raise StoreError("an index that is opened to drop a tenant embeds nothing")
