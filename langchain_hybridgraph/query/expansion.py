@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import compress, takewhile
-from typing import TYPE_CHECKING, Any
+from operator import and_
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.filters import Filter, has_labels
 from langchain_hybridgraph.names import ENTITY, TITLE
 from langchain_hybridgraph.query.graph_scores import (
     GraphScore,
@@ -21,16 +24,16 @@ from langchain_hybridgraph.query.graph_scores import (
     valued,
 )
 from langchain_hybridgraph.query.traversal.walk import DECIMALS, NO_SEED, Arrived, AsksQuestions, Question, Traversal
-from langchain_hybridgraph.records import Edge, Fused, Hit
+from langchain_hybridgraph.records import Edge, Fused, Hit, Scope, Ways
 from langchain_hybridgraph.stores.base import can
 
-if TYPE_CHECKING:
-    from langchain_hybridgraph.filters import Filter
-
+Candidates = Literal["all", "reached"]
 # So many edges of its path, from its end on, stand in a hit's ``graph_context``.
 CONTEXT = 3
 # The share of the question that chunks have of some of its words, by id.
 Covered = Callable[[str, Sequence[str]], Mapping[str, float]]
+# Scores that differ by less may change places by rounding.
+_LEAST = 1e-9
 # Where a chunk would be that no walk comes to.
 _NOWHERE = 1_000_000
 
@@ -39,11 +42,15 @@ _NOWHERE = 1_000_000
 class Expansion:
     """How a search goes on over edges.
 
-    The walk begins at the best ``seed_k`` hits, of those that pass ``seed_filter`` and have any of ``seed_labels``, or
-    at ``seed_ids`` and nothing else instead: then nothing is there but these and what they lead to, and the question
-    leads nowhere by the names in it. The hits that are no seeds stay candidates. What the walk led to needs
-    ``min_score``; a candidate that has less is as if it had not been led to. ``names`` gives the normalised names in a
-    question to a traversal that wants them. Raises ConfigurationError for a seed_k below 1.
+    The walk begins at the best ``seed_k`` hits that pass ``seed_filter`` and have any of ``seed_labels``, or at
+    ``seed_ids`` instead. It continues over edges of at least ``min_weight`` (and the traversal's own minimum).
+
+    With ``candidates="all"`` the hits that are not seeds stay candidates. With ``"reached"``, and always with
+    ``seed_ids``, only seeds and the chunks that edges reached come back, and names in the question lead nowhere.
+    ``names`` returns the normalised names in a question, for a traversal that uses them.
+    ``is_requested`` is False for a walk that no setting requested.
+
+    Raises ConfigurationError for a seed_k below 1, empty seed_ids and an unknown value of candidates.
     """
 
     traversal: Traversal
@@ -52,14 +59,21 @@ class Expansion:
     seed_filter: Filter | None = None
     seed_labels: frozenset[str] = frozenset()
     seed_ids: tuple[str, ...] | None = None
-    min_score: float = 0.0
+    candidates: Candidates = "all"
+    min_weight: float = 0.0
     names: Callable[[str], Iterable[str]] | None = None
+    is_requested: bool = True
 
     def __post_init__(self) -> None:
         if self.seed_k < 1:
             raise ConfigurationError(f"seed_k is {self.seed_k}; the walk begins at so many hits, at least 1")
         if self.seed_ids is not None and not self.seed_ids:
             raise ConfigurationError("seed_ids is empty; wanted ids to begin at, or leave it out to begin at the hits")
+        if self.candidates not in get_args(Candidates):
+            raise ConfigurationError(
+                f"candidates must be 'all' (every hit of the search stays) or 'reached' (only seeds and what edges "
+                f"reached), got {self.candidates!r:.80}"
+            )
 
     def for_question(
         self, text: str | None, seeds: Sequence[Hit], covered: Covered | None, *, has_names: bool = True
@@ -77,7 +91,7 @@ class Expansion:
         def covers(ids: Sequence[str]) -> Mapping[str, float]:
             return {} if covered is None else covered(left_open(text, [_read(hit) for hit in best]), ids)
 
-        names = self.names(text) if has_names and self.names is not None and self.seed_ids is None else ()
+        names = self.names(text) if has_names and self.names is not None and not self.only_reached else ()
         return traversal.asked(Question(tuple(names), None if covered is None else covers))
 
     def seeds(self, best: Sequence[Hit], strength: Mapping[str, float]) -> list[tuple[str, float]]:
@@ -87,6 +101,33 @@ class Expansion:
         """
         ids = [hit.id for hit in best] if self.seed_ids is None else dict.fromkeys(self.seed_ids)
         return sorted(((id, strength.get(id, 1.0)) for id in ids), key=_by_score)
+
+    @property
+    def without_edges(self) -> str:
+        """The reason for ``degraded`` when there are no edges to walk."""
+        return "no-graph-store" if self.is_requested else "no-edges"
+
+    @property
+    def only_reached(self) -> bool:
+        """Whether only seeds and the chunks that edges reached come back."""
+        return self.candidates == "reached" or self.seed_ids is not None
+
+    @property
+    def ways(self) -> Ways:
+        """The edges that the graph has for this walk."""
+        ways = self.traversal.ways
+        return replace(ways, min_weight=max(ways.min_weight, self.min_weight))
+
+    def seed_scope(self, scope: Scope) -> Scope:
+        """The scope of the search for seeds: narrower where nothing comes back but these and what they lead to.
+
+        Then a seed is found however many better hits are not seeds.
+        """
+        if self.candidates == "all" or self.seed_ids is not None or not self.picks_seeds:
+            return scope
+        labels = has_labels(any_of=sorted(self.seed_labels)) if self.seed_labels else None
+        filters = [each for each in (scope.filter, self.seed_filter, labels) if each is not None]
+        return replace(scope, filter=reduce(and_, filters))
 
     @property
     def picks_seeds(self) -> bool:
@@ -144,7 +185,7 @@ class Expansion:
     @property
     def keeps_order(self) -> bool:
         """Whether scores only grow by the walk: then candidates that it does not come to stay in their order."""
-        return self.asks_search and self.seed_ids is None and not self.min_score
+        return self.asks_search and not self.only_reached
 
     def fused(
         self, own: Mapping[str, Fused], strength: Mapping[str, float], reached: Sequence[Arrived], n: int
@@ -154,20 +195,52 @@ class Expansion:
         ``own`` is what the search alone says of each, ``strength`` that of the candidates, those that it found; what
         was ``reached`` comes best first. At least the best n are there.
         """
-        if self.seed_ids is not None:
+        if self.only_reached:
             own, strength = {each.id: own[each.id] for each in reached if each.id in own}, {}
+        arrived = {each.id: each for each in reached}
         if not is_mixed(self.score):
-            arrived = {each.id: each for each in reached if not each.hops or each.value >= self.min_score}
             fused = self._unreached(strength, arrived, n) | {each.id: self._alone(each) for each in _head(arrived, n)}
         else:
             best = max((one.score for one in own.values()), default=0.0)
             graph = [each.value for each in reached]
             whole = self.mixed([own[each.id].score for each in reached], graph, best)
-            both = list(zip(reached, whole, strict=True))
-            arrived = {each.id: each for each, value in both if not each.hops or value >= self.min_score}
-            walked = {each.id: _with_graph(own[each.id], value, each) for each, value in both if each.id in arrived}
+            both = zip(reached, whole, strict=True)
+            walked = {each.id: _with_graph(own[each.id], value, each) for each, value in both}
             fused = {id: own[id] for id in strength} | walked
         return sorted(fused.values(), key=lambda one: (-one.score, -strength.get(one.id, 0.0), one.id)), arrived
+
+    def rivals(self, own: Mapping[str, Fused], strength: Mapping[str, float], seeds: Sequence[Hit]) -> dict[str, int]:
+        """How many chunks may come before each seed wherever the walk leads.
+
+        Seeds of which that is not known are left out.
+        ``own`` is the search's score of each candidate, ``strength`` what it counts as a seed; ``seeds`` are best
+        first. A score that is mixed in lifts nothing above the best of the search. Any other score gives seeds at least
+        what they have for being one; if it says how much a chunk beyond them can have (``at_most``), the seeds that
+        have more are only behind each other and behind hits that are not seeds.
+        """
+        if not seeds:
+            return {}
+        if is_mixed(self.score):
+            best = seeds[0].id
+            is_narrowed = self.only_reached and self.picks_seeds
+            if is_narrowed or any(own[id].score > own[best].score - _LEAST for id in own if id != best):
+                return {}
+            return {best: 0}
+        at_most = getattr(self.score, "at_most", None)
+        if at_most is None or not getattr(self.traversal, "keeps_seeds", False):
+            return {}
+        scored = self.seeds(seeds, strength)
+        seed = np.array([score for _, score in scored], np.float64)
+        one, none, unknown = np.ones(len(seed)), np.zeros(len(seed), np.int64), np.full(len(seed), np.nan)
+        best_seed = float(seed.max(initial=0.0))
+        values = valued(self.score, Reached(seed, best_seed, none, one, one, unknown, seed, seed))
+        others = {} if self.only_reached else self._unreached(strength, dict(scored), len(strength))
+        rivals = np.concatenate([values, [fused.score for fused in others.values()]])
+        return {
+            id: int((rivals > value - _LEAST).sum()) - 1
+            for (id, _), value in zip(scored, values.tolist(), strict=True)
+            if value > at_most(best_seed) + _LEAST
+        }
 
     def in_parts(self, hit: Hit, seeds: Mapping[str, float]) -> Hit:
         """The hit with its score after a walk in parts; ``seeds`` are the scores of the seeds.
@@ -252,12 +325,13 @@ def with_context(hit: Hit, walked: Sequence[Edge | tuple[Edge, Edge] | None]) ->
 
 def _described(chunk: str, edge: Edge | tuple[Edge, Edge]) -> dict[str, Any]:
     if isinstance(edge, Edge):
-        return {
+        step = {
             "from_chunk_id": chunk,
             "relation": edge.relation,
             "weight": edge.weight,
             "description": edge.description,
         }
+        return step if edge.source == chunk else {**step, "direction": "backward"}
     here, there = edge
     entity = here.target
     return {

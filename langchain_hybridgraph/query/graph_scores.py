@@ -50,10 +50,11 @@ GraphScore = Callable[[Reached], "NDArray[np.float64]"]
 
 A value above 1 is held at 1, one below 0 at 0; a value that is no number (NaN) is an error.
 
-A callable that cannot work on arrays is called per path, with a Reached of plain numbers. Five attributes may say more:
+A callable that cannot work on arrays is called per path, with a Reached of plain numbers. Six attributes may say more:
 ``needs_own`` False spares the look-up of similarities, ``chosen_by`` says which of several paths to a chunk counts
 (see :func:`chosen_by`), ``by_similarity`` False takes the search's own scores of the seeds, not their cosines,
-``of_seed`` and ``of_own`` tell what a value is made of (see :func:`parts_of`).
+``of_seed`` and ``of_own`` tell what a value is made of (see :func:`parts_of`), and ``at_most(best)`` is the largest
+value of a chunk that edges reached, where ``best`` is the largest score of a seed.
 """
 
 
@@ -114,6 +115,10 @@ class HopDecay:
         """See :func:`parts_of`."""
         return _shares(self.vector_weight, self.graph_weight)[0] if self.score_expanded else 0.0
 
+    def at_most(self, best: float) -> float:
+        """See :data:`GraphScore`; the similarity of what edges reach may be 1."""
+        return self.of_own + _shares(self.vector_weight, self.graph_weight)[1] * max(*self.hop_decay[1:], self.tail, 0)
+
     def __call__(self, reached: Reached) -> Weights:
         """See :data:`GraphScore`."""
         is_seed = reached.hops == 0
@@ -164,6 +169,11 @@ class DistanceDecay:
     def chosen_by(self) -> ChosenBy:
         """Which of several paths to a chunk counts."""
         return "hops" if self.assignment == "nearest" else "seed"
+
+    def at_most(self, best: float) -> float:
+        """See :data:`GraphScore`."""
+        of_seed, of_distance = _shares(self.seed_weight, self.distance_weight)
+        return of_seed + of_distance * math.exp(-1 / self.tau)
 
     def __call__(self, reached: Reached) -> Weights:
         """See :data:`GraphScore`."""
@@ -224,6 +234,10 @@ class RingDecay:
     def __post_init__(self) -> None:
         _check_share("decay", self.decay)
         _check_share("min_energy", self.min_energy)
+
+    def at_most(self, best: float) -> float:
+        """See :data:`GraphScore`."""
+        return best * self.decay
 
     def __call__(self, reached: Reached) -> Weights:
         """See :data:`GraphScore`."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.errors import ConfigurationError, shortened
 from langchain_hybridgraph.query.calls import Failure, Search, adrive, deadline_in, drive
 from langchain_hybridgraph.query.model_calls import check_timeout, model_call
-from langchain_hybridgraph.structured import answered, asked, form, list_of, number_in, shortened, structured
+from langchain_hybridgraph.structured import answered, asked, form, list_of, number_in, structured
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Hit
@@ -38,16 +38,18 @@ class LLMReranker:
 
     A mark of 7 is a score of .7. Between equal marks the earlier order decides, by less than a millionth. The texts,
     of which the model sees ``max_characters`` each, are shown in batches of ``batch_size``, ``workers`` batches at
-    once, in the earlier order. ``llm`` is any LangChain chat model with structured output, and ``method`` LangChain's
-    word for how it is to answer (``"json_mode"``, …) where its default does not work.
+    once, in the earlier order. ``llm`` is any LangChain chat model; one without structured output is prompted for
+    JSON. ``method`` is LangChain's word for how it is to answer (``"json_mode"``, …) where its default does not
+    work.
 
     A hit that the model gave no mark gets None, so it follows those that have one. When a batch fails, its hits cannot
     be compared with the others: ``rerank`` raises (the model's own error; ValueError for an answer without marks and
     for marks on another scale; TimeoutError after ``timeout`` seconds, None waits), upon which the pipeline keeps
-    the earlier order and says ``rerank-failed``. Attempts are a setting of the model (``max_retries``), and so is how
-    long a call goes on in the background that was given up on (``timeout``); the end of the process waits for it.
+    the earlier order and says ``rerank-failed``. Attempts are a setting of the model (``max_retries``). A call that
+    times out keeps running in the background, and threads that LangChain started for it hold up the end of the process:
+    give the model a ``timeout``, too.
 
-    Raises ConfigurationError for a model without structured output and for numbers that cannot be used.
+    Raises ConfigurationError for what is not a model and for numbers that cannot be used.
 
     >>> from langchain_core.runnables import RunnableLambda
     >>> from langchain_hybridgraph.records import Chunk, Hit
@@ -92,12 +94,15 @@ class LLMReranker:
         if not hits:
             return []
         batches = [hits[start : start + self.batch_size] for start in range(0, len(hits), self.batch_size)]
-        questions, model = [self._question(query, batch) for batch in batches], self._model
-        (answers,) = yield [
-            model_call("rerank", self, model.batch, model.abatch, questions, max_concurrency=self.workers)
+        calls = [
+            model_call("rerank", self, self._model.invoke, self._model.ainvoke, self._question(query, batch))
+            for batch in batches
         ]
-        if isinstance(answers, Failure):
-            raise answers.error
+        answers: list[Any] = []
+        for start in range(0, len(calls), self.workers):
+            answers += yield calls[start : start + self.workers]
+            for failure in (answer for answer in answers if isinstance(answer, Failure)):
+                raise failure.error
         marks = [mark for batch, answer in zip(batches, answers, strict=True) for mark in _read(answer, len(batch))]
         return [None if mark is None else _score(mark, place / len(marks)) for place, mark in enumerate(marks)]
 

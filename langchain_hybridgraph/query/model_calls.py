@@ -7,7 +7,9 @@ from functools import partial
 from typing import Any
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.asynchronous import is_asynchronous
 from langchain_hybridgraph.query.calls import Call
+from langchain_hybridgraph.query.workers import lane_of
 from langchain_hybridgraph.structured import SILENT
 
 
@@ -21,12 +23,14 @@ def model_call(
 ) -> Call:
     """The call that asks a model; what it says is shown to nobody, and tracers see it by the name of ``of``.
 
-    ``ask`` and ``aask`` are the model's methods, such as ``invoke`` and ``ainvoke``, and ``config`` is what they are
-    told beside the question. Models of different stages do not stand in each other's way: each has its own lane.
+    ``ask`` and ``aask`` are the model's methods, such as ``invoke`` and ``ainvoke``, and ``config`` is what they
+    receive in addition to the question. A model without an asynchronous side of its own is asked on a worker. Models of
+    different stages do not hold each other up: each has its own lane.
     """
     told = {"run_name": type(of).__name__, **config, **SILENT}
-    awaited = None if aask is None else partial(aask, question, told)
-    return Call(source, partial(ask, question, told), awaited, lane=("model", id(of)))
+    is_awaited = aask is not None and is_asynchronous(getattr(aask, "__self__", None))
+    awaited = partial(aask, question, told) if aask is not None and is_awaited else None
+    return Call(source, partial(ask, question, told), awaited, lane=lane_of("model", of))
 
 
 def check_timeout(whose: str, timeout: float | None, usual: int) -> None:

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from typing_extensions import TypeIs
+
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
+from langchain_hybridgraph.stores.base import can
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Hit
@@ -40,6 +43,11 @@ class AsyncReranker(Reranker, Protocol):
     async def arerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
         """What :meth:`Reranker.rerank` gives, awaited."""
         ...
+
+
+def is_awaited(reranker: Reranker) -> TypeIs[AsyncReranker]:
+    """Whether a reranker waits in the event loop; one that only looks like it says ``is_asynchronous = False``."""
+    return can(reranker, AsyncReranker) and bool(getattr(reranker, "is_asynchronous", True))
 
 
 def apply_scores(hits: Sequence[Hit], scores: Sequence[float | None], reranker: Reranker) -> list[Hit]:

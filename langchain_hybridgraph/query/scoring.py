@@ -99,10 +99,11 @@ class Composite:
 
 @dataclass(frozen=True, slots=True)
 class Hotness:
-    """How much a memory is used: sigmoid(ln(1 + uses)) · 2^(−days since / ``half_life_days``).
+    """How much a memory is used: sigmoid(ln(1 + uses)) · 2^(−age in days / ``half_life_days``).
 
-    It is blended with the score: (1 − ``alpha``) · score + ``alpha`` · hotness. Raises ConfigurationError for an alpha
-    outside [0, 1] or a half-life that is not above 0.
+    The age is counted from the last use or from ``updated_at``, whichever is later; where neither is known, from when
+    the memory began. It is blended with the score: (1 − ``alpha``) · score + ``alpha`` · hotness. Raises
+    ConfigurationError for an alpha outside [0, 1] or a half-life that is not above 0.
 
     >>> used = Remembered.of([Learned(active_count=9, used_at=0.0)])
     >>> Hotness()(used, now=7 * 24 * 3600).round(6).tolist()
@@ -120,7 +121,8 @@ class Hotness:
 
     def __call__(self, known: Remembered, now: float | None) -> Weights:
         """The hotness of each, in [0, 1); of what is dated nowhere the age is 0."""
-        used = np.where(np.isnan(known.used_at), known.began, known.used_at)
+        touched = np.fmax(known.used_at, known.updated_at)
+        used = np.where(np.isnan(touched), known.began, touched)
         uses = 1.0 + np.maximum(known.active_count, 0.0)
         hotness: Weights = uses / (1.0 + uses) * 2.0 ** (-_known(_ages(used, now), 0.0) / DAY / self.half_life_days)
         return hotness

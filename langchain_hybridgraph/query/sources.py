@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from langchain_hybridgraph.query.calls import Call
+from langchain_hybridgraph.query.workers import lane_of
 from langchain_hybridgraph.records import Found, Query, Scored
 from langchain_hybridgraph.stores.base import (
     AwaitsVectors,
@@ -58,7 +59,7 @@ class VectorSource:
             return None
         store = self.store
         awaited = (lambda: store.avector_search(query, n)) if can(store, AwaitsVectors) else None
-        return Call(self.name, lambda: store.vector_search(query, n), awaited, lane=(id(store), self.name))
+        return Call(self.name, lambda: store.vector_search(query, n), awaited, lane=lane_of(self.name, store))
 
     def score(self, query: Query, found: Found, ids: Sequence[str]) -> Call | None:
         """Cosines with the vector that was searched for."""
@@ -66,7 +67,7 @@ class VectorSource:
         if vector is None:
             return None
         quick = can(store, Local) and store.is_local
-        return Call(self.name, lambda: store.vector_scores(vector, ids), quick=quick)
+        return Call(self.name, lambda: store.vector_scores(vector, ids), quick=quick, lane=lane_of(self.name, store))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +84,7 @@ class KeywordSource:
             return None
         store = self.store
         quick = can(store, HasQuickWords) and store.quick_words
-        return Call(self.name, lambda: store.keyword_search(query, n), quick=quick, lane=(id(store), self.name))
+        return Call(self.name, lambda: store.keyword_search(query, n), quick=quick, lane=lane_of(self.name, store))
 
     def score(self, query: Query, found: Found, ids: Sequence[str]) -> Call | None:
         """BM25 of candidates that the words did not bring among the first n."""

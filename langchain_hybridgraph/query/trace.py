@@ -29,10 +29,11 @@ class Trace:
         self.remarks: dict[str, str] = {}
         self.began = time.perf_counter()
         self.raises = False
+        self.has_context = False  # whether a conversation had its part in the search
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """What did not work as asked, each once."""
+        """The reasons of both levels, each once."""
         return tuple(self._reasons)
 
     @property

@@ -8,8 +8,9 @@ import time
 
 import pytest
 
-from langchain_hybridgraph.query import calls
+from langchain_hybridgraph.query import workers
 from langchain_hybridgraph.query.calls import Call, Failure, adrive, drive, offload
+from langchain_hybridgraph.query.workers import Lane
 
 
 def gathered(*batch: Call):
@@ -22,8 +23,8 @@ def stubborn(gate: threading.Event):
     return lambda: gate.wait(20)
 
 
-class Lane:
-    """A lane of its own for each test, so that abandoned calls of one do not count for another."""
+class Owner:
+    """An owner of a lane for each test, so that abandoned calls of one do not count for another."""
 
 
 def test_results_come_in_the_order_of_the_calls():
@@ -72,7 +73,8 @@ def test_a_late_call_is_named_and_not_waited_for():
     gate = threading.Event()
     began = time.monotonic()
     late, fine = drive(
-        gathered(Call("vector", stubborn(gate), lane=Lane()), Call("keyword", lambda: "fine")), began + 0.1
+        gathered(Call("vector", stubborn(gate), lane=Lane("test", Owner())), Call("keyword", lambda: "fine")),
+        began + 0.1,
     )
     gate.set()
     assert late.reason == "deadline-exceeded:vector"
@@ -84,23 +86,23 @@ def test_hanging_calls_do_not_starve_the_next():
     """After more hanging calls than any pool has threads, an unrelated call is answered at once."""
     gate = threading.Event()
     for _ in range(40):
-        drive(gathered(Call("vector", stubborn(gate), lane=Lane())), time.monotonic() + 0.001)
+        drive(gathered(Call("vector", stubborn(gate), lane=Lane("test", Owner()))), time.monotonic() + 0.001)
     assert drive(gathered(Call("keyword", lambda: "fine")), time.monotonic() + 10) == ["fine"]
     gate.set()
 
 
 def test_a_lane_of_abandoned_calls_is_skipped_until_one_returns():
     """At most a few calls pile up on a dead source; it is tried again when one has come back."""
-    gate, lane, began = threading.Event(), Lane(), threading.Semaphore(0)
+    gate, lane, began = threading.Event(), Lane("test", Owner()), threading.Semaphore(0)
 
     def hang():
         began.release()
         gate.wait(20)
 
-    for _ in range(calls.ABANDONED_CALLS):
+    for _ in range(workers.ABANDONED_CALLS):
         (failure,) = drive(gathered(Call("vector", hang, lane=lane)), time.monotonic() + 0.05)
         assert failure.late
-    for _ in range(calls.ABANDONED_CALLS):
+    for _ in range(workers.ABANDONED_CALLS):
         assert began.acquire(timeout=10)
     (skipped,) = drive(gathered(Call("vector", hang, lane=lane)), time.monotonic() + 10)
     assert skipped.reason == "deadline-exceeded:vector"

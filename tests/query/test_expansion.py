@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.expansion import Expansion
 from langchain_hybridgraph.query.graph_scores import HopDecay, NoisyOr
 from langchain_hybridgraph.query.traversal import BFS
@@ -34,12 +35,25 @@ def test_what_was_reached_has_the_score_of_the_walk():
     assert set(by_id) == {"s", "new"}
 
 
-def test_what_is_worth_less_than_the_least_was_not_reached():
-    """A chunk below min_score is what it was without the walk; a seed stays."""
-    walk = Expansion(BFS(), HopDecay(), min_score=0.5)
-    fused, by_id = walk.fused(found(s=0.1), {"s": 0.1}, [arrived("a", 0.4), arrived("s", 0.1, hops=0)], 10)
-    assert [one.id for one in fused] == ["s"]
-    assert set(by_id) == {"s"}
+@pytest.mark.parametrize("score", [HopDecay(), NoisyOr()])
+def test_only_what_the_walk_reached_may_come_back(score):
+    """With candidates="reached" a hit that is neither a seed nor reached is left out."""
+    walk = Expansion(BFS(), score, candidates="reached")
+    own = found(s=0.9, far=0.8, a=0.2)
+    fused, _ = walk.fused(own, {"s": 0.9, "far": 0.8}, [arrived("s", 0.9, hops=0), arrived("a", 0.4)], 10)
+    assert {one.id for one in fused} == {"s", "a"}
+
+
+def test_the_minimum_weight_is_the_larger_of_two():
+    """The traversal's own minimum holds in addition to that of the expansion."""
+    ways = [Expansion(BFS(min_weight=own), HopDecay(), min_weight=0.5).ways for own in (0.0, 0.8)]
+    assert [each.min_weight for each in ways] == [0.5, 0.8]
+
+
+def test_an_unknown_value_of_candidates_is_refused():
+    """The error names both values and what was given."""
+    with pytest.raises(ConfigurationError, match=r"must be 'all' .* or 'reached' .*, got 'seeds'"):
+        Expansion(BFS(), HopDecay(), candidates="seeds")
 
 
 def test_a_mixed_score_only_lifts():
@@ -63,10 +77,10 @@ reached_ones = st.lists(
 candidates = st.dictionaries(st.sampled_from(IDS), st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]))
 
 
-@given(reached_ones, candidates, st.integers(1, 12), st.sampled_from([0.0, 0.3]))
-def test_the_first_of_a_few_are_the_first_of_all(reached, strength, n, least):
+@given(reached_ones, candidates, st.integers(1, 12), st.sampled_from(["all", "reached"]))
+def test_the_first_of_a_few_are_the_first_of_all(reached, strength, n, kept):
     """Asked for the best n, the first n are those of the whole, in its order."""
-    walk = Expansion(BFS(), HopDecay(), min_score=least)
+    walk = Expansion(BFS(), HopDecay(), candidates=kept)
     ones = sorted((arrived(id, value, hops=hops) for id, value, hops in reached), key=best_first)
     own = found(**strength)
     whole, _ = walk.fused(own, strength, ones, 1_000)

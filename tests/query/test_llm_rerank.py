@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
-from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import AIMessage
 from openai_server import OpenAIServer, Reply, material
 from saying_model import SayingModel
@@ -202,10 +201,10 @@ def test_wrong_settings_are_refused(wrong):
         LLMReranker(SayingModel(answer=MARKS), **wrong)
 
 
-def test_a_model_without_structured_output_is_refused():
+def test_what_is_not_a_model_is_refused():
     """At construction, with what to give."""
     with pytest.raises(ConfigurationError, match="LLMReranker needs a chat model"):
-        LLMReranker(FakeListChatModel(responses=["x"]))
+        LLMReranker("gpt")
 
 
 # -- over the wire ----------------------------------------------------------------------------------------------

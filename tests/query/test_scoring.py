@@ -183,6 +183,25 @@ def test_hotness():
     assert Hotness(alpha=0.2).blended(np.array([0.8]), known, NOW) == pytest.approx([0.730909], abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("used", "updated", "hotness"),
+    [
+        (None, 7, 0.454545),
+        (7, None, 0.454545),
+        (7, 70, 0.454545),
+        (70, 7, 0.454545),
+        (7, 0, 0.909091),
+        (None, None, 0.000888),
+    ],
+)
+def test_hotness_counts_from_the_last_use_or_update(used, updated, hotness):
+    """Nine uses: 10/11 now, half of that after a week; from the later of both, else from when the memory began."""
+    times = {"used_at": used, "updated_at": updated}
+    known = {name: NOW - days * DAY for name, days in times.items() if days is not None}
+    columns = Remembered.of([Learned(active_count=9, created_at=NOW - 70 * DAY, **known)])
+    assert Hotness()(columns, NOW) == pytest.approx([hotness], abs=1e-6)
+
+
 def test_hotness_is_blended_before_the_cut():
     """A memory behind all others comes first when it is used enough."""
     hits = [hit("a", 0.9), hit("b", 0.8), hit("used", 0.5)]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.serialization import Serializable
 
 
 class Said(Protocol):
@@ -29,7 +30,7 @@ class Said(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ExpandedQuery:
+class ExpandedQuery(Serializable):
     """A question as it is searched for.
 
     ``text`` is the whole question in words. ``context`` is what it leans on, apart from it: where vectors can be mixed,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.errors import ConfigurationError, shortened
 from langchain_hybridgraph.query.calls import Failure, Search, adrive, deadline_in, drive
 from langchain_hybridgraph.query.expanders.expanded import ExpandedQuery, Said, at_least_one
 from langchain_hybridgraph.query.expanders.said_question import question_in
 from langchain_hybridgraph.query.model_calls import check_timeout, model_call
-from langchain_hybridgraph.structured import asked, shortened
+from langchain_hybridgraph.structured import asked
 
 _INSTRUCTIONS = (
     "You are given a conversation and the question that follows it, as JSON. Rewrite the question so that it can be "

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from langchain_hybridgraph.errors import brief, shortened
 from langchain_hybridgraph.records import cleaned
-from langchain_hybridgraph.structured import json_in, shortened, without_thoughts
+from langchain_hybridgraph.structured import json_in, without_thoughts
 
 _FENCE = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
 # "Question:", "Sure! Here is the rewritten question:", "**Standalone query:**"
@@ -54,7 +55,7 @@ def question_in(answer: Any, query: str, longest: int = _LONGEST) -> str:
     said = cleaned(str(answer if isinstance(answer, str) else getattr(answer, "text", "")))
     text = _one_line(_unwrapped(without_thoughts(said)))
     if not text or len(text) > longest or (_is_no_question(text) and not _is_no_question(query.strip())):
-        raise ValueError(f"the model gave no question: {shortened(' '.join(said.split()), 200)!r}")
+        raise ValueError(f"the model gave no question: {brief(shortened(' '.join(said.split()), 200))}")
     return text
 
 

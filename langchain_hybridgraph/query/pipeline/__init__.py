@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from langchain_hybridgraph.query.pipeline.candidates import Ranked, fuse, gather, score_all
+from langchain_hybridgraph.query.pipeline.candidates import Ranked, current, fuse, gather, score_all
 from langchain_hybridgraph.query.pipeline.chosen import choose, fit, rerank, resolve_parents
-from langchain_hybridgraph.query.pipeline.run import Pipeline, Run
+from langchain_hybridgraph.query.pipeline.run import Certain, Pipeline, Run
 from langchain_hybridgraph.query.pipeline.search import plan, search
 
 __all__ = [
+    "Certain",
     "Pipeline",
     "Ranked",
     "Run",
     "choose",
+    "current",
     "fit",
     "fuse",
     "gather",

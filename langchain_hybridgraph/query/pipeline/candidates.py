@@ -14,6 +14,7 @@ from langchain_hybridgraph.query.fusion import DependsOnK, Fusion, Interleave, K
 from langchain_hybridgraph.query.pipeline.run import POOL, Pipeline, Run
 from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.query.trace import Trace
+from langchain_hybridgraph.query.workers import lane_of
 from langchain_hybridgraph.records import Chunk, Found, Fused, Hit, Ranking, Scored, content_id
 from langchain_hybridgraph.stores.base import Rechecks, can
 
@@ -44,7 +45,8 @@ class Ranked(NamedTuple):
     @property
     def cosines(self) -> Mapping[str, float]:
         """What is known of the candidates' similarity."""
-        return next((ranking.scores for ranking in self.rankings if ranking.source == "vector"), {})
+        answers = zip(self.found.values(), self.rankings, strict=True)
+        return next((r.scores for found, r in answers if r.source == "vector" and found.are_cosines), {})
 
 
 def gather(run: Run) -> Search[dict[Source, Found]]:
@@ -62,11 +64,14 @@ def gather(run: Run) -> Search[dict[Source, Found]]:
     found = {}
     failures = []
     for (source, _), answer in zip(asked, answers, strict=True):
-        trace.degrade(answer.reason)
         if isinstance(answer, Failure):
+            trace.degrade(answer.reason)
             failures.append(answer)
             trace.note(answer.source, answer.error)
         else:
+            trace.degrade(answer.reason, answer.remark)
+            if answer.entries and not answer.are_cosines:
+                trace.degrade("no-cosine", "the vector store does not say which cosines its scores are")
             found[source] = answer
     run.judge(failures, some_answered=bool(found))
     return name_alike(found)
@@ -167,15 +172,19 @@ def fuse(rankings: Sequence[Ranking], fusion: Fusion, k: int, trace: Trace) -> l
 
 
 def name_alike(found: Mapping[Source, Found]) -> dict[Source, Found]:
-    """The same with one id per chunk: an entry without an id of its own takes that of one with equal text and source.
+    """Return the same with one id per chunk, also where two sources name one text by different ids.
 
-    Only entries that carry their chunk are looked at; what a store of ours finds has its id.
+    An entry without an id of its own takes that of one with equal text and source. What the vector search alone found
+    takes the id of what another source alone found, if their texts are equal and their sources do not differ: a
+    keyword retriever's ids are the application's, a vector store may have made its own. Only entries that carry their
+    chunk are looked at; what a store of ours finds has its id.
     """
-    brought = list(_brought(found).values())
-    contents = {chunk.id: (chunk.text, str(chunk.metadata.get("source", ""))) for chunk in brought}
+    brought = _brought(found)
+    contents = {id: (chunk.text, str(chunk.metadata.get("source", ""))) for id, chunk in brought.items()}
     unnamed = {id for id, content in contents.items() if id == content_id(*content)}
     named = {content: id for id, content in contents.items() if id not in unnamed}
     renamed = {id: named[contents[id]] for id in unnamed if contents[id] in named}
+    renamed |= _given_names(found, renamed)
     if not renamed:
         return dict(found)
     return {
@@ -187,6 +196,30 @@ def name_alike(found: Mapping[Source, Found]) -> dict[Source, Found]:
         )
         for source, answer in found.items()
     }
+
+
+def _given_names(found: Mapping[Source, Found], renamed: Mapping[str, str]) -> dict[str, str]:
+    """The other sources' ids of what the vector search alone found, by its id there."""
+    by_vector = _brought({source: answer for source, answer in found.items() if source.name == "vector"})
+    by_others = _brought({source: answer for source, answer in found.items() if source.name != "vector"})
+    free: dict[str, list[Chunk]] = {}
+    for id, chunk in by_others.items():
+        if id not in by_vector and id not in renamed:
+            free.setdefault(chunk.text, []).append(chunk)
+    names = {}
+    for id, chunk in by_vector.items():
+        if id in by_others or id in renamed:
+            continue
+        alike = [other for other in free.get(chunk.text, ()) if _may_be_one(chunk, other)]
+        if alike:
+            names[id] = alike[0].id
+            free[chunk.text].remove(alike[0])
+    return names
+
+
+def _may_be_one(chunk: Chunk, other: Chunk) -> bool:
+    ours, theirs = chunk.metadata.get("source"), other.metadata.get("source")
+    return ours is None or theirs is None or ours == theirs
 
 
 def _brought(found: Mapping[Source, Found]) -> dict[str, Chunk]:
@@ -221,7 +254,7 @@ def admit(
         start += len(part)
         chunks = {one.id: there[one.id] for one in part if one.id in there}
         ids = [one.id for one in part if one.id not in there]
-        now = yield from _current(run, [id for id in ids if id not in known])
+        now = yield from current(run, [id for id in ids if id not in known])
         known |= {id: chunk for id, chunk in now.items() if chunk is not None}
         ids = [id for id in ids if now.get(id, True) is not None]
         if ids:
@@ -231,17 +264,17 @@ def admit(
                 run.judge([read], some_answered=False)
                 return []
             chunks |= read
-        hits += [_hit(one, chunks[one.id], found_by, scores) for one in part if one.id in chunks]
+        hits += [_hit(one, chunks[one.id], found_by, scores, ranked.cosines) for one in part if one.id in chunks]
     return hits[:wanted]
 
 
-def _current(run: Run, ids: Sequence[str]) -> Search[Mapping[str, Chunk | None]]:
+def current(run: Run, ids: Sequence[str]) -> Search[Mapping[str, Chunk | None]]:
     """What stands elsewhere now under ids of a store that keeps copies; nothing where that cannot be looked up."""
     pipeline = run.pipeline
     store = pipeline.store
     if not ids or not can(store, Rechecks):
         return {}
-    (now,) = yield [Call("lookup", partial(store.current, ids))]
+    (now,) = yield [Call("lookup", partial(store.current, ids), lane=lane_of("lookup", store))]
     if isinstance(now, Failure):
         run.note(now)
         return {}
@@ -249,10 +282,14 @@ def _current(run: Run, ids: Sequence[str]) -> Search[Mapping[str, Chunk | None]]
 
 
 def _hit(
-    fused: Fused, chunk: Chunk, found_by: Mapping[str, Container[str]], scores: Mapping[str, Mapping[str, float]]
+    fused: Fused,
+    chunk: Chunk,
+    found_by: Mapping[str, Container[str]],
+    scores: Mapping[str, Mapping[str, float]],
+    cosines: Mapping[str, float],
 ) -> Hit:
     finders = [source for source, ids in found_by.items() if fused.id in ids]
-    cosine = scores.get("vector", {}).get(fused.id)
+    cosine = cosines.get(fused.id)
     return Hit(
         chunk=chunk,
         score=fused.score,

@@ -9,8 +9,9 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query import parents as parent_stage
 from langchain_hybridgraph.query.calls import Call, Failure, Search
 from langchain_hybridgraph.query.pipeline.run import Run
-from langchain_hybridgraph.query.rerank import AsyncReranker, apply_scores
+from langchain_hybridgraph.query.rerank import apply_scores, is_awaited
 from langchain_hybridgraph.query.selection import select
+from langchain_hybridgraph.query.workers import lane_of
 from langchain_hybridgraph.records import Hit
 from langchain_hybridgraph.stores.base import GivesVectors, HasParents, can
 
@@ -41,9 +42,11 @@ def rerank(run: Run, hits: list[Hit]) -> Search[list[Hit]]:
         return hits
     text = query.text
     best = hits[: pipeline.rerank_depth]
-    awaited = partial(reranker.arerank, text, best) if isinstance(reranker, AsyncReranker) else None
+    awaited = partial(reranker.arerank, text, best) if is_awaited(reranker) else None
     with trace.stage("rerank"):
-        (scores,) = yield [Call("rerank", partial(reranker.rerank, text, best), awaited, lane=id(reranker))]
+        (scores,) = yield [
+            Call("rerank", partial(reranker.rerank, text, best), awaited, lane=lane_of("rerank", reranker))
+        ]
         if not isinstance(scores, Failure):
             try:
                 return apply_scores(hits, [*scores, *[None] * (len(hits) - len(best))], reranker)
@@ -67,7 +70,7 @@ def choose(run: Run, hits: list[Hit]) -> Search[list[Hit]]:
         )
     ids = [(hit.child or hit.chunk).id for hit in hits]
     with trace.stage("select"):
-        (vectors,) = yield [Call("vector", lambda: store.vectors(ids))]
+        (vectors,) = yield [Call("vector", lambda: store.vectors(ids), lane=lane_of("vector", store))]
         if isinstance(vectors, Failure):
             run.note(vectors)
             return select(hits, replace(selection, mmr_lambda=None), query.k)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from langchain_hybridgraph.errors import HybridGraphError, RetrievalError
@@ -16,12 +16,19 @@ from langchain_hybridgraph.query.scoring import Scoring
 from langchain_hybridgraph.query.selection import Selection
 from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.query.trace import Trace
-from langchain_hybridgraph.records import Query
+from langchain_hybridgraph.records import Hit, Query
 from langchain_hybridgraph.stores.base import HasGraph, HasParents, Reads, can
 
 # Every source is asked for at least so many candidates: the scores of fewer say too little about each other.
 POOL = 100
 ALL = 1 << 30
+
+
+class Certain(NamedTuple):
+    """Hits that will be in the answer; ``is_head``: they are its first ones, in its order."""
+
+    hits: Sequence[Hit]
+    is_head: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +39,8 @@ class Pipeline:
     over the edges of ``graph``; the reranker reads the best ``rerank_depth``, whatever k is, so that the answer for k
     is the head of that for a larger k; ``scoring`` gives all hits new scores. ``on_error`` decides about a failing
     source: ``"degrade"`` goes on with the others and raises RetrievalError when none is left, ``"empty"`` returns
-    nothing then. ``"raise"`` raises at the first failure of any stage.
+    nothing then. ``"raise"`` raises at the first failure of any stage. ``announce`` receives hits that are certain to
+    be in the answer, before it is complete.
     """
 
     store: Reads
@@ -48,6 +56,7 @@ class Pipeline:
     selection: Selection = field(default_factory=Selection)
     budget: TokenBudget | None = None
     on_error: Literal["degrade", "empty", "raise"] = "degrade"
+    announce: Callable[[Certain], None] | None = None
 
     @property
     def resolves_parents(self) -> bool:
@@ -97,6 +106,13 @@ class Run(NamedTuple):
     query: Query
     pipeline: Pipeline
     trace: Trace
+
+    def for_seeds(self) -> Run:
+        """The search that finds the seeds of a walk: this one, or a narrower one where only a walk's chunks count."""
+        expansion, query = self.pipeline.expansion, self.query
+        if expansion is None:
+            return self
+        return self._replace(query=replace(query, scope=expansion.seed_scope(query.scope)))
 
     def note(self, failure: Failure) -> None:
         """Keep what failed among the reasons for ``degraded``, with what it said; raises it where that is wanted."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.calls import Search
 from langchain_hybridgraph.query.pipeline.candidates import gather, rank
+from langchain_hybridgraph.query.pipeline.certain import announce_before_rerank, announce_before_walk
 from langchain_hybridgraph.query.pipeline.chosen import choose, fit, rerank, resolve_parents
 from langchain_hybridgraph.query.pipeline.remembered import score
 from langchain_hybridgraph.query.pipeline.run import Pipeline, Run
@@ -19,10 +20,13 @@ def search(query: Query, pipeline: Pipeline, trace: Trace) -> Search[list[Hit]]:
     """The hits of a query, best first; yields calls to engines and models and is sent what came of them."""
     trace.raises = pipeline.on_error == "raise"
     run = Run(plan(query), pipeline, trace)
-    found = yield from gather(run)
-    hits, ranked = yield from rank(run, found)
+    seeking = run.for_seeds()
+    found = yield from gather(seeking)
+    hits, ranked = yield from rank(seeking, found)
+    yield from announce_before_walk(run, hits, ranked)
     hits, graph = yield from expand(run, hits, ranked)
     hits = yield from resolve_parents(run, hits)
+    announce_before_rerank(run, hits)
     hits = yield from rerank(run, hits)
     hits = yield from score(run, hits)
     hits = yield from choose(run, hits)

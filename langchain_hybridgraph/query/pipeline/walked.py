@@ -10,7 +10,7 @@ import numpy as np
 
 from langchain_hybridgraph.names import ENTITY
 from langchain_hybridgraph.query.calls import Call, Failure, Search
-from langchain_hybridgraph.query.expansion import Covered, led, steps, with_context
+from langchain_hybridgraph.query.expansion import Covered, Expansion, led, steps, with_context
 from langchain_hybridgraph.query.forms import nearest
 from langchain_hybridgraph.query.fusion import KnowsContenders, ScoresOthers
 from langchain_hybridgraph.query.pipeline.candidates import Ranked, add_scores, admit, unscored
@@ -19,6 +19,7 @@ from langchain_hybridgraph.query.pipeline.run import ALL, Pipeline, Run
 from langchain_hybridgraph.query.scoring import Weighing
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.query.traversal.walk import Arrived, Walk
+from langchain_hybridgraph.query.workers import lane_of
 from langchain_hybridgraph.records import Fused, Hit, Query
 from langchain_hybridgraph.stores.base import Graph, KnowsDocuments, can
 
@@ -42,13 +43,16 @@ def expand(run: Run, hits: list[Hit], ranked: Ranked) -> Search[tuple[list[Hit],
         run = run._replace(pipeline=pipeline)
         chunks, unsure = ([id for id, is_there in given.items() if is_there is wanted] for wanted in (True, False))
         ranked = yield from _score_given(run, chunks, own, ranked)
+    best = expansion.seed_hits(hits)
+    if chunks is None and expansion.only_reached:
+        chunks = [hit.id for hit in best]
     alone = None if chunks is None else [own[id] for id in chunks]
+    _note_missing_seeds(trace, expansion, hits, best)
     if pipeline.graph is None:
-        trace.degrade("no-graph-store")
+        trace.degrade(expansion.without_edges)
         return (yield from _unwalked(run, hits, ranked, alone)), None
     strength = expansion.strengths(own, ranked.candidates, ranked.cosines)
     with trace.stage("expand"):
-        best = expansion.seed_hits(hits)
         seeds = expansion.seeds(best, strength)
         walked = yield from _walked(run, seeds, best, ranked, unsure=unsure)
         if walked is None:
@@ -81,20 +85,20 @@ def _walked(
     def walk() -> tuple[Graph, Walk] | None:
         if not store.has_graph:
             return None
-        graph = store.graph(query.scope, expansion.traversal.ways)
+        graph = store.graph(query.scope, expansion.ways)
         covered = _covered_by(ranked, query)
         traversal = expansion.for_question(query.text, hits, covered, has_names=graph.has_entities)
         lost = {id for id, node in zip(unsure, graph.nodes(unsure), strict=True) if node < 0} if unsure else ()
         begins = [seed for seed in seeds if seed[0] not in lost]
         return graph, traversal.walk(graph, begins, expansion.score, vector)
 
-    (walked,) = yield [Call("graph", walk, lane=(id(store), "graph"))]
+    (walked,) = yield [Call("graph", walk, lane=lane_of("graph", store))]
     if isinstance(walked, Failure):
         run.note(walked)
         run.judge([walked])
         return None
     if walked is None:
-        trace.degrade("no-graph-store")
+        trace.degrade(expansion.without_edges)
         return None
     trace.method = "graph"
     trace.degrade("node-cap-reached" if walked[1].capped else None)
@@ -102,6 +106,16 @@ def _walked(
     _note_unknown(trace, expansion.traversal.ways.relations or frozenset(), walked[0].relations)
     found: tuple[Graph, Walk] = walked
     return found
+
+
+def _note_missing_seeds(trace: Trace, expansion: Expansion, hits: Sequence[Hit], best: Sequence[Hit]) -> None:
+    """Say that none of the hits can be a seed, where there is something that seeds must have."""
+    if best or expansion.seed_ids is not None or not expansion.picks_seeds or not (hits or expansion.only_reached):
+        return
+    labels = ", ".join(map(repr, sorted(expansion.seed_labels)))
+    wanted = ["passes seed_filter"] if expansion.seed_filter is not None else []
+    wanted += [f"has a label of seed_labels ({labels:.80})"] if labels else []
+    trace.degrade("no-seeds", f"no text that the search found {' and '.join(wanted)}, so no edge was walked")
 
 
 def _note_unknown(trace: Trace, wanted: Collection[str], known: Collection[str]) -> None:
@@ -135,7 +149,7 @@ def _merged(
 def _unwalked(run: Run, hits: list[Hit], ranked: Ranked, given: Sequence[Fused] | None = None) -> Search[list[Hit]]:
     """The hits without a walk; where scores decide that are not given yet, the best by these.
 
-    If the walk was to begin at ``given`` chunks and nowhere else, these with the search's own scores.
+    If only a walk's chunks may come back, the ``given`` ones at which it was to begin, with the search's own scores.
     """
     query, pipeline = run.query, run.pipeline
     if given is None and not pipeline.scores_unread:

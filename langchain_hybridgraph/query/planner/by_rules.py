@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from langchain_hybridgraph.query.expanders import AsyncExpander, ExpandedQuery, Expander, HistoryTerms
 from langchain_hybridgraph.query.expanders.named_person import with_name
 from langchain_hybridgraph.query.history import turns
-from langchain_hybridgraph.query.planner.plan import MEMORY, RESOURCE, SKILL, QueryPlan, TypedQuery, best
+from langchain_hybridgraph.query.planner.plan import MEMORY, RESOURCE, SKILL, QueryPlan, TypedQuery, best, context_of
 from langchain_hybridgraph.query.planner.small_talk import is_small_talk
 
 _HOW_TO = re.compile(
@@ -107,8 +107,9 @@ class RulePlanner:
     >>> for found in RulePlanner()("", said, "How long is it?"): print(found.priority, found.query)
     1 How long is it?
     2 How long is it? wrote Salt Road Marguerite Oldenburg
-    >>> RulePlanner()("", [], "Thanks a lot!")
-    QueryPlan(queries=(), degraded=(), error='')
+    >>> plan = RulePlanner()("", [], "Thanks a lot!")
+    >>> len(plan), plan.reasoning
+    (0, 'The message is small talk, so nothing is searched for.')
     """
 
     expander: Expander = field(default_factory=HistoryTerms)
@@ -117,20 +118,45 @@ class RulePlanner:
 
     def __call__(self, summary: str | None, messages: Sequence[Any], query: str) -> QueryPlan:
         """What to search for; the summary is not read."""
-        if is_small_talk(query, messages):
-            return QueryPlan(())
         said = turns(messages, query)
-        return _plan(query, with_name(query, said), self.expander(query, said) if said else query)
+        queries: tuple[TypedQuery, ...] = ()
+        if not is_small_talk(query, messages):
+            queries = _queries(query, with_name(query, said), self.expander(query, said) if said else query)
+        return _plan(query, queries, summary, messages)
 
     async def acall(self, summary: str | None, messages: Sequence[Any], query: str) -> QueryPlan:
         """The same; an expander that can be awaited is."""
         said = turns(messages, query)
         if is_small_talk(query, messages) or not said or not isinstance(self.expander, AsyncExpander):
             return self(summary, messages, query)
-        return _plan(query, with_name(query, said), await self.expander.acall(query, said))
+        queries = _queries(query, with_name(query, said), await self.expander.acall(query, said))
+        return _plan(query, queries, summary, messages)
 
 
-def _plan(query: str, named: str, expanded: ExpandedQuery | str) -> QueryPlan:
+def _plan(query: str, queries: tuple[TypedQuery, ...], summary: str | None, messages: Sequence[Any]) -> QueryPlan:
+    return QueryPlan(queries, reasoning=_reasoning(query, queries), session_context=context_of(summary, messages))
+
+
+def _reasoning(query: str, queries: Sequence[TypedQuery]) -> str:
+    """How the rules came to these queries, in a sentence each."""
+    if not queries:
+        return "The message is small talk, so nothing is searched for."
+    whole = [found for found in queries if found.context_type is None]
+    first = "as it was put" if whole[0].query == query else "with what it leaves to the conversation filled in"
+    said = [f"The question is searched for {first}."]
+    if len(whole) > 1:
+        said.append("It leans on the conversation, so a second query has words of that.")
+    return " ".join([*said, *(_WHY[found.context_type] for found in queries if found.context_type is not None)])
+
+
+_WHY = {
+    MEMORY: "It speaks of the user, so memories are searched.",
+    SKILL: "It wants to know how something is done, so skills are searched.",
+    RESOURCE: "Its noun phrase names what it is about, so resources are searched for that.",
+}
+
+
+def _queries(query: str, named: str, expanded: ExpandedQuery | str) -> tuple[TypedQuery, ...]:
     """The query as it was put or with a name, or a whole one in its place or beside it, and the typed ones."""
     made = ExpandedQuery(expanded) if isinstance(expanded, str) else expanded
     whole = made.text if made.text.strip() else query
@@ -138,14 +164,14 @@ def _plan(query: str, named: str, expanded: ExpandedQuery | str) -> QueryPlan:
         named, whole = (named, named) if whole.strip() == query.strip() else (whole, whole)
     first = TypedQuery(named, intent="what was asked" if named == query else "what was asked, made whole")
     if whole.strip() == named.strip():
-        return QueryPlan(best([first, *_beside(named)]))
+        return best([first, *_beside(named)])
     second = TypedQuery(whole, intent="what was asked, with what it leaves to the conversation", priority=2)
     if named != query or not whole.startswith(query):
-        return QueryPlan(best([first, second, *_beside(named if named != query else whole)]))
+        return best([first, second, *_beside(named if named != query else whole)])
     # A noun phrase with words behind it says no more than the whole query does, and finds less.
     typed = [found for found in _beside(query) if found.context_type != RESOURCE]
     filled = [replace(found, query=_filled(found.query, whole[len(query) :])) for found in typed]
-    return QueryPlan(best([first, second, *filled]))
+    return best([first, second, *filled])
 
 
 def _filled(query: str, added: str) -> str:

@@ -8,13 +8,15 @@ from typing import Any, Protocol, overload
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.history import turns
+from langchain_hybridgraph.serialization import Serializable
 
 MEMORY, RESOURCE, SKILL = "memory", "resource", "skill"
 LARGEST_PLAN = 5
+_LINE = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class TypedQuery:
+class TypedQuery(Serializable):
     """One query, and where it looks.
 
     ``context_type`` is the type of what is wanted, such as ``MEMORY``, ``RESOURCE`` or ``SKILL``; None is every type.
@@ -44,10 +46,12 @@ class TypedQuery:
 
 
 @dataclass(frozen=True, eq=False)
-class QueryPlan(Sequence[TypedQuery]):
+class QueryPlan(Serializable, Sequence[TypedQuery]):
     """The queries of a plan, a sequence equal to any with the same ones; none means that nothing is to be searched.
 
     ``degraded`` holds ``planner-failed`` when the planner had to give the raw query instead; ``error`` says why.
+    ``reasoning`` says in words how the planner came to these queries, ``session_context`` what it was shown of the
+    session: the summary and the last messages, a line each. Both are "" where there is nothing to say.
 
     >>> plan = QueryPlan((TypedQuery("install Chroma", SKILL),))
     >>> plan == [TypedQuery("install Chroma", SKILL)], plan.degraded
@@ -57,11 +61,15 @@ class QueryPlan(Sequence[TypedQuery]):
     queries: tuple[TypedQuery, ...]
     degraded: tuple[str, ...] = ()
     error: str = ""
+    reasoning: str = ""
+    session_context: str = ""
 
     @classmethod
-    def raw(cls, query: str, error: BaseException) -> QueryPlan:
+    def raw(cls, query: str, error: BaseException, session_context: str = "") -> QueryPlan:
         """The query as it was put, in every type, since a planner failed."""
-        return cls((TypedQuery(query),), ("planner-failed",), f"{type(error).__name__}: {error}")
+        said = f"{type(error).__name__}: {error}"
+        reasoning = "The planner failed, so the question is searched for as it was put."
+        return cls((TypedQuery(query),), ("planner-failed",), said, reasoning, session_context)
 
     @overload
     def __getitem__(self, index: int) -> TypedQuery: ...
@@ -122,3 +130,18 @@ def last_turns(messages: Sequence[Any], most: int = 5) -> list[tuple[str, str]]:
     [('user', 'And its price?'), ('assistant', '200')]
     """
     return [(turn.speaker, turn.text) for turn in turns(messages)[-most:]]
+
+
+def context_of(summary: str | None, messages: Sequence[Any], most: int = 5) -> str:
+    """The summary of a session and its last messages, a line each; "" for a session without any.
+
+    A long summary or message is cut after 2,000 characters.
+
+    >>> print(context_of("They look for a car.", [("user", "Is there a red one?"), ("ai", "A roadster.")]))
+    Summary: They look for a car.
+    User: Is there a red one?
+    Assistant: A roadster.
+    """
+    lines = [f"Summary: {summary.strip()}"] if summary and summary.strip() else []
+    lines += [turn.line for turn in turns(messages)[-most:]]
+    return "\n".join(line if len(line) <= _LINE else f"{line[: _LINE - 1]}…" for line in lines)

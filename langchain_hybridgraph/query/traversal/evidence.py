@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isnan
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -83,6 +83,7 @@ class LinkEvidence(OverWays):
     link: float = 0.4
     most_common: int = 100
     question: Question = field(default=Question(), repr=False, compare=False)
+    keeps_seeds: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -58,6 +58,7 @@ class PersonalizedPageRank(OverWays):
     rarity: float = 0.5
     tolerance: float = 1e-4
     max_touched: int = 10_000
+    keeps_seeds: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -97,7 +97,7 @@ class OverWays:
 
     ``direction``, ``relations``, ``min_weight`` and ``hub_degree`` are those of
     :class:`~langchain_hybridgraph.records.Ways`. A relation that no edge has leads nowhere; the answer then says
-    ``unknown-relation``.
+    ``unknown-relation``. ``keeps_seeds`` says that no edge makes a seed worth less than it is without any.
     """
 
     direction: Literal["out", "in", "both"] = "out"
@@ -105,6 +105,7 @@ class OverWays:
     min_weight: float = 0.0
     hub_degree: int | None = 64
     max_nodes: int = 50
+    keeps_seeds: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if isinstance(self.relations, str):

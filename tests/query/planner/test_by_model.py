@@ -2,7 +2,6 @@ import asyncio
 import json
 
 import pytest
-from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from openai_server import OpenAIServer, Reply, material
 from saying_model import SayingModel
@@ -39,6 +38,28 @@ def test_the_models_queries_are_the_plan():
     plan = planned({"queries": [EDITOR, PRICE]})
     assert plan == PLANNED
     assert (plan.degraded, plan.error) == ((), "")
+
+
+def test_a_plan_has_the_models_reasoning_and_the_sessions_context():
+    """The plan has the model's reasoning and the part of the session that it received."""
+    plan = planned({"reasoning": "They ask  for a price.", "queries": [PRICE]})
+    assert plan.reasoning == "They ask for a price."
+    assert plan.session_context == "User: Is there a red car?\nAssistant: A roadster."
+
+
+@pytest.mark.parametrize("reasoning", [None, 7, ["x"]])
+def test_reasoning_of_another_form_is_left_out(reasoning):
+    """The queries count."""
+    plan = planned({"reasoning": reasoning, "queries": [PRICE, EDITOR]})
+    assert (plan, plan.reasoning) == (PLANNED, "")
+
+
+def test_a_failed_plan_has_the_sessions_context():
+    """And says that the planner failed."""
+    plan = planned("no plan")
+    assert is_raw(plan)
+    assert "planner failed" in plan.reasoning
+    assert plan.session_context.startswith("User: Is there a red car?")
 
 
 def test_no_query_is_small_talk():
@@ -215,9 +236,9 @@ def test_types_are_open():
 
 
 def test_wrong_settings_are_refused():
-    """A model without structured output and a timeout of nothing, at construction."""
+    """Anything but a model, and a timeout of 0, are refused at construction."""
     with pytest.raises(ConfigurationError, match="QueryPlanner needs a chat model"):
-        QueryPlanner(FakeListChatModel(responses=["x"]))
+        QueryPlanner("gpt")
     for timeout in (0, -1, float("nan")):
         with pytest.raises(ConfigurationError, match="timeout"):
             QueryPlanner(SayingModel(answer=""), timeout=timeout)

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,6 +37,12 @@ def test_a_plan_is_a_sequence():
     assert plan == (a, b)
     assert plan != [b, a]
     assert QueryPlan(()) != ""
+
+
+def test_a_plan_goes_through_json():
+    """All of it, the reasoning and the session's context included."""
+    plan = QueryPlan((TypedQuery("a", "memory", "why", 2),), reasoning="so", session_context="User: hi")
+    assert repr(QueryPlan.from_dict(json.loads(json.dumps(plan.to_dict())))) == repr(plan)
 
 
 def test_the_best_are_five():

@@ -1,0 +1,249 @@
+"""Bounded daemon threads for calls that wait."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable
+from concurrent.futures import Future
+from contextvars import Context
+from typing import Any, Generic, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
+
+Result = TypeVar("Result")
+
+WORKERS = min(32, (os.cpu_count() or 1) + 4)
+"""Number of calls that run at the same time, as in the default executor of asyncio."""
+
+OVERDUE_SECONDS = 1.0
+"""A call that has run for longer counts as waiting: another call may run in its place."""
+
+OVERDUE_CALLS = 32
+"""Number of overdue calls of one lane that may be running before further calls of the lane have to wait."""
+
+ABANDONED_CALLS = 4
+"""Number of abandoned calls of one lane that may be running before further calls of the lane are refused."""
+
+ABANDONED_OF_A_KIND = 16
+"""The same for all lanes of a kind, so that objects made for a single call cannot leave any number of threads."""
+
+_IDLE_SECONDS = 10.0
+
+
+class Lane(NamedTuple):
+    """The unit that is overloaded when calls do not come back: one object (its id), and the kind of such objects."""
+
+    kind: Hashable
+    of: Hashable = None
+
+
+def lane_of(source: str, thing: object) -> Lane:
+    """The lane of a source's calls to an object, such as a store, a model or a retriever."""
+    return Lane((source, type(thing)), id(thing))
+
+
+class Overloaded(TimeoutError):
+    """Too many calls of a lane were abandoned and have not come back."""
+
+
+class Job(Future[Result], Generic[Result]):
+    """A call that is queued, running or done.
+
+    The call runs in ``context``. Two jobs of one context must not run at the same time.
+    """
+
+    def __init__(self, run: Callable[[], Result], lane: Lane, context: Context) -> None:
+        super().__init__()
+        self.lane = lane
+        self.workers: Workers | None = None
+        self.is_abandoned = False
+        self._run = run
+        self._context = context
+
+    def abandon(self) -> None:
+        """Stop waiting for the call. One that is queued is never begun, one that is running goes on by itself."""
+        if not self.cancel() and self.workers is not None:
+            self.workers.abandon(self)
+
+    def execute(self) -> None:
+        """Run the call on this thread, unless it was cancelled."""
+        if not self.set_running_or_notify_cancel():
+            return
+        try:
+            result = self._context.run(self._run)
+        except StopIteration as error:  # a Future of asyncio cannot hold it, and the caller would wait forever
+            self.set_exception(RuntimeError(f"the call raised StopIteration({error})"))
+        except BaseException as error:  # noqa: BLE001 - the caller gets it
+            self.set_exception(error)
+        else:
+            self.set_result(result)
+
+
+class Workers:
+    """At most ``size`` calls run at the same time, and the lanes take turns.
+
+    A call that hangs does not hold up the others. When it is abandoned, or has been running for ``OVERDUE_SECONDS``,
+    it no longer counts, and another call runs in its place. Threads are daemons, so a hanging call does not hold up the
+    end of the interpreter either; the threads of a ThreadPoolExecutor would. Idle threads end after a few seconds.
+    """
+
+    def __init__(self, size: int, level: int) -> None:
+        self._size = size
+        self._level = level
+        self._changed = threading.Condition(threading.Lock())
+        self._queues: dict[Lane, deque[Job[Any]]] = {}
+        self._running: dict[Job[Any], float] = {}  # those that count, the oldest first
+        self._overdue: Counter[Lane] = Counter()
+        self._abandoned: Counter[Hashable] = Counter()  # by lane, and by the kinds of lanes
+        self._idle = self._watching = 0
+
+    def submit(self, jobs: Iterable[Job[Any]]) -> None:
+        """Queue jobs. A job of an overloaded lane fails with :class:`Overloaded`."""
+        refused = []
+        with self._changed:
+            for job in jobs:
+                job.workers = self
+                if self._is_overloaded(job.lane):
+                    refused.append(job)
+                else:
+                    self._queues.setdefault(job.lane, deque()).append(job)
+            self._call_a_thread()
+        for job in refused:
+            job.set_exception(Overloaded("too many earlier calls have not come back"))
+
+    def abandon(self, job: Job[Any]) -> None:
+        """Give a running job's place to another one; see :meth:`Job.abandon`."""
+        with self._changed:
+            if job.done() or job.is_abandoned:
+                return
+            job.is_abandoned = True
+            self._abandoned.update([job.lane, job.lane.kind])
+            if self._running.pop(job, None) is None:
+                self._overdue -= Counter([job.lane])
+            self._call_a_thread()
+
+    def _is_overloaded(self, lane: Lane) -> bool:
+        return self._abandoned[lane] >= ABANDONED_CALLS or self._abandoned[lane.kind] >= ABANDONED_OF_A_KIND
+
+    def _call_a_thread(self) -> None:
+        """Let a thread look at the queue, if there is one: an idle thread, else a new one."""
+        if not self._queues:
+            return
+        if self._idle:
+            if len(self._running) < self._size or not self._watching:
+                self._changed.notify()
+            return
+        threading.Thread(target=self._work, name=f"hybridgraph-{self._level}", daemon=True).start()
+        self._idle += 1
+
+    def _work(self) -> None:
+        _here.level = self._level
+        while (job := self._take()) is not None:
+            job.execute()
+            self._finish(job)
+            del job  # an idle thread keeps no result alive
+
+    def _take(self) -> Job[Any] | None:
+        """The next job, as soon as it may run; None for a thread that has been idle for long.
+
+        While jobs are queued one thread is always here, so that somebody notices when a running call is overdue.
+        """
+        with self._changed:
+            idle_until = time.monotonic() + _IDLE_SECONDS
+            while True:
+                now = time.monotonic()
+                self._move_overdue(now)
+                if (job := self._next()) is not None:
+                    self._idle -= 1
+                    self._running[job] = now
+                    self._call_a_thread()
+                    return job
+                if not self._queues and now >= idle_until:
+                    self._idle -= 1
+                    return None
+                self._wait(now, idle_until)
+
+    def _wait(self, now: float, idle_until: float) -> None:
+        """Wait for a notification, and while jobs are queued only until a running call is overdue."""
+        if not self._queues:
+            self._changed.wait(idle_until - now)
+            return
+        overdue_in = max(0.0, next(iter(self._running.values())) + OVERDUE_SECONDS - now) if self._running else None
+        self._watching += 1
+        self._changed.wait(overdue_in)
+        self._watching -= 1
+
+    def _next(self) -> Job[Any] | None:
+        """The first job of the lane whose turn it is; None while nothing may run."""
+        if len(self._running) >= self._size:
+            return None
+        for lane, queue in self._queues.items():
+            if self._overdue[lane] < OVERDUE_CALLS:
+                job = queue.popleft()
+                del self._queues[lane]
+                if queue:
+                    self._queues[lane] = queue  # behind the other lanes
+                return job
+        return None
+
+    def _move_overdue(self, now: float) -> None:
+        for job, began in list(self._running.items()):
+            if now - began < OVERDUE_SECONDS:
+                return
+            del self._running[job]
+            self._overdue[job.lane] += 1
+
+    def _finish(self, job: Job[Any]) -> None:
+        with self._changed:
+            self._idle += 1
+            if job.is_abandoned:
+                self._abandoned -= Counter([job.lane, job.lane.kind])
+            elif self._running.pop(job, None) is None:
+                self._overdue -= Counter([job.lane])
+
+
+def submit(job: Job[Any]) -> None:
+    """Queue a job one level below this thread.
+
+    Each level of nesting has its own workers: a call that waits for others never holds the worker that they need.
+    """
+    _workers().submit([job])
+
+
+def submit_soon(job: Job[Any]) -> None:
+    """Queue a job of the running event loop, together with the others of this iteration.
+
+    A burst of calls is taken in before the first of them competes with the loop for the interpreter's lock.
+    """
+    loop = asyncio.get_running_loop()
+    arriving = _arriving.setdefault(loop, [])
+    if not arriving:
+        loop.call_soon(_submit_arrived, arriving)
+    arriving.append(job)
+
+
+def _submit_arrived(arriving: list[Job[Any]]) -> None:
+    jobs, arriving[:] = arriving[:], []
+    _workers().submit(jobs)
+
+
+def _workers() -> Workers:
+    level = getattr(_here, "level", 0) + 1
+    return _levels.get(level) or _levels.setdefault(level, Workers(WORKERS, level))
+
+
+def _start_again() -> None:
+    """Forget all workers in a forked process, which has neither the threads nor locks that it can trust."""
+    global _arriving  # noqa: PLW0603 - the workers belong to the process
+    _levels.clear()
+    _arriving = WeakKeyDictionary()
+
+
+_here = threading.local()
+_levels: dict[int, Workers] = {}
+_arriving: WeakKeyDictionary[asyncio.AbstractEventLoop, list[Job[Any]]] = WeakKeyDictionary()
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_start_again)

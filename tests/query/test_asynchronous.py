@@ -1,0 +1,146 @@
+"""Which LangChain objects wait in an event loop, and which on the loop's executor."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from langchain_chroma import Chroma
+from langchain_core.chat_history import BaseChatMessageHistory
+from langchain_core.documents import BaseDocumentCompressor
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.language_models import FakeListChatModel, FakeListLLM
+from langchain_core.language_models.llms import LLM
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import Runnable, RunnableLambda
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_openai import ChatOpenAI, OpenAIEmbeddings
+
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.query.asynchronous import is_asynchronous
+from langchain_hybridgraph.structured import structured
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from langchain_classic.retrievers import EnsembleRetriever
+    from langchain_classic.retrievers.document_compressors import EmbeddingsFilter
+    from langchain_community.retrievers import BM25Retriever
+
+PROMPT = ChatPromptTemplate.from_template("{question}")
+SCHEMA = {"title": "Answer", "description": "An answer.", "type": "object", "properties": {}}
+
+
+class SyncLLM(LLM):
+    @property
+    def _llm_type(self):
+        return "sync"
+
+    def _call(self, prompt, stop=None, run_manager=None, **kwargs):
+        return "answer"
+
+
+class SyncCompressor(BaseDocumentCompressor):
+    def compress_documents(self, documents, query, callbacks=None):
+        return documents
+
+
+class AsyncCompressor(SyncCompressor):
+    async def acompress_documents(self, documents, query, callbacks=None):
+        return documents
+
+
+class SyncRunnable(Runnable):
+    def invoke(self, input, config=None, **kwargs):
+        return input
+
+
+class AsyncRunnable(SyncRunnable):
+    async def ainvoke(self, input, config=None, **kwargs):
+        return input
+
+
+class SyncHistory(BaseChatMessageHistory):
+    messages = ()
+
+    def clear(self):
+        pass
+
+
+class AsyncOnlyRetriever(BaseRetriever):
+    """One of a user's own, over a model that has no asynchronous side."""
+
+    embeddings: DeterministicFakeEmbedding
+
+    def _get_relevant_documents(self, query, *, run_manager):
+        raise NotImplementedError
+
+    async def _aget_relevant_documents(self, query, *, run_manager):
+        return []
+
+
+async def echo(value):
+    return value
+
+
+def bm25():
+    return BM25Retriever.from_texts(["a text"])
+
+
+def fake():
+    return DeterministicFakeEmbedding(size=4)
+
+
+def openai():
+    return OpenAIEmbeddings(api_key="none")
+
+
+def chat():
+    return ChatOpenAI(api_key="none")
+
+
+SYNCHRONOUS = {
+    "chat model": lambda: FakeListChatModel(responses=["a"]),
+    "LLM": SyncLLM,
+    "chain": lambda: PROMPT | FakeListChatModel(responses=["a"]) | StrOutputParser(),
+    "fallbacks": lambda: FakeListChatModel(responses=["a"]).with_fallbacks([SyncLLM()]),
+    "function": lambda: RunnableLambda(str),
+    "asked for JSON": lambda: structured(FakeListChatModel(responses=["a"]), SCHEMA, "Test", include_raw=True),
+    "runnable": SyncRunnable,
+    "embedding": fake,
+    "retriever": bm25,
+    "retrievers in one": lambda: EnsembleRetriever(retrievers=[bm25(), bm25()], weights=[0.5, 0.5]),
+    "store over an embedding": lambda: InMemoryVectorStore(fake()).as_retriever(),
+    "store": lambda: Chroma(embedding_function=fake()).as_retriever(),
+    "compressor": SyncCompressor,
+    "compressor over an embedding": lambda: EmbeddingsFilter(embeddings=fake()),
+    "chat history": SyncHistory,
+}
+ASYNCHRONOUS = {
+    "chat model": chat,
+    "LLM": lambda: FakeListLLM(responses=["a"]),
+    "chain": lambda: PROMPT | chat() | StrOutputParser(),
+    "structured output": lambda: chat().with_structured_output(SCHEMA, include_raw=True),
+    "asked for a form": lambda: structured(chat(), SCHEMA, "Test", include_raw=True),
+    "coroutine function": lambda: RunnableLambda(str, echo),
+    "runnable": AsyncRunnable,
+    "embedding": openai,
+    "store over an embedding": lambda: InMemoryVectorStore(openai()).as_retriever(),
+    "compressor": AsyncCompressor,
+    "a user's own retriever": lambda: AsyncOnlyRetriever(embeddings=fake()),
+    "our retriever": lambda: HybridRetriever(HybridGraphStore.from_texts(["a text", "another"])),
+    "something unknown": object,
+}
+
+
+@pytest.mark.parametrize("make", SYNCHRONOUS.values(), ids=SYNCHRONOUS)
+def test_what_langchain_hands_to_an_executor_is_synchronous(make):
+    """Also where a chain or a retriever has it within."""
+    assert not is_asynchronous(make())
+
+
+@pytest.mark.parametrize("make", ASYNCHRONOUS.values(), ids=ASYNCHRONOUS)
+def test_what_has_coroutines_of_its_own_is_asynchronous(make):
+    """Also where it is bound, or a step of a chain."""
+    assert is_asynchronous(make())

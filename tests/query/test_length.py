@@ -1,0 +1,97 @@
+"""A query's length is bounded once, before anything reads it."""
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+
+from langchain_hybridgraph import (
+    AdvancedRetriever,
+    GraphRetriever,
+    HierarchicalRetriever,
+    HybridGraphStore,
+    HybridRetriever,
+    MemoryRetriever,
+    ingest,
+)
+from langchain_hybridgraph.ingest.entities import names_in
+from langchain_hybridgraph.query.length import LONGEST
+
+CHINESE = "".join(chr(0x4E00 + n * 7919 % 20_000) for n in range(100_000))
+QUERIES = {
+    "300 kB of Chinese": CHINESE,
+    "300 kB of Chinese sentences": "。".join(CHINESE[start : start + 9] for start in range(0, 100_000, 10)),
+    "300 kB of words": " ".join(f"Word{n} Lovelace" for n in range(18_000)),
+    "a word of 1 MB": "x" * 1_000_000,
+}
+
+
+class Recorded(DeterministicFakeEmbedding):
+    """An embedding that keeps the queries it embeds."""
+
+    seen: list[str] = []  # noqa: RUF012  # pydantic copies it per instance
+
+    def embed_query(self, text):
+        self.seen.append(text)
+        return super().embed_query(text)
+
+
+@pytest.fixture(scope="module")
+def embedding():
+    return Recorded(size=32)
+
+
+@pytest.fixture(scope="module")
+def store(embedding):
+    documents = [
+        Document(
+            f"第{n}章 Ada Lovelace met Charles Babbage {n}.", id=f"d{n}", metadata={"uri": f"book/part{n % 3}/{n}"}
+        )
+        for n in range(40)
+    ]
+    with HybridGraphStore(None, embedding) as store:
+        ingest(documents, store)
+        yield store
+
+
+def hybrid(store):
+    return HybridRetriever(store)
+
+
+def conversation(store):
+    return AdvancedRetriever(HybridRetriever(store))
+
+
+@pytest.mark.parametrize("kind", [hybrid, GraphRetriever, HierarchicalRetriever, MemoryRetriever, conversation])
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+def test_every_retriever_reads_a_bounded_part_of_the_query(store, embedding, kind, query):
+    """Only its first 10,000 characters are searched for, and the answer says so as information."""
+    embedding.seen.clear()
+    result = kind(store).retrieve(query)
+    assert max(map(len, embedding.seen)) == LONGEST
+    assert result.plan["query"] == query[:LONGEST]
+    assert "query-cut" in result.degraded
+    assert "query-cut" not in result.warnings
+
+
+def test_the_plan_gives_both_lengths(store):
+    """A remark tells how much was left out."""
+    plan = HybridRetriever(store).retrieve("x" * 20_000).plan
+    assert plan["remarks"]["query-cut"] == "the query has 20,000 characters; the first 10,000 were searched for"
+
+
+def test_a_conversation_is_searched_for_with_a_bounded_query(store, embedding):
+    """An expanded query is not longer than the bound either."""
+    embedding.seen.clear()
+    conversation(store).retrieve_with_context(CHINESE, ["User: Ada Lovelace?", "Assistant: A mathematician."])
+    assert 0 < max(map(len, embedding.seen)) <= LONGEST
+
+
+def test_a_query_of_the_longest_length_is_not_cut(store):
+    """The bound itself is allowed."""
+    assert "query-cut" not in HybridRetriever(store).retrieve("y" * LONGEST).degraded
+
+
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+def test_the_names_looked_up_are_bounded(query):
+    """At most 12 may begin at each character, so a query has at most 120,000; most have far fewer."""
+    assert len(names_in(query[:LONGEST])) <= 12 * LONGEST

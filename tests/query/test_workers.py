@@ -1,0 +1,333 @@
+"""The workers: bounded, fair to their lanes, and never held up by a call that hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import time
+from contextvars import ContextVar, copy_context
+
+import pytest
+
+from langchain_hybridgraph.query import workers
+from langchain_hybridgraph.query.calls import Call, adrive, drive, offload
+from langchain_hybridgraph.query.workers import Job, Lane, Overloaded, Workers
+
+PATIENCE = 30.0
+
+
+def job(run, lane=None):
+    return Job(run, lane or Lane("test"), copy_context())
+
+
+def threads():
+    return sum(thread.name.startswith("hybridgraph-") for thread in threading.enumerate())
+
+
+def eventually(condition):
+    until = time.monotonic() + PATIENCE
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.005)
+    return condition()
+
+
+class Hanging:
+    """Calls that hang until they are released, and the number of those that have begun."""
+
+    def __init__(self):
+        self.gate = threading.Event()
+        self.begun = 0
+        self._lock = threading.Lock()
+
+    def __call__(self):
+        with self._lock:
+            self.begun += 1
+        self.gate.wait(PATIENCE)
+
+
+@pytest.fixture
+def hanging():
+    calls = Hanging()
+    yield calls
+    calls.gate.set()
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """No call is taken for one that waits."""
+    monkeypatch.setattr(workers, "OVERDUE_SECONDS", 1_000.0)
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(workers, "OVERDUE_SECONDS", 0.05)
+
+
+def test_no_more_calls_run_at_once_than_there_are_workers(patient, hanging):
+    """Two of 20 calls run, the others wait."""
+    pool = Workers(2, level=1)
+    jobs = [job(hanging) for _ in range(20)]
+    pool.submit(jobs)
+    assert eventually(lambda: hanging.begun == 2)
+    time.sleep(0.05)
+    assert hanging.begun == 2
+    hanging.gate.set()
+    assert [each.result(PATIENCE) for each in jobs] == [None] * 20
+
+
+def test_a_burst_of_searches_takes_few_threads():
+    """400 concurrent searches run on the workers of one level and one thread that watches."""
+    before = threads()
+    most = 0
+
+    def look():
+        nonlocal most
+        most = max(most, threads())
+        time.sleep(0.001)
+
+    async def burst():
+        await asyncio.gather(*(offload(look) for _ in range(400)))
+
+    asyncio.run(burst())
+    assert 0 < most <= before + workers.WORKERS + 1
+
+
+def test_an_abandoned_call_gives_its_place_to_another(patient, hanging):
+    """After more abandoned calls than there are workers, the next call is answered."""
+    pool = Workers(2, level=1)
+    for number in range(6):
+        hung = job(hanging, Lane("test", number))
+        pool.submit([hung])
+        assert eventually(lambda number=number: hanging.begun == number + 1)
+        hung.abandon()
+    fine = job(lambda: "fine")
+    pool.submit([fine])
+    assert fine.result(PATIENCE) == "fine"
+
+
+def test_a_call_that_hangs_and_is_waited_for_gives_its_place_too(impatient, hanging):
+    """Without a deadline nobody abandons it; it counts as waiting after a while."""
+    pool = Workers(2, level=1)
+    pool.submit([job(hanging, Lane("dead")) for _ in range(10)])
+    fine = job(lambda: "fine", Lane("alive"))
+    pool.submit([fine])
+    assert fine.result(PATIENCE) == "fine"
+
+
+def test_hanging_calls_of_a_lane_are_bounded(impatient, hanging, monkeypatch):
+    """The lane waits then, and no more threads are made for it."""
+    monkeypatch.setattr(workers, "OVERDUE_CALLS", 5)
+    pool = Workers(2, level=1)
+    pool.submit([job(hanging, Lane("dead")) for _ in range(50)])
+    assert eventually(lambda: hanging.begun >= 5)
+    time.sleep(0.3)
+    assert hanging.begun <= 5 + 2
+    fine = job(lambda: "fine", Lane("alive"))
+    pool.submit([fine])
+    assert fine.result(PATIENCE) == "fine"
+
+
+def test_lanes_take_turns(patient, hanging):
+    """A call of another lane does not wait for all calls of a busy one."""
+    pool, order = Workers(1, level=1), []
+    pool.submit([job(hanging, Lane("first"))])
+    assert eventually(lambda: hanging.begun == 1)
+    busy = [job(lambda: order.append("busy"), Lane("busy")) for _ in range(10)]
+    pool.submit(busy)
+    pool.submit([other := job(lambda: order.append("other"), Lane("other"))])
+    hanging.gate.set()
+    other.result(PATIENCE)
+    assert order.index("other") <= 2
+
+
+def test_a_call_abandoned_in_the_queue_never_begins(patient, hanging):
+    """Work whose deadline has passed is not done."""
+    pool = Workers(1, level=1)
+    pool.submit([first := job(hanging), queued := job(hanging)])
+    assert eventually(lambda: hanging.begun == 1)
+    queued.abandon()
+    hanging.gate.set()
+    first.result(PATIENCE)
+    pool.submit([last := job(lambda: "last")])
+    assert (last.result(PATIENCE), hanging.begun) == ("last", 1)
+
+
+def test_objects_made_for_one_call_leave_few_threads(patient, hanging):
+    """A lane each, but one kind: further calls of the kind are refused until some come back."""
+    pool = Workers(2, level=1)
+    hung = [job(hanging, Lane("rerank", number)) for number in range(workers.ABANDONED_OF_A_KIND)]
+    for number, each in enumerate(hung, start=1):
+        pool.submit([each])
+        assert eventually(lambda number=number: hanging.begun == number)
+        each.abandon()
+    pool.submit([refused := job(hanging, Lane("rerank", "another"))])
+    with pytest.raises(Overloaded):
+        refused.result(PATIENCE)
+    hanging.gate.set()
+    assert all(each.exception(PATIENCE) is None for each in hung)
+
+    def answered():
+        pool.submit([again := job(lambda: "again", Lane("rerank", "another"))])
+        return again.exception(PATIENCE) is None
+
+    assert eventually(answered)
+
+
+def test_nested_calls_do_not_wait_for_each_other():
+    """Searches on all workers, each of which waits for calls on workers, come to an end."""
+
+    def outer():
+        def search():
+            answers = yield [Call("a", lambda: 1), Call("b", lambda: 2)]
+            return sum(answers)
+
+        return drive(search(), time.monotonic() + PATIENCE)
+
+    async def burst():
+        return await asyncio.gather(*(offload(outer) for _ in range(10 * workers.WORKERS)))
+
+    assert asyncio.run(asyncio.wait_for(burst(), PATIENCE)) == [3] * 10 * workers.WORKERS
+
+
+async def test_a_cancelled_search_stops_at_its_next_call():
+    """Its generator is closed, and the call after the one that runs is not made."""
+    began, gate, closed, made = threading.Event(), threading.Event(), threading.Event(), []
+
+    def first():
+        began.set()
+        gate.wait(PATIENCE)
+
+    def search():
+        try:
+            yield [Call("first", first)]
+            yield [Call("second", lambda: made.append("second"), quick=True)]
+        finally:
+            closed.set()
+
+    task = asyncio.create_task(adrive(search()))
+    await asyncio.to_thread(began.wait, PATIENCE)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not closed.is_set()
+    gate.set()
+    assert await asyncio.to_thread(closed.wait, PATIENCE)
+    assert made == []
+
+
+async def test_a_search_that_is_cancelled_in_the_queue_never_begins(patient, hanging):
+    """A burst of which the caller wants nothing any more is not worked off."""
+    busy = [asyncio.create_task(offload(hanging)) for _ in range(workers.WORKERS)]
+    assert await asyncio.to_thread(eventually, lambda: hanging.begun == workers.WORKERS)
+    made = []
+    queued = [asyncio.create_task(offload(lambda: made.append(1))) for _ in range(50)]
+    await asyncio.sleep(0.05)
+    for task in queued:
+        task.cancel()
+    await asyncio.gather(*queued, return_exceptions=True)
+    await asyncio.sleep(0.05)
+    hanging.gate.set()
+    await asyncio.gather(*busy)
+    await offload(lambda: None)
+    assert made == []
+
+
+async def test_context_variables_are_those_of_the_caller():
+    """In the search, in its calls on workers and in those that are awaited; nothing leaks to the caller."""
+    variable = ContextVar("variable", default="unset")
+    seen = []
+
+    async def awaited():
+        seen.append(variable.get())
+
+    def search():
+        seen.append(variable.get())
+        variable.set("inner")
+        yield [Call("run", lambda: seen.append(variable.get())), Call("arun", lambda: None, awaited)]
+        seen.append(variable.get())
+
+    variable.set("outer")
+    await adrive(search())
+    assert (sorted(seen), variable.get()) == (["inner", "inner", "inner", "outer"], "outer")
+
+
+async def test_a_call_that_raises_stop_iteration_fails_and_does_not_hang():
+    """An asyncio Future cannot hold a StopIteration."""
+
+    def search():
+        (failure,) = yield [Call("vector", lambda: next(iter(())))]
+        return failure.reason
+
+    until = time.monotonic() + PATIENCE
+    assert await asyncio.wait_for(adrive(search(), until), PATIENCE) == "vector-failed"
+
+
+async def test_a_coroutine_that_ignores_its_cancellation_keeps_no_deadline():
+    """The answer comes at the deadline all the same."""
+    over = asyncio.Event()
+
+    async def stubborn():
+        while not over.is_set():
+            try:
+                await over.wait()
+            except asyncio.CancelledError:
+                continue
+
+    def search():
+        (late,) = yield [Call("vector", lambda: None, stubborn)]
+        return late.reason
+
+    reason = await asyncio.wait_for(adrive(search(), time.monotonic() + 0.05), PATIENCE)
+    over.set()
+    assert reason == "deadline-exceeded:vector"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
+def test_a_forked_process_has_workers_of_its_own():
+    """A child of a process whose workers are busy, with a full queue, searches in both ways."""
+    program = """
+import asyncio, os, sys, threading, time
+from contextvars import copy_context
+from langchain_hybridgraph.query import workers
+from langchain_hybridgraph.query.calls import Call, adrive, drive, offload
+
+gate = threading.Event()
+for number in range(100):
+    workers.submit(workers.Job(lambda: gate.wait(60), workers.Lane("busy"), copy_context()))
+asyncio.run(offload(lambda: None, workers.Lane("other")))
+
+def search():
+    answers = yield [Call("a", lambda: 1), Call("b", lambda: 2)]
+    return answers
+
+child = os.fork()
+if child == 0:
+    assert drive(search(), time.monotonic() + 30) == [1, 2]
+    assert list(asyncio.run(adrive(search(), time.monotonic() + 30))) == [1, 2]
+    os._exit(7)
+_, status = os.waitpid(child, 0)
+gate.set()
+assert asyncio.run(offload(lambda: "parent")) == "parent"
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+    ended = subprocess.run([sys.executable, "-W", "ignore", "-c", program], timeout=120, check=False)
+    assert ended.returncode == 7
+
+
+def test_hanging_calls_do_not_hold_up_the_end_of_the_process():
+    """Neither asyncio.run nor the interpreter waits for a call that was abandoned."""
+    program = """
+import asyncio, threading, time
+from langchain_hybridgraph.query.calls import Call, adrive
+
+def search():
+    answers = yield [Call("vector", lambda: time.sleep(600))]
+    return answers[0].reason
+
+print(asyncio.run(adrive(search(), time.monotonic() + 0.1)))
+"""
+    ended = subprocess.run([sys.executable, "-c", program], timeout=120, check=True, capture_output=True, text=True)
+    assert ended.stdout.strip() == "deadline-exceeded:vector"
