@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from langchain_hybridgraph.errors import ConfigurationError, brief
 from langchain_hybridgraph.filters import has_labels
 from langchain_hybridgraph.ingest.contradictions import (
     FARTHEST,
@@ -19,8 +20,9 @@ from langchain_hybridgraph.ingest.contradictions import (
     Statement,
     lowered,
 )
-from langchain_hybridgraph.ingest.wording import same_wording
+from langchain_hybridgraph.ingest.wording import may_be_reworded, same_wording
 from langchain_hybridgraph.records import CONTRADICTS, Chunk, Edge, Learned, Scope
+from langchain_hybridgraph.serialization import Serializable
 from langchain_hybridgraph.stores.given import Given
 from langchain_hybridgraph.stores.memory import CONFIDENCE, Change
 from langchain_hybridgraph.times import iso_time
@@ -51,7 +53,7 @@ class Lowered(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(Serializable):
     """What became of a new memory.
 
     ``id`` is under which it is found: its own, or that of the memory that it ``joined``; ``text`` is its own. One whose
@@ -91,6 +93,10 @@ class TakesMemories(Protocol):
         """The share of a text's words that its vector says nothing of, and the other text does not have."""
         ...
 
+    def reads_meanings(self) -> bool:
+        """Whether its vectors come from a model that has learned what words mean from more than the texts here."""
+        ...
+
     def get(self, ids: Sequence[str]) -> list[Chunk]:
         """The chunks with these ids."""
         ...
@@ -123,15 +129,23 @@ class TakesMemories(Protocol):
 
 
 def admit(
-    chunks: Sequence[Chunk], store: TakesMemories, llm: Any = None, *, contradictions: bool = True
+    chunks: Sequence[Chunk],
+    store: TakesMemories,
+    llm: Any = None,
+    *,
+    contradictions: bool = True,
+    near_duplicate: float = NEAREST,
 ) -> list[Admission]:
     """Take new memories into a store, each after the ones before; one record per chunk, in their order.
 
-    - One that says in the same words (see :func:`~langchain_hybridgraph.ingest.wording.same_wording`) what a memory
-      says that is valid as long and longer, with a cosine of 0.95 or more, joins it: that counts one more use, its
-      labels are united, and where another source says the same, confidence c becomes 1 − (1 − c)(1 − credibility ·
-      confidence of the new one), the noisy-or of two witnesses. Two episodic memories that begin at different times
-      are two events. Anything else is added, however near it is: what is taken in is not lost in another memory.
+    - One whose cosine with a memory is ``near_duplicate`` (0.95) or more joins it, if the memory is valid for at
+      least as long and both say the same in the same words, or in others that a vector can be trusted with (see
+      :func:`~langchain_hybridgraph.ingest.wording.may_be_reworded`): never with another number, name or negation. A
+      model that is made from the texts is not trusted with synonyms. Joining counts one more use and unites the
+      labels, and where another source says the same, confidence c becomes 1 − (1 − c)(1 − credibility · confidence of
+      the new one), the noisy-or of two witnesses. The record of one that joined in other words says so in its
+      ``reason``. Two episodic memories that begin at different times are two events. Anything else is added, however
+      near it is.
     - One of which credibility · novelty is below 0.025 is refused. Novelty is 1 − the largest cosine, at least 0.05 for
       what does not join, and with a model that is made from the texts at least the share of its words that the model
       has never read. Credibility is that of its ``source`` (0.5 without one): an unknown source is never refused, one
@@ -142,11 +156,13 @@ def admit(
       Without ``llm`` the labels decide, which is a guess: what shares all labels need not be about the same.
       ``contradictions=False`` looks for none.
 
-    A chat model is asked before anything is locked. Raises ValueError for a blank text and metadata of no use (a
-    confidence of 7, an end before the begin), and takes in nothing then.
+    A chat model is asked before anything is locked. Raises ConfigurationError for a ``near_duplicate`` outside (0, 1],
+    ValueError for a blank text and for unusable metadata (a confidence of 7, an end before the begin), and takes in
+    nothing then.
     """
+    check_near_duplicate(near_duplicate)
     if blank := [chunk.id for chunk in chunks if not chunk.text.strip()]:
-        raise ValueError(f"memory {blank[0]!r} has no text: leave it out, or say what is to be remembered")
+        raise ValueError(f"memory {brief(blank[0])} has no text: leave it out, or say what is to be remembered")
     given = [Given.checked(chunk.metadata) for chunk in chunks]
     made = store.embedded([chunk.text for chunk in chunks])
     judge = Contradictions(llm) if contradictions else None
@@ -155,9 +171,9 @@ def admit(
         for place, (chunk, values) in enumerate(zip(chunks, given, strict=True))
     ]
     if llm is not None and contradictions:
-        _planned(candidates, store, judge)  # from here on what the model says is known
+        _planned(candidates, store, judge, near_duplicate)  # from here on what the model says is known
     with store.alone():
-        plan = _planned(candidates, store, judge)
+        plan = _planned(candidates, store, judge, near_duplicate)
         written = [*plan.added, *plan.relabelled()]
         vectors = [candidate.vector for candidate in written if candidate.vector is not None]
         store.take_in(
@@ -167,6 +183,12 @@ def admit(
             list(plan.changes.values()),
         )
     return plan.outcomes
+
+
+def check_near_duplicate(value: Any) -> None:
+    """Raise ConfigurationError unless the value can be the least cosine of near duplicates."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+        raise ConfigurationError(f"near_duplicate must be a cosine above 0 and up to 1, got {brief(value)}")
 
 
 class _Candidate(NamedTuple):
@@ -198,9 +220,11 @@ class _Candidate(NamedTuple):
         return begins[0], inf if given.valid_until is None else given.valid_until
 
 
-def _planned(candidates: Iterable[_Candidate], store: TakesMemories, judge: Contradictions | None) -> _Plan:
+def _planned(
+    candidates: Iterable[_Candidate], store: TakesMemories, judge: Contradictions | None, near_duplicate: float
+) -> _Plan:
     """What becomes of new memories as the store is now."""
-    plan = _Plan(store, judge, store.clock())
+    plan = _Plan(store, judge, store.clock(), near_duplicate)
     for candidate in candidates:
         plan.outcomes.append(plan.admit(candidate))
     return plan
@@ -209,8 +233,9 @@ def _planned(candidates: Iterable[_Candidate], store: TakesMemories, judge: Cont
 class _Plan:
     """What is to be written of new memories, each judged beside those before it."""
 
-    def __init__(self, store: TakesMemories, judge: Contradictions | None, now: float) -> None:
+    def __init__(self, store: TakesMemories, judge: Contradictions | None, now: float, near_duplicate: float) -> None:
         self._store, self._judge, self._now = store, judge, now
+        self._near_duplicate = near_duplicate
         self._labels: dict[str, list[Any]] = {}
         self._lowered: set[str] = set()
         self.added: list[_Candidate] = []
@@ -224,7 +249,7 @@ class _Plan:
         near = self._nearest(new)
         for id, cosine in near:
             if self._is_same(new, id, cosine):
-                return self._joined(new, id)
+                return self._joined(new, id, cosine)
         credibility = CONFIDENCE if new.source is None else self._store.credibility(new.source)
         novelty = self._novelty(new, *near[0]) if near else 1.0
         if credibility * novelty < LEAST_WORTH:
@@ -281,10 +306,18 @@ class _Plan:
 
     def _is_same(self, new: _Candidate, id: str, cosine: float) -> bool:
         return (
-            cosine >= NEAREST
-            and same_wording(new.chunk.text, self._chunk(id).text)
+            cosine >= self._near_duplicate
+            and self._says_the_same(new, self._chunk(id).text)
             and _says_no_more(new, self._chunk(id), *self._period(id), now=self._now)
         )
+
+    def _says_the_same(self, new: _Candidate, text: str) -> bool:
+        own = new.chunk.text
+        if same_wording(own, text):
+            return True
+        if self._store.unread(own, text) or self._store.unread(text, own):
+            return False  # the cosine says nothing of words that the model does not know
+        return may_be_reworded(own, text, synonyms=self._store.reads_meanings())
 
     def _is_there(self, id: str) -> bool:
         return bool(self._store.get([id])) or any(other.chunk.id == id for other in self.added)
@@ -296,14 +329,17 @@ class _Plan:
             return new
         return new._replace(chunk=replace(new.chunk, id=f"{new.chunk.id}@{iso_time(self._now)}"))
 
-    def _joined(self, new: _Candidate, id: str) -> Admission:
+    def _joined(self, new: _Candidate, id: str, cosine: float) -> Admission:
         confidence = None
         if new.source is None or new.source != _source(self._chunk(id)):
             witness = new.confidence * (CONFIDENCE if new.source is None else self._store.credibility(new.source))
             confidence = 1.0 - (1.0 - self._confidence(id)) * (1.0 - witness)
         self._change(id, confidence, uses=1)
         self._label(id, new.chunk)
-        return Admission(id, "joined", text=new.chunk.text)
+        said = self._chunk(id).text
+        reworded = f"in other words, with a cosine of {cosine:.3f}: {said}"
+        reason = "" if same_wording(new.chunk.text, said) else reworded
+        return Admission(id, "joined", reason, text=new.chunk.text)
 
     def _label(self, id: str, new: Chunk) -> None:
         """Unite the labels of a memory with those of what joins it."""

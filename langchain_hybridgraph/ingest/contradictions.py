@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from langchain_hybridgraph.structured import SILENT, answered, asked, form, list_of, number_in, shortened, structured
+from langchain_hybridgraph.errors import shortened
+from langchain_hybridgraph.structured import SILENT, answered, asked, form, list_of, number_in, structured
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.structured import Model
@@ -75,9 +76,9 @@ def lowered(old: float, probability: float, new: float) -> float:
 class Contradictions:
     """Says how probably earlier statements contradict a new one: a chat model's word, or by their labels.
 
-    ``llm`` is anything with LangChain's ``with_structured_output``; it is asked once for a new statement and all of
+    ``llm`` is any LangChain chat model; it is asked once for a new statement and all of
     its neighbours, and never twice about the same texts. Where it fails, or leaves a statement out, the labels decide,
-    and ``failures`` says why, by the new text. Raises ConfigurationError for a model without structured output.
+    and ``failures`` says why, by the new text. Raises ConfigurationError for what is not a model.
     """
 
     def __init__(self, llm: Any = None) -> None:
@@ -108,7 +109,7 @@ class Contradictions:
 
 def _probabilities(answer: Any) -> dict[int, float]:
     """The probability of each numbered statement, of those that have one; raises ValueError for another answer."""
-    judgements = answer.get("judgements") if isinstance(answer, Mapping) else None
+    judgements = answer.get("judgements") if isinstance(answer, Mapping) else answer
     if not isinstance(judgements, list):
         raise ValueError(f"the model gave no judgements, but {shortened(repr(answer), 200)}")
     found = {}

@@ -8,10 +8,11 @@ the first below the heading "Install" (both can be the target of a link before t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from math import inf, isfinite
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingest.split import Note, Piece, Splitter
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from langchain_core.documents import Document
 
 FIRST = "0"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +61,29 @@ def first_chunk_id(document: str) -> str:
     return f"{document}#{FIRST}"
 
 
-def position(chunk: Chunk) -> float:
-    """Where a chunk stands in its document, as its ``chunk_index`` says; 0 where it does not."""
+def chunk_index(chunk: Chunk) -> float | None:
+    """The chunk's place in its document, from its metadata ``chunk_index``; None without a finite number there."""
     index = chunk.metadata.get("chunk_index")
-    return index if isinstance(index, (int, float)) else 0.0
+    return index if isinstance(index, int | float) and isfinite(index) else None
+
+
+def position(chunk: Chunk) -> float:
+    """The chunk's place in its document, 0 where it is not known."""
+    return chunk_index(chunk) or 0.0
+
+
+def in_order(chunks: Iterable[T], index: Callable[[T], float | None]) -> list[T]:
+    """The chunks by index; equal indexes keep the order of arrival, and one without follows the chunk before it.
+
+    >>> in_order([("c", 2), ("new", None), ("a", 0)], index=lambda chunk: chunk[1])
+    [('a', 0), ('c', 2), ('new', None)]
+    """
+    places: list[float] = []
+    ones = list(chunks)
+    for one in ones:
+        known = index(one)
+        places.append(known if known is not None else places[-1] if places else -inf)
+    return [ones[at] for at in sorted(range(len(ones)), key=places.__getitem__)]
 
 
 class Cutter:

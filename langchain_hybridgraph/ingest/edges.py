@@ -7,12 +7,13 @@ import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
 from importlib import import_module
 from itertools import combinations, pairwise
+from operator import itemgetter
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, NamedTuple, Protocol, runtime_checkable
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingest.backlinks import Backlinks, Readable
-from langchain_hybridgraph.ingest.cutting import CutDocument, first_chunk_id
+from langchain_hybridgraph.ingest.cutting import CutDocument, chunk_index, first_chunk_id, in_order
 from langchain_hybridgraph.ingest.links import (
     NAME,
     PATH,
@@ -161,59 +162,74 @@ def _builders(form: Any) -> list[EdgeBuilder]:
 class SequenceEdges:
     """From each chunk to the next one of the same parent, or of the same document where there are no parents; weight 1.
 
-    The order is that of ``chunk_index`` within a Document, and of arrival between the Documents of one
-    document.
+    The order is that of ``chunk_index``, whatever the order of arrival and however many Documents or batches of one
+    ingest the chunks arrive in. Where there is no index, the order of arrival counts.
 
     >>> chunks = tuple(Chunk(str(i), "", {}, "d", parent) for i, parent in enumerate(["p1", "p1", "p2", "p2"]))
-    >>> [(edge.source, edge.target) for edge_set in SequenceEdges().see(CutDocument("d", {}, chunks))
-    ...  for edge in edge_set.edges]
+    >>> builder = SequenceEdges()
+    >>> edge_sets = [*builder.see(CutDocument("d", {}, chunks)), *builder.finish()]
+    >>> [(edge.source, edge.target) for edge_set in edge_sets for edge in edge_set.edges]
     [('0', '1'), ('2', '3')]
     """
 
     relations = (SEQUENCE,)
 
     def __init__(self) -> None:
-        self._last: Chunk | None = None
+        self._documents: dict[str, _Sequence] = {}
+        self._unwritten: dict[str, None] = {}
 
     def start(self, store: TakesChunks) -> None:
-        """Forget the last document."""
-        self._last = None
+        """Forget the last ingest."""
+        self._documents, self._unwritten = {}, {}
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """The edges between neighbours, and the one from the Document before if it continues that.
-
-        What the last chunk leads to is certain only with the next Document.
-        """
+        """The edges of the documents before this one, which are complete unless more of them arrives later."""
         if not document.chunks:
             return
-        chunks = sorted(document.chunks, key=_chunk_index)
-        name = _label(document)
-        edges = [_next(one, two, name) for one, two in pairwise(chunks) if one.parent == two.parent]
-        last, self._last = self._last, chunks[-1]
-        if last is not None and last.id not in {chunk.id for chunk in chunks[:-1]}:
-            continues = document.continues and _neighbours(last, chunks[0])
-            yield EdgeSet([_next(last, chunks[0], name)] if continues else [], [last.id])
-        yield EdgeSet(edges, [chunk.id for chunk in chunks[:-1]])
+        others = [id for id in self._unwritten if id != document.id]
+        yield from self._written(others)
+        if document.id not in self._documents or not document.continues:
+            self._documents[document.id] = _Sequence(_label(document), {})
+        self._documents[document.id].add(document.chunks)
+        self._unwritten[document.id] = None
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Nothing comes after the last chunk of all."""
-        if self._last is not None:
-            yield EdgeSet((), [self._last.id])
-        self._last = None
+        """The edges of the documents that were not complete before."""
+        yield from self._written(list(self._unwritten))
+        self._documents = {}
+
+    def _written(self, documents: Iterable[str]) -> Iterator[EdgeSet]:
+        for id in documents:
+            del self._unwritten[id]
+            yield self._documents[id].edge_set()
 
 
-def _neighbours(one: Chunk, two: Chunk) -> bool:
-    return one.document == two.document and one.parent == two.parent and one.id != two.id
+class _Sequence(NamedTuple):
+    """The chunks of a document by id, in the order of arrival, each with its parent and its index."""
 
+    name: str
+    chunks: dict[str, tuple[str | None, float | None]]
 
-def _next(one: Chunk, two: Chunk, name: str) -> Edge:
-    return Edge(one.id, two.id, SEQUENCE, 1.0, f"{name} continues in the next part.")
+    def add(self, chunks: Iterable[Chunk]) -> None:
+        """Add chunks; the last of several with one id counts."""
+        for chunk in chunks:
+            self.chunks.pop(chunk.id, None)
+            self.chunks[chunk.id] = chunk.parent, chunk_index(chunk)
 
+    def edge_set(self) -> EdgeSet:
+        """The edges between neighbours, in the place of all earlier ones of these chunks."""
+        groups: dict[str | None, list[tuple[str, float | None]]] = {}
+        for id, (parent, index) in self.chunks.items():
+            groups.setdefault(parent, []).append((id, index))
+        edges = [edge for group in groups.values() for edge in self._edges(in_order(group, itemgetter(1)))]
+        return EdgeSet(edges, list(self.chunks))
 
-def _chunk_index(chunk: Chunk) -> float:
-    index = chunk.metadata.get("chunk_index")
-    # A chunk without an index stays where it is: equal keys keep their order.
-    return index if isinstance(index, (int, float)) else 0.0
+    def _edges(self, chunks: Sequence[tuple[str, float | None]]) -> Iterator[Edge]:
+        """The edges of chunks in their order; without an index their numbers are their places here."""
+        numbered = [(id, place if index is None else index + 1) for place, (id, index) in enumerate(chunks, start=1)]
+        for (source, before), (target, after) in pairwise(numbered):
+            said = f"In “{self.name}”, part {after:g} follows part {before:g}."
+            yield Edge(source, target, SEQUENCE, 1.0, said)
 
 
 class LinkEdges:

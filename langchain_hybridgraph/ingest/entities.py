@@ -380,14 +380,18 @@ def _is_telling(words: Sequence[str], functions: Set[str]) -> bool:
 def _candidates(words: Sequence[str]) -> Iterator[str]:
     """What in a text may be a title."""
     functions = function_words(set(words)).words
+    are_characters = [bool(word) and is_character(word) for word in words]
     for place, word in enumerate(words):
         if not word or word in functions:
             continue
+        name = ""  # as joined() has it, a word longer each time: joining each by itself takes seven times longer
         for end in range(place + 1, min(place + max(MOST_CHARACTERS, MOST_WORDS), len(words)) + 1):
-            if not words[end - 1]:
+            last = words[end - 1]
+            if not last:
                 break
-            if _is_telling(words[place:end], functions):
-                yield joined(words[place:end])
+            name += last if not name or (are_characters[end - 2] and are_characters[end - 1]) else f" {last}"
+            if end - place > 1 if are_characters[place] else _is_telling(words[place:end], functions):
+                yield name
 
 
 def _stored_titles(names: Iterable[str], store: ReadsBack) -> dict[str, str]:

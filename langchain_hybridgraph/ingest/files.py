@@ -6,8 +6,10 @@ import json
 import os
 import posixpath
 import re
+import stat
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +19,8 @@ from langchain_hybridgraph.ingest.from_rst import from_rst
 from langchain_hybridgraph.ingest.outline import outline
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from langchain_core.documents import Document
 
 _BOMS = (
@@ -45,22 +49,73 @@ class _Read(NamedTuple):
     metadata: Mapping[str, Any]
 
 
+class FileDocuments(Iterator["Document"]):
+    """The documents in files, read one after the other; ``skipped`` names what was left out so far and why."""
+
+    def __init__(self, paths: Sequence[Path], note: Callable[[str], None], *, follow_links: bool) -> None:
+        self.skipped: list[str] = []
+        self._note = note
+        self._documents = self._read(paths, _Walk(paths, self._skip, follow_links=follow_links))
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Document:
+        return next(self._documents)
+
+    def _skip(self, what: str) -> None:
+        message = f"skipped {what}"
+        self.skipped.append(message)
+        self._note(message)
+
+    def _read(self, paths: Sequence[Path], walk: _Walk) -> Iterator[Document]:
+        places: dict[str, str] = {}
+        read: set[str] = set()
+        for path in paths:
+            if not path.exists():
+                raise FileError(f"{path}: there is no such file or folder")
+            named = not path.is_dir()
+            for file in [path] if named else walk.files(path):
+                source = source_of(path, file)
+                real = os.path.realpath(file)
+                if places.setdefault(source, real) != real:
+                    raise FileError(
+                        f"{file} and {places[source]} would both be {source!r}: read their common folder, "
+                        "or call from there with relative paths"
+                    )
+                if real in read:
+                    continue  # reached twice, through a link or through overlapping arguments
+                read.add(real)
+                try:
+                    _check_kind(file, may_be_pipe=named)
+                    yield from _documents(file, source)
+                except (FileError, OSError) as error:
+                    if named or (isinstance(error, FileError) and not isinstance(error, _NotText)):
+                        raise _as_file_error(file, error) from error
+                    self._skip(str(_as_file_error(file, error)))
+
+
 def read_files(
-    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *, skipped: Callable[[str], None] | None = None
-) -> Iterator[Document]:
-    """The documents in files and folders, folders in the order of their names.
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    skipped: Callable[[str], None] | None = None,
+    follow_links: bool = False,
+) -> FileDocuments:
+    """Return the documents in files and folders, folders in the order of their names.
 
     Text, Markdown, HTML and reStructuredText files are one document each, of a JSON Lines file every line is
     one: ``text`` (or ``page_content``, ``content``), ``id`` and ``metadata`` where it has them, all other
     keys become metadata. Each has ``source``, the path as it was given (an absolute one from its last folder
     on), and files have ``uri``, the same, and ``title``.
 
-    In folders, hidden files and files with another suffix than SUPPORTED_SUFFIXES are passed over; what
-    cannot be read or is no text is told to ``skipped`` (default: a Python warning). A file that is named is
-    read as text whatever its suffix.
+    In folders, hidden files and files with another suffix than SUPPORTED_SUFFIXES are passed over. Each real folder is
+    visited once, and a symbolic link that leads out of the given folders is followed with ``follow_links=True`` only.
+    Files that are left out for this or another reason (unreadable, not text, a pipe or a device) are listed in
+    ``skipped`` of the result and in the report of ``ingest``; the argument ``skipped`` is called with each (default: a
+    Python warning). A file that is named is read as text whatever its suffix.
 
-    Raises FileError for a path that is not there, a named file that is no text, a bad line of JSON (named as
-    file:line), and two different files with the same ``source``.
+    Raises FileError for a path that does not exist, a named file that is not text (or a device), a bad line of
+    JSON (named as file:line), and two different files with the same ``source``.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -68,55 +123,68 @@ def read_files(
     ...     [(document.metadata["title"], document.page_content) for document in read_files(folder)]
     [('Cats', '# Cats\\n\\nThey purr.')]
     """
-    note = skipped or _warn
-    places: dict[str, str] = {}
-    read: set[str] = set()
-    for given in [paths] if isinstance(paths, (str, os.PathLike)) else paths:
-        path = Path(given)
-        if not path.exists():
-            raise FileError(f"{path}: there is no such file or folder")
-        named = not path.is_dir()
-        for file in [path] if named else _walk(path, note, set()):
-            source = source_of(path, file)
-            real = os.path.realpath(file)
-            if places.setdefault(source, real) != real:
-                raise FileError(
-                    f"{file} and {places[source]} would both be {source!r}: read their common folder, "
-                    "or call from there with relative paths"
-                )
-            if real in read:
-                continue  # reached twice, through a link or through overlapping arguments
-            read.add(real)
-            try:
-                yield from _documents(file, source)
-            except (FileError, OSError) as error:
-                if named or (isinstance(error, FileError) and not isinstance(error, _NotText)):
-                    raise _as_file_error(file, error) from error
-                note(f"skipped {_as_file_error(file, error)}")
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    return FileDocuments([Path(path) for path in given], skipped or _warn, follow_links=follow_links)
 
 
 class _NotText(FileError):
     """A file in a folder that is passed over."""
 
 
-def _walk(folder: Path, note: Callable[[str], None], inside: set[tuple[int, int]]) -> Iterator[Path]:
-    try:
-        status = folder.stat()
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError as error:
-        note(f"skipped {_as_file_error(folder, error)}")
-        return
-    here = status.st_dev, status.st_ino
-    if here in inside:  # a link to a folder above
-        return
-    for entry in entries:
-        if entry.name.startswith("."):
-            continue
-        path = folder / entry.name
-        if path.is_dir():
-            yield from _walk(path, note, inside | {here})
-        elif path.suffix.lower() in SUPPORTED_SUFFIXES:
-            yield path
+class _Walk:
+    """Finds the files in folders. Links come last, so that a file that has a path without a link is read by it."""
+
+    def __init__(self, given: Sequence[Path], skip: Callable[[str], None], *, follow_links: bool) -> None:
+        self._roots = [os.path.realpath(path) for path in given]
+        self._skip = skip
+        self._follow_links = follow_links
+        self._visited: set[tuple[int, int]] = set()
+
+    def files(self, folder: Path) -> Iterator[Path]:
+        """The files below a folder that are to be read, each folder that was not visited before."""
+        links = deque[Path]()
+        yield from self._below(folder, links)
+        while links:
+            link = links.popleft()
+            if os.path.isdir(link):
+                if self._may_follow(link):
+                    yield from self._below(link, links)
+            elif link.suffix.lower() in SUPPORTED_SUFFIXES and self._may_follow(link):
+                yield link
+
+    def _below(self, folder: Path, links: deque[Path]) -> Iterator[Path]:
+        waiting = [iter([folder])]  # not recursive: folders may be nested deeper than Python's calls
+        while waiting:
+            path = next(waiting[-1], None)
+            if path is None:
+                waiting.pop()
+            elif path != folder and os.path.islink(path):
+                links.append(path)
+            elif os.path.isdir(path):  # Path.is_dir raises where a folder may not be searched
+                waiting.append(iter(self._entries(path)))
+            elif path.suffix.lower() in SUPPORTED_SUFFIXES:
+                yield path
+
+    def _entries(self, folder: Path) -> list[Path]:
+        try:
+            status = folder.stat()
+            here = status.st_dev, status.st_ino
+            if here in self._visited:
+                return []
+            self._visited.add(here)
+            return [folder / name for name in sorted(os.listdir(folder)) if not name.startswith(".")]
+        except OSError as error:
+            self._skip(str(_as_file_error(folder, error)))
+            return []
+
+    def _may_follow(self, link: Path) -> bool:
+        real = os.path.realpath(link)
+        if self._follow_links or not os.path.exists(real):  # reading it reports a link that leads nowhere
+            return True
+        inside = any(real == root or real.startswith(root.rstrip(os.sep) + os.sep) for root in self._roots)
+        if not inside:
+            self._skip(f"{link}: this link leads out of the folder, to {real}; follow_links=True follows it")
+        return inside
 
 
 def source_of(given: Path, file: Path) -> str:
@@ -126,6 +194,13 @@ def source_of(given: Path, file: Path) -> str:
         inside = file.relative_to(given)
         return (Path(base.name) / inside).as_posix() if file != given else base.name
     return posixpath.normpath(file.as_posix())
+
+
+def _check_kind(file: Path, *, may_be_pipe: bool) -> None:
+    """Refuse files that may never end: devices, and pipes that nobody named."""
+    mode = file.stat().st_mode
+    if not stat.S_ISREG(mode) and not (may_be_pipe and stat.S_ISFIFO(mode)):
+        raise _NotText(f"{file}: this is not a regular file; write its content to one")
 
 
 def _documents(file: Path, source: str) -> Iterator[Document]:

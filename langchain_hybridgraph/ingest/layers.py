@@ -14,14 +14,15 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.errors import ConfigurationError, shortened
 from langchain_hybridgraph.ingest.boundaries import sentences, spans
 from langchain_hybridgraph.ingest.outline import outline
 from langchain_hybridgraph.ingest.progress import Progress, counted, showing
 from langchain_hybridgraph.records import Chunk, Scope
+from langchain_hybridgraph.serialization import Serializable
 from langchain_hybridgraph.stores.base import HasTree, Tree
 from langchain_hybridgraph.stores.layered import STATE
-from langchain_hybridgraph.structured import SILENT, answered, asked, form, shortened, structured
+from langchain_hybridgraph.structured import SILENT, answered, asked, form, structured
 
 ABSTRACT, OVERVIEW = 256, 4_000
 """The most characters of a directory's L0 and of its L1."""
@@ -81,7 +82,7 @@ class HasLayers(HasTree, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class LayersReport:
+class LayersReport(Serializable):
     """What one :func:`build_layers` did, in directories; ``warnings`` say what was not done as asked."""
 
     directories: int

@@ -22,11 +22,8 @@ _REST = re.compile(r"`(?P<label>[^`<>]{0,500})<(?P<target>[^`<>\s]{1,2000})>`_")
 _ROLE = re.compile(r":(?P<role>(?:[a-z]{1,20}:)?[a-z]{1,20}):`(?P<inside>[^`]{1,1000})`")
 _ROLE_TARGET = re.compile(r"(?P<label>.*)<(?P<target>[^<>]+)>\Z", re.DOTALL)
 _URL = re.compile(r"https?://[^\s<>\"'`\[\]{}|\\^]{1,2000}")
-_CODE = re.compile(
-    r"^ {0,3}(?P<fence>`{3,}+|~{3,}+)[^\n]*\n(?:.*?\n)??[ ]{0,3}(?P=fence)[`~]*[ \t]*$"
-    r"|``[^\n]{1,2000}?``|`[^`\n]{1,2000}`",
-    re.MULTILINE | re.DOTALL,
-)
+_INLINE_CODE = re.compile(r"``[^\n]{1,2000}?``|`[^`\n]{1,2000}`")
+_FENCE = re.compile(r"^ {0,3}(?P<mark>`{3,}+|~{3,}+)(?P<info>[^\n]*)$", re.MULTILINE)
 
 # What a link may say in place of the name that the document has here.
 _SUFFIXES = (".md", ".rst", ".html", ".markdown", ".htm", ".txt")
@@ -60,7 +57,7 @@ def find_links(text: str, definitions: Mapping[str, str] | None = None) -> Itera
     """
     if "`" in text:
         yield from _rest_links(text)
-        text = _CODE.sub(" ", text)
+        text = _INLINE_CODE.sub(" ", _without_fences(text))
     if "](" in text:
         for found in _INLINE.finditer(text):
             yield Link(PATH, html.unescape(found["angled"] or found["target"]), _label(found["label"]))
@@ -155,6 +152,29 @@ def _variants(name: str) -> Iterator[str]:
         return
     yield from (name + suffix for suffix in _SUFFIXES)
     yield from (f"{name}/{index}" for index in _INDEXES)
+
+
+def _without_fences(text: str) -> str:
+    """Return the text without the fenced code blocks that are closed in it."""
+    lines = list(_FENCE.finditer(text))
+    kept, after, place = list[str](), 0, 0
+    unclosed: dict[str, int] = {}  # mark character → shortest mark for which no later line is a closing one
+    while place < len(lines):
+        mark = lines[place]["mark"]
+        closing = None
+        if len(mark) < unclosed.get(mark[0], len(mark) + 1):
+            closing = next((n for n in range(place + 1, len(lines)) if _closes(lines[n], mark)), None)
+        if closing is None:
+            unclosed[mark[0]] = min(len(mark), unclosed.get(mark[0], len(mark)))
+            place += 1
+            continue
+        kept.append(text[after : lines[place].start()])
+        after, place = lines[closing].end(), closing + 1
+    return " ".join([*kept, text[after:]])
+
+
+def _closes(line: re.Match[str], mark: str) -> bool:
+    return line["mark"].startswith(mark) and not line["info"].strip("`~").strip(" \t")
 
 
 def _rest_links(text: str) -> Iterator[Link]:

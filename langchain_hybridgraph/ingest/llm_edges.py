@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from langchain_hybridgraph import records
-from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.ingest.cutting import CutDocument, position
+from langchain_hybridgraph.errors import ConfigurationError, shortened
+from langchain_hybridgraph.ingest.cutting import CutDocument, chunk_index, in_order
 from langchain_hybridgraph.ingest.edges import EdgeSet
 from langchain_hybridgraph.ingest.llm_ledger import Ledger, edge_hash, hashed
 from langchain_hybridgraph.ingest.neighbours import HasNeighbours, Neighbours
 from langchain_hybridgraph.ingest.progress import counted
 from langchain_hybridgraph.records import Chunk, Edge
 from langchain_hybridgraph.stores.base import ReadsBack, TakesChunks
-from langchain_hybridgraph.structured import SILENT, answered, shortened, structured
+from langchain_hybridgraph.structured import SILENT, answered, structured
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -66,7 +66,7 @@ def _readable(items: Any) -> Any:
         return items
     edges = [_edge_of(item) for item in items]
     if items and all(edge == _BROKEN for edge in edges):
-        raise ValueError(f"none of the relations has the form that was asked for: {shortened(str(items), 200)}")
+        raise ValueError(f"none of the relations has the requested form: {shortened(str(items), 200)}")
     return edges
 
 
@@ -91,12 +91,13 @@ class LLMEdges:
     too. ``workers`` windows are asked about at once, each up to ``attempts`` times, with ``backoff`` seconds before the
     second time and twice as many before each one after. How long one call may take is a setting of the model.
 
-    ``llm`` is anything with LangChain's ``with_structured_output``, and ``method`` LangChain's word for how it is to
-    answer (``"function_calling"``, ``"json_mode"``, …) where its default does not work. ``relations`` are the names
-    that it may use, or a mapping of names to what they mean; without them it may use ``RELATIONS``, except those that
-    another builder of the ingest writes; in an answer they count in any letters, and ids with or without quotation
-    marks. An edge with an id that is not in the window, to itself, of another relation or with a weight outside (0, 1]
-    is dropped. A window without a usable answer is dropped. The ``warnings`` of the report say how many of each.
+    ``llm`` is any LangChain chat model; one without structured output is prompted for JSON. ``method`` is
+    LangChain's word for how it is to answer (``"function_calling"``, ``"json_mode"``, …) where its default does not
+    work. ``relations`` are the names that it may use, or a mapping of names to what they mean; without them it may use
+    ``RELATIONS``, except those that another builder of the ingest writes; in an answer they count in any letters, and
+    ids with or without quotation marks. An edge with an id that is not in the window, to itself, of another relation or
+    with a weight outside (0, 1] is dropped. A window without a usable answer is dropped. The ``warnings`` of the report
+    say how many of each.
 
     No window is asked about twice as long as its texts are the same and the edges found are in the store: what was
     answered stands in the file ``progress``, by default ``llm_edges.jsonl`` in the folder of the store (with a store
@@ -104,7 +105,7 @@ class LLMEdges:
     asks nothing. A window whose edges were deleted is asked about again. (To keep the answers themselves, beyond a
     deletion or for another index, set LangChain's cache for the model.)
 
-    Raises ConfigurationError for numbers that cannot be used and for a model without structured output.
+    Raises ConfigurationError for numbers that cannot be used and for what is not a model.
 
     >>> from langchain_core.runnables import RunnableLambda
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
@@ -228,7 +229,7 @@ class LLMEdges:
 
     def _windows(self, documents: Iterable[Mapping[str, Chunk]]) -> Iterator[tuple[Chunk, ...]]:
         for held in documents:
-            chunks = sorted(held.values(), key=position)
+            chunks = in_order(held.values(), chunk_index)
             for window in windows(len(chunks), self._batch_size, self._overlap):
                 yield tuple(chunks[place] for place in window)
 
@@ -315,7 +316,8 @@ class LLMEdges:
 
     def _attempt(self, question: _Question) -> FoundEdges:
         config = {"run_name": "LLMEdges", **SILENT}
-        return FoundEdges.model_validate(answered(self._model.invoke(_messages(question), config)))
+        said = answered(self._model.invoke(_messages(question), config))
+        return FoundEdges.model_validate({"edges": said} if isinstance(said, list) else said)
 
     def _checked(self, question: _Question, found: FoundEdges, dropped: _Dropped) -> Iterator[Edge]:
         ids = {chunk.id: chunk.id for chunk in question.chunks}

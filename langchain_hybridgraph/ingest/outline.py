@@ -16,7 +16,7 @@ _MARKS = re.compile(
 )
 _NOT_A_TITLE = re.compile(r"\s*(?:[>|#*+-]|\d+[.)]\s|```|~~~|={3,}|$)")
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*\)")
-_CLOSING = re.compile(r"[ \t]+#+\s*$")
+_CLOSING = re.compile(r"(?<![ \t])[ \t]+#+\s*$")
 _ATTRIBUTES = re.compile(r"\{(?=[#.:])(?:#(?P<id>[\w.:-]+))?[.:\w\s=\"'-]*\}$")
 _LONGEST_HEADING = 1_000
 _NOT_IN_SLUG = re.compile(r"[^\w\- ]")

@@ -116,13 +116,14 @@ _CHARACTERS = re.compile(f"[{_UNSPACED}]")
 _BETWEEN_CHARACTERS = re.compile(f"(?<=[{_UNSPACED}]) (?=[{_UNSPACED}])")
 _SCRIPT_RUN = re.compile(f"[{_UNSPACED}]|[^{_UNSPACED}]+")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
-_ASCII_PIECE = re.compile(r"([^A-Za-z0-9]*)([A-Za-z0-9]+)")
+# A piece begins at the start of the text or after a word, so that a run of signs is read once, not once per sign.
+_ASCII_PIECE = re.compile(r"(?<![^A-Za-z0-9])([^A-Za-z0-9]*)([A-Za-z0-9]+)")
 
 
 @functools.cache
 def _any_piece() -> re.Pattern[str]:
     marks = combining_marks()
-    return re.compile(f"([^\\w{marks}]*)([\\w{marks}]+)")
+    return re.compile(f"(?<![^\\w{marks}])([^\\w{marks}]*)([\\w{marks}]+)")
 
 
 def _pieces(text: str) -> Pieces:
@@ -222,7 +223,8 @@ def _words(pieces: Pieces) -> list[str]:
         if ends and words[-1]:
             words.append("")
         was_initial, is_initial = is_initial, len(form) == 1 and word.isupper()
-        if was_initial and is_initial and words[-1] and kind is not _Gap.BREAK:
+        joins = was_initial and is_initial and kind is not _Gap.BREAK
+        if joins and 0 < len(words[-1]) < MOST_LETTERS:
             words[-1] += form
         else:
             words += form.split()

@@ -14,6 +14,7 @@ from langchain_hybridgraph.ingest.edges import Compares, EdgeBuilder, EdgeSet, a
 from langchain_hybridgraph.ingest.progress import Progress, counted, showing
 from langchain_hybridgraph.ingest.split import as_splitter
 from langchain_hybridgraph.records import Chunk, Edge
+from langchain_hybridgraph.serialization import Serializable
 from langchain_hybridgraph.stores.base import TakesChunks
 
 if TYPE_CHECKING:
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class IngestReport:
+class IngestReport(Serializable):
     """What one ingest did.
 
     ``documents`` were handed in and cut into ``chunks`` and ``parents``. Of both, ``added`` are new,
     ``updated`` had another text or other metadata before, ``unchanged`` were left alone; ``embedded`` chunks
     had a new text. ``removed`` is what changed (or pruned) documents no longer have. ``edges`` were written
-    or found to be there. ``warnings`` say what was not done as asked.
+    or found to be there. ``warnings`` say what was not done as requested, and which files were left out.
     """
 
     documents: int
@@ -111,6 +112,8 @@ def ingest(
         for document in documents:
             if run.take(document):
                 show(run.written, total)
+        for skipped in getattr(documents, "skipped", ()):  # what read_files left out
+            run.note(skipped)
         run.write()
         show(run.written, total)
     run.remove(prune_documents)
@@ -125,7 +128,7 @@ class _Run:
         self.written = 0
         self._started = time.perf_counter()
         self._warnings: dict[str, None] = {}
-        self._cutter = Cutter(splitter, self._note)
+        self._cutter = Cutter(splitter, self.note)
         self._builders = builders
         self._batch_size = batch_size
         self._batch: list[CutDocument] = []
@@ -187,10 +190,10 @@ class _Run:
             for found in builder.finish():
                 self._write_edges(builder, [found])
             for warning in getattr(builder, "warnings", ()):
-                self._note(warning)
+                self.note(warning)
         if self._empty:
             named = ", ".join(self._empty[:3]) + (", …" if len(self._empty) > 3 else "")
-            self._note(f"{len(self._empty)} documents have no text: {named}")
+            self.note(f"{len(self._empty)} documents have no text: {named}")
         names = ("chunks", "parents", "added", "updated", "unchanged", "removed", "embedded", "edges")
         return IngestReport(
             documents=self.written,
@@ -229,7 +232,8 @@ class _Run:
             self.store.put([], edges=adding)
             self._counts["edges"] += len(adding)
 
-    def _note(self, warning: str) -> None:
+    def note(self, warning: str) -> None:
+        """Add a warning to the report."""
         self._warnings[warning] = None
 
 

@@ -2,6 +2,7 @@
 
 import math
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import numpy as np
@@ -71,6 +72,67 @@ def test_a_near_duplicate_joins(store):
     assert outcomes(store, memory("a"), memory("b", 90)) == [("a", "added"), ("b", "added")]
     assert outcomes(store, memory("near", 18), memory("far", 19)) == [("a", "joined"), ("far", "added")]
     assert (sorted(store.find(Scope())), known(store, "a").active_count) == (["a", "b", "far"], 1)
+
+
+def test_a_near_duplicate_in_other_words_joins(store):
+    """One memory, and the record says in which words it is there."""
+    store.put([memory("a", 0, "Ada drinks tea at work", labels=["ada"], source="x", confidence=0.6)])
+    [said] = admit([memory("b", 18, "Ada sips tea at work", labels=["tea"], source="y", confidence=0.8)], store)
+    there = store.get(["a"])[0]
+    assert said == Admission("a", "joined", f"in other words, with a cosine of 0.951: {there.text}")
+    assert said.text.endswith("Ada sips tea at work")
+    assert store.find(Scope()) == ["a"]
+    assert (known(store, "a").active_count, known(store, "a").confidence) == (1, pytest.approx(1 - 0.4 * 0.6))
+    assert there.metadata["labels"] == ["ada", "tea"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("I am thirty one", "I am thirty two"),
+        ("Room A seats 31", "Room A seats 32"),
+        ("Ada drinks tea", "Ada does not drink tea"),
+        ("Ada drinks tea", "Bo drinks tea"),
+        ("Ada likes tea", "Ada hates tea"),
+        ("Cy owes Bo", "Bo owes Cy"),
+        ("Ada drinks tea", "Ada drinks cold tea"),
+    ],
+)
+def test_numbers_names_and_negations_are_never_merged(store, one, other):
+    """However near the vectors are: both are remembered, whichever comes first."""
+    for first, second in ((one, other), (other, one)):
+        for id in store.find(Scope()):
+            store.remove([id])
+        assert outcomes(store, memory("a", 0, first), memory("b", 0, second)) == [("a", "added"), ("b", "added")]
+
+
+def test_from_when_on_a_memory_is_a_near_duplicate_is_a_setting(store):
+    """Nearer, farther; and a cosine that is none."""
+    store.put([memory("a", 0, "Ada drinks tea"), memory("z", 180, "said")])
+    sips, said = memory("b", 18, "Ada sips tea"), memory("c", 150, "said")
+    assert [one.outcome for one in admit([sips, said], store, near_duplicate=0.86)] == ["joined", "joined"]
+    assert [one.outcome for one in admit([sips, said], store, near_duplicate=0.99)] == ["added", "added"]
+    for wrong in (0, -0.5, 1.5, math.nan):
+        with pytest.raises(ValueError, match="near_duplicate must be a cosine above 0 and up to 1, got"):
+            admit([sips], store, near_duplicate=wrong)
+
+
+def test_a_model_of_the_texts_is_not_trusted_with_synonyms():
+    """To it words are alike that are in like texts; a phrase that moves is the same statement to it, too."""
+    with closing(EmbeddedStore(None, embedding=LSAEmbeddings(), name="lsa")) as store:
+        texts = [
+            "Bo plays chess on Mondays.",
+            "Bo plays golf on Mondays.",
+            "In summer Ada sails with her crew.",
+            "Tea.",
+        ]
+        admit([Chunk(str(n), text) for n, text in enumerate(texts)], store)
+        near, far = admit(
+            [Chunk("x", "Ada sails with her crew in summer."), Chunk("y", "Bo plays go on Mondays.")], store
+        )
+        assert (near.id, near.outcome, near.reason[:14]) == ("2", "joined", "in other words")
+        assert (far.id, far.outcome) == ("y", "added")
+        assert len(store.find(Scope())) == 5
 
 
 def test_memories_of_one_call_join_each_other(store):
@@ -304,13 +366,14 @@ def test_a_model_decides(store):
     held = []
 
     def answer(shown):
-        held.append(store._writing._is_owned())
+        with ThreadPoolExecutor(1) as other:  # who writes meanwhile does not have to wait
+            held.append(other.submit(store.mark_used, "yes").result(timeout=10))
         numbers = {earlier["text"].split()[-1]: earlier["statement"] for earlier in shown["earlier"]}
         said = {"yes": 0.7, "no": 0.4}
         return {"judgements": [{"statement": numbers[id], "probability": said[id]} for id in said]}
 
     [said] = admit([memory("new", 60, labels=["x"])], store, SayingModel(answer=answer))
-    assert (said.contradicts, [edge.weight for edge in store.edges(["new"])], held) == (("yes",), [0.7], [False])
+    assert (said.contradicts, [edge.weight for edge in store.edges(["new"])], held) == (("yes",), [0.7], [1])
 
 
 def test_a_model_that_fails_is_named(store):

@@ -43,13 +43,20 @@ def targets(store, *sources):
 # -- sequence ----------------------------------------------------------------------------------------------------------
 
 
+def sequence(document):
+    """The edges of a single document in order."""
+    builder = SequenceEdges()
+    (found,) = [*builder.see(document), *builder.finish()]
+    return found
+
+
 def test_pin_neighbours_of_the_same_parent():
     """Chunks 0(p1) 1(p1) 2(p2) 3(p2) give 0→1 and 2→3 only, of weight 1."""
     chunks = [
         Chunk(str(n), "text", {"document_id": "d", "chunk_index": n}, parent_id=p)
         for n, p in enumerate(["p1", "p1", "p2", "p2"])
     ]
-    (found,) = SequenceEdges().see(CutDocument("d", {}, tuple(chunks)))
+    found = sequence(CutDocument("d", {}, tuple(chunks)))
     assert [(e.source, e.target, e.relation, e.weight) for e in found.edges] == [
         ("0", "1", "sequence", 1.0),
         ("2", "3", "sequence", 1.0),
@@ -66,7 +73,7 @@ def test_without_parents_the_document_is_the_frame():
 def test_the_order_is_that_of_the_index():
     """Within a document chunk_index decides, not the order of arrival."""
     chunks = [Chunk(id, "t", {"document_id": "d", "chunk_index": n}) for id, n in (("b", 1), ("a", 0), ("c", 2))]
-    (found,) = SequenceEdges().see(CutDocument("d", {}, tuple(chunks)))
+    found = sequence(CutDocument("d", {}, tuple(chunks)))
     assert {(e.source, e.target) for e in found.edges} == {("a", "b"), ("b", "c")}
 
 
@@ -78,10 +85,51 @@ def test_pages_follow_each_other():
     assert store.links("sequence") == {(order[0].id, order[1].id), (order[1].id, order[2].id)}
 
 
-def test_only_pages_that_come_together_follow_each_other():
-    """No edge leads from one document to another, nor from an old version of a document to the new one."""
-    pages = [Document(page_content=f"page {n}", metadata={"source": s}) for n, s in enumerate("abab")]
-    assert stored(pages, [SequenceEdges()]).links("sequence") == set()
+def test_pages_of_two_documents_may_arrive_in_turn():
+    """Each document has its own sequence, in one batch and in several."""
+    pages = [Document(page_content=f"page {n}", id=f"{s}{n}", metadata={"source": s}) for n, s in enumerate("abab")]
+    pages = [Chunk(page.id, page.page_content, {}, page.metadata["source"]) for page in pages]
+    for batch_size in (1, 100):
+        assert stored(pages, [SequenceEdges()], batch_size=batch_size).links("sequence") == {("a0", "a2"), ("b1", "b3")}
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 100])
+def test_the_order_of_arrival_counts_only_without_an_index(batch_size):
+    """Five chunks arrive as d, b, e, a, c; by their index they are a to e, without one they are as they arrived."""
+    indexed = [Chunk(id, id, {"chunk_index": "abcde".index(id)}, "doc") for id in "dbeac"]
+    store = stored(indexed, [SequenceEdges()], batch_size=batch_size)
+    assert store.links("sequence") == {("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")}
+    plain = [Chunk(id, id, {}, "doc") for id in "dbeac"]
+    store = stored(plain, [SequenceEdges()], batch_size=batch_size)
+    assert store.links("sequence") == {("d", "b"), ("b", "e"), ("e", "a"), ("a", "c")}
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 100])
+def test_parents_that_arrive_in_turn_keep_their_own_order(batch_size):
+    """The chunks of two parents, mixed and backwards, follow each other within each parent."""
+    chunks = [Chunk(str(n), "t", {"chunk_index": n}, "doc", "odd" if n % 2 else "even") for n in (5, 4, 3, 2, 1, 0)]
+    store = stored(chunks, [SequenceEdges()], batch_size=batch_size)
+    assert store.links("sequence") == {("0", "2"), ("2", "4"), ("1", "3"), ("3", "5")}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "indexes", "said"),
+    [
+        ({"title": "The guide"}, (3, 2), "In “The guide”, part 4 follows part 3."),
+        ({}, (0, 7), "In “guide.md”, part 8 follows part 1."),
+        ({}, (None, None), "In “guide.md”, part 2 follows part 1."),
+    ],
+)
+def test_an_edge_names_the_document_and_the_positions(metadata, indexes, said):
+    """One sentence with the title, else the id, and both positions, counted from 1."""
+    own = [{} if index is None else {"chunk_index": index} for index in indexes]
+    chunks = tuple(Chunk(str(n), "text", each, "guide.md") for n, each in enumerate(own))
+    found = sequence(CutDocument("guide.md", metadata, chunks))
+    assert [edge.description for edge in found.edges] == [said]
+
+
+def test_a_new_version_does_not_follow_the_old_one():
+    """No edge leads from an old version of a document to the new one."""
     versions = [page(f"a {n}\n\n## B\n\nb", "a.md", id="x") for n in range(2)]
     assert stored(versions, [SequenceEdges()]).links("sequence") == {("x#0", "x#b")}
 

@@ -1,10 +1,14 @@
+import inspect
 import json
 import os
+import sys
+import threading
 import warnings
 from pathlib import Path
 
 import pytest
 
+from langchain_hybridgraph import HybridGraphStore, ingest
 from langchain_hybridgraph.ingest.files import SUPPORTED_SUFFIXES, FileError, read_files
 
 
@@ -90,6 +94,100 @@ def test_links_do_not_loop(folder, monkeypatch):
     (root / "docs" / "z.md").symlink_to(root / "docs" / "sub" / "a.md")
     assert sources("docs") == ["docs/sub/a.md"]
     assert len(looked_at) <= 3
+
+
+def test_each_folder_is_visited_once(folder, monkeypatch):
+    """Folders that all link to each other are read once each, by their own paths."""
+    listed = []
+    listdir = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda path: listed.append(path) or listdir(path))
+    root = folder(**{f"docs__{n}__a_DOT_md": "a" for n in range(8)})
+    for one in range(8):
+        for other in range(8):
+            (root / f"docs/{one}/{other}").symlink_to(root / f"docs/{other}")
+    assert sources("docs") == sources("docs", follow_links=True) == [f"docs/{n}/a.md" for n in range(8)]
+    assert len(listed) == 2 * 9
+
+
+def test_deep_folders_are_walked(folder):
+    """A folder may be nested deeper than Python's calls."""
+    folder(**{f"{'d__' * 150}a_DOT_md": "deep"})
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack()) + 100)
+    try:
+        assert sources(".") == [f"{'d/' * 150}a.md"]
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def test_links_that_lead_out_are_named(folder):
+    """They are followed on request only; a link to a file or folder inside always is, also to a hidden one."""
+    root = folder(
+        docs__a_DOT_md="a",
+        docs___DOT_data__b_DOT_md="b",
+        docs___DOT_more__d_DOT_md="d",
+        out__c_DOT_md="c",
+        e_DOT_md="e",
+    )
+    for name, target in {
+        "b.md": ".data/b.md",
+        "more": ".more",
+        "out": "../out",
+        "e.md": "../e.md",
+        "z.png": "/",
+    }.items():
+        (root / "docs" / name).symlink_to(target)
+    told = []
+    inside = ["docs/a.md", "docs/b.md", "docs/more/d.md"]
+    assert sources("docs", skipped=told.append) == inside
+    out = {"docs/e.md": root.resolve() / "e.md", "docs/out": root.resolve() / "out", "docs/z.png": "/"}
+    assert told == [
+        f"skipped {link}: this link leads out of the folder, to {target}; follow_links=True follows it"
+        for link, target in out.items()
+    ]
+    (root / "docs" / "z.png").unlink()
+    assert sorted(sources("docs", follow_links=True)) == sorted([*inside, "docs/e.md", "docs/out/c.md"])
+
+
+def test_a_link_that_is_named_is_followed(folder):
+    """The paths that are given may be links themselves."""
+    root = folder(real__a_DOT_md="a", b_DOT_md="b")
+    (root / "docs").symlink_to("real")
+    (root / "c.md").symlink_to("b.md")
+    assert sources("docs", "c.md") == ["docs/a.md", "c.md"]
+
+
+def test_only_regular_files_are_read(folder):
+    """A pipe or a device, which may never end, is named in a folder and refused by name."""
+    root = folder(docs__a_DOT_md="a")
+    os.mkfifo(root / "docs" / "pipe.txt")
+    (root / "docs" / "zero.txt").symlink_to("/dev/zero")
+    told = []
+    assert sources("docs", skipped=told.append, follow_links=True) == ["docs/a.md"]
+    assert [each.partition(":")[0] for each in told] == ["skipped docs/pipe.txt", "skipped docs/zero.txt"]
+    assert all("not a regular file" in each for each in told)
+    with pytest.raises(FileError, match=r"zero\.txt: this is not a regular file"):
+        sources("docs/zero.txt")
+
+
+def test_a_pipe_that_is_named_is_read(folder):
+    """As a shell's ``<(command)`` hands it over."""
+    root = folder(docs__a_DOT_md="a")
+    os.mkfifo(root / "pipe.txt")
+    writer = threading.Thread(target=lambda: (root / "pipe.txt").write_text("piped"))
+    writer.start()
+    assert one("pipe.txt").page_content == "piped"
+    writer.join()
+
+
+def test_the_report_names_what_was_left_out(folder):
+    """``ingest`` reports what ``read_files`` skipped."""
+    root = folder(docs__a_DOT_md="They purr.")
+    os.mkfifo(root / "docs" / "pipe.txt")
+    with HybridGraphStore(None) as store, pytest.warns(UserWarning, match="pipe"):
+        report = ingest(read_files("docs"), store)
+    assert report.documents == 1
+    assert report.warnings == ("skipped docs/pipe.txt: this is not a regular file; write its content to one",)
 
 
 def test_files_have_title_and_uri(folder):

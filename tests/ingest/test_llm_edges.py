@@ -561,13 +561,12 @@ def test_together_with_sequence_edges(store):
 
 
 def test_unusable_settings():
-    """Numbers out of range and models without structured output are refused at once."""
+    """Numbers out of range and what is not a model are refused at once."""
     for wrong in ({"batch_size": 0}, {"overlap": 5}, {"overlap": -1}, {"workers": 0}, {"attempts": 0}, {"backoff": -1}):
         with pytest.raises(ConfigurationError, match=next(iter(wrong))):
             LLMEdges(reader(), **wrong)
-    for llm in (object(), FakeListChatModel(responses=[])):
-        with pytest.raises(ConfigurationError, match="with_structured_output"):
-            LLMEdges(llm)
+    with pytest.raises(ConfigurationError, match="LLMEdges needs a chat model, got"):
+        LLMEdges(object())
     for wrong in ({"similarity_threshold": 0}, {"max_pairs_per_chunk": 0}):
         with pytest.raises(ConfigurationError, match="across_documents"):
             LLMEdges(reader()).across_documents(**wrong)

@@ -1,0 +1,57 @@
+"""Which texts with a cosine of .95 say the same? What ``remember`` makes of near pairs of real texts.
+
+    python benchmarks/near_duplicates.py [--near .95] [--show 0]
+
+Texts and questions of the evaluation sets with their ready-made all-MiniLM-L6-v2 vectors. ``--show n`` prints n pairs
+of each kind that are not in the same words.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from _corpus import require_sets
+
+from langchain_hybridgraph.ingest.wording import may_be_reworded, same_wording
+
+SETS = ("locomo", "cacm", "cranfield", "mtrag_clapnq", "mtrag_cloud")
+ROWS = 1_000
+
+
+def main() -> None:
+    """Print a line per set."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--near", type=float, default=0.95)
+    options.add_argument("--show", type=int, default=0)
+    chosen = options.parse_args()
+    sets = require_sets()
+    print(f"| pairs from {chosen.near} on | texts | pairs | same words | joined in other words | kept apart |")
+    print("|---|---|---|---|---|---|")
+    for name in SETS:
+        vectors = sets.PrecomputedEmbeddings(name).vectors
+        pairs = list(near_pairs(vectors, chosen.near))
+        others = [pair for pair in pairs if not same_wording(*pair[1:])]
+        joined = [pair for pair in others if may_be_reworded(*pair[1:])]
+        apart = [pair for pair in others if pair not in joined]
+        counts = (len(vectors), len(pairs), len(pairs) - len(others), len(joined), len(apart))
+        print(f"| {name} | {' | '.join(f'{count:,}' for count in counts)} |")
+        for kind, some in (("joined", joined), ("apart", apart)):
+            for cosine, one, other in some[: chosen.show]:
+                print(f"  {kind} {cosine:.3f}: {one[:100]!r}, {other[:100]!r}")
+
+
+def near_pairs(vectors: Mapping[str, Any], near: float) -> Iterator[tuple[float, str, str]]:
+    """The pairs of texts whose vectors have this cosine or more, with it."""
+    texts, matrix = list(vectors), np.array(list(vectors.values()), np.float32)
+    for start in range(0, len(texts), ROWS):
+        cosines = matrix[start : start + ROWS] @ matrix.T
+        for row, column in zip(*np.nonzero(cosines >= near), strict=True):
+            if column > start + row:
+                yield float(cosines[row, column]), texts[start + row], texts[column]
+
+
+if __name__ == "__main__":
+    main()
