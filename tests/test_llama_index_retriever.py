@@ -338,7 +338,7 @@ def test_degradation_is_in_the_metadata(store, events):
     assert "degraded" in result[0].node.excluded_llm_metadata_keys
     assert events.of(RetrievalReportEvent)[-1].degraded == ["no-graph-store"]
     empty = LlamaIndexRetriever(hybrid).retrieve_result("fish")
-    assert (list(empty), empty.degraded) == ([], ("no-keyword-index",))
+    assert (list(empty), empty.degraded) == ([], ())
 
 
 def test_an_empty_store():
@@ -531,11 +531,9 @@ def test_advanced_over_an_index(index):
 
 
 def test_what_is_no_index(index):
-    """A vector store in place of an index is refused with what to write; a tree needs our own store."""
+    """A vector store in place of an index is refused with what to write, as is a retriever over retrievers."""
     with pytest.raises(ConfigurationError, match="from_vector_store"):
         LlamaIndexRetriever.from_index(index.vector_store)
-    with pytest.raises(ConfigurationError, match="HybridGraphStore"):
-        LlamaIndexRetriever.from_index(index, HierarchicalRetriever)
     with pytest.raises(ConfigurationError, match=r"AdvancedRetriever\(HybridRetriever\(store"):
         LlamaIndexRetriever.from_index(index, AdvancedRetriever)
 
@@ -558,7 +556,7 @@ def collection(request):
 def test_over_chroma(collection):
     """An existing collection of LlamaIndex's Chroma store, which keeps the nodes itself, is read and searched."""
     result = LlamaIndexRetriever.from_index(chroma_index(collection), GraphRetriever, k=4).retrieve_result("fish swim")
-    assert (result[0].node_id, result.degraded, len(result)) == ("fish", (), 4)
+    assert (result[0].node_id, result.degraded, len(result)) == ("fish", ("no-cosine",), 4)
     assert result[0].node.metadata["kind"] == "wild"
     assert result[0].node.next_node.node_id == "bird"
     assert "doc_id" not in result[0].metadata

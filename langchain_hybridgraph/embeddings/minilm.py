@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.errors import HybridGraphError
+from langchain_hybridgraph.forking import leave_undisposed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +42,7 @@ class OnnxMiniLMEmbeddings(Embeddings):
     The model is Chroma's own (``ONNXMiniLM_L6_V2``): onnxruntime, no torch. Chroma downloads it once (80 MB) when it
     is first needed; making this object costs nothing. The vectors are those of Chroma's default embedding function,
     so they fit its collections. ``batch_size`` texts go through the model at a time. Any number of threads may embed.
+    A forked child and a pickled copy load the model again.
 
     Embedding raises ModelUnavailableError when the model cannot be had.
 
@@ -54,6 +57,11 @@ class OnnxMiniLMEmbeddings(Embeddings):
             raise ValueError(f"batch_size={batch_size}: one text at a time is the least")
         self.batch_size = batch_size
         self._loading = threading.Lock()
+        self._process = os.getpid()
+
+    def __reduce__(self) -> tuple[partial[OnnxMiniLMEmbeddings], tuple[()]]:
+        """Only the settings are pickled."""
+        return partial(OnnxMiniLMEmbeddings, batch_size=self.batch_size), ()
 
     def __repr__(self) -> str:
         return f"OnnxMiniLMEmbeddings(batch_size={self.batch_size})"
@@ -87,6 +95,9 @@ class OnnxMiniLMEmbeddings(Embeddings):
 
     def load(self) -> None:
         """Have the model ready now instead of at the first text. Raises ModelUnavailableError."""
+        if self._process != os.getpid():
+            self._process, self._loading = os.getpid(), threading.Lock()
+            leave_undisposed(self.__dict__.pop("_ready", None))
         with self._loading:
             _ = self._ready
 

@@ -108,7 +108,7 @@ def _checked(spec: Any, options: dict[str, Any]) -> str:
     raise ConfigurationError(f"embedding {spec!r} is a {type(spec).__name__}; wanted {_WANTED}")
 
 
-def imported_factory(spec: str) -> Any:
+def imported_factory(spec: str, what: str = "embedding") -> Any:
     """What "package.module:factory" names, not called; raises ConfigurationError where it cannot be had or called.
 
     >>> imported_factory("langchain_core.embeddings:DeterministicFakeEmbedding")
@@ -121,11 +121,11 @@ def imported_factory(spec: str) -> Any:
             found = getattr(found, name)
     except Exception as error:  # the module is the user's, and importing it runs it
         raise ConfigurationError(
-            f"embedding {spec!r} cannot be imported ({type(error).__name__}: {error}); wanted "
+            f"{what} {spec!r} cannot be imported ({type(error).__name__}: {error}); wanted "
             f"package.module:factory, where {module!r} is a module that Python finds (in this folder: PYTHONPATH=.)"
         ) from error
     if not callable(found):
-        raise ConfigurationError(f"embedding {spec!r} names a {type(found).__name__}; wanted a class or a function")
+        raise ConfigurationError(f"{what} {spec!r} names a {type(found).__name__}; wanted a class or a function")
     return found
 
 

@@ -17,10 +17,9 @@ from llama_index_instrumentation import get_dispatcher
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.llama_index.nodes import text_of
 from langchain_hybridgraph.query.calls import offload
-from langchain_hybridgraph.query.rerank import AsyncReranker, Reranker, ScoreReranker, apply_scores
+from langchain_hybridgraph.query.rerank import Reranker, ScoreReranker, apply_scores, is_awaited
 from langchain_hybridgraph.records import Chunk, Hit
 from langchain_hybridgraph.retrievers.compressors import as_reranker
-from langchain_hybridgraph.stores.base import can
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -80,7 +79,7 @@ class RerankPostprocessor(BaseNodePostprocessor):
     async def _apostprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
-        if not can(self.reranker, AsyncReranker):
+        if not is_awaited(self.reranker):
             return await offload(partial(self._postprocess_nodes, nodes, query_bundle))
         query, hits = self._query(query_bundle), _hits(nodes)
         with self._reporting(nodes, query_bundle) as report:

@@ -52,7 +52,8 @@ class QueryWithOptions(QueryBundle):
 class RetrievalReportEvent(BaseEvent):
     """How an answer came about, sent before LlamaIndex's own RetrievalEndEvent: what nodes cannot say of an empty one.
 
-    ``degraded`` lists what did not work as asked, empty when all did; ``plan`` describes the search.
+    ``degraded`` lists the reasons of both levels (see :mod:`langchain_hybridgraph.degradation`); ``plan`` describes the
+    search.
     """
 
     degraded: list[str]

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 from llama_index.core.indices.vector_store.base import VectorStoreIndex
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
+from llama_index.core.vector_stores import SimpleVectorStore
+from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.llama_index.models import LlamaIndexEmbeddings
 from langchain_hybridgraph.llama_index.nodes import node_id, relationship_edges, to_document
 from langchain_hybridgraph.records import Edge
+from langchain_hybridgraph.stores.vectors import unit
 
 
 class LlamaIndexVectorStore(VectorStore):
@@ -48,6 +52,10 @@ class LlamaIndexVectorStore(VectorStore):
         [] when neither has them.
         """
         ids = list(self.index.index_struct.nodes_dict.values())
+        held = self._held
+        if held is not None:
+            # LlamaIndex's delete_nodes leaves a node in the index's structure and in the docstore.
+            ids = [id for id in ids if id in held]
         if ids:
             return self.index.docstore.get_nodes(ids, raise_error=False)
         try:
@@ -55,6 +63,35 @@ class LlamaIndexVectorStore(VectorStore):
             return list(get_nodes(None))
         except (AttributeError, NotImplementedError):
             return []
+
+    @property
+    def _held(self) -> dict[str, list[float]] | None:
+        """The vectors of a SimpleVectorStore by node."""
+        store = self.index.vector_store
+        return store.data.embedding_dict if isinstance(store, SimpleVectorStore) else None
+
+    @property
+    def gives_cosines(self) -> bool:
+        """Whether scores are cosines, as a SimpleVectorStore's are; what others' mean is not known."""
+        return isinstance(self.index.vector_store, SimpleVectorStore)
+
+    @property
+    def can_list(self) -> bool:
+        """Whether :meth:`nodes` gives every node: the docstore has them, or the vector store can."""
+        store: Any = self.index.vector_store
+        own = getattr(type(store), "get_nodes", BasePydanticVectorStore.get_nodes)
+        return not store.stores_text or own is not BasePydanticVectorStore.get_nodes
+
+    def count(self) -> int | None:
+        """Number of nodes in the index; None where only the vector store knows."""
+        if (held := self._held) is not None:
+            return len(held)
+        return None if self.index.vector_store.stores_text else len(self.index.index_struct.nodes_dict)
+
+    def vectors(self, ids: Sequence[str]) -> dict[str, Any]:
+        """Return the unit vectors of these nodes, of a SimpleVectorStore; none of any other."""
+        held = self._held or {}
+        return {id: unit(np.asarray(held[id], np.float32)) for id in ids if id in held}
 
     def documents(self) -> list[Document]:
         """The nodes that have a text as Documents."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,13 +13,15 @@ from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, Callba
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import ConfigurableFieldSpec, Runnable, RunnableConfig
+from langchain_core.runnables.utils import get_unique_config_specs
 from langchain_core.vectorstores import VectorStore
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, create_model, field_validator
 
 from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
-from langchain_hybridgraph.query.calls import Call, Failure, Search, adrive, drive
+from langchain_hybridgraph.query.asynchronous import is_asynchronous
+from langchain_hybridgraph.query.calls import Call, Failure, Search, adrive, deadline_in, drive, part_of_deadline
 from langchain_hybridgraph.query.expanders import (
     AppendHistory,
     AsyncExpander,
@@ -28,15 +31,18 @@ from langchain_hybridgraph.query.expanders import (
     expander_from,
 )
 from langchain_hybridgraph.query.history import Turn, turns
+from langchain_hybridgraph.query.length import bounded
 from langchain_hybridgraph.query.trace import Trace
+from langchain_hybridgraph.query.workers import lane_of
 from langchain_hybridgraph.records import RetrievalResult
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
-from langchain_hybridgraph.retrievers.asked import Asked, read
+from langchain_hybridgraph.retrievers.asked import Asked, Input, read
 from langchain_hybridgraph.retrievers.asked_queries import AskedQueries
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
-from langchain_hybridgraph.retrievers.mistakes import check_retriever
+from langchain_hybridgraph.retrievers.mistakes import check_retriever, check_vector
 from langchain_hybridgraph.retrievers.observed import ObservedRetriever, scores_of
+from langchain_hybridgraph.retrievers.sessions import messages_call
 from langchain_hybridgraph.retrievers.tool import QueryArguments, SearchArguments, chosen_arguments, search_tool
 from langchain_hybridgraph.retrievers.two_searches import fused_by_rank, fused_by_score, with_notes
 from langchain_hybridgraph.stores.base import can
@@ -48,6 +54,15 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Vector
 
 DEFAULT_SESSION = "default"
+# As RunnableWithMessageHistory declares it, so that a chain may have both.
+_SESSION_ID = ConfigurableFieldSpec(
+    id="session_id",
+    annotation=str,
+    name="Session ID",
+    description="Unique identifier for a session.",
+    default="",
+    is_shared=True,
+)
 _NEAR = 0.9  # a best hit that scores so much of the other's is as good (chosen in benchmarks/README.md)
 FUSED = 50  # hits of each of two searches that are fused, so that the answer for k is the head of that for a larger k
 
@@ -81,8 +96,10 @@ class AdvancedRetriever(ObservedRetriever):
     Other options of a call (``filter=``, …) go to the retriever as they are; TypeError for one that it does not take.
     Where two searches of a retriever that does not take k are fused, as many come back as one of them gives.
 
-    An expander that fails leaves the raw question, and ``degraded`` says ``expander-failed``; a history that cannot be
-    fetched, ``history-failed``. A history of another form raises ConfigurationError.
+    With ``deadline_ms``, of the call or the retriever, half of the time is for the history and for expanding the
+    question, and the rest for the search. An expander that fails leaves the raw question, and ``degraded`` says
+    ``expander-failed``; a history that cannot be fetched, ``history-failed``. A history of another form raises
+    ConfigurationError.
 
     >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
     >>> texts = ["The red roadster costs 200,000.", "The blue van costs 9,000.", "Trains are slow."]
@@ -203,6 +220,17 @@ class AdvancedRetriever(ObservedRetriever):
         """What :meth:`retrieve` gives, without holding up the event loop."""
         return await self.aretrieve_with_context(query, k=k, **options)
 
+    @property
+    def InputType(self) -> Any:
+        """A text, messages, or a mapping with a question and its history: what :meth:`invoke` takes."""
+        return Input
+
+    @property
+    def config_specs(self) -> list[ConfigurableFieldSpec]:
+        """LangChain's, with the ``session_id`` where histories are fetched by it."""
+        specs = super().config_specs
+        return specs if self.get_session_history is None else get_unique_config_specs([*specs, _SESSION_ID])
+
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
         """The Documents for a text, for ``{"input": …, "chat_history": …}``, or for messages with a question."""
         query, told = read(input, config)
@@ -299,11 +327,14 @@ class AdvancedRetriever(ObservedRetriever):
     ) -> BaseTool:
         """A tool for an agent, as that of our other retrievers; it takes a filter where the retriever does.
 
-        In a LangGraph agent the ``thread_id`` of its configuration is the session.
+        Its ``conversation_history`` is what was said before, unless histories are fetched by session: in a LangGraph
+        agent the ``thread_id`` of its configuration is the session.
         """
         below = self.retriever
         own: type[BaseModel] = SearchArguments if AnyRetriever(below).takes("filter") else QueryArguments
         own = below._tool_arguments if isinstance(below, PipelineRetriever) else own
+        if self.get_session_history is None:
+            own = create_model(f"Conversational{own.__name__}", __base__=(own, _Conversational))
         return search_tool(self, chosen_arguments(args_schema, arg_types, own), name, description)
 
     def with_listeners(self, **listeners: Any) -> Runnable[str, list[Document]]:
@@ -316,32 +347,32 @@ class AdvancedRetriever(ObservedRetriever):
     def _run(self, asked: Asked, trace: Trace | None = None) -> Result:
         trace = Trace() if trace is None else trace
         with self._statistics.counting_errors():
-            result: Result = drive(self._told(asked, trace))
-        self._statistics.answered(trace, len(result))
-        return result
+            return drive(self._told(asked, trace))
 
     async def _arun(self, asked: Asked, trace: Trace | None = None) -> Result:
         trace = Trace() if trace is None else trace
         with self._statistics.counting_errors():
-            result: Result = await adrive(self._told(asked, trace))
-        self._statistics.answered(trace, len(result))
-        return result
+            return await adrive(self._told(asked, trace), lane=lane_of("search", self.retriever))
 
     def _told(self, asked: Asked, trace: Trace) -> Search[Result]:
         """The search, told to those who listen."""
         below = AnyRetriever(self.retriever)
         k = next((k for k in (asked.k, self.k, below.k) if k is not None), None)
         results = partial(scores_of, prefix=below.prefix)
-        return self._observed(self._search(asked, trace), trace, asked.query, k, results)
+        result = yield from self._observed(self._search(asked, trace), trace, asked.query, k, results)
+        self._statistics.answered(trace, len(result))
+        return result
 
     def _search(self, asked: Asked, trace: Trace) -> Search[Result]:
         """Read the history, make the question whole, search for it, describe."""
         asked = self._checked(asked)
+        asked = asked._replace(query=bounded(asked.query, trace))
         if asked.query is not None:
             self._queries.add(asked.session_id or DEFAULT_SESSION, asked.query)
-        said = yield from self._history(asked, trace)
-        expanded = yield from self._expanded(asked.query, said, trace)
-        found = yield from self._found(asked, expanded, trace)
+        until = part_of_deadline(asked.deadline, 0.5)  # the other half is for the search
+        said = yield from self._history(asked, trace, until)
+        expanded = yield from self._expanded(asked.query, said, trace, until)
+        found = yield from self._found(asked, expanded, trace, until)
         return self._described(found, asked, expanded, trace)
 
     def _checked(self, asked: Asked) -> Asked:
@@ -355,25 +386,36 @@ class AdvancedRetriever(ObservedRetriever):
         below = AnyRetriever(self.retriever)
         below.check(asked.options)
         session = {"session_id": asked.session_id} if asked.session_id is not None and below.has_sessions else {}
-        return asked._replace(k=below.k if k is None else k, options={**session, **asked.options})
+        return asked._replace(
+            k=below.k if k is None else k,
+            options={**session, **asked.options},
+            deadline=deadline_in(below.deadline_seconds(asked.options)),
+        )
 
-    def _history(self, asked: Asked, trace: Trace) -> Search[list[Turn]]:
+    def _history(self, asked: Asked, trace: Trace, until: float | None) -> Search[list[Turn]]:
         history, fetch = asked.history, self.get_session_history
         if history is None and fetch is not None:
-            (history,) = yield [_fetching(fetch, asked.session_id or DEFAULT_SESSION)]
-            if isinstance(history, Failure):
-                trace.note("history", history.error)
-                trace.degrade(history.reason)
-                history = None
-        return turns(history, asked.query or "")
+            run = partial(fetch, asked.session_id or DEFAULT_SESSION)
+            (history,) = yield [Call("history", run, lane=lane_of("history", fetch), deadline=until)]
+        if hasattr(history, "aget_messages"):
+            (history,) = yield [messages_call("history", history)._replace(deadline=until)]
+        if isinstance(history, Failure):
+            trace.note("history", history.error)
+            trace.degrade(history.reason)
+            history = None
+        said = turns(history, asked.query or "")
+        trace.has_context = bool(said)
+        return said
 
-    def _expanded(self, query: str | None, said: Sequence[Turn], trace: Trace) -> Search[ExpandedQuery]:
+    def _expanded(
+        self, query: str | None, said: Sequence[Turn], trace: Trace, until: float | None
+    ) -> Search[ExpandedQuery]:
         """The question made whole; as it is when nothing was said before, or when the expander fails."""
         raw = ExpandedQuery(query or "")
         if not said or not raw.text.strip():
             return raw
         with trace.stage("expand-query"):
-            (answer,) = yield [_expanding(self.expander, raw.text, said)]
+            (answer,) = yield [_expanding(self.expander, raw.text, said, until)]
         if isinstance(answer, str) and answer.strip():
             return ExpandedQuery(answer)
         if isinstance(answer, ExpandedQuery):
@@ -382,7 +424,7 @@ class AdvancedRetriever(ObservedRetriever):
         _fail(trace, error)
         return raw
 
-    def _found(self, asked: Asked, expanded: ExpandedQuery, trace: Trace) -> Search[_Found]:
+    def _found(self, asked: Asked, expanded: ExpandedQuery, trace: Trace, until: float | None) -> Search[_Found]:
         """What is found for the question, raw, expanded, by a mixed vector or by two searches."""
         adds = expanded.text != (asked.query or "") or bool(expanded.context)
         if not adds or not expanded.weight:
@@ -393,12 +435,12 @@ class AdvancedRetriever(ObservedRetriever):
         embeddings = AnyRetriever(self.retriever).embeddings(asked.options) if expanded.context else None
         if embeddings is None:
             return (yield from self._both(asked, expanded, trace))
-        return (yield from self._mixed(asked, expanded, embeddings, trace))
+        return (yield from self._mixed(asked, expanded, embeddings, trace, until))
 
     def _once(self, how: str, text: str | None, asked: Asked) -> Search[_Found]:
         """What one search finds."""
         below = AnyRetriever(self.retriever)
-        (result,) = yield [below.search("retriever", text, asked.k, asked.options, asked.callbacks)]
+        (result,) = yield [below.search("retriever", text, asked.k, _in_time(asked), asked.callbacks)]
         if isinstance(result, Failure):
             raise result.error
         return _Found(how, result)
@@ -408,7 +450,7 @@ class AdvancedRetriever(ObservedRetriever):
         below, k = AnyRetriever(self.retriever), asked.k
         least = below.least(asked.options)
         # Of our own the mean of both scores has to reach what is wanted, not each.
-        options = asked.options if least is None else {**asked.options, "min_score": 0.0}
+        options = _in_time(asked) if least is None else {**_in_time(asked), "min_score": 0.0}
         depth = None if k is None else max(k, FUSED)
         texts = {"question": asked.query, "conversation": expanded.text}
         found = yield [below.search(name, text, depth, options, asked.callbacks) for name, text in texts.items()]
@@ -419,12 +461,14 @@ class AdvancedRetriever(ObservedRetriever):
             return _Found("both", fused_by_rank(answers, weights, k, trace))
         return _Found("both", fused_by_score(answers, weights, k, trace, least=least, prefix=below.prefix))
 
-    def _mixed(self, asked: Asked, expanded: ExpandedQuery, embeddings: Embeddings, trace: Trace) -> Search[_Found]:
+    def _mixed(
+        self, asked: Asked, expanded: ExpandedQuery, embeddings: Embeddings, trace: Trace, until: float | None
+    ) -> Search[_Found]:
         """What the question finds with its vector moved towards that of what it leans on."""
-        given = asked.options.get("vector")
+        given = None if (vector := asked.options.get("vector")) is None else check_vector(vector)
         texts = [expanded.context] if given is not None else [expanded.context, asked.query or ""]
         with trace.stage("embed"):
-            vectors = yield [_embedding(embeddings, text) for text in texts]
+            vectors = yield [_embedding(embeddings, text, until) for text in texts]
         for failure in (one for one in vectors if isinstance(one, Failure)):
             _fail(trace, failure.error)
             return (yield from self._once("raw", asked.query, asked))
@@ -445,7 +489,7 @@ class AdvancedRetriever(ObservedRetriever):
         below = AnyRetriever(self.retriever)
         vectors = {"question": question, "conversation": mixed}
         answers = yield [
-            below.search(name, asked.query, asked.k, _by(asked, vector).options, asked.callbacks)
+            below.search(name, asked.query, asked.k, _in_time(_by(asked, vector)), asked.callbacks)
             for name, vector in vectors.items()
         ]
         for failure in (one for one in answers if isinstance(one, Failure)):
@@ -482,6 +526,16 @@ def _retriever(name: str) -> type[HybridRetriever]:
     return named.get(name, HybridRetriever)
 
 
+class _Conversational(BaseModel):
+    """The conversation, as a model passes it to the tool."""
+
+    conversation_history: list[str] | None = Field(
+        None,
+        description="What was said before, oldest first, where the query leans on it, as in "
+        '["User: Which car is red?", "Assistant: The roadster."].',
+    )
+
+
 class _Found(NamedTuple):
     """An answer, and how the question was searched for."""
 
@@ -489,30 +543,30 @@ class _Found(NamedTuple):
     result: Result
 
 
-def _fetching(fetch: Callable[[str], Any], session_id: str) -> Call:
-    """The history of a session, awaited where it can be."""
-
-    async def awaited() -> Any:
-        found = fetch(session_id)
-        return await found.aget_messages() if hasattr(found, "aget_messages") else found
-
-    return Call("history", lambda: fetch(session_id), awaited)
-
-
-def _expanding(expander: Any, text: str, said: Sequence[Turn]) -> Call:
+def _expanding(expander: Any, text: str, said: Sequence[Turn], until: float | None) -> Call:
     awaited = (lambda: expander.acall(text, said)) if can(expander, AsyncExpander) else None
     quick = isinstance(expander, (AppendHistory, HistoryTerms, StripQuestion))
-    return Call("expander", lambda: expander(text, said), awaited, quick=quick)
+    lane = lane_of("expander", expander)
+    return Call("expander", lambda: expander(text, said), awaited, quick=quick, lane=lane, deadline=until)
 
 
-def _embedding(embeddings: Embeddings, text: str) -> Call:
-    return Call("expander", lambda: embeddings.embed_query(text), lambda: embeddings.aembed_query(text))
+def _embedding(embeddings: Embeddings, text: str, until: float | None) -> Call:
+    awaited = (lambda: embeddings.aembed_query(text)) if is_asynchronous(embeddings) else None
+    lane = lane_of("embedding", embeddings)
+    return Call("expander", lambda: embeddings.embed_query(text), awaited, lane=lane, deadline=until)
 
 
-def _unit(vector: Sequence[float]) -> Vector:
+def _unit(vector: Sequence[float] | Vector) -> Vector:
     array = np.asarray(vector, np.float32)
     length = float(np.linalg.norm(array))
     return array / length if length else array
+
+
+def _in_time(asked: Asked) -> Mapping[str, Any]:
+    """The options for the retriever, with the time that is left."""
+    if asked.deadline is None:
+        return asked.options
+    return {**asked.options, "deadline_ms": max(1.0, (asked.deadline - time.monotonic()) * 1e3)}
 
 
 def _by(asked: Asked, vector: Vector) -> Asked:

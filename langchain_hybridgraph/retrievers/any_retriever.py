@@ -12,8 +12,10 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableConfig
 from langchain_core.vectorstores import VectorStoreRetriever
 
+from langchain_hybridgraph.query.asynchronous import is_asynchronous
 from langchain_hybridgraph.query.calls import Call
 from langchain_hybridgraph.query.sources import VectorSource
+from langchain_hybridgraph.query.workers import lane_of
 from langchain_hybridgraph.records import RetrievalResult
 from langchain_hybridgraph.retrievers.base import PipelineRetriever, unknown_options
 
@@ -71,6 +73,14 @@ class AnyRetriever(NamedTuple):
         given = options.get("min_score")
         return float(self.retriever.min_score if given is None else given)
 
+    def deadline_seconds(self, options: Mapping[str, Any]) -> float | None:
+        """The time that a call may take; None where it has no limit, or none that is known."""
+        if not isinstance(self.retriever, PipelineRetriever):
+            return None
+        given = options.get("deadline_ms")
+        deadline_ms = self.retriever.deadline_ms if given is None else given
+        return deadline_ms / 1e3 if isinstance(deadline_ms, int | float) else None
+
     def embeddings(self, options: Mapping[str, Any]) -> Embeddings | None:
         """What makes the vectors that it searches by; None where no vector can be given to it."""
         if not isinstance(self.retriever, PipelineRetriever):
@@ -96,7 +106,8 @@ class AnyRetriever(NamedTuple):
                 return await retriever.aretrieve(query, **cast("Any", counted))
             return self._result(await retriever.ainvoke(asked, config, **counted))
 
-        return Call(name, run, arun)
+        awaited = arun if is_asynchronous(retriever) else None
+        return Call(name, run, awaited, lane=lane_of("retriever", retriever))
 
     def method(self, result: Result) -> str:
         """How it has found its Documents; "other" where it does not say."""

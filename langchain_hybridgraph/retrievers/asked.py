@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
+from pydantic import ConfigDict, Field, InstanceOf
+from pydantic.json_schema import SkipJsonSchema
+
+# Pydantic reads no TypedDict of typing before Python 3.12.
+from typing_extensions import TypedDict
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.history import ASSISTANT, turns
@@ -17,8 +22,43 @@ _HISTORIES = ("chat_history", "history")
 _SESSIONS = ("session_id", "thread_id")
 
 
+Message = SkipJsonSchema[InstanceOf[BaseMessage]]
+Turn = Annotated[
+    str | tuple[str, str] | dict[str, Any] | Message,
+    Field(description='A text such as "User: red cars", a pair of role and text, or {"role": …, "content": …}.'),
+]
+Question = Annotated[
+    str | list[Turn] | Message,
+    Field(description="The question as a text, or messages whose last one of the user is the question."),
+]
+History = Annotated[list[Turn], Field(description="What was said before, oldest first.")]
+
+
+class ConversationInput(TypedDict, total=False):
+    """A question and what was said before it."""
+
+    __pydantic_config__ = ConfigDict(  # type: ignore[misc]  # read by pydantic, not a key
+        json_schema_extra={
+            "anyOf": [{"required": [name]} for name in _QUESTIONS],
+            "examples": [
+                {"input": "and its price?", "chat_history": ["User: Which car is red?", "Assistant: The roadster."]}
+            ],
+        }
+    )
+
+    input: Question
+    query: Question
+    question: Question
+    messages: Question
+    chat_history: History
+    history: History
+
+
+Input = str | ConversationInput | list[Turn] | Message
+
+
 class Asked(NamedTuple):
-    """One call."""
+    """One call; ``deadline`` is a ``time.monotonic()`` moment for all of it."""
 
     query: str | None
     history: Any
@@ -26,6 +66,7 @@ class Asked(NamedTuple):
     session_id: str | None
     options: Mapping[str, Any]
     callbacks: Any = None
+    deadline: float | None = None
 
 
 def read(given: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]]:

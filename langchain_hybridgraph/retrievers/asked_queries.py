@@ -22,6 +22,10 @@ class AskedQueries:
         self._lock = threading.Lock()
         self._asked: OrderedDict[str, deque[str]] = OrderedDict()
 
+    def __reduce__(self) -> tuple[type[AskedQueries], tuple[()]]:
+        """A copy, as a pickle makes one for another process, begins without queries."""
+        return AskedQueries, ()
+
     def add(self, session_id: str, query: str) -> None:
         """Note a query of a session."""
         with self._lock:

@@ -11,7 +11,6 @@ from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, Unpack, cast
 
-import numpy as np
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -19,21 +18,24 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from langchain_hybridgraph.errors import ConfigurationError, TenantError
 from langchain_hybridgraph.filters import Filter, parse_filter
 from langchain_hybridgraph.query.budget import TokenBudget
-from langchain_hybridgraph.query.calls import Search, adrive, drive, offload
-from langchain_hybridgraph.query.expansion import Expansion
+from langchain_hybridgraph.query.calls import Search, adrive, drive
+from langchain_hybridgraph.query.expansion import Candidates, Expansion
 from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion, fusion_from
-from langchain_hybridgraph.query.pipeline import Pipeline, search
+from langchain_hybridgraph.query.length import bounded
+from langchain_hybridgraph.query.pipeline import Certain, Pipeline, search
 from langchain_hybridgraph.query.rerank import Reranker
 from langchain_hybridgraph.query.selection import Selection
-from langchain_hybridgraph.query.sources import Source, TimedVectorSource, VectorSource
+from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.query.trace import Trace
+from langchain_hybridgraph.query.workers import lane_of
 from langchain_hybridgraph.records import ALL_TIME, Hit, Query, RetrievalResult, Scope
 from langchain_hybridgraph.retrievers.compressors import as_reranker
 from langchain_hybridgraph.retrievers.documents import annotate, moment
-from langchain_hybridgraph.retrievers.mistakes import check_value, stage_lines
+from langchain_hybridgraph.retrievers.mistakes import check_value, check_vector, stage_lines
 from langchain_hybridgraph.retrievers.observed import ObservedRetriever, hits_of
+from langchain_hybridgraph.retrievers.streaming import EARLY, EarlyDocuments
 from langchain_hybridgraph.retrievers.tool import SearchArguments, chosen_arguments, search_tool
-from langchain_hybridgraph.stores.base import AwaitsVectors, HasGraph, Reads, can
+from langchain_hybridgraph.stores.base import HasGraph, Reads
 from langchain_hybridgraph.telemetry.stage_events import astage_events, stage_events
 from langchain_hybridgraph.times import parse_time
 
@@ -46,7 +48,7 @@ FilterLike = Filter | Mapping[str, Any]
 class CallSettings(TypedDict, total=False):
     """What a single call may set beside k; each goes before the retriever's own setting.
 
-    The last five are for a :class:`~langchain_hybridgraph.retrievers.graph.GraphRetriever`; others refuse them.
+    The last six are for a :class:`~langchain_hybridgraph.retrievers.graph.GraphRetriever`; others refuse them.
     """
 
     filter: FilterLike | None
@@ -64,6 +66,7 @@ class CallSettings(TypedDict, total=False):
     traversal: Any
     score: Any
     graph_slots: int | None
+    candidates: Candidates | None
 
 
 class CallOptions(CallSettings, total=False):
@@ -72,7 +75,7 @@ class CallOptions(CallSettings, total=False):
     k: int | None
 
 
-GRAPH_OPTIONS = frozenset({"seed_ids", "seed_k", "traversal", "score", "graph_slots"})
+GRAPH_OPTIONS = frozenset({"seed_ids", "seed_k", "traversal", "score", "graph_slots", "candidates"})
 
 
 def unknown_options(whose: str, unknown: Mapping[str, Any], known: Iterable[str]) -> TypeError:
@@ -223,17 +226,33 @@ class PipelineRetriever(ObservedRetriever):
         async with astage_events(run_manager, prepared.trace):
             return list(await self._arun(prepared))
 
+    def _has_context(self, options: CallOptions) -> bool:
+        """Whether a conversation has its part in this call."""
+        return False
+
+    @property
+    def _streams_early(self) -> bool:
+        return self.reranker is not None or self._graph is not None
+
     def _prepare(self, query: str | None, options: CallOptions, callbacks: Any = None) -> _Prepared:
+        put = cast(Mapping[str, Any], options).get(EARLY)
+        options = cast(CallOptions, {name: value for name, value in options.items() if name != EARLY})
         self._check_options(options)
         trace = Trace()
         trace.raises = self.on_error == "raise"
+        trace.has_context = self._has_context(options)
         pipeline = self._pipeline(options, callbacks)
-        asked = self._query_of(query, options)
+        early = None if put is None else EarlyDocuments(put)
+        if early is not None:
+            pipeline = replace(pipeline, announce=partial(self._announce, early, trace))
+        asked = self._query_of(bounded(query, trace), options)
         deadline_ms = _first(options.get("deadline_ms"), self.deadline_ms)
-        return _Prepared(asked, pipeline, trace, None if deadline_ms is None else time.monotonic() + deadline_ms / 1e3)
+        deadline = None if deadline_ms is None else time.monotonic() + deadline_ms / 1e3
+        return _Prepared(asked, pipeline, trace, deadline, early)
 
     def _query_of(self, query: str | None, options: CallOptions) -> Query:
-        return Query(query, self._k(options), self._scope(options), _vector(options))
+        vector = options.get("vector")
+        return Query(query, self._k(options), self._scope(options), None if vector is None else check_vector(vector))
 
     def _pipeline(self, options: CallOptions, callbacks: Any) -> Pipeline:
         return Pipeline(
@@ -302,23 +321,30 @@ class PipelineRetriever(ObservedRetriever):
 
     def _run(self, prepared: _Prepared) -> RetrievalResult[Document]:
         with self._statistics.counting_errors():
-            hits: list[Hit] = drive(self._told(prepared), prepared.deadline)
-        return self._result(hits, prepared)
+            return drive(self._retrieving(prepared), prepared.deadline)
 
     async def _arun(self, prepared: _Prepared) -> RetrievalResult[Document]:
-        if not prepared.awaits:
-            # An embedded engine has nothing to await: one thread for the whole search costs least.
-            return await offload(partial(self._run, prepared))
         with self._statistics.counting_errors():
-            hits: list[Hit] = await adrive(self._told(prepared), prepared.deadline)
+            return await adrive(self._retrieving(prepared), prepared.deadline, lane_of("search", self._store))
+
+    def _retrieving(self, prepared: _Prepared) -> Search[RetrievalResult[Document]]:
+        query, trace = prepared.query, prepared.trace
+        hits = yield from self._observed(prepared.search, trace, query.text, query.k, hits_of)
         return self._result(hits, prepared)
 
-    def _told(self, prepared: _Prepared) -> Search[list[Hit]]:
-        return self._observed(prepared.search, prepared.trace, prepared.query.text, prepared.query.k, hits_of)
+    def _announce(self, early: EarlyDocuments, trace: Trace, certain: Certain) -> None:
+        """Hand out hits of an answer that is not complete."""
+        documents = annotate(certain.hits, trace.method, trace.reasons, self.metadata_prefix)
+        if not certain.is_head:
+            for document in documents:
+                document.metadata[f"{self.metadata_prefix}retrieval_rank"] = None
+        early.hand_out(documents)
 
     def _result(self, hits: list[Hit], prepared: _Prepared) -> RetrievalResult[Document]:
         trace = prepared.trace
         documents = annotate(hits, trace.method, trace.reasons, self.metadata_prefix)
+        if prepared.early is not None:
+            documents = prepared.early.completed(documents)
         self._statistics.answered(trace, len(hits))
         return RetrievalResult(
             documents, hits=hits, degraded=trace.reasons, took_ms=trace.took_ms, plan=prepared.described()
@@ -328,18 +354,20 @@ class PipelineRetriever(ObservedRetriever):
 class _Prepared:
     """One call, ready to run."""
 
-    def __init__(self, query: Query, pipeline: Pipeline, trace: Trace, deadline: float | None) -> None:
+    def __init__(
+        self,
+        query: Query,
+        pipeline: Pipeline,
+        trace: Trace,
+        deadline: float | None,
+        early: EarlyDocuments | None = None,
+    ) -> None:
         self.query = query
         self.pipeline = pipeline
         self.trace = trace
         self.deadline = deadline
+        self.early = early
         self.search = search(query, pipeline, trace) if query.k else _nothing()
-
-    @property
-    def awaits(self) -> bool:
-        """Whether anything in the search is a network call that an event loop can wait for."""
-        searched = [s.store for s in self.pipeline.sources if isinstance(s, VectorSource | TimedVectorSource)]
-        return any(can(store, AwaitsVectors) for store in searched) or hasattr(self.pipeline.reranker, "arerank")
 
     def described(self) -> dict[str, Any]:
         walk = self.pipeline.expansion
@@ -369,11 +397,6 @@ def _nothing() -> Any:
 
 def _with_k(options: CallSettings, k: int | None) -> CallOptions:
     return cast(CallOptions, {**options, "k": k})
-
-
-def _vector(options: CallOptions) -> Any:
-    vector = options.get("vector")
-    return None if vector is None else np.asarray(vector, np.float32)
 
 
 def _first(*values: Any) -> Any:

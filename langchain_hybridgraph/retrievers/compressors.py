@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.documents import BaseDocumentCompressor, Document
 
-from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.forms import from_form
-from langchain_hybridgraph.query.rerank import RERANKERS, Reranker, TextReranker
+from langchain_hybridgraph.errors import ConfigurationError, brief
+from langchain_hybridgraph.query.asynchronous import is_asynchronous
+from langchain_hybridgraph.query.rerank import Reranker, TextReranker
+from langchain_hybridgraph.retrievers.named_stages import RERANKERS, made
 
 if TYPE_CHECKING:
     from langchain_core.callbacks import Callbacks
@@ -57,6 +58,11 @@ class CompressorReranker:
                 "an instance of langchain_core's BaseDocumentCompressor is wanted"
             )
 
+    @property
+    def is_asynchronous(self) -> bool:
+        """Whether the compressor waits in the event loop when it is awaited."""
+        return is_asynchronous(self.compressor)
+
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
         """One score per hit, None for those that the compressor left out."""
         compress = self.compressor.compress_documents
@@ -89,7 +95,7 @@ def as_reranker(value: Any) -> Reranker:
     if callable(value) and not isinstance(value, type):
         return TextReranker(value)
     if isinstance(value, str | Mapping):
-        return from_form("reranker", value, RERANKERS, callable)
+        return as_reranker(made("reranker", value, RERANKERS))
     raise ConfigurationError(
         f"{value!r} cannot rerank; give a reranker such as ScoreReranker(min_score=0.3), a LangChain "
         "BaseDocumentCompressor, or a function (query, texts) -> scores"
@@ -129,7 +135,7 @@ def _by_id(hits: Sequence[Hit], answer: Iterable[Document]) -> dict[str, list[Do
         candidates += [id for id in same_text if id not in returned] or same_text
         if not candidates:
             raise ValueError(
-                f"the compressor gave back {document.page_content[:80]!r}, which it was not given: "
+                f"the compressor gave back {brief(document.page_content[:80])}, which it was not given: "
                 "neither its metadata, nor its id, nor its text is that of a hit"
             )
         returned.setdefault(candidates[0], []).append(document)

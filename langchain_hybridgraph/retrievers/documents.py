@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.documents import Document
 
+from langchain_hybridgraph.errors import brief
 from langchain_hybridgraph.records import ALL_TIME, Chunk, Hit, content_id
 from langchain_hybridgraph.times import parse_time
 
@@ -18,12 +19,17 @@ def to_document(chunk: Chunk) -> Document:
     return Document(id=chunk.id, page_content=chunk.text, metadata=dict(chunk.metadata))
 
 
+def documents_from(data: Iterable[Mapping[str, Any]]) -> list[Document]:
+    """The Documents that ``RetrievalResult.to_dict`` wrote; raises ValueError for anything else."""
+    return [Document.model_validate(one) for one in data]
+
+
 def chunk_id(document: Document, id_key: str | None = None) -> str:
     """The Document's id, else a hash of text and source, the same in every run."""
     if id_key is not None:
         if document.metadata.get(id_key) is None:
             raise ValueError(
-                f"a document has no metadata {id_key!r}, which id_key= names: {document.page_content[:60]!r}"
+                f"a document has no metadata {brief(id_key)}, which id_key= names: {brief(document.page_content[:60])}"
             )
         return str(document.metadata[id_key])
     return document.id or content_id(*content_key(document))

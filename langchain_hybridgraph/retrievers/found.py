@@ -6,14 +6,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from langchain_hybridgraph.query.planner import MEMORY, RESOURCE, SKILL, TypedQuery
+from langchain_hybridgraph.degradation import warnings_in
+from langchain_hybridgraph.query.planner import MEMORY, RESOURCE, SKILL, QueryPlan, TypedQuery
 from langchain_hybridgraph.records import Hit
+from langchain_hybridgraph.serialization import Serializable
 
 _NAMED = (MEMORY, RESOURCE, SKILL)
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class Relation(Serializable):
     """An edge of a hit: the uri at its other end, and what it says."""
 
     uri: str
@@ -23,7 +25,7 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundContext:
+class FoundContext(Serializable):
     """A directory or document that was found.
 
     ``abstract`` is L0, up to 256 characters; L1 and L2 are read on demand
@@ -41,7 +43,7 @@ class FoundContext:
 
 
 @dataclass(frozen=True, slots=True)
-class QueryResult:
+class QueryResult(Serializable):
     """What one query of a plan found: below which uris it looked, and how many of how many nodes it scored."""
 
     query: TypedQuery
@@ -65,18 +67,24 @@ class QueryResult:
 
 
 @dataclass(frozen=True, slots=True)
-class FindResult(Iterable[FoundContext]):
+class FindResult(Serializable, Iterable[FoundContext]):
     """What was found, by type, each best first; iterating gives all of them, best first.
 
-    ``by_type`` holds what is neither memory, resource nor skill. ``query_plan`` are the queries that were run, one
-    without a session, and ``query_results`` what each found by itself. ``degraded`` is that of a RetrievalResult.
+    ``by_type`` holds what is neither memory, resource nor skill. ``query_plan`` holds the queries that were run, one
+    without a session, with the planner's ``reasoning``, and ``query_results`` what each found by itself. ``degraded``
+    and ``warnings`` are as in a RetrievalResult.
     """
 
     contexts: tuple[FoundContext, ...]
-    query_plan: tuple[TypedQuery, ...]
+    query_plan: QueryPlan
     query_results: tuple[QueryResult, ...]
     degraded: tuple[str, ...] = ()
     took_ms: float = 0.0
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The reasons in ``degraded`` that mean that something requested did not happen."""
+        return warnings_in(self.degraded)
 
     @property
     def memories(self) -> tuple[FoundContext, ...]:

@@ -15,7 +15,7 @@ from langchain_hybridgraph.filters import Filter, parse_filter
 from langchain_hybridgraph.ingest import ingest
 from langchain_hybridgraph.ingest.entities import names_in
 from langchain_hybridgraph.query.budget import TokenBudget
-from langchain_hybridgraph.query.expansion import Expansion
+from langchain_hybridgraph.query.expansion import Candidates, Expansion
 from langchain_hybridgraph.query.fusion import Fusion, ReciprocalRankFusion
 from langchain_hybridgraph.query.graph_scores import (
     DistanceDecay,
@@ -39,7 +39,7 @@ from langchain_hybridgraph.query.traversal import (
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
-from langchain_hybridgraph.retrievers.mistakes import check_ids
+from langchain_hybridgraph.retrievers.mistakes import check_texts
 from langchain_hybridgraph.retrievers.store import HybridGraphStore
 from langchain_hybridgraph.stores.base import HasGraph, SearchesVectors, can
 from langchain_hybridgraph.stores.memory_graph import InMemoryGraph
@@ -121,6 +121,10 @@ class GraphRetriever(HybridRetriever):
     seed_keyword_weight: float | None = Field(None, ge=0, le=1, description="Weight of the words in finding seeds.")
     seed_filter: Any = Field(None, description="Filter of the seeds alone.")
     seed_labels: frozenset[str] = Field(frozenset(), description="Seeds have one of these labels; empty: any or none.")
+    candidates: Candidates = Field(
+        "all",
+        description="Hits that may come back: all hits of the search, or only seeds and what edges reached (reached).",
+    )
     graph_slots: int = Field(0, ge=0, description="So many of the k places are for hits that edges led to.")
     max_hops: int | None = Field(None, ge=0, description="Shorthand: hops of a BFS.")
     bidirectional: bool | None = Field(None, description="Shorthand: whether edges are walked both ways.")
@@ -131,7 +135,9 @@ class GraphRetriever(HybridRetriever):
     graph_weight: float | None = Field(None, ge=0, description="Shorthand: HopDecay's weight of the last edge.")
     hop_decay: tuple[float, ...] | None = Field(None, description="Shorthand: HopDecay's decay per hop.")
     score_expanded: bool | None = Field(None, description="Shorthand: whether expanded chunks' similarity counts.")
-    min_traversal_score: float = Field(0.0, ge=0, le=1, description="Chunks that only edges led to need this score.")
+    min_traversal_score: float = Field(
+        0.0, ge=0, le=1, description="Minimum weight of an edge at which a walk continues, for every traversal."
+    )
 
     _sections: ClassVar[tuple[str, ...]] = ("retriever", "graph")
     _call_options: ClassVar[Set[str]] = frozenset(CallOptions.__annotations__)
@@ -161,6 +167,16 @@ class GraphRetriever(HybridRetriever):
     @classmethod
     def _parsed_seed_filter(cls, value: Any) -> Filter | None:
         return parse_filter(value)
+
+    @field_validator("seed_labels", mode="before")
+    @classmethod
+    def _listed_labels(cls, value: Any) -> tuple[str, ...]:
+        return check_texts("seed_labels", "labels", value)
+
+    @field_validator("relation_filter")
+    @classmethod
+    def _listed_relations(cls, value: Any) -> tuple[str, ...] | None:
+        return None if value is None else check_texts("relation_filter", "relations", value)
 
     @field_validator("hop_decay", mode="before")
     @classmethod
@@ -269,8 +285,9 @@ class GraphRetriever(HybridRetriever):
             seed_k=self.seed_k if seed_k is None else seed_k,
             seed_filter=self.seed_filter,
             seed_labels=self.seed_labels,
-            seed_ids=None if seed_ids is None else check_ids("seed_ids", seed_ids),
-            min_score=self.min_traversal_score,
+            seed_ids=None if seed_ids is None else check_texts("seed_ids", "ids", seed_ids),
+            candidates=options.get("candidates") or self.candidates,
+            min_weight=self.min_traversal_score,
             names=names_in,
         )
 

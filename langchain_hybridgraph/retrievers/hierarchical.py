@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, cast
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
@@ -15,20 +15,24 @@ from pydantic import Field, PrivateAttr, field_validator
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.names import plain_uri
-from langchain_hybridgraph.query.calls import Search, adrive, drive, offload
+from langchain_hybridgraph.query.calls import Search, adrive, drive
 from langchain_hybridgraph.query.planner import MEMORY, RESOURCE, SKILL, RulePlanner
 from langchain_hybridgraph.query.tree_search import Descent
-from langchain_hybridgraph.records import RetrievalResult
+from langchain_hybridgraph.query.workers import lane_of
+from langchain_hybridgraph.records import RetrievalResult, Scope
 from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings
 from langchain_hybridgraph.retrievers.documents import annotate
 from langchain_hybridgraph.retrievers.found import FindResult
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
+from langchain_hybridgraph.retrievers.named_stages import PLANNERS, made
 from langchain_hybridgraph.retrievers.sessions import as_session
 from langchain_hybridgraph.retrievers.targets import as_targets
 from langchain_hybridgraph.retrievers.tree_answers import Answer, Asked, answered
 from langchain_hybridgraph.retrievers.tree_texts import Standing, standing
-from langchain_hybridgraph.stores.base import HasTree
 from langchain_hybridgraph.telemetry.stage_events import astage_events, stage_events
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.stores.base import Tree
 
 Mode = Literal["thinking", "quick"]
 
@@ -61,8 +65,9 @@ class FindOptions(FindSettings, total=False):
 class HierarchicalRetriever(HybridRetriever):
     """The best of a tree of directories and documents, found from its directories down.
 
-    The tree is that of the chunks' ``uri`` (files of an ingested folder have one), of any scheme; ``build_layers``
-    summarises its directories. A query starts at the ``start_k`` best directories by their summaries, at the
+    The tree is that of the chunks' ``uri`` (files of an ingested folder have one), of any scheme, in a HybridGraphStore
+    or in any vector store whose texts can be listed or are given as ``documents``; ``build_layers`` summarises its
+    directories. A query starts at the ``start_k`` best directories by their summaries, at the
     ``start_documents`` best documents of the hybrid search and at the directories in which these stand, and always
     looks into the best directory next: a child's score is ``alpha`` · its own (that of the hybrid search) +
     (1 − ``alpha``) · its directory's; a start has its own. It ends when the best k have
@@ -113,12 +118,12 @@ class HierarchicalRetriever(HybridRetriever):
     _rules: Any = PrivateAttr(default_factory=RulePlanner)
 
     def __init__(self, vector_store: VectorStore, documents: Iterable[Document] | None = None, **settings: Any) -> None:
-        if not isinstance(vector_store, HasTree):
-            raise ConfigurationError(
-                f"{type(vector_store).__name__} knows no tree of directories: HierarchicalRetriever takes a "
-                "HybridGraphStore, into which ingest(read_files(folder), store) brings one"
-            )
         super().__init__(vector_store, documents, **settings)
+        if self.plain is not None and self.texts is None:
+            raise ConfigurationError(
+                f"the texts of {type(vector_store).__name__} cannot be listed, so there is no tree of directories: "
+                "pass them as documents=[…], or use a HybridGraphStore"
+            )
         if not callable(getattr(self._fusion, "others", None)):
             raise ConfigurationError(
                 f"fusion={type(self._fusion).__name__} ranks whole lists; a tree's nodes are scored level by level: "
@@ -128,6 +133,7 @@ class HierarchicalRetriever(HybridRetriever):
     @field_validator("planner")
     @classmethod
     def _callable_planner(cls, value: Any) -> Any:
+        value = made("planner", value, PLANNERS) if isinstance(value, str | Mapping) else value
         if value is not None and not callable(value):
             raise ConfigurationError(f"planner is {value!r}; wanted QueryPlanner(llm) or a function like it")
         return value
@@ -175,13 +181,16 @@ class HierarchicalRetriever(HybridRetriever):
         k: int | None = None,
         **options: Unpack[WalkSettings],
     ) -> FindResult:
-        """The k best for what the planner makes of the query in its conversation.
+        """Search with the planner's queries for a question and its conversation; return the k best of each type.
 
-        ``session`` is a BaseChatMessageHistory, a list of messages, or ``{"summary": …, "messages": …}``; without one
-        nothing is planned. Each query's scores count (6 − priority) / 5, what several find counts once, with its best
-        score. A plan without queries finds nothing; a planner that fails leaves the raw query (``planner-failed``).
+        That is k memories, k resources and k skills, even if more of another type score higher. ``session`` is a
+        BaseChatMessageHistory, a list of messages, or ``{"summary": …, "messages": …}``; without one nothing is
+        planned. Each query's scores count (6 − priority) / 5; a hit of several queries counts once, by its best score.
+        A plan without queries finds nothing; a planner that fails leaves the raw query (``planner-failed``).
         """
-        return self._found(self._asked(query, _of_search(session, target_uri, k, options), contexts=True))
+        return self._found(
+            self._asked(query, _of_search(session, target_uri, k, options), contexts=True, per_type=True)
+        )
 
     async def asearch(
         self,
@@ -192,14 +201,16 @@ class HierarchicalRetriever(HybridRetriever):
         **options: Unpack[WalkSettings],
     ) -> FindResult:
         """What :meth:`search` gives, without holding up the event loop."""
-        return await self._afound(self._asked(query, _of_search(session, target_uri, k, options), contexts=True))
+        return await self._afound(
+            self._asked(query, _of_search(session, target_uri, k, options), contexts=True, per_type=True)
+        )
 
     def retrieve(
         self, query: str | None, k: int | None = None, **options: Unpack[FindSettings]
     ) -> RetrievalResult[Document]:
-        """What :meth:`find` gives (:meth:`search` with ``session=``) as Documents, whose metadata name it, too.
+        """Return what :meth:`find` finds (:meth:`search` with ``session=``) as k Documents.
 
-        ``uri``, ``context_type``, ``is_leaf`` and ``abstract`` are written beside what every retriever writes.
+        Their metadata also have ``uri``, ``context_type``, ``is_leaf`` and ``abstract``.
         """
         return self._run_tree(self._asked(query, _as_options(options, k)))
 
@@ -241,16 +252,34 @@ class HierarchicalRetriever(HybridRetriever):
         return self._standing(uri).text()
 
     def _standing(self, uri: str) -> Standing:
-        return standing(self.vector_store, uri, self._scope({}))
+        return standing(self._store, uri, self._scope({}))
 
     # -- one call -------------------------------------------------------------------------------------------
+
+    def _tree(self, scope: Scope) -> Tree:
+        """The tree of the store, after it has taken in what the vector store has received."""
+        if self.plain is not None and self.plain.freshness is not None:
+            self.plain.freshness.bring_up_to_date(self.refresh_policy, self.version, time.monotonic())
+        store: Any = self._store
+        tree: Tree = store.tree(scope)
+        return tree
+
+    @property
+    def _streams_early(self) -> bool:
+        return False  # a tree search scores again at every level
 
     @property
     def _fusion(self) -> Any:
         return self.fusion if self.fusion is not None else self._default_fusion()
 
     def _asked(
-        self, query: str | None, options: FindOptions, callbacks: Any = None, *, contexts: bool = False
+        self,
+        query: str | None,
+        options: FindOptions,
+        callbacks: Any = None,
+        *,
+        contexts: bool = False,
+        per_type: bool = False,
     ) -> Asked:
         if query is not None and not isinstance(query, str):
             raise ConfigurationError(f"the query is {query!r}; wanted a text")
@@ -267,10 +296,10 @@ class HierarchicalRetriever(HybridRetriever):
         return Asked(
             query=prepared.query,
             pipeline=pipeline if mode == "thinking" else replace(pipeline, reranker=None),
+            tree=self._tree,
             weights=self._weights({}),
             trace=prepared.trace,
             deadline=prepared.deadline,
-            awaits=prepared.awaits or session is not None,
             targets=as_targets(options.get("target_uri")),
             session=as_session(session),
             planner=self._rules if self.planner is None else self.planner,
@@ -279,6 +308,7 @@ class HierarchicalRetriever(HybridRetriever):
             start_documents=self.start_documents,
             directories=contexts if self.directories is None else self.directories,
             relate=contexts,
+            per_type=per_type,
             descent=Descent(
                 k=max(prepared.query.k, 1),
                 alpha=self.alpha,
@@ -305,10 +335,8 @@ class HierarchicalRetriever(HybridRetriever):
             return drive(self._answering(asked), asked.deadline)
 
     async def _adriven(self, asked: Asked) -> Answer:
-        if not asked.awaits:
-            return await offload(partial(self._driven, asked))
         with self._statistics.counting_errors():
-            return await adrive(self._answering(asked), asked.deadline)
+            return await adrive(self._answering(asked), asked.deadline, lane_of("search", self._store))
 
     def _answering(self, asked: Asked) -> Search[Answer]:
         return self._observed(answered(asked), asked.trace, asked.query.text, asked.query.k, _contexts_of)
@@ -326,7 +354,11 @@ class HierarchicalRetriever(HybridRetriever):
             for name in ("uri", "context_type", "is_leaf", "abstract"):
                 document.metadata[prefix + name] = getattr(each, name)
         self._statistics.answered(trace, len(hits))
-        described = asked.described() | {"queries": [each.plan() for each in answer.results]}
+        described = asked.described() | {
+            "queries": [each.plan() for each in answer.results],
+            "reasoning": answer.plan.reasoning,
+            "session_context": answer.plan.session_context,
+        }
         return RetrievalResult(documents, hits=hits, degraded=trace.reasons, took_ms=trace.took_ms, plan=described)
 
 

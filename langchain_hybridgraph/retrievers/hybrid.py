@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -10,18 +11,24 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
-from pydantic import Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, NonNegativeFloat, field_validator, model_validator
 
 from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.embeddings import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.calls import offload
 from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion, check_weights
 from langchain_hybridgraph.query.sources import KeywordSource, Source, VectorSource
 from langchain_hybridgraph.retrievers.base import CallOptions, PipelineRetriever
-from langchain_hybridgraph.retrievers.mistakes import check_store
-from langchain_hybridgraph.retrievers.plain import Engine, PlainStore, Texts, plain_store, read_all, read_those
+from langchain_hybridgraph.retrievers.freshness import Freshness, Refreshed, Stored, read_store
+from langchain_hybridgraph.retrievers.identity import Identity
+from langchain_hybridgraph.retrievers.mistakes import check_documents, check_store
+from langchain_hybridgraph.retrievers.plain import FreshKeywordSource, PlainStore, plain_store
 from langchain_hybridgraph.retrievers.retriever_source import RetrieverSource
 from langchain_hybridgraph.retrievers.store import HybridGraphStore
+from langchain_hybridgraph.retrievers.texts import Engine, Texts, chunk_of
+from langchain_hybridgraph.retrievers.vector_stores import StoreAdapter, adapter_of
+from langchain_hybridgraph.retrievers.vector_stores.adapter import in_pages
 from langchain_hybridgraph.stores.base import KnowsContents, Reads, SearchesKeywords, SearchesVectors, can
 
 # Weights of (vector, keyword) when none are given: benchmarks/README.md says how they were chosen.
@@ -33,9 +40,11 @@ class HybridRetriever(PipelineRetriever):
     """The best of a vector search and a keyword search, fused by weight.
 
     ``vector_store`` is a :class:`HybridGraphStore`, or any LangChain VectorStore. For the latter a BM25 index is built
-    over ``documents``; without them, an existing Chroma collection is read page by page and indexed;
-    ``keyword_retriever`` takes any other retriever as the keyword side. One weight alone gives the other 1 − it;
-    without any they suit the embedding. If one side fails or is missing the other answers, and ``degraded`` says so.
+    over ``documents``, or without them over everything that the store holds, if it can be listed; ``refresh`` and
+    ``version`` say when it takes in what the store receives later. ``keyword_retriever`` takes any other retriever as
+    the keyword side. A text has one id whichever side finds it, the given Document's before the store's. One weight
+    alone gives the other 1 − it; without any they suit the embedding. If one side fails or is missing the other
+    answers, and ``degraded`` says so.
 
     Raises ValueError (pydantic's ValidationError) for a setting that does not exist or has no usable value.
 
@@ -45,8 +54,11 @@ class HybridRetriever(PipelineRetriever):
     ['cat']
     """
 
+    # ``refresh`` is an argument and a method, so the field has another name.
+    model_config = ConfigDict(populate_by_name=True)
+
     vector_store: VectorStore
-    texts: Texts | None = Field(None, repr=False, exclude=True, description="The keyword index, built once.")
+    texts: Texts | None = Field(None, repr=False, exclude=True, description="The keyword index over another store.")
     plain: PlainStore | None = Field(
         None, repr=False, exclude=True, description="A vector store that is not ours as the pipeline's, made once."
     )
@@ -59,6 +71,16 @@ class HybridRetriever(PipelineRetriever):
     keyword_engine: Engine = Field("tantivy", description="Engine of an index built over documents.")
     language: str = Field("english", description="Language of an index built over documents.")
     id_key: str | None = Field(None, description="Metadata key that holds the id of a Document.")
+    refresh_policy: Literal["auto", "never"] | NonNegativeFloat = Field(
+        "auto",
+        alias="refresh",
+        description="Refreshing of the index over another vector store: at each search, never (the answer says so), "
+        "or at most once in this number of seconds.",
+    )
+    version: Any = Field(
+        None,
+        description="Version of the vector store's texts, which changes with them: a value or a function returning it.",
+    )
 
     _sections: ClassVar[tuple[str, ...]] = ("retriever",)
 
@@ -70,18 +92,59 @@ class HybridRetriever(PipelineRetriever):
                     f"{type(vector_store).__name__} has a keyword index of its own: add the documents to it "
                     "with add_documents() or ingest(), and leave documents= out"
                 )
-            if (self.keyword_engine, self.language, self.id_key) != ("tantivy", "english", None):
+            beside = (self.keyword_engine, self.language, self.id_key, self.refresh_policy, self.version)
+            if beside != ("tantivy", "english", None, "auto", None):
                 raise ConfigurationError(
-                    "keyword_engine, language and id_key are for an index over documents=; this store has its own, "
-                    "whose language is chosen when the store is made: leave them out"
+                    "keyword_engine, language, id_key, refresh and version are for an index over documents=; this "
+                    "store has its own, which is always up to date and whose language is chosen when the store is "
+                    "made: leave them out"
                 )
             return
         if documents is not None and self.keyword_retriever is not None:
             raise ConfigurationError("documents= and keyword_retriever= are two keyword sides: give one of them")
-        if self.texts is None and self.keyword_retriever is None:
-            self.texts = self._index(documents)
         if self.plain is None or not self.plain.is_of(vector_store, self.texts, self.id_key):
-            self.plain = plain_store(vector_store, self.texts, id_key=self.id_key)
+            self._open_plain(None if documents is None else check_documents(documents))
+
+    def _open_plain(self, documents: Sequence[Document] | None) -> None:
+        """Read the vector store, and index the Documents or, without any, what was read."""
+        adapter = adapter_of(self.vector_store)
+        if self.keyword_retriever is not None:
+            held = _held_by(self.keyword_retriever, self.id_key, named_only=not adapter.can_list)
+            identity = Identity(held, _stored_of(held, adapter), self.id_key)
+            given = {id: chunk_of(document, id) for document, id in zip(held, identity.ids, strict=True)}
+            self.plain = plain_store(self.vector_store, None, id_key=self.id_key, identity=identity, given=given)
+            return
+        stored = _read(adapter, self.version, documents)
+        indexed = documents if documents is not None or stored is None else stored.documents
+        freshness = None
+        if self.texts is None and indexed is not None:
+            there = _read_given(adapter, indexed) if stored is None else stored.documents
+            self.texts = Texts(
+                indexed,
+                engine=self.keyword_engine,
+                language=self.language,
+                id_key=self.id_key,
+                stored=there,
+                is_given=documents is not None,
+            )
+        if self.texts is not None:
+            freshness = Freshness(self.texts, adapter, stored, self.version)
+        self.plain = plain_store(
+            self.vector_store,
+            self.texts,
+            id_key=self.id_key,
+            freshness=freshness,
+            stored=() if stored is None else stored.documents,
+        )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set what the constructor would take; raise ConfigurationError for a vector store whose texts are not read."""
+        if name == "vector_store" and (self.plain is not None or not isinstance(value, SearchesVectors)):
+            raise ConfigurationError(
+                f"vector_store cannot be set to a {type(value).__name__}: a retriever reads the texts of such a store "
+                f"when it is made, so make another one: {type(self).__name__}(vector_store)"
+            )
+        super().__setattr__(name, value)
 
     @field_validator("vector_store", mode="before")
     @classmethod
@@ -106,8 +169,9 @@ class HybridRetriever(PipelineRetriever):
         **settings: Any,
     ) -> Self:
         """A retriever over a new (or grown) store with these Documents; in memory unless ``path`` names a folder."""
+        given = check_documents(documents)
         store = HybridGraphStore(path, embedding, language=settings.pop("language", "english"))
-        cls._fill(store, list(documents))
+        cls._fill(store, given)
         return cls(store, **settings)
 
     @staticmethod
@@ -134,22 +198,35 @@ class HybridRetriever(PipelineRetriever):
         cls, configured: HybridGraphSettings, *, store: VectorStore | None = None, **settings: Any
     ) -> Self:
         """A retriever with these settings; the arguments go before them."""
+        if "vector_store" in settings:
+            raise ConfigurationError(
+                f"from_config and from_settings take the store as store=, got vector_store=: "
+                f"{cls.__name__}.from_config(path, store=vector_store)"
+            )
         named = HybridGraphStore.from_settings(configured) if store is None else store
         given = {name: value for section in cls._sections for name, value in configured.arguments(section).items()}
         return cls(named, **(given | settings))
 
-    def _index(self, documents: Iterable[Document] | None) -> Texts | None:
-        stored = read_all(self.vector_store)
-        indexed = stored if documents is None else list(documents)
-        if indexed is None:
-            return None
-        return Texts(
-            indexed,
-            engine=self.keyword_engine,
-            language=self.language,
-            id_key=self.id_key,
-            stored=read_those(self.vector_store, indexed) if stored is None else stored,
-        )
+    # -- keeping up -----------------------------------------------------------------------------------------
+
+    def refresh(self, documents: Iterable[Document] | None = None) -> Refreshed:
+        """Bring the keyword index up to date with the vector store, also with texts that were changed in their place.
+
+        ``documents`` take the place of those that the index was built over; a store whose texts cannot be listed needs
+        them. Returns the numbers of texts that were added, changed and removed. Raises ConfigurationError over a store
+        with a keyword index of its own, which is always up to date, and with ``keyword_retriever=``.
+        """
+        freshness = None if self.plain is None else self.plain.freshness
+        if freshness is None:
+            raise ConfigurationError(
+                "there is no keyword index to refresh: a HybridGraphStore keeps its own up to date, and a "
+                "keyword_retriever= keeps its texts itself"
+            )
+        return freshness.refresh(self.version, None if documents is None else check_documents(documents))
+
+    async def arefresh(self, documents: Iterable[Document] | None = None) -> Refreshed:
+        """Do what :meth:`refresh` does, without holding up the event loop."""
+        return await offload(lambda: self.refresh(documents))
 
     # -- settings of the pipeline ---------------------------------------------------------------------------
 
@@ -169,6 +246,8 @@ class HybridRetriever(PipelineRetriever):
         if self.keyword_retriever is not None and keyword > 0:
             knows = store if can(store, KnowsContents) else None
             sources.append(RetrieverSource(self.keyword_retriever, keyword, self.id_key, knows, callbacks))
+        elif self.plain is not None and keyword > 0:
+            sources.append(FreshKeywordSource(self.plain, keyword, self.refresh_policy, self.version))
         elif can(store, SearchesKeywords) and keyword > 0:
             sources.append(KeywordSource(store, keyword))
         return tuple(sources)
@@ -186,6 +265,42 @@ class HybridRetriever(PipelineRetriever):
         keyword = 1.0 - vector if keyword is None else keyword
         check_weights([vector, keyword])
         return vector, keyword
+
+
+def _read(adapter: StoreAdapter, version: Any, documents: Sequence[Document] | None) -> Stored | None:
+    """The texts of the store; None if it cannot be listed, or is out of reach while there are Documents to search."""
+    try:
+        return read_store(adapter, version)
+    except Exception:
+        if documents is None:
+            raise
+        return None
+
+
+def _read_given(adapter: StoreAdapter, documents: Sequence[Document]) -> list[Document]:
+    """The Documents among these, by id, of a store that cannot be listed; none if it has no lookup by id."""
+    ids = [document.id for document in documents if document.id is not None]
+    try:
+        return [document for page in in_pages(ids) for document in adapter.get(page)]
+    except Exception:  # noqa: BLE001 - not implemented, awaited only or out of reach now: the Documents stay as given
+        return []
+
+
+def _held_by(retriever: BaseRetriever, id_key: str | None, *, named_only: bool) -> list[Document]:
+    """The Documents that a keyword retriever has at hand, as LangChain's BM25Retriever has; those with ids only."""
+    held = getattr(retriever, "docs", None)
+    documents = held if isinstance(held, list) and all(isinstance(each, Document) for each in held) else []
+    named = [d for d in documents if (d.id if id_key is None else d.metadata.get(id_key)) is not None]
+    return named if named_only or id_key is not None else documents
+
+
+def _stored_of(documents: Sequence[Document], adapter: StoreAdapter) -> list[Document]:
+    """The stored ones of these Documents, by their ids or, if some are missing, from all that the store holds."""
+    stored = _read_given(adapter, documents) if documents else []
+    if len(stored) < len(documents) and adapter.can_list:
+        with suppress(Exception):  # out of reach now: a search recognises the texts
+            return list(adapter.documents())
+    return stored
 
 
 def _is_lsa(store: VectorStore) -> bool:

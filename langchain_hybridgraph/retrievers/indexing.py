@@ -10,6 +10,8 @@ from langchain_core.indexing import IndexingResult, RecordManager
 from langchain_core.indexing import aindex as langchain_aindex
 from langchain_core.indexing import index as langchain_index
 
+from langchain_hybridgraph.errors import brief
+
 if TYPE_CHECKING:
     from langchain_core.document_loaders import BaseLoader
     from langchain_core.vectorstores import VectorStore
@@ -62,7 +64,7 @@ def kept_id(document: Document) -> str:
     """The Document's own id, as LangChain's ``key_encoder``; raises ValueError when it has none."""
     if not document.id:
         raise ValueError(
-            f"a document without an id cannot be indexed with ids kept: {document.page_content[:60]!r}; "
+            f"a document without an id cannot be indexed with ids kept: {brief(document.page_content[:60])}; "
             "give every Document(id=…)"
         )
     return document.id

@@ -44,12 +44,13 @@ from langchain_hybridgraph.query.traversal import (
     traversal_from,
 )
 from langchain_hybridgraph.query.traversal.joined import Joined
+from langchain_hybridgraph.query.workers import lane_of
 from langchain_hybridgraph.records import Chunk, Fused, Learned, Query, RetrievalResult, Scope, content_id
 from langchain_hybridgraph.retrievers.asked import session_in
 from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.retrievers.modes import Mode, mode_from
-from langchain_hybridgraph.retrievers.plain import in_scope
+from langchain_hybridgraph.retrievers.scopes import in_scope
 from langchain_hybridgraph.retrievers.tool import SearchArguments
 from langchain_hybridgraph.stores.base import (
     GivesVectors,
@@ -284,6 +285,10 @@ class MemoryRetriever(GraphRetriever):
             mode = self._store.mode
         return mode_from("general" if mode is None else mode)
 
+    def _has_context(self, options: CallOptions) -> bool:
+        """Whether the call has a session."""
+        return self._session(cast(MemoryOptions, options)) is not None
+
     def _session(self, options: MemoryOptions) -> Session | None:
         messages, id = options.get("session"), options.get("session_id")
         if messages is None and id is None:
@@ -327,7 +332,7 @@ class MemoryRetriever(GraphRetriever):
         asked = cast(MemoryOptions, options)
         weights = self._source_weights(asked)
         weight = weights.get("graph", 0.0)
-        if not weight and expansion.seed_ids is None:
+        if not weight and not expansion.only_reached:
             return None
         if self._asks_score or options.get("score") is not None:
             return expansion
@@ -337,6 +342,7 @@ class MemoryRetriever(GraphRetriever):
             expansion,
             traversal=beyond if isinstance(beyond, LinkEvidence) else Joined(_EVIDENCE, beyond),
             score=NoisyOr(min(1.0, weight / (weights.get("vector") or weight or 1.0))),
+            is_requested=given is not None or self.graph is not None or expansion.only_reached,
         )
         if isinstance(self.fusion, ReciprocalRankFusion) and self.fusion.normalize == "theoretical":
             searched = sum(weight for name, weight in weights.items() if name != "graph")
@@ -472,7 +478,7 @@ class Messages:
             self._vectors = self._embed([turn.text for turn in self.turns])
             return self.turns
 
-        return Call("session", read, lane=("session", id(self._history)))
+        return Call("session", read, lane=lane_of("session", self._history))
 
     def vectors(self, store: Reads) -> NDArray[np.float32] | None:
         """See :class:`Session`."""

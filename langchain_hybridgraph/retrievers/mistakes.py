@@ -5,26 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.errors import ConfigurationError, shortened
 from langchain_hybridgraph.query.forms import nearest, parameters_of
 from langchain_hybridgraph.query.graph_scores import GRAPH_SCORES
 from langchain_hybridgraph.query.traversal import TRAVERSALS
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 def check_names(kind: type[BaseModel], given: Mapping[str, Any]) -> None:
     """Raises pydantic's ValidationError, a ValueError, for settings that this kind of retriever does not have."""
-    known = kind.model_fields
+    known = {name: field for each, field in kind.model_fields.items() for name in {each, field.alias or each}}
     unknown = [
         InitErrorDetails(
-            type=_error(f"{kind.__name__} has no such setting. {_advice(name, value, known)}"), loc=(name,), input=value
+            type=_error(f"{kind.__name__} has no such setting. {_advice(name, value, known)}"),
+            loc=(shortened(name, 100),),
+            input=value,
         )
         for name, value in given.items()
         if name not in known
@@ -63,19 +69,75 @@ def _in_full(name: str, value: object) -> tuple[str, object]:
     """What a shorthand for a parameter stands for."""
     if name == "bidirectional":
         return "direction", "both" if value else "out"
-    return ("relations" if name == "relation_filter" else name), value
+    if name in ("relation_filter", "relations"):
+        return "relations", [value] if isinstance(value, str) else value
+    return name, value
 
 
-def check_ids(name: str, given: object) -> tuple[str, ...]:
-    """What is given, if it is a list of ids; else raises ConfigurationError with the line that mends it."""
+def check_texts(name: str, what: str, given: object) -> tuple[str, ...]:
+    """Return the texts of a setting that takes a list of them; ``what`` says what they are.
+
+    Raises ConfigurationError for one text in place of a list, and for anything else.
+
+    >>> check_texts("seed_labels", "labels", ["Claim"])
+    ('Claim',)
+    """
     if isinstance(given, str):
-        raise ConfigurationError(f"{name} is {given!r}; wanted a list such as [{given!r}]")
+        raise ConfigurationError(
+            f"{name} must be a list of {what}, got the text {given!r:.80}; write {name}=[{given!r:.80}]"
+        )
     if not isinstance(given, Iterable):
-        raise ConfigurationError(f"{name} is {given!r}; wanted a list of ids such as [{str(given)!r}]")
-    ids = tuple(given)
-    if any(not isinstance(id, str) for id in ids):
-        raise ConfigurationError(f"{name} is {list(ids)!r:.200}; ids are texts: {[str(id) for id in ids]!r:.200}")
-    return ids
+        raise ConfigurationError(
+            f"{name} must be a list of {what}, got {given!r:.80}; write {name}=[{str(given)!r:.80}]"
+        )
+    texts = tuple(given)
+    if any(not isinstance(text, str) for text in texts):
+        raise ConfigurationError(
+            f"{name} must be a list of {what}, which are texts, got {list(texts)!r:.200}; "
+            f"write {name}={[str(text) for text in texts]!r:.200}"
+        )
+    return texts
+
+
+def check_vector(given: object) -> NDArray[np.float32]:
+    """Return the query's vector; raises ConfigurationError for several vectors and for what is not a vector."""
+    try:
+        vector = np.asarray(given, np.float32)
+    except (TypeError, ValueError):
+        raise ConfigurationError(
+            f"vector must be a list of numbers, got {given!r:.80}; pass embeddings.embed_query(query)"
+        ) from None
+    if vector.ndim == 2:
+        raise ConfigurationError(
+            f"vector must be the vector of one query, got a list of vectors ({len(vector)} of them); search "
+            "once for each, such as [retriever.retrieve(None, vector=each) for each in vectors]"
+        )
+    if vector.ndim != 1 or not len(vector):
+        raise ConfigurationError(
+            f"vector must be a list of numbers, got {given!r:.80}; pass embeddings.embed_query(query)"
+        )
+    return vector
+
+
+def check_documents(given: Iterable[object]) -> list[Document]:
+    """Return what is given as a list, if all are Documents; else raise ConfigurationError with how to make them."""
+    if isinstance(given, str | Document):
+        raise ConfigurationError(
+            f"documents must be a list of Documents, got one {type(given).__name__}: {_wrap(given)}"
+        )
+    documents = list(given)
+    for document in documents:
+        if not isinstance(document, Document):
+            raise ConfigurationError(f"documents must be LangChain Documents, got {document!r:.60}: {_wrap(document)}")
+    return documents  # type: ignore[return-value]  # all of them are
+
+
+def _wrap(given: object) -> str:
+    if isinstance(given, Document):
+        return "pass [document]"
+    if isinstance(given, str):
+        return "wrap each text, [Document(page_content=text) for text in texts]"
+    return "LangChain's Document(page_content=…, metadata=…) makes them"
 
 
 def check_store(kind: type[BaseModel], given: object) -> None:
@@ -122,8 +184,9 @@ def _made_of(given: object, kind: str, *, over: str) -> str:
         chroma = f"Chroma(client=client, collection_name={name}, embedding_function=embeddings)"
         return f"{_is_a(given)} of chromadb; open it with langchain_chroma: {over}({chroma})"
     if isinstance(given, str | Path):
-        ours, chroma = f"HybridGraphStore({str(given)!r})", f"Chroma(persist_directory={str(given)!r}, …)"
-        return f"This is the text {str(given)!r}; open what is there: {over}({ours}), or {over}({chroma})"
+        path = repr(shortened(str(given), 200))
+        ours, chroma = f"HybridGraphStore({path})", f"Chroma(persist_directory={path}, …)"
+        return f"This is the text {path}; open what is there: {over}({ours}), or {over}({chroma})"
     if isinstance(given, list | tuple) and all(isinstance(each, Document) for each in given):
         return f"These are Documents; a store is made of them by {kind}.from_documents(documents)"
     return ""

@@ -2,230 +2,280 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, cast
+import time
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
-from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.records import Chunk, Found, Query, Scope, Scored, cleaned
-from langchain_hybridgraph.retrievers.documents import chunk_id, content_key
-from langchain_hybridgraph.stores.columns import MetadataColumns
-from langchain_hybridgraph.stores.vectors import cosines, unit
-from langchain_hybridgraph.times import parse_end, parse_time
+from langchain_hybridgraph.query.calls import Call
+from langchain_hybridgraph.query.workers import lane_of
+from langchain_hybridgraph.records import Chunk, Found, Query, Scope, Scored
+from langchain_hybridgraph.retrievers.documents import content_key, to_document
+from langchain_hybridgraph.retrievers.filtered_search import FEW, FilteredSearch, SearchesIds, StoredRows
+from langchain_hybridgraph.retrievers.freshness import Freshness, Refresh
+from langchain_hybridgraph.retrievers.identity import Identity
+from langchain_hybridgraph.retrievers.listed_tree import ListedTree
+from langchain_hybridgraph.retrievers.scopes import in_scope
+from langchain_hybridgraph.retrievers.texts import Texts, chunk_of, completed
+from langchain_hybridgraph.retrievers.vector_stores import Nearest, adapter_of
+from langchain_hybridgraph.stores.base import can
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.filters import Filter
-    from langchain_hybridgraph.records import Mask, Vector
-    from langchain_hybridgraph.stores.base import KeywordIndex
+    from langchain_hybridgraph.records import Vector
+    from langchain_hybridgraph.stores.base import Tree
 
-# How many Documents are asked for under which translated filter; is sent what came.
-Search = Generator[tuple[int, Any], list[tuple[Document, float]], Found]
+# Number of Documents to ask for under a translated filter; is sent what came.
+Search = Generator[tuple[int, Any], Nearest, Found]
 
-Engine = Literal["tantivy", "rank_bm25"]
 PAGE = 1_000
-# Up to so many texts Tantivy answers in about the time that a thread takes to begin.
+# Up to this number of texts Tantivy answers in about the time that a thread takes to begin.
 QUICK_ROWS = 200_000
-# A filter that the vector store does not understand is answered by asking for more, up to so many times k.
+# A filter that the vector store does not understand is answered by asking for more, up to this number.
 MOST_FETCHED = 20_000
-# What a cosine with an arbitrary entry of a Chroma collection is, is learned from so many pages of so many entries.
-PAGES_SAMPLED, PAGE_SAMPLED = 8, 32
-FEWEST_SAMPLED = 50
-
-
-class Texts:
-    """Documents and a keyword index over them, in memory.
-
-    ``id_key`` names the metadata that holds an id. ``stored`` is what the vector store has of them: a Document without
-    an id gets that of the stored one with its text and source, else one made from these; of several with one id the
-    last counts. ``stored_as`` maps the ids of those that are in the vector store to their ids there.
-    """
-
-    def __init__(
-        self,
-        documents: Iterable[Document],
-        *,
-        engine: Engine = "tantivy",
-        language: str = "english",
-        id_key: str | None = None,
-        stored: Sequence[Document] = (),
-    ) -> None:
-        self.engine = engine
-        known = {content_key(document): document.id for document in stored if document.id is not None}
-        self.chunks: dict[str, Chunk] = {}
-        self.id_of: dict[tuple[str, str], str] = {}
-        for document in documents:
-            named = id_key is not None or document.id is not None
-            id = chunk_id(document, id_key) if named else known.get(content_key(document)) or chunk_id(document)
-            self.chunks[id] = Chunk(id, cleaned(document.page_content), document.metadata)
-            if not named:
-                self.id_of[content_key(document)] = id
-        ours = {str(d.metadata.get(id_key)) if id_key else d.id: d.id for d in stored if d.id is not None}
-        self.stored_as = {id: theirs for id, theirs in ours.items() if id in self.chunks}
-        self.ids = list(self.chunks)
-        self.row_of = {id: row for row, id in enumerate(self.ids)}
-        self.columns = MetadataColumns(self._metadata)
-        self._timed = any("valid_from" in c.metadata or "valid_until" in c.metadata for c in self.chunks.values())
-        self.index = _engine(engine, language)
-        self.index.apply(1, ((row, self.chunks[id].text) for row, id in enumerate(self.ids)), [])
-
-    def allowed(self, scope: Scope) -> Mask | None:
-        """Which rows are in the scope; None for all."""
-        if scope.filter is None and scope.tenant is None and not self._timed:
-            return None
-        mask = np.ones(len(self.ids), np.bool_)
-        if scope.tenant is not None or self._timed:
-            unfiltered = (in_scope(self.chunks[id], scope, filtered=False) for id in self.ids)
-            mask = np.fromiter(unfiltered, np.bool_, len(self.ids))
-        if scope.filter is not None:
-            mask &= self.columns.mask(scope.filter, len(mask))
-        return mask
-
-    def _metadata(self, start: int, stop: int) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        for row, id in islice(enumerate(self.ids), start, stop):
-            yield row, filterable(self.chunks[id])
 
 
 class PlainStore:
     """A LangChain VectorStore and Texts, as the store of a pipeline.
 
-    Filters are translated for stores that are known (Chroma, PGVector, Qdrant); other stores are asked for more until
-    enough of the answers pass. Every hit is checked against its own metadata in the end: a tenant is what stands under
-    ``tenant`` there.
+    A filter is evaluated on the metadata of all texts if the store finds ids without reading texts (Chroma), else
+    becomes a function or filter of the store if it takes one, else more results are requested until enough pass. Every
+    hit is checked against its own metadata in the end: its tenant is the metadata value ``tenant``.
+    The pipeline knows the ids that ``identity`` gives; the vector store's own stay in here. ``given`` are texts at hand
+    in addition to the index's, by these ids.
     """
 
-    @property
-    def quick_words(self) -> bool:
-        """Whether the keyword side answers before a thread for it has begun; rank_bm25 looks at every text."""
-        return self.texts is not None and self.texts.engine == "tantivy" and len(self.texts.ids) <= QUICK_ROWS
-
-    def __init__(self, vector_store: VectorStore, texts: Texts | None, *, id_key: str | None = None) -> None:
+    def __init__(
+        self,
+        vector_store: VectorStore,
+        texts: Texts | None,
+        *,
+        id_key: str | None = None,
+        identity: Identity | None = None,
+        given: Mapping[str, Chunk] = MappingProxyType({}),
+        freshness: Freshness | None = None,
+        stored: Sequence[Document] = (),
+    ) -> None:
         self.vector_store = vector_store
         self.texts = texts
         self.id_key = id_key
-        self._similar = _similarity(vector_store)
+        self.freshness = freshness
+        self._named = identity
+        self._given = given
+        self._given_ids: dict[tuple[str, str], str] | None = None
+        self._adapter = adapter_of(vector_store)
+        self._brings_parents = False
+        self._tree: ListedTree | None = None
+        self._filtered: FilteredSearch | None = None
+        if can(self._adapter, SearchesIds):
+            rows = StoredRows(self._adapter, self._chunk, stored)
+            self._filtered = FilteredSearch(self._adapter, rows)
+            if freshness is not None:
+                freshness.follow(rows.note)
 
     def is_of(self, vector_store: VectorStore, texts: Texts | None, id_key: str | None) -> bool:
         """Whether it was made of these."""
         return self.vector_store is vector_store and self.texts is texts and self.id_key == id_key
 
+    @property
+    def identity(self) -> Identity:
+        """Which id a text has; that of the texts changes when they are replaced."""
+        if self.texts is not None:
+            return self.texts.identity
+        if self._named is None:
+            self._named = Identity([], id_key=self.id_key)
+        return self._named
+
+    @property
+    def quick_words(self) -> bool:
+        """Whether the keyword side answers before a thread for it has begun; rank_bm25 looks at every text."""
+        texts = self.texts
+        return texts is not None and texts.engine == "tantivy" and not texts.reason and len(texts.ids) <= QUICK_ROWS
+
     def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        """The chunks among ``ids`` that the scope admits.
+        """Return the chunks among ``ids`` that the scope admits.
 
         They are what the search brought along, texts at hand, or what a store gives that can be asked by id.
         """
-        texts = self.texts.chunks if self.texts else {}
-        found = {id: chunk for id in ids if (chunk := known.get(id) or texts.get(id)) is not None}
-        missing = [id for id in ids if id not in found]
-        if missing:
-            found |= {entry.id: entry.chunk for entry in self._by_ids(missing) if entry.chunk is not None}
+        found = self._read(ids, known)
         return {id: found[id] for id in ids if id in found and in_scope(found[id], scope)}
 
-    def current(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
-        """What the vector store has now of those among ``ids`` that it had when the texts were read; None: deleted."""
-        stored_as = self.texts.stored_as if self.texts else {}
-        ours = {stored_as[id]: id for id in ids if id in stored_as}
-        if not ours:
-            return {}
-        there = {document.id: document for document in self._similar.get(list(ours))}
-        return {
-            id: None if (now := there.get(theirs)) is None else Chunk(id, cleaned(now.page_content), now.metadata)
-            for theirs, id in ours.items()
-        }
+    @property
+    def has_parents(self) -> bool:
+        """Whether any text that was read or found so far names a parent in its metadata."""
+        return self._brings_parents or (self.texts is not None and self.texts.has_parents)
 
-    def _by_ids(self, ids: Sequence[str]) -> list[Scored]:
+    def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
+        """Return the parents among ``ids`` that are in the tenant and valid, from the texts or the vector store."""
+        found = self._read(ids, {})
+        return {id: found[id] for id in ids if id in found and in_scope(found[id], scope, filtered=False)}
+
+    def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """Return the ids of the given texts with these texts and sources."""
+        if self._given_ids is None:
+            self._given_ids = {content_key(to_document(chunk)): id for id, chunk in self._given.items()}
+        return {content: id for content in contents if (id := self._given_ids.get(content)) is not None}
+
+    def current(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
+        """Return what the vector store has now of those among ``ids`` that it is known to have had; None: deleted."""
+        stored = {theirs: id for id in ids if (theirs := self.identity.stored_id(id)) is not None}
+        if not stored:
+            return {}
         try:
-            documents = self._similar.get(ids)
+            there = {document.id: document for document in self._adapter.get(list(stored))}
         except NotImplementedError:
-            return []
-        return list(self._entries((document, 0.0) for document in documents))
+            return {}
+        return {id: self._completed(now, id) if (now := there.get(theirs)) else None for theirs, id in stored.items()}
+
+    def _read(self, ids: Sequence[str], known: Mapping[str, Chunk]) -> dict[str, Chunk]:
+        texts = self.texts.chunks if self.texts else self._given
+        found = {id: chunk for id in ids if (chunk := known.get(id) or texts.get(id)) is not None}
+        if missing := [id for id in ids if id not in found]:
+            try:
+                documents = self._adapter.get([self._stored_id(id) for id in missing])
+            except NotImplementedError:
+                return found
+            found |= {entry.id: cast(Chunk, entry.chunk) for entry in self._entries((d, 0.0) for d in documents)}
+        return found
 
     def vector_search(self, query: Query, n: int) -> Found:
-        """The n nearest Documents in the query's scope, best first, ties by id; a cosine where the store tells one."""
-        vector = self._similar.vector(query)
+        """Return the n nearest Documents in the query's scope, best first, ties by id."""
+        vector = self._adapter.embedded(query)
+        if self._filtered is not None and vector is not None and not _is_free(query.scope) and self._filtered.is_ready:
+            return self._found(Nearest(self._filtered.search(vector, n, query.scope)), query, n, vector)
         search = self._until_enough(query, n, vector)
         fetched, where = next(search)
         while True:
             try:
-                fetched, where = search.send(self._similar.search(query.text, vector, fetched, where))
+                fetched, where = search.send(self._adapter.search(query.text, vector, fetched, where))
             except StopIteration as done:
                 return cast(Found, done.value)
 
     def _until_enough(self, query: Query, n: int, vector: Vector | None) -> Search:
         """Asks for more and more Documents until n of them are in scope, or there are no more."""
-        where = self._translated(query.scope.filter)
+        where = self._pushed_down(query.scope)
         fetched = n if where is not None or _is_free(query.scope) else 2 * n
         while True:
-            documents = yield fetched, where
-            entries = [entry for entry in self._entries(documents) if in_scope(entry.chunk, query.scope)]  # type: ignore[arg-type]  # entries made here carry their chunk
-            if len(entries) >= n or len(documents) < fetched or fetched >= MOST_FETCHED:
+            nearest = yield fetched, where
+            found = self._found(nearest, query, n, vector)
+            if len(found.entries) >= n or len(nearest.documents) < fetched or fetched >= MOST_FETCHED:
                 short = None if _is_free(query.scope) or where is not None else "filter-post-applied"
-                background = None if vector is None else self._similar.background(vector)
-                return Found(sorted(entries, key=_best_first)[:n], vector, background=background, reason=short)
+                return found._replace(reason=short)
             fetched *= 4
 
+    def _found(self, nearest: Nearest, query: Query, n: int, vector: Vector | None) -> Found:
+        """The best n of the Documents that are in scope by their own metadata."""
+        every = self._entries(nearest.documents)
+        entries = [entry for entry in every if in_scope(cast(Chunk, entry.chunk), query.scope)]
+        background = None if vector is None else self._adapter.background(vector)
+        best = sorted(entries, key=_best_first)[:n]
+        return Found(best, vector, background=background, are_cosines=nearest.are_cosines)
+
+    def tree(self, scope: Scope) -> Tree:
+        """Return the tree of the texts' directories, as a call with this scope may see it."""
+        assert self.texts is not None, "a tree needs texts that can be listed"
+        if self._tree is None:
+            self._tree = ListedTree(self.texts, self._nearest)
+        return self._tree.scoped(scope)
+
+    def _nearest(self, vector: Vector, ids: Sequence[str], n: int) -> Sequence[str]:
+        """The first n of these texts or all of them, nearest to the vector first."""
+        if self._filtered is not None and len(ids) > FEW:
+            stored = {self._stored_id(id): id for id in ids}
+            return [stored[theirs] for theirs in self._filtered.nearest(vector, 2 * n, list(stored))]
+        cosines = self.vector_scores(vector, ids)
+        return sorted(ids, key=lambda id: -cosines.get(id, -1.0))
+
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
-        """The cosines of these chunks, where the store gives its vectors."""
-        return self._similar.scores(vector, ids)
+        """Return the cosines of these chunks, where the store gives its vectors."""
+        stored = {self._stored_id(id): id for id in ids}
+        return {stored[theirs]: score for theirs, score in self._adapter.scores(vector, list(stored)).items()}
 
     def keyword_search(self, query: Query, n: int) -> Found:
-        """The n best Documents by BM25."""
+        """Return the n best Documents by BM25."""
         if self.texts is None or query.text is None:
             return Found([], reason="no-keyword-index")
+        if not self.texts.chunks and self.texts.is_given:
+            return Found([], reason="no-keyword-index", remark="documents= was empty, so no text is found by its words")
         found = self.texts.index.search(query.text, n, self.texts.allowed(query.scope))
         entries = sorted((Scored(self.texts.ids[row], score) for row, score in found), key=_best_first)
         rest = entries[-1].score if 0 < n <= len(entries) else 0.0
-        return Found(entries, bound=self.texts.index.bound(query.text), rest=rest)
+        return Found(entries, bound=self.texts.index.bound(query.text), reason=self.texts.reason, rest=rest)
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
-        """The BM25 of these chunks; those that share no word with the text are left out."""
+        """Return the BM25 of these chunks; those that share no word with the text are left out."""
         if self.texts is None:
             return {}
         rows = [self.texts.row_of[id] for id in ids if id in self.texts.row_of]
         return {self.texts.ids[row]: score for row, score in self.texts.index.scores(text, rows).items()}
 
-    def _translated(self, filter: Filter | None) -> Any:
-        """The filter in the store's own language; None where it has to be answered by asking for more.
-
-        A store knows only the metadata that it was given, not the document's id that is derived from it.
-        """
-        if filter is None or ("document_id",) in filter.keys():  # noqa: SIM118 - a Filter is no dict
+    def _pushed_down(self, scope: Scope) -> Any:
+        """The scope as the store's own filter; None where it has to be answered by asking for more."""
+        if _is_free(scope):
             return None
-        return self._similar.translate(filter)
+        # A store knows the metadata that it was given, not those of the given Documents nor what is derived from both.
+        keys = frozenset() if scope.filter is None else {path[0] for path in scope.filter.keys()}  # noqa: SIM118 - a Filter is not a dict
+        is_derived, given_keys = "document_id" in keys, self.identity.given_keys
+
+        def admits(document: Document) -> bool:
+            if document.id is not None:
+                return in_scope(self._chunk(document), scope)
+            metadata = document.metadata
+            if is_derived and metadata.get("document_id") is None and metadata.get("source") is None:
+                return True  # the document's id derives from an unknown id: the check of the hits decides
+            return in_scope(Chunk("", "", metadata), scope)
+
+        function = self._adapter.as_filter(admits)
+        if function is not None and not (self._adapter.filters_metadata_only and given_keys):
+            return function
+        is_known = scope.filter is not None and not is_derived and given_keys.isdisjoint(keys)
+        return self._adapter.translate(scope.filter) if is_known else None
+
+    def _stored_id(self, id: str) -> str:
+        return self.identity.stored_id(id) or id
 
     def _entries(self, documents: Iterable[tuple[Document, float]]) -> Iterator[Scored]:
-        chunks = self.texts.chunks if self.texts else {}
-        alias = self.texts.id_of if self.texts else {}
+        """The Documents under the ids of their texts, each id once."""
+        seen: set[str] = set()
         for document, score in documents:
-            id = chunk_id(document, self.id_key)
-            if id not in chunks:
-                # A text that was handed in without an id and is stored with one.
-                id = alias.get(content_key(document), id)
-            yield Scored(id, score, Chunk(id, document.page_content, document.metadata))
+            chunk = self._chunk(document)
+            if chunk.id not in seen:
+                seen.add(chunk.id)
+                self._brings_parents = self._brings_parents or chunk.parent is not None
+                yield Scored(chunk.id, score, chunk)
+
+    def _chunk(self, document: Document) -> Chunk:
+        """A Document of the vector store under the id of its text."""
+        return self._completed(document, self.identity.of_stored(document))
+
+    def _completed(self, document: Document, id: str) -> Chunk:
+        given = self._given.get(id) if self.texts is None else self.texts.given(id)
+        return completed(chunk_of(document, id), given)
 
 
-class ChromaStore(PlainStore):
-    """A langchain-chroma collection, which also gives its vectors."""
+class StoreWithVectors(PlainStore):
+    """A vector store that also gives its vectors."""
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
-        """The unit vectors of these chunks, len(ids) × dimension; zeros for an id without one."""
-        assert isinstance(self._similar, _Chroma)
-        known = self._similar.vectors(ids)
+        """Return the unit vectors of these chunks, len(ids) × dimension; zeros for an id without one."""
+        stored = [self._stored_id(id) for id in ids]
+        known = self._adapter.vectors(stored)
         width = len(next(iter(known.values()), ()))
-        return np.stack([known.get(id, np.zeros(width, np.float32)) for id in ids])
+        return np.stack([known.get(id, np.zeros(width, np.float32)) for id in stored])
 
 
 class AwaitedStore(PlainStore):
     """A VectorStore that says ``awaits_search``: its search is awaited, by a vector or by a text."""
 
     async def avector_search(self, query: Query, n: int) -> Found:
-        """What :meth:`vector_search` gives, awaited."""
-        vector = query.vector
+        """Return what :meth:`vector_search` returns, awaited."""
+        vector = await self._adapter.aembedded(query)
         search = self._until_enough(query, n, vector)
         fetched, where = next(search)
         while True:
@@ -234,228 +284,69 @@ class AwaitedStore(PlainStore):
             except StopIteration as done:
                 return cast(Found, done.value)
 
-    async def _asearch(
-        self, text: str | None, vector: Vector | None, n: int, where: Any
-    ) -> list[tuple[Document, float]]:
-        assert isinstance(self._similar, _Other)
+    async def _asearch(self, text: str | None, vector: Vector | None, n: int, where: Any) -> Nearest:
         store: Any = self.vector_store
         options = {} if where is None else {"filter": where}
         if vector is None:
-            return self._similar.cosines(await store.asimilarity_search_with_score(text or "", k=n, **options))
+            return self._adapter.scored(await store.asimilarity_search_with_score(text or "", k=n, **options))
         given = list(map(float, vector))
-        return self._similar.cosines(await store.asimilarity_search_with_score_by_vector(given, k=n, **options))
+        return self._adapter.scored(await store.asimilarity_search_with_score_by_vector(given, k=n, **options))
 
 
-def plain_store(vector_store: VectorStore, texts: Texts | None, *, id_key: str | None = None) -> PlainStore:
-    """The store of a pipeline for this VectorStore."""
-    other = AwaitedStore if getattr(vector_store, "awaits_search", False) else PlainStore
-    kind = ChromaStore if _is_chroma(vector_store) else other
-    return kind(vector_store, texts, id_key=id_key)
+@dataclass(frozen=True, slots=True, eq=False)
+class FreshKeywordSource:
+    """The chunks of largest BM25 over an index that is brought up to date with the vector store before.
 
+    ``refresh`` and ``version`` are the retriever's. A source is made for each call: a look at the store that began
+    after the call did is not repeated for it.
+    """
 
-def in_scope(chunk: Chunk, scope: Scope, *, filtered: bool = True) -> bool:
-    """Whether a chunk's own metadata puts it into the scope; a missing tenant refuses."""
-    if scope.tenant is not None and chunk.metadata.get("tenant") != scope.tenant:
-        return False
-    if scope.as_of is not None and not _valid(chunk.metadata, scope.as_of):
-        return False
-    return not filtered or scope.filter is None or scope.filter.matches(filterable(chunk))
+    store: PlainStore
+    weight: float
+    refresh: Refresh = "auto"
+    version: Any = None
+    name: str = "keyword"
+    began: float = field(default_factory=time.monotonic)
 
-
-def filterable(chunk: Chunk) -> dict[str, Any]:
-    """The metadata as filters see it: with the document's id, also where it was derived."""
-    return {"document_id": chunk.document, **chunk.metadata}
-
-
-def read_all(vector_store: VectorStore) -> list[Document] | None:
-    """Every Document of a Chroma store, read page by page; None for stores that cannot be read so."""
-    if not _is_chroma(vector_store):
-        return None
-    get: Any = vector_store.get  # type: ignore[attr-defined]  # langchain-chroma's own
-    documents: list[Document] = []
-    while True:
-        page = _documents(get(limit=PAGE, offset=len(documents), include=["documents", "metadatas"]))
-        documents += page
-        if len(page) < PAGE:
-            return documents
-
-
-def read_those(vector_store: VectorStore, documents: Iterable[Document]) -> list[Document]:
-    """Which of these Documents a store has, as it has them, asked by id; none for a store that cannot be asked."""
-    ids = iter([document.id for document in documents if document.id is not None])
-    stored: list[Document] = []
-    try:
-        while page := list(islice(ids, PAGE)):
-            stored += vector_store.get_by_ids(page)
-    except Exception:  # noqa: BLE001 - not implemented, awaited only or out of reach now: the Documents stay as handed in
-        return []
-    return stored
-
-
-# -- what each kind of store says about similarity ----------------------------------------------------------------
-
-
-class _Chroma:
-    """langchain-chroma: distances of the collection's space, which become cosines."""
-
-    def __init__(self, store: Any) -> None:
-        self._store = store
-        configuration = store._collection.configuration
-        space = (configuration.get("hnsw") or configuration.get("spann") or {}).get("space", "l2")
-        self._is_cosine = space == "cosine"
-        self._sample: NDArray[np.float32] | None = None
-
-    def vector(self, query: Query) -> Vector | None:
-        if query.vector is not None:
-            return np.asarray(query.vector, np.float32)
-        if self._store.embeddings is None:
-            raise ConfigurationError(
-                "the Chroma store has no embedding_function, so it cannot embed a question: give it one"
-            )
-        return np.asarray(self._store.embeddings.embed_query(query.text or ""), np.float32)
-
-    def translate(self, filter: Any) -> Any:
-        from langchain_hybridgraph.stores.foreign_filters import chroma_where
-
-        return chroma_where(filter)
-
-    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> list[tuple[Document, float]]:
-        assert vector is not None, "Chroma is asked with a vector always"
-        found = self._store.similarity_search_by_vector_with_relevance_scores(vector.tolist(), k=n, filter=where)
-        if self._is_cosine:
-            return [(document, 1.0 - distance) for document, distance in found]
-        cosines = self.scores(vector, [document.id for document, _ in found])
-        return [(document, cosines[document.id]) for document, _ in found]
-
-    def background(self, vector: Vector) -> tuple[float, float] | None:
-        """Mean and standard deviation of the cosines with arbitrary entries; None for too few of them."""
-        if self._sample is None:
-            self._sample = self._take_sample()
-        if len(self._sample) < FEWEST_SAMPLED:
+    def search(self, query: Query, n: int) -> Call | None:
+        """Search by the words of the query's text; looking at the store may take a request."""
+        if query.text is None:
             return None
-        found = cosines(self._sample, unit(vector))
-        return (float(found.mean()), float(found.std())) if found.std() > 0 else None
+        store, freshness = self.store, self.store.freshness
 
-    def _take_sample(self) -> NDArray[np.float32]:
-        """A few pages of vectors from everywhere in the collection, taken once."""
-        apart = max(1, self._store._collection.count() // PAGES_SAMPLED)
-        pages = [
-            self._store.get(limit=PAGE_SAMPLED, offset=page * apart, include=["embeddings"])["embeddings"]
-            for page in range(PAGES_SAMPLED)
-        ]
-        filled = [np.asarray(page, np.float32) for page in pages if len(page)]
-        return unit(np.vstack(filled)) if filled else np.zeros((0, 1), np.float32)
+        asked = (self.refresh, self.version, self.began)
 
-    def scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
-        vectors = self.vectors(ids)
-        products = cosines(np.stack(list(vectors.values())), unit(vector)) if vectors else np.zeros(0)
-        return dict(zip(vectors, products.tolist(), strict=True))
+        def run() -> Found:
+            if freshness is None:
+                return store.keyword_search(query, n)
+            reason, remark = freshness.bring_up_to_date(*asked)
+            found = store.keyword_search(query, n)
+            return found if reason is None else found._replace(reason=reason, remark=remark)
 
-    def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        """The unit vectors of those that are there."""
-        if not ids:
-            return {}  # Chroma refuses an empty list
-        stored = self._store.get(ids=list(ids), include=["embeddings"])
-        if not stored["ids"]:
-            return {}  # all deleted: there is no width to reshape to
-        matrix = unit(np.asarray(stored["embeddings"], np.float32).reshape(len(stored["ids"]), -1))
-        return dict(zip(stored["ids"], matrix, strict=True))
+        quick = store.quick_words and (freshness is None or freshness.is_up_to_date(*asked))
+        return Call(self.name, run, quick=quick, lane=lane_of(self.name, store))
 
-    def get(self, ids: Sequence[str]) -> list[Document]:
-        """Those that are there; the store's own ``get_by_ids`` fails for an entry without a text or metadata."""
-        return _documents(self._store.get(ids=list(ids), include=["documents", "metadatas"]))
+    def score(self, query: Query, found: Found, ids: Sequence[str]) -> Call | None:
+        """BM25 of candidates that the words did not bring among the first n."""
+        text = query.text
+        return None if text is None else Call(self.name, lambda: self.store.keyword_scores(text, ids), quick=True)
 
 
-class _Other:
-    """Any VectorStore: its relevance scores, else its scores if they are cosines, else its order alone."""
-
-    def __init__(self, store: VectorStore) -> None:
-        self._store = store
-
-    def vector(self, query: Query) -> Vector | None:
-        return query.vector
-
-    def translate(self, filter: Any) -> Any:
-        from langchain_hybridgraph.stores import foreign_filters
-
-        translations: dict[str, Callable[[Any], Any]] = {
-            "PGVector": foreign_filters.pgvector_filter,
-            "QdrantVectorStore": foreign_filters.qdrant_filter,
-        }
-        translation = translations.get(type(self._store).__name__)
-        if not getattr(self._store, "use_jsonb", True):
-            # PGVector over JSON, not JSONB, silently matches nothing for $and and $or.
-            translation = None
-        return None if translation is None else translation(filter)
-
-    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> list[tuple[Document, float]]:
-        options = {} if where is None else {"filter": where}
-        if vector is not None:
-            by_vector = getattr(self._store, "similarity_search_with_score_by_vector", None)
-            if by_vector is None:
-                raise ConfigurationError(
-                    f"{type(self._store).__name__} cannot be searched by a vector with scores: leave vector= out"
-                )
-            return self.cosines(by_vector(list(map(float, vector)), k=n, **options))
-        return self.cosines(self._store.similarity_search_with_score(text or "", k=n, **options))
-
-    def scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
-        return {}
-
-    def get(self, ids: Sequence[str]) -> list[Document]:
-        return self._store.get_by_ids(ids)
-
-    def background(self, vector: Vector) -> tuple[float, float] | None:
-        return None
-
-    def cosines(self, found: list[tuple[Document, float]]) -> list[tuple[Document, float]]:
-        """Scores that mean something: what the store calls relevance, or cosines; else the rank, from 1 downwards."""
-        if type(self._store).__name__ == "QdrantVectorStore":
-            return found  # its scores are cosines, its relevance is (cosine + 1) / 2
-        try:
-            relevance = self._store._select_relevance_score_fn()
-            return [(document, float(relevance(score))) for document, score in found]
-        except NotImplementedError:
-            scores = [score for _, score in found]
-            if all(-1.001 <= score <= 1.001 for score in scores) and scores == sorted(scores, reverse=True):
-                return found
-            return [(document, 1.0 - place / len(found)) for place, (document, _) in enumerate(found)]
-
-
-def _documents(answer: Mapping[str, Any]) -> list[Document]:
-    """What Chroma's ``get`` answers, as Documents."""
-    found = zip(answer["ids"], answer["documents"], answer["metadatas"], strict=True)
-    return [Document(id=id, page_content=text or "", metadata=metadata or {}) for id, text, metadata in found]
-
-
-def _similarity(store: VectorStore) -> _Chroma | _Other:
-    return _Chroma(store) if _is_chroma(store) else _Other(store)
-
-
-def _is_chroma(store: VectorStore) -> bool:
-    """Whether this is langchain-chroma's store (or a subclass), told without importing it."""
-    return any(kind.__name__ == "Chroma" and hasattr(kind, "_collection") for kind in type(store).__mro__)
-
-
-def _engine(name: str, language: str) -> KeywordIndex:
-    if name == "tantivy":
-        from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
-
-        return TantivyIndex(None, language)
-    if name == "rank_bm25":
-        from langchain_hybridgraph.stores.rank_bm25_index import RankBM25Index
-
-        return RankBM25Index(language)
-    raise ConfigurationError(f"there is no keyword_engine {name!r}; there are 'tantivy' and 'rank_bm25'")
-
-
-def _valid(metadata: Mapping[str, Any], as_of: float) -> bool:
-    try:
-        begins, ends = metadata.get("valid_from"), metadata.get("valid_until")
-        return (begins is None or parse_time(begins) <= as_of) and (ends is None or parse_end(ends) >= as_of)
-    except ValueError:
-        # A value that is no time says nothing about validity.
-        return True
+def plain_store(
+    vector_store: VectorStore,
+    texts: Texts | None,
+    *,
+    id_key: str | None = None,
+    identity: Identity | None = None,
+    given: Mapping[str, Chunk] = MappingProxyType({}),
+    freshness: Freshness | None = None,
+    stored: Sequence[Document] = (),
+) -> PlainStore:
+    """Return the store of a pipeline for this VectorStore."""
+    kind = StoreWithVectors if adapter_of(vector_store).gives_vectors else PlainStore
+    if getattr(vector_store, "awaits_search", False):
+        kind = AwaitedStore
+    return kind(vector_store, texts, id_key=id_key, identity=identity, given=given, freshness=freshness, stored=stored)
 
 
 def _is_free(scope: Scope) -> bool:

@@ -10,10 +10,12 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableConfig
 
+from langchain_hybridgraph.query.asynchronous import is_asynchronous
 from langchain_hybridgraph.query.calls import Call
-from langchain_hybridgraph.records import Chunk, Found, Query, Scored
+from langchain_hybridgraph.query.workers import lane_of
+from langchain_hybridgraph.records import Chunk, Found, Query, Scope, Scored
 from langchain_hybridgraph.retrievers.documents import chunk_id, content_key
-from langchain_hybridgraph.stores.base import KnowsContents
+from langchain_hybridgraph.stores.base import KnowsContents, Reads, can
 
 SCORE_KEYS = ("bm25_score", "score", "relevance_score")
 
@@ -23,8 +25,8 @@ class RetrieverSource:
     """The Documents of another retriever, in its order.
 
     Their score is what the metadata of all of them says, in falling order, under ``bm25_score``, ``score`` or
-    ``relevance_score``, else 1 − place/n. A Document without an id gets the one under which ``store`` holds its text
-    and source. ``callbacks`` make the retriever's run a child of the caller's.
+    ``relevance_score``, else 1 − place/n. A Document whose id ``store`` does not know gets the one under which the
+    store holds its text and source. ``callbacks`` make the retriever's run a child of the caller's.
     """
 
     retriever: BaseRetriever
@@ -43,27 +45,34 @@ class RetrieverSource:
         config: RunnableConfig = {"callbacks": self.callbacks, "tags": [self.name]}
 
         async def awaited() -> Found:
-            return self._found(await self.retriever.ainvoke(text, config))
+            return self._found(await self.retriever.ainvoke(text, config), query.scope)
 
-        lane = (id(self.retriever), self.name)
-        return Call(self.name, lambda: self._found(self.retriever.invoke(text, config)), awaited, lane=lane)
+        def run() -> Found:
+            return self._found(self.retriever.invoke(text, config), query.scope)
+
+        lane = lane_of(self.name, self.retriever)
+        return Call(self.name, run, awaited if is_asynchronous(self.retriever) else None, lane=lane)
 
     def score(self, query: Query, found: Found, ids: Sequence[str]) -> Call | None:
         """A retriever cannot be asked for the scores of given Documents."""
         return None
 
-    def _found(self, documents: Sequence[Document]) -> Found:
-        named = {} if self.id_key else self._stored_ids([document for document in documents if document.id is None])
-        chunks = [
-            Chunk(named.get(content_key(d)) or chunk_id(d, self.id_key), d.page_content, d.metadata) for d in documents
-        ]
+    def _found(self, documents: Sequence[Document], scope: Scope) -> Found:
+        ids = [chunk_id(document, self.id_key) for document in documents]
+        if self.store is not None and self.id_key is None:
+            ids = self._stored_ids(self.store, documents, ids, scope)
+        chunks = [Chunk(id, d.page_content, d.metadata) for id, d in zip(ids, documents, strict=True)]
         entries = zip(chunks, _scores(documents), strict=True)
         return Found([Scored(chunk.id, score, chunk) for chunk, score in entries])
 
-    def _stored_ids(self, documents: Sequence[Document]) -> dict[tuple[str, str], str]:
-        if self.store is None or not documents:
-            return {}
-        return self.store.ids_of_contents([content_key(document) for document in documents])
+    @staticmethod
+    def _stored_ids(store: KnowsContents, documents: Sequence[Document], ids: Sequence[str], scope: Scope) -> list[str]:
+        """The ids, or where the store does not know an id, but the text, the one that it has there."""
+        stored = store.ids_of_contents([content_key(document) for document in documents])
+        other = {id: stored.get(content_key(d), id) for id, d in zip(ids, documents, strict=True)}
+        asked = [id for id, name in other.items() if id != name]
+        known = store.read(asked, scope, {}) if asked and can(store, Reads) else {}
+        return [id if id in known else other[id] for id in ids]
 
 
 def _scores(documents: Sequence[Document]) -> list[float]:

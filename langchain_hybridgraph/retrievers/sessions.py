@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.calls import Call, Failure, Search
-from langchain_hybridgraph.query.planner import TypedQuery
+from langchain_hybridgraph.errors import ConfigurationError, brief
+from langchain_hybridgraph.query.asynchronous import is_asynchronous
+from langchain_hybridgraph.query.calls import Call, Failure, Search, part_of_deadline
+from langchain_hybridgraph.query.planner import QueryPlan, TypedQuery, context_of
 from langchain_hybridgraph.query.trace import Trace
+from langchain_hybridgraph.query.workers import lane_of
 
 LONGEST_SUMMARY, LAST_MESSAGES = 30_000, 5
 
@@ -21,38 +24,51 @@ class Session(NamedTuple):
     messages: Callable[[], Call]
 
 
-def planned(text: str, session: Session | None, planner: Any, trace: Trace) -> Search[tuple[TypedQuery, ...]]:
-    """The queries to run: the raw one without a session, what the planner makes of it with one.
+def planned(
+    text: str, session: Session | None, planner: Any, trace: Trace, deadline: float | None = None
+) -> Search[QueryPlan]:
+    """The plan to run: the raw query without a session, what the planner makes of it with one.
 
     A session that cannot be read is an empty one (``session-failed``); a planner that fails leaves the raw query
-    (``planner-failed``).
+    (``planner-failed``). Both have half of the time up to the deadline, so that there is time left to search.
     """
     if session is None or not text.strip():
-        return (_raw(text),)
-    (messages,) = yield [session.messages()]
+        return QueryPlan((_raw(text),))
+    until = part_of_deadline(deadline, 0.5)
+    (messages,) = yield [session.messages()._replace(deadline=until)]
     if isinstance(messages, Failure):
         trace.note("session", messages.error)
         trace.degrade("session-failed")
         messages = []
+    trace.has_context = bool(messages or session.summary)
     # The rules look for the first question, too; what a model is shown has to end somewhere.
     shown = list(messages) if getattr(planner, "reads_all_messages", False) else list(messages)[-LAST_MESSAGES:]
     given = session.summary[:LONGEST_SUMMARY], shown, text
     arun = partial(planner.acall, *given) if hasattr(planner, "acall") else None
     with trace.stage("plan"):
-        (made,) = yield [Call("planner", partial(planner, *given), arun, lane=("planner", id(planner)))]
+        (made,) = yield [
+            Call("planner", partial(planner, *given), arun, lane=lane_of("planner", planner), deadline=until)
+        ]
     try:
         if isinstance(made, Failure):
             raise made.error
-        planned = _checked_plan(made)
+        plan = _checked_plan(made)
     except Exception as error:  # noqa: BLE001 - a planner may be the caller's own; the raw query goes on without it
         trace.note("planner", error)
         trace.degrade("planner-failed")
-        return (_raw(text),)
-    for reason in getattr(made, "degraded", ()):
+        return QueryPlan.raw(_raw(text).query, error, _context(session, messages))
+    for reason in plan.degraded:
         trace.degrade(reason)
-    if said := getattr(made, "error", ""):
-        trace.errors["planner"] = said
-    return planned
+    if plan.error:
+        trace.errors["planner"] = plan.error
+    return replace(plan, session_context=plan.session_context or _context(session, messages))
+
+
+def _context(session: Session, messages: Sequence[Any]) -> str:
+    try:
+        return context_of(session.summary[:LONGEST_SUMMARY], messages)
+    except ConfigurationError:  # messages of a form of the planner's own
+        return ""
 
 
 def _raw(text: str) -> TypedQuery:
@@ -60,10 +76,18 @@ def _raw(text: str) -> TypedQuery:
     return TypedQuery(text) if text.strip() else TypedQuery("?")
 
 
-def _checked_plan(made: Any) -> tuple[TypedQuery, ...]:
+def _checked_plan(made: Any) -> QueryPlan:
+    """The plan that a planner returned; a list of queries becomes one."""
     if isinstance(made, str) or not isinstance(made, Sequence) or not all(isinstance(q, TypedQuery) for q in made):
-        raise ValueError(f"the planner gave {made!r}; wanted a list of TypedQuery")
-    return tuple(sorted(made, key=lambda query: query.priority)[:5])
+        raise ValueError(f"the planner gave {brief(made)}; wanted a list of TypedQuery")
+    plan = made if isinstance(made, QueryPlan) else QueryPlan(tuple(made))
+    return replace(plan, queries=tuple(sorted(plan, key=lambda query: query.priority)[:5]))
+
+
+def messages_call(source: str, history: Any) -> Call:
+    """The call that reads the messages of a chat history."""
+    awaited = getattr(history, "aget_messages", None) if is_asynchronous(history) else None
+    return Call(source, lambda: list(history.messages), awaited, lane=lane_of(source, history))
 
 
 def as_session(session: Any) -> Session | None:
@@ -80,8 +104,7 @@ def as_session(session: Any) -> Session | None:
         messages = list(session)
         return Session("", lambda: Call("session", lambda: messages, quick=True))
     if hasattr(session, "messages"):
-        awaited = getattr(session, "aget_messages", None)
-        return Session("", lambda: Call("session", lambda: list(session.messages), awaited))
+        return Session("", lambda: messages_call("session", session))
     raise ConfigurationError(
         f"session is {session!r}; wanted a BaseChatMessageHistory, a list of messages, or "
         "{'summary': …, 'messages': […]}"

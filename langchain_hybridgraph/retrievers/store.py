@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import convert_to_messages
@@ -14,15 +13,18 @@ from langchain_core.vectorstores import VectorStore
 
 from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.embeddings import LSAEmbeddings, embedding_name, resolve_embedding
-from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, FilterError
+from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, FilterError, brief
 from langchain_hybridgraph.filters import parse_filter
-from langchain_hybridgraph.ingest.admission import Admission, admit
+from langchain_hybridgraph.ingest.admission import Admission, admit, check_near_duplicate
+from langchain_hybridgraph.ingest.contradictions import NEAREST
 from langchain_hybridgraph.query.selection import Selection, select
 from langchain_hybridgraph.records import Chunk, Hit, Query, Scope, Times
 from langchain_hybridgraph.retrievers.documents import moment, to_document
+from langchain_hybridgraph.retrievers.mistakes import check_documents, check_vector
+from langchain_hybridgraph.stores import tenants
 from langchain_hybridgraph.stores.embedded import EmbeddedStore
 from langchain_hybridgraph.stores.encoding import content_id
-from langchain_hybridgraph.stores.opening import recorded
+from langchain_hybridgraph.stores.opening import WRITE_TIMEOUT, recorded
 from langchain_hybridgraph.times import parse_time
 
 if TYPE_CHECKING:
@@ -45,10 +47,14 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
     corpus, nothing to download), ``"minilm"`` or ``"package.module:factory"``; None takes the one that the folder
     was made with, and ``"lsa"`` for a new one. A ``tenant`` given for a new folder makes it multi-tenant.
     ``language`` decides stemming and stop words of a new folder's keyword index. A store that is opened with
-    ``read_only`` never takes the writer's lock.
+    ``read_only`` never writes. ``near_duplicate`` is the cosine from which :meth:`remember` joins memories that say the
+    same.
 
-    Documents come back exactly as they were given; scores are cosines, higher is better. Any number of processes
-    may read while one writes; the others' writes raise StoreLockedError.
+    Documents come back exactly as they were given; scores are cosines, higher is better. Any number of threads and
+    processes may read and write: they take turns, one change at a time, and a change that has waited ``write_timeout``
+    seconds for its turn raises StoreLockedError. The stores of one process share what they have open of a folder. A
+    store on disk may be pickled, copied and used in a forked process, where it opens its folder again; its embedding
+    must be one that can be pickled, or be given by its name.
 
     Raises NotAnIndexError, FormatVersionError, EmbeddingMismatchError, TenantError.
 
@@ -67,12 +73,16 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         tenant: str | None = None,
         language: str = "english",
         read_only: bool = False,
+        write_timeout: float = WRITE_TIMEOUT,
+        near_duplicate: float = NEAREST,
     ) -> None:
+        check_near_duplicate(near_duplicate)
+        self.near_duplicate = near_duplicate
         folder = None if path is None else Path(path)
         facts = recorded(folder, read_only=read_only)
-        model = resolve_embedding(
-            _chosen(embedding, facts.get("embedding"), folder), language=str(facts.get("language", language))
-        )
+        chosen = _chosen(embedding, facts.get("embedding"), folder)
+        model = resolve_embedding(chosen, language=str(facts.get("language", language)))
+        self._named_embedding = chosen if isinstance(chosen, str) else None
         super().__init__(
             folder,
             embedding=model,
@@ -81,7 +91,18 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
             tenant=tenant,
             language=language,
             read_only=read_only,
+            write_timeout=write_timeout,
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The settings; a model that was given by its name is found by it again."""
+        state = super().__getstate__()
+        return state if self._named_embedding is None else state | {"_given": None}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        super().__setstate__(state)
+        if self._named_embedding is not None:
+            self._given = resolve_embedding(self._named_embedding, language=self._wanted_language)
 
     @property
     def embeddings(self) -> Embeddings:
@@ -111,10 +132,10 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         if kwargs:
             raise TypeError(f"add_texts does not take {sorted(kwargs)}; it takes metadatas, ids, vectors, batch_size")
         if isinstance(texts, str):
-            raise ValueError(f"add_texts takes a list: add_texts([{texts!r}])")
+            raise ValueError(f"add_texts takes a list: add_texts([{brief(texts)}])")
         given: list[Any] = list(texts)
         if wrong := [text for text in given if not isinstance(text, str)]:
-            raise ValueError(f"a text is a str, not {wrong[0]!r} ({type(wrong[0]).__name__})")
+            raise ValueError(f"a text is a str, not {brief(wrong[0])} ({type(wrong[0]).__name__})")
         _same_length(given, metadatas=metadatas, ids=ids, vectors=vectors)
         chunks = [
             _chunk(text, metadatas[place] if metadatas else {}, ids[place] if ids else None)
@@ -126,6 +147,30 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         if chunks:
             self.settle()
         return [chunk.id for chunk in chunks]
+
+    def add_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
+        """Add Documents, each durable with its batch; return their ids. Takes what :meth:`add_texts` takes.
+
+        Raises ConfigurationError for what is not a list of Documents, such as texts.
+        """
+        return super().add_documents(check_documents(documents), **kwargs)
+
+    async def aadd_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
+        """Do what :meth:`add_documents` does, awaited."""
+        return await super().aadd_documents(check_documents(documents), **kwargs)
+
+    @classmethod
+    def from_documents(cls, documents: list[Document], embedding: Any = None, **kwargs: Any) -> Self:
+        """Make a store of Documents; ``kwargs`` are as in :meth:`from_texts`.
+
+        Raises ConfigurationError for what is not a list of Documents, such as texts.
+        """
+        return super().from_documents(check_documents(documents), embedding, **kwargs)
+
+    @classmethod
+    async def afrom_documents(cls, documents: list[Document], embedding: Any = None, **kwargs: Any) -> Self:
+        """Do what :meth:`from_documents` does, awaited."""
+        return await super().afrom_documents(check_documents(documents), embedding, **kwargs)
 
     def delete(
         self,
@@ -158,14 +203,20 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
     # -- remembering ----------------------------------------------------------------------------------------
 
     def remember(
-        self, documents: Iterable[Document | str], llm: Any = None, *, contradictions: bool = True
+        self,
+        documents: Iterable[Document | str],
+        llm: Any = None,
+        *,
+        contradictions: bool = True,
+        near_duplicate: float | None = None,
     ) -> list[Admission]:
         """Take in new memories; one record each, in their order, says what became of it.
 
-        One that says in the same words what a memory says joins it; one from a source that is not to be believed and
-        brings little news is refused (see :func:`langchain_hybridgraph.ingest.admission.admit`). What it contradicts,
-        among the memories that share a label and a time with it, gets an edge ``contradicts`` and is believed less; a
-        chat model ``llm`` judges that where it is given. Without one the labels do, which is a rough guess: where many
+        One that says what a memory says, with a cosine of ``near_duplicate`` or more (None: the store's, 0.95) and
+        without another number, name or negation, joins it; one from a source that is not to be believed and brings
+        little news is refused (see :func:`langchain_hybridgraph.ingest.admission.admit`). What it contradicts, among
+        the memories that share a label and a time with it, gets an edge ``contradicts`` and is believed less; a chat
+        model ``llm`` judges that where it is given. Without one the labels do, which is a rough guess: where many
         memories have the same labels, give a model, or ``contradictions=False``. All of it is one transaction. Raises
         ValueError for metadata of no use, such as a confidence of 7, for a blank text, and for one text alone.
 
@@ -178,7 +229,10 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         if isinstance(documents, str | Document):
             raise ValueError(f"remember takes a list: remember([{_shown(documents)}])")
         chunks = [_chunk_of(document) for document in documents]
-        return admit(chunks, self, llm, contradictions=contradictions) if chunks else []
+        if not chunks:
+            return []
+        near = self.near_duplicate if near_duplicate is None else near_duplicate
+        return admit(chunks, self, llm, contradictions=contradictions, near_duplicate=near)
 
     def supersede(self, old_id: str, document: Document | str, *, at: float | str | datetime | None = None) -> str:
         """Let a new fact take the place of an old one; returns the new one's id.
@@ -199,7 +253,7 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         """
         given = _document(document)
         if not given.page_content.strip():
-            raise ValueError(f"what takes the place of {old_id!r} has no text: retract({old_id!r}) ends it")
+            raise ValueError(f"what takes the place of {brief(old_id)} has no text: retract({brief(old_id)}) ends it")
         own = given.id or content_id(given.page_content, {**given.metadata, "supersedes": old_id})
         self._supersede(old_id, Chunk(own, given.page_content, given.metadata), at)
         return own
@@ -243,7 +297,7 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         ['The roadster.']
         """
         if isinstance(turns, str):
-            raise ValueError(f"add_turns takes messages or (role, text) pairs: [('user', {turns!r})]")
+            raise ValueError(f"add_turns takes messages or (role, text) pairs: [('user', {brief(turns)})]")
         said = [pair for turn in turns if (pair := _turn(turn))[1].strip()]
         return self._add_turns(session_id, said, created_at=created_at, ttl=ttl, metadata=metadata)
 
@@ -316,6 +370,37 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
             arguments["embedding"] = _configured(settings.store_embedding, settings)
         return cls(**arguments)
 
+    # -- the tenants of a folder ------------------------------------------------------------------------------
+
+    @staticmethod
+    def tenants(path: str | Path) -> dict[str, int]:
+        """Number of chunks of each tenant of a folder, by name.
+
+        This is for the administrator of the folder: a store that is opened for a tenant sees no other. Raises
+        NotAnIndexError for a path without an index, TenantError for an index that was made without tenants.
+
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     HybridGraphStore.from_texts(["Ada likes tea."], path=f"{folder}/index", tenant="ada").close()
+        ...     HybridGraphStore.from_texts(["Bo plays chess."], path=f"{folder}/index", tenant="bo").close()
+        ...     dropped = HybridGraphStore.drop_tenant(f"{folder}/index", "ada")
+        ...     dropped["chunks"], HybridGraphStore.tenants(f"{folder}/index")
+        (1, {'bo': 1})
+        """
+        return tenants.tenants(Path(path))
+
+    @staticmethod
+    def drop_tenant(path: str | Path, tenant: str) -> dict[str, int]:
+        """Delete everything that a folder keeps of a tenant; return how much of each kind that was.
+
+        Chunks, parents, edges, entities, sessions, summaries, what was learned, credibility, the mode, vectors and
+        words go, and are overwritten on disk; other tenants stay as they are. The model of an LSA index keeps words
+        that it has learned from the tenant until it is fitted again (:meth:`refit`). A store that is open for the
+        tenant finds nothing from then on. Raises what :meth:`tenants` does, TenantError for a tenant that is not
+        there, and StoreLockedError after waiting 30 seconds for the turn to write.
+        """
+        return tenants.drop_tenant(Path(path), tenant)
+
     def __enter__(self) -> Self:
         return self
 
@@ -337,7 +422,7 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
     ) -> Query:
         known = None if known_at is None else parse_time(known_at)
         scope = Scope(parse_filter(filter), self.tenant, moment(as_of), known)
-        return Query(text, k, scope, None if vector is None else np.asarray(vector, np.float32))
+        return Query(text, k, scope, None if vector is None else check_vector(vector))
 
     def _nearest_documents(self, query: Query, k: int) -> list[tuple[Document, float]]:
         found = self.vector_search(query, k).entries
@@ -378,7 +463,7 @@ def _chunk(text: str, metadata: Mapping[str, Any], id: str | None) -> Chunk:
 
 def _document(given: Any) -> Document:
     if not isinstance(given, str | Document):
-        raise ValueError(f"a memory is a text or a Document, not {given!r} ({type(given).__name__})")
+        raise ValueError(f"a memory is a text or a Document, not {brief(given)} ({type(given).__name__})")
     return given if isinstance(given, Document) else Document(given)
 
 

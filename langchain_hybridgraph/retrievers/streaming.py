@@ -1,34 +1,146 @@
-"""Answers as a stream: one Document after the other."""
+"""Streams an answer, its certain hits first."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
+from langchain_hybridgraph.query.workers import Job, lane_of, submit
+
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
+
+EARLY = "_early"
+"""The option of ``invoke`` by which a stream receives Documents before the answer is complete."""
 
 
 class StreamingRetriever(BaseRetriever):
     """A retriever whose stream adds up to its answer."""
 
-    def stream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[list[Document]]:
-        """One list of one Document after the other, best first: a chain's ``stream`` adds up to its ``invoke``.
+    @property
+    def _streams_early(self) -> bool:
+        """Whether ``invoke`` takes :data:`EARLY`, and a stage may be slow that follows hits which are certain."""
+        return False
 
-        The first place is certain only when all stages are done, so the parts come at once, after the search.
+    def stream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[list[Document]]:
+        """Yield the answer in lists of one Document each.
+
+        First come the hits of the search that are certain to be in the answer, before edges are walked and before a
+        reranker reads them. Their ``retrieval_rank`` is None where it is not known yet, and their scores are those of
+        the search. The other Documents follow when the answer is complete, best first. From then on all have the
+        metadata that ``invoke`` gives, the early ones too, so that sorting by ``retrieval_rank`` gives its order. (In a
+        chain they come in that order, see :meth:`transform`.)
+
+        The search runs on another thread, and goes on to its end if the stream is not read to its end.
         """
-        yield from _one_by_one(self.invoke(input, config, **kwargs))
+        if not self._streams_early:
+            yield from _one_by_one(self.invoke(input, config, **kwargs), ())
+            return
+        parts: SimpleQueue[Document | None] = SimpleQueue()
+        search = partial(self.invoke, input, config, **kwargs, **{EARLY: parts.put})
+        answer = Job(search, lane_of("stream", self), copy_context())
+        answer.add_done_callback(lambda _: parts.put(None))
+        submit(answer)
+        early = []
+        while (document := parts.get()) is not None:
+            early.append(document)
+            yield [document]
+        yield from _one_by_one(answer.result(), early)
 
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[list[Document]]:
-        """What :meth:`stream` gives."""
-        for part in _one_by_one(await self.ainvoke(input, config, **kwargs)):
-            yield part
+        """Yield what :meth:`stream` yields; closing the stream cancels the search."""
+        if not self._streams_early:
+            for part in _one_by_one(await self.ainvoke(input, config, **kwargs), ()):
+                yield part
+            return
+        loop = asyncio.get_running_loop()
+        parts: asyncio.Queue[Document | None] = asyncio.Queue()
+
+        def put(document: Document) -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody reads any more
+                loop.call_soon_threadsafe(parts.put_nowait, document)
+
+        search = asyncio.create_task(self.ainvoke(input, config, **kwargs, **{EARLY: put}))
+        search.add_done_callback(lambda _: parts.put_nowait(None))
+        early = []
+        try:
+            while (document := await parts.get()) is not None:
+                early.append(document)
+                yield [document]
+            for part in _one_by_one(await search, early):
+                yield part
+        finally:
+            search.cancel()
+
+    def transform(
+        self, input: Iterator[Any], config: RunnableConfig | None = None, **kwargs: Any
+    ) -> Iterator[list[Document]]:
+        """Yield the answer in the order of ``invoke``, in lists of one Document each, when it is complete.
+
+        This is how a chain streams: its next step gets the sum of the parts, so their order must be the final one.
+        """
+        parts = list(input)
+        if parts:
+            yield from _one_by_one(self.invoke(_sum(parts), config, **kwargs), ())
+
+    async def atransform(
+        self, input: AsyncIterator[Any], config: RunnableConfig | None = None, **kwargs: Any
+    ) -> AsyncIterator[list[Document]]:
+        """Yield what :meth:`transform` yields."""
+        parts = [part async for part in input]
+        if parts:
+            for each in _one_by_one(await self.ainvoke(_sum(parts), config, **kwargs), ()):
+                yield each
 
 
-def _one_by_one(documents: list[Document]) -> list[list[Document]]:
-    return [[document] for document in documents] or [[]]
+class EarlyDocuments:
+    """The Documents of one call that were handed out before its answer was complete."""
+
+    def __init__(self, put: Callable[[Document], None]) -> None:
+        self._put = put
+        self._documents: dict[str | None, Document] = {}
+
+    def hand_out(self, documents: Sequence[Document]) -> None:
+        """Hand out each Document, once."""
+        for document in documents:
+            if document.id not in self._documents:
+                self._documents[document.id] = document
+                self._put(document)
+
+    def completed(self, documents: Sequence[Document]) -> list[Document]:
+        """Return the answer with the Documents that were handed out in it, which now have all metadata."""
+        return [self._completed(document) for document in documents]
+
+    def _completed(self, document: Document) -> Document:
+        early = self._documents.get(document.id)
+        if early is None:
+            return document
+        early.page_content, early.metadata = document.page_content, document.metadata
+        return early
+
+
+def _sum(parts: Sequence[Any]) -> Any:
+    """The sum of the parts, or the last of those that cannot be added, as LangChain has it."""
+    whole, *others = parts
+    for part in others:
+        try:
+            whole = whole + part
+        except TypeError:
+            whole = part
+    return whole
+
+
+def _one_by_one(documents: Sequence[Document], early: Sequence[Document]) -> list[list[Document]]:
+    """The Documents that were not handed out before, in lists of one; an empty list for an empty answer."""
+    known = {id(document) for document in early}
+    return [[document] for document in documents if id(document) not in known] or ([] if early else [[]])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.documents import Document
@@ -13,25 +14,14 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import patch_config
 from pydantic import BaseModel, Field, field_validator
 
-from langchain_hybridgraph.errors import ConfigurationError, StoreError, TenantError
+from langchain_hybridgraph.degradation import degradation
+from langchain_hybridgraph.errors import ConfigurationError, StoreError, TenantError, shortened
+from langchain_hybridgraph.records import is_backward
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
-# Reasons of ``degraded`` that are no reason to doubt an answer: what it was made of was all there is.
-_NOTHING_MISSING = frozenset(
-    {
-        "converged-early",
-        "filter-post-applied",
-        "keyword-fallback",
-        "no-graph-store",
-        "no-keyword-index",
-        "no-layers",
-        "no-lsa-index",
-        "no-tree",
-        "single-chunk-exceeds-budget",
-    }
-)
+LONGEST_DESCRIPTION = 300  # characters of an edge's description that a model is shown
 _DESCRIPTION = "Finds the texts that answer a question best, each with its id and a score from 0 to 1, best first."
 
 
@@ -112,18 +102,27 @@ def search_tool(
 def told(documents: Sequence[Document], prefix: str = "") -> str:
     """The texts for a model to read, each under a line with its place, id, score, title and source.
 
-    ``prefix`` is the retriever's ``metadata_prefix``. What the search had to leave out stands in a last line,
-    but nothing that the store never had, such as edges.
+    A text that edges led to has a last line with these edges, each in its own direction, between the places in this
+    list, or the ids of texts that are not in it. At the very end are the reasons for which hits may be missing.
+    ``prefix`` is the retriever's ``metadata_prefix``.
 
     >>> print(told([Document("The red roadster.", id="a", metadata={"score": 0.93, "source": "cars.md"})]))
     [1] id: a, score: 0.93, source: cars.md
     The red roadster.
+    >>> cites = {"from_chunk_id": "a", "relation": "cites", "weight": 0.8, "description": "B builds on A."}
+    >>> led = {"source_path": ["a", "b"], "graph_context": [cites | {"direction": "backward"}]}
+    >>> print(told([Document("A", id="a"), Document("B", id="b", metadata=led)]).splitlines()[-1])
+    ↳ related: [2] –cites→ [1] (B builds on A.)
     """
     if not documents:
         return "Nothing was found."
-    parts = [f"{_line(place, one, prefix)}\n{one.page_content}" for place, one in enumerate(documents, start=1)]
+    places = {_id(one, prefix): f"[{place}]" for place, one in enumerate(documents, start=1)}
+    parts = [
+        "\n".join([_line(place, one, prefix), one.page_content, *_related(one, places, prefix)])
+        for place, one in enumerate(documents, start=1)
+    ]
     said = documents[0].metadata.get(prefix + "degraded") or ()
-    reasons = [reason for reason in said if reason not in _NOTHING_MISSING]
+    reasons = [reason for reason in said if degradation(reason).may_miss_hits]
     return "\n\n".join([*parts, f"The search was not complete: {', '.join(reasons)}."] if reasons else parts)
 
 
@@ -142,15 +141,38 @@ def _told_to_the_model() -> Iterator[None]:
 
 def _line(place: int, document: Document, prefix: str) -> str:
     found = document.metadata
-    id = found.get(prefix + "chunk_id") or document.id
     score = found.get(prefix + "score")
     noted = {
-        "id": id,
+        "id": _id(document, prefix),
         "score": f"{score:.2f}" if isinstance(score, (int, float)) else None,
         "title": found.get("title"),
         "source": found.get("source") or found.get("uri"),
     }
     return f"[{place}] " + ", ".join(f"{name}: {value}" for name, value in noted.items() if value not in (None, ""))
+
+
+def _id(document: Document, prefix: str) -> str | None:
+    return document.metadata.get(prefix + "chunk_id") or document.id
+
+
+def _related(document: Document, places: Mapping[str | None, str], prefix: str) -> Iterator[str]:
+    """The line with the edges that led to a text, the first of them first; none without edges."""
+    path = document.metadata.get(prefix + "source_path") or ()
+    known = {step["from_chunk_id"]: step for step in document.metadata.get(prefix + "graph_context") or ()}
+    steps = [
+        _edge(known[one], places.get(one, one), places.get(two, two)) for one, two in pairwise(path) if one in known
+    ]
+    if steps:
+        yield f"↳ related: {'; '.join(steps)}"
+
+
+def _edge(step: Mapping[str, Any], one: str, two: str) -> str:
+    """An edge between two texts as it points, with its description."""
+    if entity := str(step.get("entity", "")):
+        return f"{one} and {two} both mention {entity.partition(':')[2] or entity}"
+    source, target = (two, one) if is_backward(step) else (one, two)
+    said = " ".join(str(step["description"]).split())
+    return f"{source} –{step['relation']}→ {target}" + (f" ({shortened(said, LONGEST_DESCRIPTION)})" if said else "")
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from langchain_hybridgraph.query.calls import Call, Failure, Search
 from langchain_hybridgraph.query.pipeline import Pipeline, Run, choose, fit, plan, resolve_parents
-from langchain_hybridgraph.query.planner import RESOURCE, TypedQuery
+from langchain_hybridgraph.query.planner import RESOURCE, QueryPlan, TypedQuery
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.query.tree_search import Descent, descend
+from langchain_hybridgraph.query.workers import lane_of
 from langchain_hybridgraph.records import CONTAINS, MENTIONS, SEQUENCE, Edge, Hit, Query, Scope
 from langchain_hybridgraph.retrievers.found import FoundContext, QueryResult, Relation
 from langchain_hybridgraph.retrievers.sessions import Session, planned
 from langchain_hybridgraph.retrievers.targets import path_of, rooted, targeted
 from langchain_hybridgraph.retrievers.tree_nodes import TOP, Nodes
 from langchain_hybridgraph.retrievers.tree_texts import lead
+from langchain_hybridgraph.stores.base import Local, can
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Chunk, Mask
@@ -35,14 +37,15 @@ class Asked:
     """One call, ready to run: the question, the settings of the walk, and the pipeline whose stages it uses.
 
     ``directories`` says whether bare directories may be hits, ``relate`` whether contexts are given their relations.
+    With ``per_type`` k is the number of results of each type, else of all together.
     """
 
     query: Query
     pipeline: Pipeline
+    tree: Callable[[Scope], Tree]
     weights: tuple[float, float]
     trace: Trace
     deadline: float | None
-    awaits: bool
     targets: tuple[str, ...]
     session: Session | None
     planner: Any
@@ -51,6 +54,7 @@ class Asked:
     start_documents: int
     directories: bool
     relate: bool
+    per_type: bool
     descent: Descent
     described: Callable[[], dict[str, Any]]
 
@@ -59,7 +63,7 @@ class Answer(NamedTuple):
     """What was found, the queries that were run, and what each found by itself."""
 
     contexts: tuple[FoundContext, ...]
-    plan: tuple[TypedQuery, ...]
+    plan: QueryPlan
     results: tuple[QueryResult, ...]
 
 
@@ -85,15 +89,17 @@ class _Walked(NamedTuple):
 def answered(asked: Asked) -> Search[Answer]:
     """What a call finds."""
     if not asked.query.k:
-        return Answer((), (), ())
-    queries = yield from planned(asked.query.text or "", asked.session, asked.planner, asked.trace)
-    (tree,) = yield [Call("tree", partial(cast(Any, asked.pipeline.store).tree, asked.query.scope))]
+        return Answer((), QueryPlan(()), ())
+    queries = yield from planned(asked.query.text or "", asked.session, asked.planner, asked.trace, asked.deadline)
+    store = asked.pipeline.store
+    is_quick = can(store, Local) and store.is_local  # another vector store may have to be read first
+    (tree,) = yield [Call("tree", partial(asked.tree, asked.query.scope), quick=is_quick, lane=lane_of("tree", store))]
     if isinstance(tree, Failure):
         raise tree.error
     walks = yield from together([_walk(typed, tree, asked) for typed in queries])
     asked.trace.method = "hierarchical"
     best = yield from _merged(queries, walks, asked)
-    heads = [walk.found[: asked.query.k] for walk in walks]
+    heads = [_head(walk.found, asked) for walk in walks]
     named = {each.uri: each for each in chain(*heads, best)}
     contexts = yield from _described(list(named.values()), tree, asked)
 
@@ -127,18 +133,44 @@ def together(walks: Sequence[Search[T]]) -> Search[list[T]]:
 
 def _walk(typed: TypedQuery, tree: Tree, asked: Asked) -> Search[_Walked]:
     """What one query finds in the tree."""
-    trace = asked.trace
     text = typed.query if (asked.query.text or "").strip() else asked.query.text
     query = plan(replace(asked.query, text=text, weight=typed.weight))
     if typed.context_type is not None and not _is_there(tree, typed.context_type, asked):
         return _Walked((), (), 0, 0)
-    roots = _roots(tree, typed.context_type, asked)
-    nodes = Nodes(tree, Run(query, asked.pipeline, trace))
-    nodes.are_answers = partial(_may_be_found, tree, typed.context_type, asked)
+    nodes = Nodes(tree, Run(query, asked.pipeline, asked.trace))
     yield from nodes.search(asked.weights)
-    below = tuple(tree.uri(node) for node in roots if node != TOP)
+    below = tuple(tree.uri(node) for node in _roots(tree, typed.context_type, asked) if node != TOP)
     if not nodes.has_found:
         return _Walked((), below, 0, 0)
+    best: dict[str, _Found] = {}
+    opened = 0
+    for context_type in _walked_types(typed, tree, asked):
+        found, count = yield from _descended(context_type, nodes, asked)
+        opened += count
+        for each in found:
+            if each.uri not in best or each.hit.score > best[each.uri].hit.score:
+                best[each.uri] = each
+    ordered = sorted(best.values(), key=lambda each: (-each.hit.score, each.uri))
+    return _Walked(tuple(ordered), below, len(nodes.scored), opened)
+
+
+def _walked_types(typed: TypedQuery, tree: Tree, asked: Asked) -> list[str | None]:
+    """The types that are walked for, each by itself; None is all together.
+
+    A query of every type finds its best in one walk. Where k of each type are wanted a type that scores less is walked
+    for, too, unless there is only one.
+    """
+    if not asked.per_type or typed.context_type is not None:
+        return [typed.context_type]
+    types = [name for name in sorted({RESOURCE, *asked.roots, *tree.types()}) if _is_there(tree, name, asked)]
+    return [None, *types] if len(types) > 1 else [None]
+
+
+def _descended(context_type: str | None, nodes: Nodes, asked: Asked) -> Search[tuple[list[_Found], int]]:
+    """The hits of one walk for a type, best first, and the number of directories that it opened."""
+    tree, trace = nodes.tree, asked.trace
+    nodes.are_answers = partial(_may_be_found, tree, context_type, asked)
+    roots = _roots(tree, context_type, asked)
     with trace.stage("walk"):
         starts = nodes.starts(roots, asked.start_k, asked.start_documents)
         yield from nodes.look_ahead(starts)
@@ -151,7 +183,20 @@ def _walk(typed: TypedQuery, tree: Tree, asked: Asked) -> Search[_Walked]:
         _Found(tree.uri(node), node, _type(tree, node, asked.roots), not tree.is_directory(node), hit)
         for node, hit in hits
     ]
-    return _Walked(tuple(found), below, len(nodes.scored), walk.opened)
+    return found, walk.opened
+
+
+def _head(found: Sequence[_Found], asked: Asked) -> list[_Found]:
+    """The best k of what one query found, of each type where that is wanted."""
+    if not asked.per_type:
+        return list(found[: asked.query.k])
+    left = dict.fromkeys((each.context_type for each in found), asked.query.k)
+    head = []
+    for each in found:
+        left[each.context_type] -= 1
+        if left[each.context_type] >= 0:
+            head.append(each)
+    return head
 
 
 def _may_be_found(tree: Tree, context_type: str | None, asked: Asked, level: Level) -> Mask:
@@ -208,9 +253,16 @@ def _merged(queries: Sequence[TypedQuery], walks: Sequence[_Walked], asked: Aske
     hits = [each.hit for each in ordered]
     run = Run(asked.query, asked.pipeline, asked.trace)
     hits = yield from resolve_parents(run, hits)
-    hits = yield from choose(run, hits)
-    hits = fit(run, hits)
-    return [by_id[(hit.child or hit.chunk).id]._replace(hit=hit) for hit in hits]
+    groups: dict[str, list[Hit]] = {}
+    for hit in hits:
+        name = by_id[(hit.child or hit.chunk).id].context_type if asked.per_type else ""
+        groups.setdefault(name, []).append(hit)
+    chosen = []
+    for group in groups.values():
+        chosen += yield from choose(run, group)
+    if len(groups) > 1:
+        chosen.sort(key=lambda hit: (-hit.score, hit.id))
+    return [by_id[(hit.child or hit.chunk).id]._replace(hit=hit) for hit in fit(run, chosen)]
 
 
 def _described(found: Sequence[_Found], tree: Tree, asked: Asked) -> Search[dict[str, FoundContext]]:
@@ -222,7 +274,7 @@ def _described(found: Sequence[_Found], tree: Tree, asked: Asked) -> Search[dict
     calls = []
     if firsts:
         calls.append(Call("catalogue", partial(store.read, firsts, scope, {}), quick=True))
-    if asked.relate:
+    if asked.relate and hasattr(store, "edges"):
         calls.append(Call("graph", partial(store.edges, list(chain.from_iterable(ids.values()))), quick=True))
     answers = {call.source: answer for call, answer in zip(calls, (yield calls), strict=True)}
     for answer in answers.values():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from langchain_hybridgraph.query.calls import Call, Failure, Search
-from langchain_hybridgraph.query.pipeline import Pipeline, Run, fuse, gather, rerank, score_all
+from langchain_hybridgraph.query.pipeline import Pipeline, Run, current, fuse, gather, rerank, score_all
 from langchain_hybridgraph.query.sources import KeywordSource, VectorSource
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.query.tree_search import Judged, Reached
@@ -34,7 +34,7 @@ CANDIDATES = 20
 
 
 class _Read(NamedTuple):
-    """What the reranker says of a node (see ``Judged``)."""
+    """The reranker's judgement of a node (see ``Judged``); ``counts`` is whether it may be an answer of any type."""
 
     answer: float
     way: float
@@ -208,7 +208,7 @@ class Nodes:
             yield from self._read_best(judged.at(new))
         kept = judged.at([place for place, node in enumerate(judged.nodes.tolist()) if node in self._read])
         read = np.array([self._read[node] for node in kept.nodes.tolist()]).reshape(-1, 3)
-        return kept._replace(answers=read[:, 0], ways=read[:, 1], counts=read[:, 2] > 0)
+        return kept._replace(answers=read[:, 0], ways=read[:, 1], counts=kept.counts & (read[:, 2] > 0))
 
     def _read_best(self, judged: Judged) -> Search[None]:
         """Note what the reranker says of the best: documents by their best chunk, directories by their overview."""
@@ -236,7 +236,7 @@ class Nodes:
                 self._read[node] = own  # there is nothing to read of it: a directory without a summary
             elif answer is not None or way is not None:
                 both = max(score for score in (answer, way) if score is not None)
-                self._read[node] = _Read(answer or 0.0, both, own.counts and answer is not None)
+                self._read[node] = _Read(answer or 0.0, both, answer is not None)
 
     # -- what becomes of them -------------------------------------------------------------------------------
 
@@ -250,9 +250,10 @@ class Nodes:
         texts, found = self._texts, {}
         chunks = {node: self.tree.chunks(node) for node, _ in wanted}
         best = {node: max(of, key=texts.score) for node, of in chunks.items() if of}
-        (read,) = yield [
-            Call("catalogue", partial(self._store.read, list(best.values()), self._query.scope, {}), quick=True)
-        ]
+        now = yield from current(self._run, list(best.values()))
+        known = {id: chunk for id, chunk in now.items() if chunk is not None}
+        there = [id for id in best.values() if now.get(id, True) is not None]
+        (read,) = yield [Call("catalogue", partial(self._store.read, there, self._query.scope, known), quick=True)]
         if isinstance(read, Failure):
             self._trace.degrade(read.reason)
             self._trace.note("catalogue", read.error)
@@ -273,8 +274,8 @@ class Nodes:
 
 
 def _as_read(judged: Judged) -> dict[int, _Read]:
-    every = zip(judged.answers.tolist(), judged.ways.tolist(), judged.counts.tolist(), strict=True)
-    return dict(zip(judged.nodes.tolist(), map(_Read._make, every), strict=True))
+    every = zip(judged.nodes.tolist(), judged.answers.tolist(), judged.ways.tolist(), strict=True)
+    return {node: _Read(answer, way, counts=True) for node, answer, way in every}
 
 
 def summaries_of(store: Any) -> Summaries | None:

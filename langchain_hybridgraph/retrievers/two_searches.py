@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from numbers import Real
+from typing import Any, TypeVar
 
 from langchain_core.documents import Document
 
 from langchain_hybridgraph.query.calls import Failure
 from langchain_hybridgraph.query.fusion import ConvexCombination, ReciprocalRankFusion
 from langchain_hybridgraph.query.trace import Trace
-from langchain_hybridgraph.records import Fused, Ranking, RetrievalResult, Scored
+from langchain_hybridgraph.records import Fused, Hit, Ranking, RetrievalResult, Scored
 from langchain_hybridgraph.retrievers.documents import chunk_id
 
 Result = RetrievalResult[Document]
+T = TypeVar("T")
+
+_OWN_SCORES = ("vector_score", "bm25_score", "rerank_score")
+_SCORES = ("score", "score_breakdown", "retrieval_source")
 
 
 def fused_by_score(
@@ -52,17 +57,85 @@ def fused_by_rank(
 
 
 def _joined(found: dict[str, Result], best: Sequence[Fused], k: int | None, trace: Trace, prefix: str = "") -> Result:
-    """What the searches found, in this order."""
+    """The results of both searches in this order; each keeps the metadata of either search."""
     best = best[: max(map(len, found.values())) if k is None else k]
-    documents = {chunk_id(document): document for one in reversed(found.values()) for document in one}
-    hits = {hit.id: hit for one in found.values() for hit in one.hits}
+    documents = {name: _by_id(one) for name, one in found.items()}
+    hits = {name: {hit.id: hit for hit in one.hits} for name, one in found.items()}
     for reason in (reason for one in found.values() for reason in one.degraded):
         trace.degrade(reason)
     return RetrievalResult(
-        [_placed(documents[one.id], rank, one, prefix) for rank, one in enumerate(best, start=1)],
-        hits=[replace(hits[one.id], score=one.score, parts=one.parts) for one in best if one.id in hits],
+        [_document(one, rank, _of(one.id, documents), prefix) for rank, one in enumerate(best, start=1)],
+        hits=[_hit(one, seen) for one in best if (seen := _of(one.id, hits))],
         plan=next(iter(found.values())).plan,
     )
+
+
+def _by_id(found: Result) -> dict[str, tuple[int, Document]]:
+    """Rank and Document by id; the first of several with one id."""
+    placed = [(chunk_id(document), (rank, document)) for rank, document in enumerate(found, start=1)]
+    return dict(reversed(placed))
+
+
+def _of(id: str, by_search: Mapping[str, Mapping[str, T]]) -> dict[str, T]:
+    """The entries of this id, by the search that found it."""
+    return {name: known[id] for name, known in by_search.items() if id in known}
+
+
+def _hit(fused: Fused, seen: Mapping[str, Hit]) -> Hit:
+    """The hit of the first search, with the scores that only the other one gave."""
+    first, *others = seen.values()
+    hit = replace(
+        first,
+        score=fused.score,
+        parts=_parts(fused, {name: (one.score, one.parts) for name, one in seen.items()}),
+        found_by=tuple(dict.fromkeys(source for one in seen.values() for source in one.found_by)),
+    )
+    for other in others:
+        missing = {name: getattr(other, name) for name in _OWN_SCORES if getattr(hit, name) is None}
+        hit = replace(hit, **missing)
+    return hit
+
+
+def _document(fused: Fused, rank: int, seen: Mapping[str, tuple[int, Document]], prefix: str) -> Document:
+    """A Document with the metadata of all searches that found it; the first wins where both say something.
+
+    ``searches`` has what each search said under the keys that the fused answer has values of its own for.
+    """
+    metadata: dict[str, Any] = {}
+    for _, document in seen.values():
+        metadata |= {key: value for key, value in document.metadata.items() if metadata.get(key) is None}
+    said = {name: _said(document, place, prefix) for name, (place, document) in seen.items()}
+    sources = {one["retrieval_source"] for one in said.values() if "retrieval_source" in one} or set(fused.parts)
+    scored = {name: (one.get("score"), one.get("score_breakdown")) for name, one in said.items()}
+    notes = {
+        "retrieval_rank": rank,
+        "relevance_score": fused.score,
+        "score": fused.score,
+        "score_breakdown": _parts(fused, scored),
+        "retrieval_source": "fused" if len(sources) > 1 else next(iter(sources)),
+        "searches": said,
+    }
+    first = next(iter(seen.values()))[1]
+    named = {prefix + key: value for key, value in notes.items()}
+    return first.model_copy(update={"metadata": {**metadata, **named}})
+
+
+def _said(document: Document, rank: int, prefix: str) -> dict[str, Any]:
+    """A Document's rank and scores in one search."""
+    found = {key: document.metadata.get(prefix + key) for key in (*_SCORES, *_OWN_SCORES)}
+    return {"retrieval_rank": rank, **{key: value for key, value in found.items() if value is not None}}
+
+
+def _parts(fused: Fused, scored: Mapping[str, tuple[Any, Any]]) -> dict[str, float]:
+    """The parts of a fused score: those of each search in proportion, or the search as one part; they sum to it."""
+    parts: dict[str, float] = {}
+    for name, share in fused.parts.items():
+        score, own = scored.get(name, (None, None))
+        if not (isinstance(own, Mapping) and own and isinstance(score, Real) and score):
+            score, own = 1.0, {name: 1.0}
+        for part, value in own.items() if share else ():
+            parts[part] = parts.get(part, 0.0) + share * value / float(score)
+    return parts
 
 
 def with_notes(document: Document, notes: Mapping[str, Any]) -> Document:
@@ -88,14 +161,3 @@ def _ranking(name: str, weight: float, found: Result, key: str | None = None) ->
     scores = [1.0 if key is None else float(document.metadata.get(key, 0.0)) for document in found]
     entries = [Scored(chunk_id(document), score) for document, score in zip(found, scores, strict=True)]
     return Ranking(name, weight, entries, {entry.id: entry.score for entry in entries}, bound=1.0)
-
-
-def _placed(document: Document, rank: int, fused: Fused, prefix: str) -> Document:
-    notes = {
-        "retrieval_rank": rank,
-        "relevance_score": fused.score,
-        "score": fused.score,
-        "score_breakdown": dict(fused.parts),
-        "retrieval_source": "fused" if len(fused.parts) > 1 else next(iter(fused.parts)),
-    }
-    return with_notes(document, {prefix + key: value for key, value in notes.items()})

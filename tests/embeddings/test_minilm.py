@@ -2,6 +2,8 @@
 
 import asyncio
 import hashlib
+import os
+import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -270,3 +272,27 @@ def test_auto_is_lsa_when_the_download_breaks_off(serve):
     assert name == "lsa"
     assert "RemoteProtocolError" in why
     assert "\n" not in why
+
+
+@pytest.mark.usefixtures("cached")
+def test_a_pickled_copy_embeds_alike():
+    """Settings are pickled, the model is loaded again."""
+    first = OnnxMiniLMEmbeddings(batch_size=3)
+    vectors = first.vectors(TEXTS)
+    second = pickle.loads(pickle.dumps(first))
+    assert second.batch_size == 3
+    assert np.array_equal(second.vectors(TEXTS), vectors)
+
+
+@pytest.mark.usefixtures("cached")
+def test_a_forked_child_loads_the_model_again():
+    """The parent's model has threads that the child lacks."""
+    embedding = OnnxMiniLMEmbeddings()
+    vectors = embedding.vectors(TEXTS)
+    parents = embedding._ready
+    child = os.fork()
+    if not child:
+        is_alike = np.array_equal(embedding.vectors(TEXTS), vectors)
+        os._exit(0 if is_alike and embedding._ready is not parents else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert embedding._ready is parents

@@ -1,9 +1,12 @@
 """AdvancedRetriever over ours and over any other retriever, alone and in chains."""
 
 import asyncio
+import json
+import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import jsonschema
 import pytest
 from langchain.agents import create_agent
 from langchain_classic.chains import create_history_aware_retriever, create_retrieval_chain
@@ -32,6 +35,7 @@ from langchain_hybridgraph import (
 )
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.expanders import ExpandedQuery
+from langchain_hybridgraph.query.rerank import TextReranker
 from tests.saying_model import SayingModel
 
 TEXTS = {
@@ -255,6 +259,82 @@ def test_the_raw_question_beside_a_rewrite(hybrid):
     assert {document.id: document.metadata["score"] for document in result} == pytest.approx(mean)
     assert [hit.id for hit in result.hits] == ids(result) == sorted(mean, key=lambda id: (-mean[id], id))
     assert all(hit.score == pytest.approx(sum(hit.parts.values())) for hit in result.hits)
+
+
+NOTED = ("vector_score", "bm25_score", "rerank_score")
+
+
+@pytest.mark.parametrize("reranked", [False, True])
+@pytest.mark.parametrize("called", ["retrieve", "invoke"])
+def test_every_score_is_kept_when_two_searches_are_fused(hybrid, reranked, called):
+    """Scores that only the rewritten question's search has are kept, and so are those of each search."""
+    query, k = "and its price?", 6
+    below = hybrid.model_copy(
+        update={"reranker": TextReranker(lambda _, texts: [0.5] * len(texts))} if reranked else {}
+    )
+    retriever = AdvancedRetriever(below, expander=rewrite(), fuse_raw=True)
+    if called == "retrieve":
+        result = retriever.retrieve_with_context(query, HISTORY, k=k)
+        for hit, document in zip(result.hits, result, strict=True):
+            assert {name: getattr(hit, name) for name in NOTED} == {name: document.metadata[name] for name in NOTED}
+            assert hit.parts == pytest.approx(document.metadata["score_breakdown"])
+    else:
+        result = retriever.invoke(
+            {"input": query, "chat_history": HISTORY}, {"callbacks": [BaseCallbackHandler()]}, k=k
+        )
+    raw, rewritten = ({one.id: one.metadata for one in below.retrieve(text, k=50)} for text in (query, WHOLE))
+    assert any(raw[id]["bm25_score"] is None and rewritten[id]["bm25_score"] is not None for id in ids(result))
+    for document in result:
+        found = document.metadata
+        for name in NOTED:
+            wanted = raw[document.id][name] if raw[document.id][name] is not None else rewritten[document.id][name]
+            assert found[name] == pytest.approx(wanted), name
+        assert math.fsum(found["score_breakdown"].values()) == pytest.approx(found["score"])
+        counted = [one[document.id] for one in (raw, rewritten) if one[document.id]["score"]]
+        assert found["score_breakdown"].keys() == {part for one in counted for part in one["score_breakdown"]}
+        for name, alone in (("question", raw), ("conversation", rewritten)):
+            said = found["searches"][name]
+            assert said["score"] == pytest.approx(alone[document.id]["score"])
+            assert said["score_breakdown"] == pytest.approx(alone[document.id]["score_breakdown"])
+            assert said["retrieval_rank"] == alone[document.id]["retrieval_rank"]
+
+
+def test_what_a_foreign_retriever_says_is_kept_when_two_searches_are_fused():
+    """Scores and other metadata of either search are kept; each search's own score is under its name."""
+    lists = {
+        "why?": [Document("a", id="a", metadata={"score": 3.0, "lang": "en", "bm25_score": None})],
+        "why? because": [
+            Document("b", id="b", metadata={"score": 9.0}),
+            Document("a", id="a", metadata={"score": 7.0, "bm25_score": 4.5, "page": 2}),
+        ],
+    }
+
+    class Listed(BaseRetriever):
+        def _get_relevant_documents(self, query, *, run_manager):
+            return lists[query]
+
+    expander = lambda query, history: f"{query} because"  # noqa: E731 - any callable is an expander
+    retriever = AdvancedRetriever(Listed(), expander=expander, fuse_raw=True)
+    first, second = retriever.retrieve_with_context("why?", HISTORY, k=3)
+    found = first.metadata
+    assert (first.id, found["lang"], found["page"], found["bm25_score"]) == ("a", "en", 2, 4.5)
+    assert found["score"] == pytest.approx((1 + 61 / 62) / 2)
+    assert found["score_breakdown"] == pytest.approx({"question": 1 / 2, "conversation": 61 / 62 / 2})
+    assert found["searches"] == {
+        "question": {"retrieval_rank": 1, "score": 3.0},
+        "conversation": {"retrieval_rank": 2, "score": 7.0, "bm25_score": 4.5},
+    }
+    assert (second.metadata["retrieval_source"], second.metadata["score"]) == ("conversation", 0.5)
+
+
+def test_a_prefix_comes_before_every_key_of_two_searches(store):
+    """None of our keys is without it."""
+    below = HybridRetriever(store, metadata_prefix="hg_")
+    retriever = AdvancedRetriever(below, expander=rewrite(), fuse_raw=True)
+    found = retriever.retrieve_with_context("and its price?", HISTORY)[0].metadata
+    assert found["hg_bm25_score"] is not None
+    assert found["hg_searches"]["conversation"]["bm25_score"] is not None
+    assert all(key.startswith("hg_") for key in found.keys() - store.get_by_ids(["roadster"])[0].metadata.keys())
 
 
 def test_the_least_score_holds_for_what_is_fused(hybrid):
@@ -731,7 +811,7 @@ def test_as_a_tool(hybrid):
 def test_a_tool_offers_what_the_retriever_takes(hybrid, store):
     """Over one without a filter there is none in the form."""
     plain = InMemoryVectorStore(store.embeddings)
-    for retriever, wanted in ((hybrid, 3), (Words(), 2), (plain.as_retriever(), 3)):
+    for retriever, wanted in ((hybrid, 4), (Words(), 3), (plain.as_retriever(), 4)):
         assert len(AdvancedRetriever(retriever).as_tool().args) == wanted
 
 
@@ -788,3 +868,99 @@ class TestStandard(RetrieversIntegrationTests):
     @property
     def retriever_query_example(self):
         return "salt water in winter"
+
+
+# -- what it says that it takes -----------------------------------------------------------------------------------
+
+
+def test_the_input_schema_names_every_form(hybrid):
+    """A text, an object with a question and its history, or messages."""
+    schema = AdvancedRetriever(hybrid).get_input_jsonschema()
+    text, mapping, messages = schema["anyOf"]
+    assert (text, messages["type"]) == ({"type": "string"}, "array")
+    described = schema["$defs"][mapping["$ref"].rpartition("/")[2]]
+    assert set(described["properties"]) == {"input", "query", "question", "messages", "chat_history", "history"}
+    assert described["anyOf"] == [{"required": [name]} for name in ("input", "query", "question", "messages")]
+    assert all("description" in each for each in described["properties"].values())
+    assert AdvancedRetriever(hybrid).input_schema.model_json_schema() == schema
+
+
+@pytest.mark.parametrize("key", ["input", "query", "question", "messages"])
+@pytest.mark.parametrize("history_key", ["chat_history", "history"])
+@pytest.mark.parametrize(
+    "turn",
+    [
+        lambda role, text: f"{role}: {text}",
+        lambda role, text: [role, text],
+        lambda role, text: {"role": role, "content": text},
+    ],
+    ids=["text", "pair", "mapping"],
+)
+def test_what_the_schema_allows_can_be_invoked(hybrid, key, history_key, turn):
+    """Every key and every form of a turn, as JSON, checked against the schema as LangServe does."""
+    retriever = AdvancedRetriever(hybrid)
+    wanted = ids(retriever.retrieve_with_context("How large?", HISTORY))
+    assert wanted[0] == "roadster"
+    history = [turn(*line.split(": ", 1)) for line in HISTORY]
+    given = json.loads(json.dumps({key: "How large?", history_key: history}))
+    jsonschema.validate(given, retriever.get_input_jsonschema())
+    assert ids(retriever.invoke(given)) == wanted
+    assert ids(retriever.invoke(retriever.input_schema.model_validate(given).root)) == wanted
+    messages = [*history, turn("user", "How large?")]
+    for whole in (messages, {"messages": messages}):
+        jsonschema.validate(whole, retriever.get_input_jsonschema())
+        assert ids(retriever.invoke(retriever.input_schema.model_validate(whole).root)) == wanted
+
+
+def test_the_schemas_examples_can_be_invoked(hybrid):
+    """The schema's own examples fit it and can be invoked."""
+    retriever = AdvancedRetriever(hybrid)
+    schema = retriever.get_input_jsonschema()
+    examples = schema["$defs"]["ConversationInput"]["examples"]
+    assert examples
+    for example in examples:
+        jsonschema.validate(example, schema)
+        assert ids(retriever.invoke(example)) == ids(
+            retriever.retrieve_with_context(example["input"], example["chat_history"])
+        )
+
+
+@pytest.mark.parametrize("wrong", [7, {"chat_history": []}, {"input": {"a": 1}}, {"input": "x", "chat_history": "y"}])
+def test_what_the_schema_refuses(hybrid, wrong):
+    """A client hears of it before the search."""
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(wrong, AdvancedRetriever(hybrid).get_input_jsonschema())
+
+
+def test_messages_are_of_the_schema_too(hybrid):
+    """As Python objects; the JSON schema leaves their class out."""
+    retriever = AdvancedRetriever(hybrid)
+    given = {"input": HumanMessage("How large?"), "chat_history": [HumanMessage("Which car is red?")]}
+    assert retriever.input_schema.model_validate(given).root == given
+    assert "HumanMessage" not in json.dumps(retriever.get_input_jsonschema())
+
+
+def test_a_chain_takes_what_the_retriever_takes(hybrid):
+    """A sequence has the schema of its first step."""
+    chain = AdvancedRetriever(hybrid) | RunnableLambda(ids)
+    assert chain.get_input_jsonschema()["anyOf"] == AdvancedRetriever(hybrid).get_input_jsonschema()["anyOf"]
+
+
+def test_the_session_is_of_the_configuration_where_it_counts(hybrid):
+    """LangServe drops what a configuration does not declare."""
+    assert "configurable" not in AdvancedRetriever(hybrid).get_config_jsonschema()["properties"]
+    retriever = AdvancedRetriever(hybrid, get_session_history={"7": HISTORY}.get)
+    schema = retriever.config_schema(include=["configurable"])
+    config = schema.model_validate({"configurable": {"session_id": "7"}}).model_dump()
+    assert ids(retriever.invoke("How large?", config))[0] == "roadster"
+
+
+def test_a_tool_takes_the_conversation(hybrid):
+    """As an argument, unless it is fetched by session; what its schema says can be invoked."""
+    tool = AdvancedRetriever(hybrid, k=1).as_tool()
+    assert set(tool.args) == {"query", "k", "filter", "conversation_history"}
+    said = tool.invoke({"query": "How large?", "conversation_history": HISTORY})
+    assert said.splitlines()[1] == TEXTS["roadster"]
+    assert tool.invoke({"query": "bread", "conversation_history": None}).splitlines()[1] == TEXTS["bread"]
+    fetched = AdvancedRetriever(hybrid, k=1, get_session_history=lambda _: HISTORY).as_tool()
+    assert set(fetched.args) == {"query", "k", "filter"}

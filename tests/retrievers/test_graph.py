@@ -134,6 +134,57 @@ def test_edges_are_walked_both_ways_when_asked():
         assert found["Z"] == pytest.approx(0.126)
 
 
+def beside():
+    """The drawing's edges over a store that has none."""
+    plain = InMemoryVectorStore(Angles())
+    documents = [Document(name, id=name) for name in COSINES]
+    plain.add_documents(documents)
+    return {"vector_store": plain, "documents": documents, "graph": edges(*PINNED)}
+
+
+@pytest.mark.parametrize("is_beside", [False, True])
+def test_an_edge_is_described_in_its_own_direction(is_beside):
+    """Z cites A: walked from A, its step is backward, and nothing says that A cites Z. A cites C, forward."""
+    with drawn() as store:
+        given = beside() if is_beside else {"vector_store": store}
+        retriever = GraphRetriever(**given, traversal=BFS(direction="both"), seed_k=1, score="hop_decay")
+        result = retriever.retrieve("q")
+        found = {document.id: document.metadata for document in result}
+        assert (found["Z"]["source_path"], found["C"]["source_path"]) == (["A", "Z"], ["A", "C"])
+        (back,), (onward,) = found["Z"]["graph_context"], found["C"]["graph_context"]
+        assert (back["direction"], back["relation"], back["description"]) == ("backward", "cites", "Z cites A.")
+        assert "direction" not in onward
+        assert onward["description"] == "A cites C."
+        said = {hit.id: hit.explain() for hit in result.hits}
+        assert "1 hop from A to Z: Z cites A (walked backward, weight 0.60, “Z cites A.”)" in said["Z"]
+        assert "1 hop from A to C: cites (weight 0.80, “A cites C.”)" in said["C"]
+        assert "Z cites A (walked backward" in retriever.explain("q")
+
+
+def test_the_tool_says_how_hits_are_related():
+    """Each edge as it points, between the places in the list, with its description."""
+    with drawn() as store:
+        walk = BFS(direction="both")
+        retriever = GraphRetriever(store, k=5, traversal=walk, score="hop_decay", seed_k=1, metadata_prefix="hg_")
+        said = retriever.as_tool().invoke("q")
+        places = {document.id: rank for rank, document in enumerate(retriever.invoke("q"), start=1)}
+        a, c, d, z = (places[id] for id in "ACDZ")
+        assert f"\n↳ related: [{a}] –cites→ [{c}] (A cites C.)" in said
+        assert f"\n↳ related: [{z}] –cites→ [{a}] (Z cites A.)" in said
+        assert f"\n↳ related: [{a}] –cites→ [{c}] (A cites C.); [{c}] –cites→ [{d}] (C cites D.)" in said
+        assert said.count("↳ related:") == len([hit for hit in retriever.retrieve("q").hits if hit.hops])
+
+
+def test_the_tool_names_a_shared_entity_and_a_text_that_is_not_in_the_list():
+    """An entity has no direction; texts that did not come back are named by their ids."""
+    with ingested() as store:
+        said = GraphRetriever(store, k=2).as_tool().invoke("Who wrote notes?")
+        assert "↳ related: [1] and [2] both mention analytical engine" in said
+    with drawn() as store:
+        told = hop_decay(store, k=1, seed_k=1, graph_slots=1).as_tool().invoke("q")
+        assert "↳ related: A –cites→ [1] (A cites C.)" in told
+
+
 def test_ring_decay():
     """The energy of .9 at A is .36 at C and .162 at D."""
     with drawn() as store:
@@ -313,19 +364,132 @@ def test_places_can_be_kept_for_what_edges_lead_to():
         assert list(scores(hop_decay(store, k=2).retrieve("q", graph_slots=1))) == ["A", "C"]
 
 
-def test_what_edges_lead_to_may_need_a_score():
-    """D has .135."""
+def test_min_traversal_score_is_the_least_weight_of_an_edge():
+    """At .85 the edge from A is not walked: C comes from B over 1, D from C over .9."""
     with drawn() as store:
-        found = hop_decay(store, min_traversal_score=0.2).retrieve("q")
-        assert {d.id for d in found if d.metadata["hops"]} == {"C"}
+        hits = {hit.id: hit for hit in hop_decay(store, min_traversal_score=0.85).retrieve("q").hits}
+        assert {id: hits[id].score for id in "CD"} == pinned(C=0.21, D=0.135)
+        assert (hits["C"].path, hits["D"].path) == (("B", "C"), ("B", "C", "D"))
 
 
-def test_what_the_search_found_stays_where_edges_count_too_little():
-    """As if no edge had led to D: .7 of its cosine."""
+def test_min_traversal_score_includes_the_weight_itself():
+    """At .9 the edge of .9 to D is walked; at .95 only that of 1 to C."""
     with drawn() as store:
-        found = hop_decay(store, min_traversal_score=0.2).retrieve("q")
-        assert scores(found)["D"] == pytest.approx(0.07)
-        assert len(GraphRetriever(store, min_traversal_score=0.99).retrieve("q")) == len(COSINES)
+        reached = [
+            {d.id for d in hop_decay(store, min_traversal_score=least).retrieve("q") if d.metadata["hops"]}
+            for least in (0.9, 0.95)
+        ]
+        assert reached == [{"C", "D"}, {"C"}]
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_min_traversal_score_holds_for_every_preset(preset):
+    """No edge is as heavy as 1 but that from B, so nothing else is walked."""
+    with drawn() as store:
+        hits = GraphRetriever(store, preset=preset, seed_k=2, min_traversal_score=1.0).retrieve("q").hits
+        walked = {step for hit in hits for step in zip(hit.path, hit.path[1:], strict=False)}
+        assert walked
+        assert walked <= {("B", "C"), ("C", "B")}
+
+
+# -- what may come back ---------------------------------------------------------------------------------------------
+
+
+def test_only_seeds_and_what_edges_reached_come_back():
+    """The search finds all five; the seed is B, from which edges lead to C and D."""
+    with drawn(B={"labels": ["Claim"]}) as store:
+        settings = {"seed_labels": ["Claim"], "preset": "hop_decay"}
+        assert set(scores(GraphRetriever(store, **settings).retrieve("q"))) == set(COSINES)
+        reached = GraphRetriever(store, candidates="reached", **settings).retrieve("q")
+        assert scores(reached) == pinned(B=0.65, C=0.21, D=0.135)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_seeds_restrict_the_answer_of_every_preset(preset):
+    """From B an edge leads to C, and every path begins at B; a filter does what a label does."""
+    with drawn(B={"labels": ["Claim"], "kind": "claim"}) as store:
+        retriever = GraphRetriever(store, preset=preset, candidates="reached", seed_labels=["Claim"])
+        hits = retriever.retrieve("q").hits
+        assert {"B", "C"} <= {hit.id for hit in hits}
+        assert {hit.path[0] for hit in hits} == {"B"}
+        filtered = GraphRetriever(store, preset=preset, candidates="reached", seed_filter={"kind": "claim"})
+        assert [hit.id for hit in filtered.retrieve("q").hits] == [hit.id for hit in hits]
+
+
+def test_a_label_that_nobody_has_gives_no_hits_and_a_reason():
+    """With the search's hits kept the reason is there, too: no edge was walked."""
+    with drawn() as store:
+        none = GraphRetriever(store, seed_labels=["Claim"], candidates="reached").retrieve("q")
+        assert (list(none), none.degraded) == ([], ("no-seeds",))
+        assert "'Claim'" in none.plan["remarks"]["no-seeds"]
+        every = GraphRetriever(store, seed_labels=["Claim"]).retrieve("q")
+        assert (len(every), every.degraded) == (len(COSINES), ("no-seeds",))
+
+
+def test_seeds_are_found_below_any_number_of_better_hits():
+    """300 texts are more similar than the one with the label, and the search has 100 candidates."""
+    with HybridGraphStore(None, Angles()) as store:
+        store.add_texts(["A"] * 300, ids=[f"c{n}" for n in range(300)])
+        store.add_texts(["B"], [{"labels": ["Claim"]}], ids=["claim"])
+        store.put([], edges=[Edge("claim", "c7", "supports")])
+        retriever = GraphRetriever(store, seed_labels=["Claim"], candidates="reached")
+        assert set(scores(retriever.retrieve("q"))) == {"claim", "c7"}
+
+
+async def test_candidates_may_be_set_for_one_call():
+    """Sync and async give the same; another value is refused by the constructor and by the call."""
+    with drawn(B={"labels": ["Claim"]}) as store:
+        retriever = hop_decay(store, seed_labels=["Claim"])
+        found = retriever.retrieve("q", candidates="reached")
+        assert set(scores(found)) == {"B", "C", "D"}
+        assert (await retriever.aretrieve("q", candidates="reached")).hits == found.hits
+        assert retriever.invoke("q", candidates="reached") == list(found)
+        assert set(scores(hop_decay(store, candidates="reached").retrieve("q", candidates="all"))) == set(COSINES)
+        with pytest.raises(ValidationError, match="'all' or 'reached'"):
+            hop_decay(store, candidates="seeds")
+        with pytest.raises(ConfigurationError, match="got 'seeds'"):
+            retriever.retrieve("q", candidates="seeds")
+
+
+def test_without_edges_only_the_seeds_come_back():
+    """The reason is the missing graph."""
+    with HybridGraphStore(None, Angles()) as store:
+        store.add_texts(list(COSINES), [{"labels": ["Claim"] if name == "B" else []} for name in COSINES])
+        found = GraphRetriever(store, seed_labels=["Claim"], candidates="reached").retrieve("q")
+        assert [document.page_content for document in found] == ["B"]
+        assert found.degraded == ("no-graph-store",)
+
+
+def test_only_reached_texts_come_back_over_any_vector_store():
+    """LangChain's own in-memory store, with edges of the caller's."""
+    plain = InMemoryVectorStore(Angles())
+    documents = [Document(name, id=name, metadata={"labels": ["Claim"]} if name == "B" else {}) for name in COSINES]
+    plain.add_documents(documents)
+    retriever = GraphRetriever(
+        plain, documents, graph=edges(*PINNED), seed_labels=["Claim"], candidates="reached", max_hops=2
+    )
+    assert {document.id for document in retriever.invoke("q")} == {"B", "C", "D"}
+
+
+@pytest.mark.parametrize("settings", [{}, {"source_weights": {"vector": 1.0}}, {"fusion": "rrf"}])
+def test_only_reached_memories_come_back(settings):
+    """MemoryRetriever scores by confidence and age what the walk left; without the graph's weight, too."""
+    with drawn(B={"labels": ["Claim"]}) as store:
+        retriever = MemoryRetriever(store, seed_labels=["Claim"], candidates="reached", **settings)
+        hits = retriever.retrieve("q").hits
+        assert {"B", "C"} <= {hit.id for hit in hits}
+        assert {hit.path[0] for hit in hits} == {"B"}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_without_conditions_the_best_seeds_are_kept(preset):
+    """Each hit is one of the best seed_k or on a path from one; the head of the answer for a larger k."""
+    with large() as store:
+        retriever = GraphRetriever(store, preset=preset, candidates="reached", seed_k=3, budget=None)
+        hits = retriever.retrieve("gamma eta mu", k=30, max_tokens=10_000).hits
+        seeds = {hit.path[0] for hit in hits}
+        assert 0 < len(seeds) <= 3
+        assert retriever.retrieve("gamma eta mu", k=5, max_tokens=10_000).hits == hits[:5]
 
 
 def test_what_is_no_seed_is_measured_by_the_best_of_all():
@@ -372,7 +536,9 @@ def test_a_relation_that_no_edge_has_is_told(settings, beside):
         said = "no edge is 'cite'; did you mean 'cites'? there are cites, likes"
         assert found.degraded == ("unknown-relation",)
         assert found.plan["remarks"] == {"unknown-relation": said}
-        assert f"Not as asked: unknown-relation ({said})." in GraphRetriever(store, **known, **settings).explain("q")
+        assert f"Not as requested: unknown-relation ({said})." in GraphRetriever(store, **known, **settings).explain(
+            "q"
+        )
         right = GraphRetriever(store, **known, relation_filter=["cites", "likes"]).retrieve("q")
         assert (right.degraded, right.plan["remarks"]) == ((), {})
 
@@ -817,10 +983,10 @@ def test_a_context_names_the_rarest_shared_name():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("A", r"wanted a list such as \['A'\]"),
-        ([1], r"seed_ids is \[1\]; ids are texts: \['1'\]"),
-        (["A", None], "ids are texts"),
-        (7, r"seed_ids is 7; wanted a list of ids such as \['7'\]"),
+        ("A", r"seed_ids must be a list of ids, got the text 'A'; write seed_ids=\['A'\]"),
+        ([1], r"which are texts, got \[1\]; write seed_ids=\['1'\]"),
+        (["A", None], "ids, which are texts"),
+        (7, r"seed_ids must be a list of ids, got 7; write seed_ids=\['7'\]"),
     ],
 )
 def test_seed_ids_are_a_list_of_texts(given, said):
@@ -881,10 +1047,7 @@ def test_what_is_not_scored_changes_nothing(settings):
 
 
 @pytest.mark.parametrize("copied", [pickle.dumps, copy.deepcopy])
-def test_a_retriever_is_made_anew_in_each_process(copied):
-    """That its store is not copied is said, with the line that opens it."""
-    with (
-        drawn() as store,
-        pytest.raises(StoreError, match=r"HybridGraphStore\('folder'\), and make the retrievers there"),
-    ):
+def test_a_retriever_over_a_store_in_memory_is_not_copied(copied):
+    """The error says that a store with a folder can be."""
+    with drawn() as store, pytest.raises(StoreError, match=r"cannot be copied or pickled: give it a folder"):
         copied(GraphRetriever(store))

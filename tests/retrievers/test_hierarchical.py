@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.documents import Document
-from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
+from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, HumanMessage
-from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 from pydantic import ValidationError
 
@@ -366,11 +365,11 @@ def test_priority_weighs():
 
 
 def test_several_queries_are_merged():
-    """Each hit once, with its best score, cut to k; each query's own result is there, too."""
+    """Each hit once, with its best score; each query's own result is there, too."""
     queries = TypedQuery("the editor", "memory"), TypedQuery("the editor", priority=2), TypedQuery("editor", "skill")
     retriever, _ = planned(*queries)
     found = retriever.search("x", ["hi"], k=3)
-    assert len(found) == len(set(uris(found))) == 3
+    assert len(found) == len(set(uris(found))) == 5
     assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
     best = {}
     for result in found.query_results:
@@ -378,6 +377,74 @@ def test_several_queries_are_merged():
             best[each.uri] = max(best.get(each.uri, 0.0), each.score * result.query.weight)
     assert {each.uri: pytest.approx(each.score) for each in found} == {uri: best[uri] for uri in uris(found)}
     assert found.query_plan == (queries[0], queries[2], queries[1])
+
+
+MANUALS = {
+    f"ctx://resources/{n}.md": f"The editor manual, part {n}: the editor and its editor keys." for n in range(30)
+}
+MEMORY = {"ctx://user/memories/key.md": "The user binds a key of their own."}
+
+
+def crowded(**settings):
+    """Many resources about the editor, and one memory that has little to do with it."""
+    return HierarchicalRetriever(library(MANUALS | MEMORY), **{"directories": False} | settings)
+
+
+def test_a_planned_memory_is_found_among_better_resources():
+    """k limits each type: thirty resources that score higher do not push out the memory that was planned for."""
+    queries = [TypedQuery("editor manual"), TypedQuery("user's own key", "memory", priority=5)]
+    found = crowded(planner=lambda *_: queries).search("editor manual", ["hi"], k=5)
+    assert uris(found.memories) == ["ctx://user/memories/key.md"]
+    assert len(found.resources) == 5
+    assert found.memories[0].score < min(each.score for each in found.resources)
+    assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+
+
+def test_the_rules_plan_finds_the_memory():
+    """The default planner, whose raw query finds resources first."""
+    found = crowded().search("Which key of my editor manual did I bind?", ["hello"], k=5)
+    assert uris(found.memories) == ["ctx://user/memories/key.md"]
+    assert len(found.resources) == 5
+
+
+def test_a_search_without_a_session_limits_each_type_too():
+    """The raw query finds k of each type that there is."""
+    found = crowded().search("editor manual key", k=2)
+    assert (len(found.memories), len(found.resources), found.total) == (1, 2, 3)
+    assert found.query_results[0].hits == found.contexts
+
+
+def test_find_and_documents_have_k_in_all():
+    """One query without types; and as Documents, where k is the number of results."""
+    assert len(crowded().find("editor manual key", k=5)) == 5
+    assert len(crowded().invoke("Which key of my editor manual did I bind?", session=["hello"], k=5)) == 5
+
+
+def test_each_type_is_limited_after_a_reranker_and_mmr():
+    """Later stages choose among the hits of a type."""
+    for settings in ({"reranker": counting(lambda text: 0.5)[0]}, {"mmr_lambda": 0.5}, {"per_document": 1}):
+        found = crowded(**settings).search("editor manual key", ["hello"], k=3)
+        assert (len(found.memories), len(found.resources)) == (1, 3), settings
+
+
+def test_a_plan_says_how_it_came_about():
+    """The planner's reasoning and what it was shown of the session, in the result and in the plan of Documents."""
+    session = {"summary": "They write code.", "messages": [HumanMessage("I use vi."), AIMessage("Noted.")]}
+    found = typed().search("How do I open the editor?", session)
+    assert "skills are searched" in found.query_plan.reasoning
+    assert found.query_plan.session_context == "Summary: They write code.\nUser: I use vi.\nAssistant: Noted."
+    plan = typed().retrieve("How do I open the editor?", session=session).plan
+    assert (plan["reasoning"], plan["session_context"]) == (
+        found.query_plan.reasoning,
+        found.query_plan.session_context,
+    )
+
+
+def test_a_list_of_queries_is_a_plan_without_reasoning():
+    """A planner of one's own need not say why; the session's context is there."""
+    retriever, _ = planned(TypedQuery("the editor"))
+    plan = retriever.search("x", ["hi"]).query_plan
+    assert (plan.reasoning, plan.session_context) == ("", "hi")
 
 
 def test_small_talk_searches_nothing():
@@ -547,12 +614,6 @@ def test_an_empty_store():
     assert not {"no-tree", "no-layers"} & set(found.degraded)
 
 
-def test_a_store_without_a_tree_is_refused():
-    """At construction, with what would do."""
-    with pytest.raises(ConfigurationError, match="InMemoryVectorStore knows no tree"):
-        HierarchicalRetriever(InMemoryVectorStore(DeterministicFakeEmbedding(size=8)))
-
-
 def test_a_thousand_children():
     """The wanted one is found among them, though not all are scored."""
     texts = {f"d/{n:04}.md": f"Text number {n} about thing{n}." for n in range(1_000)}
@@ -599,7 +660,7 @@ def test_all_sources_failing_is_an_error(shelf, monkeypatch):
         {"start_k": 0},
         {"max_rounds": 0},
         {"score_threshold": 1.5},
-        {"planner": "rules"},
+        {"planner": "no planner"},
         {"roots": {"memory": "user/memories"}},
         {"alfa": 0.5},
     ],

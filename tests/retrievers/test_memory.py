@@ -117,6 +117,25 @@ def test_hotness_counts_before_the_cut():
     assert ids(by_vector(memories, k=2, hotness={"alpha": 0.9}).invoke("?"))[0] == "used"
 
 
+@pytest.mark.parametrize("plain", [False, True], ids=["own", "plain"])
+def test_hotness_reads_when_a_memory_was_updated(plain):
+    """One of two old memories, used alike, that was changed today comes first, over any store."""
+    old = {"active_count": 9, "created_at": (NOW - 300 * DAY).isoformat()}
+    memories = {"left": ("left 0.8", old), "changed": ("changed 0.8", {**old, "updated_at": NOW.isoformat()})}
+    made = store(memories)
+    if plain:
+        documents = made.get_by_ids(list(memories))
+        made = InMemoryVectorStore(made.embeddings)
+        made.add_documents(documents)
+    weights = {"vector": 1.0, "keyword": 0.0}
+    left, changed = (
+        {one.id: one.metadata["score_breakdown"]["hotness"] for one in found}[id]
+        for id in ("left", "changed")
+        for found in [MemoryRetriever(made, source_weights=weights, hotness=0.2).invoke("?")]
+    )
+    assert changed > left
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_one_is_the_head_of_ten(mode):
     """The answer for k is the head of that for a larger k, in every mode."""
@@ -152,7 +171,7 @@ def test_scoring_before_reading_is_scoring_after_it(weights):
     memories = {f"m{n}": (f"{'amz'[n % 3]}{n} {0.95 - n / 200:.3f}", known[n]) for n in range(150)}
     made = store(memories, [Edge(f"m{n}", f"m{n + 1}", "sequence") for n in range(149)])
     one, other = (
-        kind(made, source_weights=weights, hotness=0.2).retrieve("a3", k=20, filter={"kind": "even"})
+        kind(made, source_weights=weights, hotness=0.2).retrieve("a3", k=20, filter={"kind": "even"}, as_of=NOW)
         for kind in (MemoryRetriever, ReadsFirst)
     )
     assert ids(one) == ids(other)
@@ -171,7 +190,16 @@ def test_without_edges_all_the_same():
         store({"poison": ("p 0.9", {"confidence": 0.0}), "trusted": ("t 0.8", {"confidence": 1.0})})
     )
     assert ids(found) == ids(walked.retrieve("?")) == ["trusted", "poison"]
-    assert "no-graph-store" in walked.retrieve("?").degraded
+    assert walked.retrieve("?").degraded == ("no-edges",)
+    assert walked.retrieve("?").warnings == ()
+
+
+def test_a_requested_walk_without_edges_is_a_warning():
+    """A traversal that a setting or the call requested is missed; the default walk of a mode is not."""
+    memories = store({"poison": ("p 0.9", {}), "trusted": ("t 0.8", {})})
+    assert MemoryRetriever(memories, traversal="bfs").retrieve("?").warnings == ("no-graph-store",)
+    assert MemoryRetriever(memories).retrieve("?", traversal="bfs").warnings == ("no-graph-store",)
+    assert MemoryRetriever(memories).retrieve("?", seed_ids=["poison"]).warnings == ("no-graph-store",)
 
 
 def test_streaming_gives_the_answer_one_by_one():

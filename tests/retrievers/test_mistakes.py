@@ -63,6 +63,7 @@ def test_a_parameter_of_a_stage_is_told_its_place(store, given, said):
             "give traversal={'type': 'bfs', 'direction': 'both', 'relations': ['cites']}; "
             "per call give score={'type': 'hop_decay', 'hop_decay': [1.0]};",
         ),
+        ({"relation_filter": "cites"}, "per call give traversal={'type': 'bfs', 'relations': ['cites']};"),
         ({"seed_kk": 1}, "did you mean seed_k?"),
     ],
 )
@@ -161,3 +162,54 @@ def test_a_call_takes_what_the_constructor_takes(store, option):
 def test_numpys_numbers_are_numbers(store):
     """A call takes them."""
     assert HybridRetriever(store, k=1).invoke("cat", min_score=np.float32(0.1))[0].id == "cat"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"relation_filter": "cites"}, "relation_filter must be a list of relations, got the text 'cites'; write "
+         "relation_filter=['cites']"),
+        ({"relation_filter": 3}, "relation_filter must be a list of relations, got 3; write relation_filter=['3']"),
+        ({"seed_labels": "Claim"}, "seed_labels must be a list of labels, got the text 'Claim'; write "
+         "seed_labels=['Claim']"),
+        ({"seed_labels": [3]}, "seed_labels must be a list of labels, which are texts, got [3]; write "
+         "seed_labels=['3']"),
+    ],
+)  # fmt: skip
+def test_one_text_in_place_of_a_list_names_the_list(store, given, said):
+    """The error says what was given, what was expected and how to fix it; a text is not read letter by letter."""
+    for kind in (GraphRetriever, MemoryRetriever):
+        with pytest.raises(ValidationError, match=re.escape(said)):
+            kind(store, **given)
+
+
+@pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, MemoryRetriever])
+async def test_several_query_vectors_are_refused_with_the_loop_to_write(store, kind):
+    """Two vectors, and one in a list of its own; sync, async and by ``invoke``."""
+    vector = store.embeddings.embed_query("cat")
+    said = r"vector must be the vector of one query, got a list of vectors \(2 of them\); .* for each in vectors\]"
+    with pytest.raises(ConfigurationError, match=said):
+        kind(store).retrieve("cat", vector=[vector, vector])
+    with pytest.raises(ConfigurationError, match=said):
+        await kind(store).ainvoke("cat", vector=np.array([vector, vector]))
+    with pytest.raises(ConfigurationError, match=r"vectors \(1 of them\)"):
+        kind(store).retrieve(None, vector=[vector])
+
+
+def test_a_store_refuses_several_vectors_too(store):
+    """Its searches by vector take one."""
+    vector = store.embeddings.embed_query("cat")
+    for search in (store.similarity_search_by_vector, store.max_marginal_relevance_search_by_vector):
+        assert search(vector, k=1)[0].id == "cat"
+        with pytest.raises(ConfigurationError, match=r"got a list of vectors \(2 of them\); search once for each"):
+            search([vector, vector], k=1)
+
+
+@pytest.mark.parametrize("given", ["cat", [], [[1.0], [1.0, 2.0]], {"a": 1}, 3.0])
+def test_what_is_not_a_vector_is_refused(store, given):
+    """A text, nothing, a ragged list, a mapping, a number: the error says how a vector is made."""
+    with pytest.raises(ConfigurationError, match=r"vector must be a list of numbers, got .*embed_query"):
+        HybridRetriever(store).retrieve("cat", vector=given)
+    advanced = AdvancedRetriever(HybridRetriever(store))
+    with pytest.raises(ConfigurationError, match="vector must be a list of numbers"):
+        advanced.retrieve_with_context("And a dog?", ["The cat?"], vector=given)

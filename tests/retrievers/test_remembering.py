@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_hybridgraph import Admission, HybridGraphStore, HybridRetriever
@@ -195,3 +196,48 @@ def test_a_tenants_mode(tmp_path):
         assert store.mode == {"type": "procedural", "recency": 0.3}
         store.set_mode(None)
         assert store.mode is None
+
+
+class Alike(Embeddings):
+    """Every vector is the same, so that only the words tell memories apart."""
+
+    def embed_documents(self, texts):
+        return [[1.0, 0.0] for _ in texts]
+
+    def embed_query(self, text):
+        return [1.0, 0.0]
+
+
+class Turned(Alike):
+    """The cosine of any two texts with different first letters is 0.9."""
+
+    def embed_documents(self, texts):
+        return [[1.0, 0.0] if text[0] < "N" else [0.9, 0.19**0.5] for text in texts]
+
+
+def test_near_duplicates_are_one_memory():
+    """In other words too, but not with another number or negation."""
+    with closing(HybridGraphStore(None, Alike())) as store:
+        store.remember([Document("Ada drinks tea at 5.", id="tea")])
+        told = store.remember(["Ada sips tea at 5.", "Ada drinks tea at 6.", "Ada does not drink tea at 5."])
+        assert [one.outcome for one in told] == ["joined", "added", "added"]
+        assert (told[0].id, told[0].reason) == ("tea", "in other words, with a cosine of 1.000: Ada drinks tea at 5.")
+
+
+@pytest.mark.parametrize(
+    ("of_store", "of_call", "outcome"),
+    [(0.95, None, "added"), (0.85, None, "joined"), (0.95, 0.85, "joined"), (0.85, 0.95, "added")],
+)
+def test_the_call_decides_before_the_store(of_store, of_call, outcome):
+    """About the cosine from which memories are near duplicates."""
+    with closing(HybridGraphStore(None, Turned(), near_duplicate=of_store)) as store:
+        store.remember(["In May Ada sings."])
+        [said] = store.remember(["ada sings in May."], near_duplicate=of_call)
+        assert said.outcome == outcome
+
+
+@pytest.mark.parametrize("wrong", [0, 1.1, -1, "high", True, None])
+def test_what_is_no_cosine(wrong):
+    """The error names the value and what is expected."""
+    with pytest.raises(ConfigurationError, match="near_duplicate must be a cosine above 0 and up to 1, got"):
+        HybridGraphStore(None, near_duplicate=wrong)

@@ -1,5 +1,9 @@
 """What a retriever counts of its calls."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from langchain_hybridgraph.query.trace import Trace
@@ -31,3 +35,43 @@ def test_the_mean_is_that_of_the_calls_that_were_answered():
     report = statistics.report()
     assert (report["calls"], report["mean_documents"]) == (3, 3.0)
     assert (report["errors"], report["degraded"]) == ({"OSError": 1}, {"vector-failed": 1})
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
+def test_a_forked_process_trusts_no_lock_of_its_parent():
+    """The child can add a sink and report, also when threads of the parent hold the locks."""
+    program = """
+import os, sys, threading
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever, add_sink
+from langchain_hybridgraph.telemetry import listening
+
+retriever = HybridRetriever(HybridGraphStore.from_texts(["the cat sat", "dogs bark"]))
+held, release = threading.Event(), threading.Event()
+
+def hold():
+    with retriever._statistics._lock:
+        held.set()
+        release.wait(60)
+
+def change():
+    with listening._changing:
+        changing.set()
+        release.wait(0.5)
+
+changing = threading.Event()
+for lock in (hold, change):
+    threading.Thread(target=lock, daemon=True).start()
+held.wait(60)
+changing.wait(60)
+child = os.fork()
+if child == 0:
+    heard = []
+    add_sink(heard.append)
+    retriever._statistics.report()
+    os._exit(7)
+release.set()
+_, status = os.waitpid(child, 0)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+    ended = subprocess.run([sys.executable, "-W", "ignore", "-c", program], timeout=60, check=False)
+    assert ended.returncode == 7

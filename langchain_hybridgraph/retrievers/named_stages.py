@@ -1,0 +1,92 @@
+"""Stages that a settings file can name: rerankers, planners, factories, chat models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from types import MappingProxyType
+from typing import Any
+
+from langchain_hybridgraph.embeddings.resolve import imported_factory
+from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, brief
+from langchain_hybridgraph.query.forms import from_form
+from langchain_hybridgraph.query.llm_rerank import LLMReranker
+from langchain_hybridgraph.query.planner import QueryPlanner, RulePlanner
+from langchain_hybridgraph.query.rerank import RERANKERS as WITHOUT_MODEL
+from langchain_hybridgraph.query.rerank import Reranker
+
+
+def chat_model(name: Any) -> Any:
+    """Return the chat model of a name.
+
+    ``"package.module:factory"`` is a function or class that is called without arguments, ``"provider:model"`` a model
+    of LangChain's ``init_chat_model``. Raises ConfigurationError for a name that is neither, or that cannot be made.
+    """
+    if not isinstance(name, str) or not all(name.partition(":")):
+        raise ConfigurationError(f"model must be 'provider:model' or 'package.module:factory', got {brief(name)}")
+    if _is_factory(name):
+        return _called("model", name, {})
+    try:
+        from langchain.chat_models import init_chat_model
+    except ImportError as missing:
+        raise MissingExtraError(f"model {brief(name)} needs init_chat_model: pip install langchain") from missing
+    return _called("model", name, {}, lambda: init_chat_model(name))
+
+
+def _is_factory(name: str) -> bool:
+    """Whether the name is that of a module and of something in it; a provider's model is seldom an identifier."""
+    module, _, path = name.partition(":")
+    if not all(part.isidentifier() for part in path.split(".")):
+        return False
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):
+        return "." in module  # its own error names what is missing
+
+
+def _llm_reranker(
+    model: str,
+    *,
+    batch_size: int = 10,
+    max_characters: int = 2_000,
+    workers: int = 5,
+    timeout: float | None = 30.0,
+    method: str | None = None,
+) -> LLMReranker:
+    settings = {"batch_size": batch_size, "max_characters": max_characters, "workers": workers}
+    return LLMReranker(chat_model(model), **settings, timeout=timeout, method=method)
+
+
+def _llm_planner(model: str, *, timeout: float | None = 20.0, method: str | None = None) -> QueryPlanner:
+    return QueryPlanner(chat_model(model), timeout=timeout, method=method)
+
+
+RERANKERS: Mapping[str, Callable[..., Reranker]] = MappingProxyType({**WITHOUT_MODEL, "llm": _llm_reranker})
+"""The rerankers that a file can name, in addition to those of a factory."""
+PLANNERS: Mapping[str, Callable[..., Any]] = MappingProxyType({"rules": RulePlanner, "llm": _llm_planner})
+"""The planners that a file can name, in addition to those of a factory."""
+
+
+def made(what: str, form: str | Mapping[str, Any], kinds: Mapping[str, Callable[..., Any]]) -> Any:
+    """Return the stage of a form: one of the ``kinds``, or what ``"package.module:factory"`` makes.
+
+    >>> made("planner", "rules", PLANNERS).__class__.__name__
+    'RulePlanner'
+    """
+    name = form if isinstance(form, str) else form.get("type")
+    if isinstance(name, str) and name not in kinds and all(name.partition(":")):
+        parameters = {} if isinstance(form, str) else {key: value for key, value in form.items() if key != "type"}
+        return _called(what, name, parameters)
+    return from_form(what, form, kinds, callable)
+
+
+def _called(what: str, name: str, parameters: Mapping[str, Any], factory: Callable[..., Any] | None = None) -> Any:
+    factory = imported_factory(name, what) if factory is None else factory
+    try:
+        return factory(**parameters)
+    except ConfigurationError:
+        raise
+    except Exception as error:  # the factory is the user's
+        raise ConfigurationError(
+            f"{what} {brief(name)} could not be made with {brief(dict(parameters))}: {type(error).__name__}: {error}"
+        ) from error

@@ -1,0 +1,252 @@
+"""Deadlines of whole searches: what hangs is left out, and holds up neither the answer nor the end of the program."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+from langchain_core.documents import BaseDocumentCompressor
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableLambda
+
+from langchain_hybridgraph import (
+    AdvancedRetriever,
+    HierarchicalRetriever,
+    HybridGraphStore,
+    HybridRetriever,
+    LLMReranker,
+    QueryPlanner,
+)
+from langchain_hybridgraph.query.expanders import LLMRewrite
+
+TEXTS = ["The red roadster costs 200,000.", "The blue van costs 9,000.", "Trains are slow."]
+HISTORY = ["User: Which car is red?", "Assistant: The roadster."]
+QUESTION = "and its price?"
+DEADLINE_MS = 400
+PATIENCE = 60.0
+
+
+class Gate:
+    """Lets calls hang once it is shut; nothing hangs for longer than a test waits."""
+
+    def __init__(self):
+        self._open = threading.Event()
+        self._open.set()
+
+    def shut(self):
+        self._open.clear()
+
+    def open(self):
+        self._open.set()
+
+    def pass_through(self):
+        self._open.wait(2 * PATIENCE)
+
+
+@pytest.fixture
+def gate():
+    found = Gate()
+    yield found
+    found.open()
+
+
+class GatedEmbeddings(DeterministicFakeEmbedding):
+    """An embedding without an asynchronous side, whose queries may hang."""
+
+    size: int = 16
+    gate: object
+
+    def embed_query(self, text):
+        self.gate.pass_through()
+        return super().embed_query(text)
+
+
+class GatedModel(FakeListChatModel):
+    """A chat model without an asynchronous side, which may hang."""
+
+    gate: object
+
+    def _call(self, *args, **kwargs):
+        self.gate.pass_through()
+        return super()._call(*args, **kwargs)
+
+    def with_structured_output(self, schema, **options):
+        return self | RunnableLambda(lambda message: {"raw": message, "parsed": None, "parsing_error": None})
+
+
+class GatedCompressor(BaseDocumentCompressor):
+    gate: object
+
+    def compress_documents(self, documents, query, callbacks=None):
+        self.gate.pass_through()
+        return documents
+
+
+class GatedRetriever(BaseRetriever):
+    gate: object
+
+    def _get_relevant_documents(self, query, *, run_manager):
+        self.gate.pass_through()
+        return []
+
+
+def sync(retriever, *args, **options):
+    return retriever.retrieve(*args, **options)
+
+
+def awaited(retriever, *args, **options):
+    return asyncio.run(retriever.aretrieve(*args, **options))
+
+
+def in_time(work):
+    """The result of the work; fails if it does not come back while everything hangs."""
+    answers = []
+
+    def run():
+        try:
+            answers.append(work())
+        except Exception as error:  # noqa: BLE001 - raised by the thread that waits
+            answers.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    assert answers, "the search did not come back"
+    if isinstance(answers[0], Exception):
+        raise answers[0]
+    return answers[0]
+
+
+@pytest.fixture(params=[sync, awaited], ids=["sync", "async"])
+def ask(request):
+    return lambda *args, **options: in_time(lambda: request.param(*args, **options))
+
+
+def store(gate, **options):
+    return HybridGraphStore.from_texts(TEXTS, GatedEmbeddings(gate=gate), ids=["roadster", "van", "train"], **options)
+
+
+def test_an_embedding_that_hangs(gate, ask):
+    """The words answer alone."""
+    retriever = HybridRetriever(store(gate), deadline_ms=DEADLINE_MS)
+    gate.shut()
+    result = ask(retriever, "red roadster")
+    assert (result[0].id, result.degraded) == ("roadster", ("deadline-exceeded:vector",))
+
+
+@pytest.mark.parametrize("by_call", [True, False], ids=["of the call", "of the retriever"])
+def test_an_embedding_that_hangs_after_a_conversation(gate, ask, by_call):
+    """The question is searched for as it was put, by its words, and within the time of the search."""
+    below = HybridRetriever(store(gate), deadline_ms=None if by_call else DEADLINE_MS)
+    options = {"deadline_ms": DEADLINE_MS} if by_call else {}
+    gate.shut()
+    began = time.monotonic()
+    result = ask(AdvancedRetriever(below, k=2), "its price, of the roadster?", conversation_history=HISTORY, **options)
+    assert time.monotonic() - began < PATIENCE / 2
+    assert result[0].id == "roadster"
+    assert set(result.degraded) == {"expander-failed", "deadline-exceeded:vector"}
+
+
+def test_an_embedding_that_hangs_only_while_the_question_is_expanded(gate, ask):
+    """Half of the time is left for the search, which is whole."""
+
+    class First(GatedEmbeddings):
+        def embed_query(self, text):
+            return DeterministicFakeEmbedding.embed_query(self, text) if text == QUESTION else super().embed_query(text)
+
+    found = HybridGraphStore.from_texts(TEXTS, First(gate=gate))
+    gate.shut()
+    result = ask(
+        AdvancedRetriever(HybridRetriever(found)), QUESTION, conversation_history=HISTORY, deadline_ms=10 * DEADLINE_MS
+    )
+    assert result.degraded == ("expander-failed",)
+
+
+def test_a_model_that_hangs_while_it_rewrites(gate, ask):
+    """The question is searched for as it was put."""
+    rewrite = LLMRewrite(GatedModel(responses=["an answer"], gate=gate), timeout=None)
+    gate.shut()
+    free = Gate()
+    retriever = AdvancedRetriever(HybridRetriever(store(free), deadline_ms=5 * DEADLINE_MS), expander=rewrite)
+    result = ask(retriever, QUESTION, conversation_history=HISTORY)
+    assert (len(result), result.degraded) == (3, ("expander-failed",))
+
+
+def test_a_history_that_hangs(gate, ask):
+    """The question is searched for as it was put, and the event loop is not held up."""
+
+    def fetch(session_id):
+        gate.pass_through()
+        return HISTORY
+
+    gate.shut()
+    below = HybridRetriever(store(Gate()), deadline_ms=5 * DEADLINE_MS)
+    result = ask(AdvancedRetriever(below, get_session_history=fetch), QUESTION)
+    assert (len(result), result.degraded) == (3, ("deadline-exceeded:history",))
+
+
+SESSION = [HumanMessage("Which car is red?"), AIMessage("The roadster."), HumanMessage("Tell me more.")]
+
+
+def test_a_planner_that_hangs(gate, ask):
+    """The raw query is searched for, with all of the search."""
+    metadata = [{"source": f"cars/{name}.md"} for name in ("roadster", "van", "train")]
+    found = store(Gate(), metadatas=metadata)
+    planner = QueryPlanner(GatedModel(responses=["an answer"], gate=gate), timeout=None)
+    gate.shut()
+    retriever = HierarchicalRetriever(found, planner=planner, k=2, deadline_ms=5 * DEADLINE_MS)
+    result = ask(retriever, "red roadster", session=SESSION)
+    assert "roadster" in [document.id for document in result]
+    assert "planner-failed" in result.degraded
+    assert [reason for reason in result.degraded if reason.startswith("deadline")] == []
+
+
+@pytest.mark.parametrize("make", [LLMReranker, "compressor"], ids=["chat model", "compressor"])
+def test_a_reranker_that_hangs(gate, ask, make):
+    """The earlier order stays."""
+    model = GatedModel(responses=["an answer"], gate=gate)
+    reranker = GatedCompressor(gate=gate) if make == "compressor" else make(model, timeout=None)
+    retriever = HybridRetriever(store(Gate()), reranker=reranker, deadline_ms=5 * DEADLINE_MS)
+    gate.shut()
+    result = ask(retriever, "red roadster")
+    assert (len(result), result.degraded) == (3, ("deadline-exceeded:rerank",))
+
+
+def test_a_keyword_retriever_that_hangs(gate, ask):
+    """The vectors answer alone."""
+    retriever = HybridRetriever(store(Gate()), keyword_retriever=GatedRetriever(gate=gate), deadline_ms=5 * DEADLINE_MS)
+    gate.shut()
+    result = ask(retriever, "red roadster")
+    assert (len(result), result.degraded) == (3, ("deadline-exceeded:keyword",))
+
+
+def test_a_reranker_made_for_each_call_leaves_few_threads(gate, ask):
+    """However many of them hang."""
+    found = store(Gate())
+    gate.shut()
+    before = threading.active_count()
+    for _ in range(40):
+        retriever = HybridRetriever(found, reranker=GatedCompressor(gate=gate), deadline_ms=100)
+        assert "deadline-exceeded:rerank" in ask(retriever, "red roadster").degraded
+    assert threading.active_count() - before < 30
+
+
+def test_searches_that_hang_without_a_deadline_do_not_hold_up_others(gate):
+    """Forty searches hang in their embedding; one over another store is answered."""
+    hanging, other = HybridRetriever(store(gate)), HybridRetriever(store(Gate()))
+    gate.shut()
+
+    async def search():
+        hung = [asyncio.create_task(hanging.ainvoke("red roadster")) for _ in range(40)]
+        await asyncio.sleep(0.1)
+        answer = await other.ainvoke("red roadster")
+        for task in hung:
+            task.cancel()
+        return answer
+
+    assert len(in_time(lambda: asyncio.run(search()))) == 3

@@ -1,0 +1,129 @@
+"""A vector store whose server is down when the retriever is made."""
+
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from langchain_core.documents import Document
+from real_stores import QUESTION, TEXTS, Fixed, documents
+
+from langchain_hybridgraph import GraphRetriever, HybridRetriever
+from langchain_hybridgraph.errors import RetrievalError
+
+LATER = "Quokkas smile at visitors."
+CHROMA = Path(sys.executable).parent / "chroma"
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+class Server:
+    """``chroma run`` on one port and folder, which can be stopped and started again."""
+
+    def __init__(self, folder):
+        self.port, self._folder, self._process = free_port(), folder, None
+
+    def start(self):
+        command = [str(CHROMA), "run", "--path", str(self._folder), "--port", str(self.port), "--host", "127.0.0.1"]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            with socket.socket() as tried:
+                if tried.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.1)
+        raise TimeoutError("chroma run does not answer")
+
+    def stop(self):
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(timeout=20)
+            self._process = None
+
+
+@pytest.fixture
+def server(tmp_path):
+    running = Server(tmp_path)
+    running.start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def chroma(server):
+    import chromadb
+    from langchain_chroma import Chroma
+
+    client = chromadb.HttpClient(host="127.0.0.1", port=server.port)
+    store = Chroma("notes", Fixed(), client=client, collection_configuration={"hnsw": {"space": "cosine"}})
+    store.add_texts(list(TEXTS.values()))
+    return store
+
+
+def ids(found):
+    return [document.id for document in found]
+
+
+async def test_chroma_is_down_and_comes_back(server, chroma):
+    """The words answer meanwhile; when the server is back, its texts have the ids of the Documents."""
+    server.stop()
+    retriever = HybridRetriever(chroma, documents())
+    result = retriever.retrieve(QUESTION)
+    assert (ids(result), result.degraded) == (["ada", "engine"], ("vector-failed",))
+    result = await retriever.aretrieve(QUESTION)
+    assert (ids(result), result.degraded) == (["ada", "engine"], ("vector-failed",))
+    server.start()
+    result = retriever.retrieve(QUESTION)
+    assert (sorted(ids(result)), result.degraded) == (sorted(TEXTS), ())
+    assert result[0].metadata["retrieval_source"] == "fused"
+    chroma.add_texts([LATER])
+    assert [document.page_content for document in retriever.invoke("quokkas", keyword_weight=1.0)] == [LATER]
+
+
+def test_chroma_goes_down_later(server, chroma):
+    """The index over its own texts answers."""
+    retriever = HybridRetriever(chroma)
+    before = ids(retriever.invoke(QUESTION, keyword_weight=1.0))
+    server.stop()
+    result = retriever.retrieve(QUESTION)
+    assert ids(result) == before
+    assert "vector-failed" in result.degraded
+
+
+def test_chroma_is_down_and_there_are_no_documents(server, chroma):
+    """Nothing can answer, and the error says what failed."""
+    server.stop()
+    with pytest.raises(Exception, match=r"(?i)connect|refused"):
+        HybridRetriever(chroma)
+
+
+@pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever])
+async def test_qdrant_is_down(kind):
+    """In bounded time, as at a search."""
+    from langchain_qdrant import QdrantVectorStore
+    from qdrant_client import QdrantClient
+
+    client = QdrantClient(url=f"http://127.0.0.1:{free_port()}", check_compatibility=False, timeout=5)
+    store = QdrantVectorStore(client, "notes", Fixed(), validate_collection_config=False)
+    retriever = kind(store, documents(), deadline_ms=10_000)
+    result = retriever.retrieve(QUESTION)
+    assert ids(result) == ["ada", "engine"]
+    assert "vector-failed" in result.degraded
+    assert ids(await retriever.aretrieve(QUESTION)) == ["ada", "engine"]
+    with pytest.raises(RetrievalError, match="vector"):
+        retriever.invoke(QUESTION, semantic_weight=1.0)
+
+
+def test_parents_without_the_server(server, chroma):
+    """Parents come from the given Documents."""
+    server.stop()
+    child = Document(id="ada", page_content=TEXTS["ada"], metadata={"parent_id": "zebra"})
+    result = HybridRetriever(chroma, [child, *documents()[1:]]).retrieve(QUESTION)
+    assert "zebra" in ids(result)
+    assert result.degraded == ("vector-failed",)

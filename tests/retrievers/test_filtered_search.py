@@ -1,0 +1,307 @@
+"""Filters over vector stores that are not ours: the same answer as judging every text, at a bounded cost."""
+
+import warnings
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from langchain_chroma import Chroma
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from langchain_hybridgraph import HybridRetriever
+from langchain_hybridgraph.filters import (
+    by_document,
+    by_source,
+    created_after,
+    created_before,
+    exclude_document,
+    has_labels,
+    parse_filter,
+)
+from langchain_hybridgraph.records import Query, Scope
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from langchain_community.vectorstores.faiss import FAISS
+
+SIZE, WIDTH = 2_400, 8
+BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
+VECTORS = np.random.default_rng(5).normal(size=(SIZE, WIDTH)).astype(np.float32)
+
+
+class Numbered(Embeddings):
+    """The vector of "text 17" is the seventeenth."""
+
+    def embed_documents(self, texts):
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text):
+        number = int(text.split()[-1])
+        return VECTORS[number % SIZE].tolist()
+
+
+def metadata(n):
+    """Metadata of every kind, none of which all texts have."""
+    made = BEGIN + timedelta(hours=n)
+    found = {"percent": n % 100, "near": bool(VECTORS[n, 0] > 0)}
+    if n % 2:
+        found |= {"document_id": f"d{n // 10}", "created_at": made.isoformat()}
+    if n % 3:
+        found |= {"source": f"s{n // 20}", "score": n / 7, "made.at": made.timestamp()}
+    if n % 5:
+        found |= {"labels": [f"l{n % 7}", f"m{n % 5}"], "label": f"l{n % 7}"}
+    if n % 400 == 0:
+        found |= {"rare": 1.0, "created_at": made.timestamp()}
+    if n % 11 == 0:
+        found["tenant"] = "t1"
+    return found
+
+
+def documents():
+    return [Document(f"text {n}", id=f"t{n}", metadata=metadata(n)) for n in range(SIZE)]
+
+
+FILTERS = {
+    "by_document": by_document("d7"),
+    "by_document, many": by_document(*(f"d{n}" for n in range(150))),
+    "by_document, derived from the source": by_document("s3"),
+    "by_document, derived from the id": by_document("t0"),
+    "exclude_document": exclude_document("d7", "s3"),
+    "by_source": by_source("s1", "s2"),
+    "created_after": created_after("2024-02-01"),
+    "created_after, few": created_after("2024-04-05"),
+    "created_before": created_before("2024-01-03"),
+    "has_labels": has_labels(any_of=["l1", "l2"], all_of=["m3"]),
+    "$eq": parse_filter({"percent": 3}),
+    "$eq of a float": parse_filter({"rare": 1}),
+    "$eq of a bool": parse_filter({"near": True}),
+    "$ne": parse_filter({"percent": {"$ne": 3}}),
+    "$in": parse_filter({"label": {"$in": ["l1", "nothing"]}}),
+    "$nin": parse_filter({"label": {"$nin": ["l1", "l2"]}}),
+    "$gt": parse_filter({"score": {"$gt": 100.5}}),
+    "$lte": parse_filter({"percent": {"$lte": 60}}),
+    "$contains in a list": parse_filter({"labels": {"$contains": "m3"}}),
+    "$contains in a text": parse_filter({"created_at": {"$contains": "-03-"}}),
+    "$not_contains": parse_filter({"labels": {"$not_contains": "m3"}}),
+    "$exists": parse_filter({"rare": {"$exists": True}}),
+    "$exists false": parse_filter({"rare": {"$exists": False}}),
+    "$not": parse_filter({"$not": {"percent": {"$lt": 50}}}),
+    "$or": parse_filter({"$or": [{"percent": 3}, {"label": "l3"}]}),
+    "$and": parse_filter({"percent": {"$lt": 50}, "created_at": {"$gt": "2024-03-20"}}),
+    "a key with a dot": parse_filter({r"made\.at": {"$gt": (BEGIN + timedelta(days=60)).timestamp()}}),
+    "a nested key": parse_filter({"made.at": {"$exists": False}}),
+    "nothing": parse_filter({"percent": -1}),
+    "everything": parse_filter({"percent": {"$gte": 0}}),
+}
+
+
+def exact(filter, question, n):
+    """The ids of the n nearest among all that match, by the cosines of all."""
+    unit = VECTORS / np.linalg.norm(VECTORS, axis=1, keepdims=True)
+    matching = [m for m in range(SIZE) if filter is None or filter.matches(filterable(m))]
+    return [f"t{m}" for m in sorted(matching, key=lambda m: -float(unit[m] @ unit[question]))[:n]]
+
+
+def filterable(n):
+    found = metadata(n)
+    return {"document_id": found.get("source", f"t{n}"), **found}
+
+
+@pytest.fixture(scope="module", params=["cosine", "l2", "ip", "FAISS", "InMemoryVectorStore"])
+def store(request, tmp_path_factory):
+    if request.param == "FAISS":
+        return FAISS.from_documents(documents(), Numbered())
+    if request.param == "InMemoryVectorStore":
+        return InMemoryVectorStore.from_documents(documents(), Numbered())
+    return Chroma.from_documents(
+        documents(),
+        Numbered(),
+        persist_directory=str(tmp_path_factory.mktemp(request.param)),
+        collection_configuration={"hnsw": {"space": request.param, "ef_search": 400}},
+    )
+
+
+@pytest.fixture(scope="module")
+def retriever(store):
+    return HybridRetriever(store)
+
+
+def nearest(retriever, filter, question, n, tenant=None):
+    query = Query(f"text {question}", n, Scope(filter, tenant))
+    found = retriever.plain.vector_search(query, n)
+    return [entry.id for entry in found.entries]
+
+
+def is_exact(store):
+    """Whether the store finds the nearest by cosine: Chroma approximates, and l2 and ip have another order."""
+    return isinstance(store, InMemoryVectorStore)
+
+
+@pytest.mark.parametrize("filter", FILTERS.values(), ids=FILTERS)
+def test_the_answer_is_that_of_judging_every_text(store, retriever, filter):
+    """Exactly the matching texts are found, the nearest first, for any share of matches."""
+    for question in (0, 1234):
+        expected = exact(filter, question, 20)
+        found = nearest(retriever, filter, question, 20)
+        assert len(found) == len(expected)
+        assert all(filter.matches(filterable(int(id[1:]))) for id in found)
+        if is_exact(store):
+            assert found == expected
+    total = sum(filter.matches(filterable(n)) for n in range(SIZE))
+    if total <= 300 and not isinstance(store, FAISS):  # FAISS orders by its own metric
+        assert nearest(retriever, filter, 7, 300) == exact(filter, 7, 300)
+
+
+def test_a_filter_that_only_far_texts_pass_is_answered_in_full(store, retriever):
+    """Few of the nearest match, so the search is restricted to the matches."""
+    question = int(np.argmax(VECTORS[:, 0]))
+    filter = parse_filter({"near": False, "percent": {"$lt": 40}})
+    found = nearest(retriever, filter, question, 50)
+    assert len(found) == 50
+    assert len(set(found) & set(exact(filter, question, 60))) >= (50 if is_exact(store) else 35)
+
+
+def test_a_tenant_is_a_filter(store, retriever):
+    """Texts without a tenant are refused."""
+    found = nearest(retriever, None, 5, 500, tenant="t1")
+    assert sorted(found) == sorted(f"t{n}" for n in range(0, SIZE, 11))
+
+
+values = st.sampled_from([0, 3, 99, 1.0, 100.5, "l1", "m3", "d7", "s3", "2024-03-01", True, False])
+keys = st.sampled_from(["percent", "score", "label", "labels", "created_at", "document_id", "rare", "near", "no.such"])
+comparisons = st.one_of(
+    st.builds(lambda key, op, value: {key: {op: value}}, keys, st.sampled_from(["$eq", "$ne", "$contains"]), values),
+    st.builds(lambda key, op, some: {key: {op: some}}, keys, st.sampled_from(["$in", "$nin"]), st.lists(values)),
+    st.builds(lambda key, there: {key: {"$exists": there}}, keys, st.booleans()),
+    st.builds(
+        lambda key, op, value: {key: {op: value}},
+        keys,
+        st.sampled_from(["$gt", "$lte"]),
+        values.filter(lambda value: not isinstance(value, bool)),
+    ),
+)
+any_filter = st.recursive(
+    comparisons,
+    lambda inner: st.one_of(
+        st.builds(lambda op, parts: {op: parts}, st.sampled_from(["$and", "$or"]), st.lists(inner, min_size=1)),
+        st.builds(lambda part: {"$not": part}, inner),
+    ),
+    max_leaves=4,
+).map(parse_filter)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(filter=any_filter, question=st.integers(0, SIZE - 1))
+def test_any_filter_finds_as_many_as_match(retriever, filter, question):
+    """Every hit matches, and none is missing while there are more."""
+    matching = {f"t{n}" for n in range(SIZE) if filter.matches(filterable(n))}
+    found = nearest(retriever, filter, question, 30)
+    assert set(found) <= matching
+    assert len(found) == min(30, len(matching))
+
+
+@pytest.mark.parametrize("filter", FILTERS.values(), ids=FILTERS)
+def test_known_stores_evaluate_every_filter_themselves(retriever, filter):
+    """None of them is queried again and again until enough texts pass."""
+    assert "filter-post-applied" not in retriever.retrieve("text 3", filter=filter).degraded
+
+
+# -- cost ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def over_chroma(tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("watched"))
+    return HybridRetriever(Chroma.from_documents(documents(), Numbered(), persist_directory=folder))
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Numbers of texts requested from Chroma, by kind of request."""
+    from chromadb.api.models.Collection import Collection
+
+    calls = []
+    get, query = Collection.get, Collection.query
+
+    def watched_get(self, *args, **options):
+        found = get(self, *args, **options)
+        calls.append(("get", "documents" in options.get("include", ()), len(found["ids"])))
+        return found
+
+    def watched_query(self, *args, **options):
+        found = query(self, *args, **options)
+        calls.append(("query", "documents" in options.get("include", ()), len(found["ids"][0])))
+        return found
+
+    monkeypatch.setattr(Collection, "get", watched_get)
+    monkeypatch.setattr(Collection, "query", watched_query)
+    return calls
+
+
+@pytest.mark.parametrize("filter", FILTERS.values(), ids=FILTERS)
+def test_chroma_reads_no_more_texts_than_it_returns(over_chroma, asked, filter):
+    """At most two searches for ids, and the texts of the hits; the collection is never paged through."""
+    nearest(over_chroma, filter, 3, 20)  # the sample of vectors for the background is taken once
+    asked.clear()
+    nearest(over_chroma, filter, 3, 20)
+    assert sum(number for _, with_texts, number in asked if with_texts) <= 20
+    assert sum(number for _, _, number in asked) <= 2_000
+    assert sum(kind == "query" for kind, _, _ in asked) <= 2
+
+
+# -- changes -------------------------------------------------------------------------------------------------------
+
+
+class Nothing(BaseRetriever):
+    """A keyword side that finds nothing, so that no text is read when the retriever is made."""
+
+    def _get_relevant_documents(self, query, *, run_manager):
+        return []
+
+
+@pytest.fixture(params=[True, False], ids=["texts were read", "vectors alone"])
+def changing(request, tmp_path):
+    """A collection of 40 texts and a retriever over it that has searched once."""
+    store = Chroma.from_documents(documents()[:40], Numbered(), persist_directory=str(tmp_path))
+    retriever = HybridRetriever(store) if request.param else HybridRetriever(store, keyword_retriever=Nothing())
+    nearest(retriever, by_document("d1"), 3, 5)
+    return store, retriever
+
+
+def test_an_added_text_is_found_by_a_filter(changing):
+    """The number of texts shows it."""
+    store, retriever = changing
+    store.add_documents([Document("text 41", id="new", metadata={"made": "2030-01-01"})])
+    assert nearest(retriever, parse_filter({"made": {"$gt": "2029-01-01"}}), 3, 5) == ["new"]
+
+
+def test_a_deleted_text_is_not_found(changing):
+    """Neither alone nor where another came for it, so that the number of texts is the same."""
+    store, retriever = changing
+    rare = parse_filter({"rare": {"$exists": True}})
+    assert nearest(retriever, rare, 3, 5) == ["t0"]
+    store.delete(["t0"])
+    store.add_documents([Document("text 42", id="other", metadata={"rare": 2.0})])
+    assert nearest(retriever, rare, 3, 5) == ["other"]
+
+
+def test_changed_metadata_are_judged_as_they_are(changing):
+    """A text that no longer matches is not found; one that matches a value from now on is."""
+    store, retriever = changing
+    store.update_document("t5", Document("text 5", metadata={"percent": 777}))
+    assert "t5" not in nearest(retriever, parse_filter({"percent": {"$lt": 100}}), 5, 39)
+    assert nearest(retriever, parse_filter({"percent": 777}), 3, 5) == ["t5"]
+
+
+def test_refresh_takes_in_all_changed_metadata(tmp_path):
+    """Also what no filter has come across."""
+    store = Chroma.from_documents(documents()[:40], Numbered(), persist_directory=str(tmp_path))
+    retriever = HybridRetriever(store)
+    store.update_document("t5", Document("text 5", metadata={"percent": 777}))
+    retriever.refresh()
+    assert nearest(retriever, parse_filter({"percent": {"$gt": 776}}), 3, 5) == ["t5"]

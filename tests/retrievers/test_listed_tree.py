@@ -1,0 +1,175 @@
+"""HierarchicalRetriever over vector stores that are not ours: the tree of the texts that can be listed."""
+
+import asyncio
+import random
+import warnings
+
+import pytest
+from bare_store import BareStore
+from langchain_chroma import Chroma
+from langchain_core.documents import Document
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore, LSAEmbeddings
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.fusion import ConvexCombination
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from langchain_community.vectorstores.faiss import FAISS
+
+TOPICS = {
+    "pets": "cats purr and dogs bark at the parrot",
+    "cars": "a roadster is a fast car with an engine",
+    "food/soup": "the soup needs salt and a carrot",
+    "food/bread": "bread needs flour and an oven",
+    "skills/agent": "install the oven before baking bread",
+}
+
+
+WORDS = [f"{first}{second}" for first in "blrmkst" for second in ("ano", "ine", "oru", "uke", "eda", "ito")]
+
+
+def documents():
+    """Forty documents of two chunks each in five directories, one of them within another's."""
+    dice = random.Random(3)  # words that make every text another
+    return [
+        Document(
+            f"{text} {' '.join(dice.choices(WORDS, k=9))} thing{n}x{part}",
+            id=f"{directory}/{n}#{part}",
+            metadata={"uri": f"{directory}/{n}.md", "chunk_index": part, "year": 2020 + n}
+            | ({"context_type": "skill"} if directory.startswith("skills") else {}),
+        )
+        for directory, text in TOPICS.items()
+        for n in range(8)
+        for part in range(2)
+    ]
+
+
+def embedding():
+    return LSAEmbeddings().fit([document.page_content for document in documents()])
+
+
+KINDS = ["cosine", "l2", "FAISS", "InMemoryVectorStore"]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def listed(request, tmp_path_factory):
+    """A retriever over a store that is not ours."""
+    settings = {"k": 6, "fusion": ConvexCombination("bound"), "semantic_weight": 0.5}
+    if request.param == "FAISS":
+        return HierarchicalRetriever(FAISS.from_documents(documents(), embedding()), **settings)
+    if request.param == "InMemoryVectorStore":
+        return HierarchicalRetriever(InMemoryVectorStore.from_documents(documents(), embedding()), **settings)
+    folder = str(tmp_path_factory.mktemp(request.param))
+    configuration = {"hnsw": {"space": request.param}}
+    store = Chroma.from_documents(
+        documents(), embedding(), persist_directory=folder, collection_configuration=configuration
+    )
+    return HierarchicalRetriever(store, **settings)
+
+
+@pytest.fixture(scope="module")
+def own():
+    with HybridGraphStore(None, embedding()) as store:
+        store.add_documents(documents())
+        yield HierarchicalRetriever(store, k=6, fusion=ConvexCombination("bound"), semantic_weight=0.5)
+
+
+def told(found):
+    return [(context.uri, context.context_type, context.is_leaf, context.abstract) for context in found]
+
+
+QUESTIONS = ["Which pets purr?", "thing3x1", "bread in the oven", "a fast engine", "salt"]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("options", [{}, {"target_uri": "food"}, {"filter": {"year": {"$gte": 2024}}}, {"k": 30}])
+def test_the_answer_is_that_of_our_own_store(listed, own, question, options):
+    """The same texts and embedding give the same documents in the same order, whatever store holds them."""
+    found, expected = listed.find(question, **options), own.find(question, **options)
+    assert told(found) == told(expected)
+    assert [each.score for each in found] == pytest.approx([each.score for each in expected], abs=1e-5)
+    assert found.degraded == expected.degraded
+    assert "no-layers" in found.degraded
+
+
+def test_documents_and_the_async_twin_give_the_same(listed, own):
+    """Through ``retrieve`` and ``aretrieve``, too."""
+    expected = [document.id for document in own.retrieve("Which pets purr?")]
+    assert [document.id for document in listed.retrieve("Which pets purr?")] == expected
+    assert [document.id for document in asyncio.run(listed.aretrieve("Which pets purr?"))] == expected
+
+
+def test_texts_are_read_by_their_uri(listed, own):
+    """L0, L1 and L2 of a document."""
+    for layer in ("abstract", "overview", "read"):
+        assert getattr(listed, layer)("food/soup/3.md") == getattr(own, layer)("food/soup/3.md")
+
+
+def test_a_search_limits_each_type(listed, own):
+    """k results of each type."""
+    found, expected = listed.search("install the oven", k=2), own.search("install the oven", k=2)
+    assert (told(found.resources), told(found.skills)) == (told(expected.resources), told(expected.skills))
+    assert len(found.skills) == 2
+
+
+@pytest.fixture
+def changing(tmp_path):
+    store = Chroma.from_documents(documents(), embedding(), persist_directory=str(tmp_path))
+    return store, HierarchicalRetriever(store, k=3)
+
+
+def test_texts_that_come_and_go_later(changing):
+    """The tree follows the vector store before it is searched."""
+    store, retriever = changing
+    retriever.find("zebra")
+    store.add_documents([Document("a zebra with stripes", id="z", metadata={"uri": "zoo/zebra.md"})])
+    assert retriever.find("zebra", target_uri="zoo").contexts[0].uri == "zoo/zebra.md"
+    store.delete(["z"])
+    with pytest.raises(ConfigurationError, match="nothing that the call may see lies under 'zoo'"):
+        retriever.find("zebra", target_uri="zoo")
+
+
+def test_a_text_that_was_changed_comes_back_as_it_is_now(changing):
+    """Hits are read from the vector store again."""
+    store, retriever = changing
+    new = Document("thing5x1 is now blue", metadata={"uri": "pets/5.md", "chunk_index": 1})
+    store.update_document("pets/5#1", new)
+    best = retriever.retrieve("thing5x1 pets", target_uri="pets/5.md")[0]
+    assert best.page_content == "thing5x1 is now blue"
+
+
+def test_a_wide_directory_is_not_read_in_full(tmp_path, monkeypatch):
+    """Only the vectors of documents near the query are compared, not all 1,200 at the top."""
+    from chromadb.api.models.Collection import Collection
+
+    many = [Document(f"note {n} about thing{n}", id=f"d{n}") for n in range(1_200)]
+    model = LSAEmbeddings().fit([document.page_content for document in many])
+    retriever = HierarchicalRetriever(Chroma.from_documents(many, model, persist_directory=str(tmp_path)), k=3)
+    retriever.find("thing7")
+    read, get = [], Collection.get
+
+    def watched(self, *args, **options):
+        found = get(self, *args, **options)
+        read.append(len(found["ids"]))
+        return found
+
+    monkeypatch.setattr(Collection, "get", watched)
+    assert retriever.find("thing123").contexts[0].uri == "d123"
+    assert sum(read) < 900
+
+
+def test_given_documents_are_the_tree():
+    """Over a store that lists nothing and gives no vectors; what the words find is found in its directory."""
+    retriever = HierarchicalRetriever(BareStore(documents(), embedding(), by_id=True), documents(), k=4)
+    found = retriever.find("thing3x1 soup", target_uri="food")
+    assert found.contexts[0].uri == "food/soup/3.md"
+    assert all(context.uri.startswith("food/") for context in found)
+    assert retriever.read("food/soup/3.md").startswith("the soup needs salt")
+
+
+def test_a_store_whose_texts_cannot_be_listed_is_refused():
+    """At construction, with what to do."""
+    with pytest.raises(ConfigurationError, match=r"BareStore cannot be listed.*documents=\["):
+        HierarchicalRetriever(BareStore(documents(), embedding()))

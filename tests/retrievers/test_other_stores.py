@@ -1,0 +1,302 @@
+"""Vector stores that are not ours: one id per text, cosines, graphs."""
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.vectorstores import InMemoryVectorStore
+from real_stores import CLOSED, COSINES, QUESTION, STORES, TEXTS, Fixed, close, documents
+
+from langchain_hybridgraph import (
+    AdvancedRetriever,
+    Edge,
+    GraphRetriever,
+    HybridGraphStore,
+    HybridRetriever,
+    MemoryRetriever,
+)
+from langchain_hybridgraph.errors import ConfigurationError
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("stores")
+
+
+@pytest.fixture(scope="module", params=STORES)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def store(kind, folder):
+    make, options = STORES[kind]
+    made = make(list(TEXTS.values()), folder, **options)
+    yield made
+    close(made)
+
+
+def ids(found):
+    return [document.id for document in found]
+
+
+def bm25(given):
+    return pytest.importorskip("langchain_community.retrievers").BM25Retriever.from_documents(given, k=3)
+
+
+def check_both_sides(result):
+    """As many hits as texts, and both scores on those that both sides found."""
+    assert sorted(document.page_content for document in result) == sorted(TEXTS.values())
+    scores = {d.page_content: (d.metadata["vector_score"], d.metadata["bm25_score"]) for d in result}
+    for id in ("ada", "engine"):
+        cosine, words = scores[TEXTS[id]]
+        assert words is not None
+        assert words > 0
+        assert cosine is None or cosine == pytest.approx(COSINES[id], abs=1e-4)
+
+
+# -- one id per text ---------------------------------------------------------------------------------------------
+
+
+def test_documents_with_the_applications_ids(store):
+    """The store has ids of its own; the Documents' are those of the application, and its edges have them."""
+    result = HybridRetriever(store, documents()).retrieve(QUESTION)
+    assert sorted(ids(result)) == sorted(TEXTS)
+    check_both_sides(result)
+
+
+async def test_sync_and_async_agree(store):
+    """The same ids and scores in the same order."""
+    retriever = HybridRetriever(store, documents())
+    assert await retriever.ainvoke(QUESTION) == retriever.invoke(QUESTION)
+
+
+def test_documents_without_ids_take_the_stores(store, kind):
+    """Where the store can be listed; else they are named by their content."""
+    bare = [Document(page_content=text) for text in TEXTS.values()]
+    result = HybridRetriever(store, bare).retrieve(QUESTION)
+    check_both_sides(result)
+    if kind not in CLOSED:
+        assert sorted(ids(result)) == sorted(ids(HybridRetriever(store).invoke(QUESTION)))
+
+
+def test_documents_whose_metadata_hold_the_store_id(store, kind):
+    """They may come from a search of the store itself, which puts its ids there."""
+    found = store.similarity_search("any", k=3)
+    result = HybridRetriever(store, found).retrieve(QUESTION)
+    check_both_sides(result)
+
+
+def test_the_store_alone(store, kind):
+    """Its texts are read for the keyword index, if it can be listed, and keep the store's ids."""
+    result = HybridRetriever(store).retrieve(QUESTION)
+    if kind in CLOSED:
+        assert "no-keyword-index" in result.degraded
+    else:
+        check_both_sides(result)
+        assert result.degraded == ()
+
+
+def test_ids_in_the_metadata(store):
+    """``id_key`` names them in the Documents; the store's texts are recognised."""
+    given = [Document(page_content=text, metadata={"name": id}) for id, text in TEXTS.items()]
+    result = HybridRetriever(store, given, id_key="name").retrieve(QUESTION)
+    assert sorted(ids(result)) == sorted(TEXTS)
+    check_both_sides(result)
+
+
+def test_pieces_that_share_an_id_in_their_metadata_stay_apart(store):
+    """``id`` in the metadata may be the document's; it names a text only where no other text has it."""
+    given = [Document(page_content=text, metadata={"id": "book"}) for text in TEXTS.values()]
+    check_both_sides(HybridRetriever(store, given).retrieve(QUESTION))
+
+
+def test_a_keyword_retriever_of_documents_with_ids(store):
+    """Its Documents' ids are the application's."""
+    result = HybridRetriever(store, keyword_retriever=bm25(documents())).retrieve(QUESTION)
+    assert sorted(ids(result)) == sorted(TEXTS)
+    check_both_sides(result)
+
+
+# -- cosines -----------------------------------------------------------------------------------------------------
+
+
+def test_vector_scores_are_cosines(store, kind):
+    """Cosines for every metric; None with a reason if the store does not say what its scores mean."""
+    result = HybridRetriever(store, documents(), semantic_weight=1.0).retrieve(QUESTION)
+    scores = {document.id: document.metadata["vector_score"] for document in result}
+    if kind in CLOSED:
+        assert set(scores.values()) == {None}
+        assert result.degraded == ("no-cosine",)
+    else:
+        assert scores == pytest.approx(COSINES, abs=1e-4)
+        assert result.degraded == ()
+
+
+def test_what_the_words_found_has_its_cosine(store, kind):
+    """The vectors that a store gives score the other side's finds as well."""
+    found = HybridRetriever(store, documents(), keyword_weight=0.99, k=1).invoke(QUESTION)
+    assert ids(found) == ["ada"]
+    if kind not in CLOSED:
+        assert found[0].metadata["vector_score"] == pytest.approx(1.0, abs=1e-4)
+
+
+# -- graph -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", ["documents", "keyword_retriever"])
+def test_edges_between_the_applications_ids_are_walked(store, given):
+    """From the best hit to a text that has nothing to do with the question."""
+    side = {"documents": documents()} if given == "documents" else {"keyword_retriever": bm25(documents())}
+    retriever = GraphRetriever(store, graph=[Edge("ada", "zebra", "references")], max_hops=1, seed_k=1, **side)
+    by_id = {document.id: document.metadata for document in retriever.invoke(QUESTION)}
+    assert by_id["zebra"]["source_path"] == ["ada", "zebra"]
+    assert by_id["zebra"]["hops"] == 1
+
+
+async def test_edges_between_the_stores_ids_are_walked(store, kind):
+    """Without Documents the ids are the store's."""
+    if kind in CLOSED:
+        pytest.skip("this store does not tell its ids")
+    named = {document.page_content: document.id for document in HybridRetriever(store).invoke(QUESTION)}
+    source, target = named[TEXTS["ada"]], named[TEXTS["zebra"]]
+    retriever = GraphRetriever(store, graph=[Edge(source, target, "references")], max_hops=1, seed_k=1)
+    found = await retriever.ainvoke(QUESTION)
+    paths = {document.id: document.metadata["source_path"] for document in found}
+    assert paths[target] == [source, target]
+
+
+# -- keyword retrievers that tell only what they find ------------------------------------------------------------
+
+
+class Hidden(BaseRetriever):
+    """A keyword retriever whose Documents are not at hand, such as one of a server."""
+
+    inner: BaseRetriever
+
+    def _get_relevant_documents(self, query, *, run_manager):
+        return self.inner.invoke(query)
+
+
+def test_a_keyword_retriever_of_a_server(store):
+    """Its hits are recognised by their texts."""
+    result = HybridRetriever(store, keyword_retriever=Hidden(inner=bm25(documents()))).retrieve(QUESTION)
+    assert sorted(ids(result)) == sorted(TEXTS)
+    check_both_sides(result)
+
+
+def test_a_keyword_retriever_of_documents_without_ids(store, kind):
+    """They are named as the store names them."""
+    given = [Document(page_content=text) for text in TEXTS.values()]
+    result = HybridRetriever(store, keyword_retriever=bm25(given)).retrieve(QUESTION)
+    check_both_sides(result)
+    if kind not in CLOSED:
+        assert sorted(ids(result)) == sorted(ids(HybridRetriever(store).invoke(QUESTION)))
+
+
+def test_a_keyword_retriever_over_our_own_store():
+    """The ids are those of the store's catalogue, where the store does not know the Documents' own."""
+    ours = HybridGraphStore.from_texts(list(TEXTS.values()), Fixed())
+    result = HybridRetriever(ours, keyword_retriever=bm25(documents())).retrieve(QUESTION)
+    check_both_sides(result)
+    assert sorted(ids(result)) == sorted(ids(HybridRetriever(ours).invoke(QUESTION)))
+
+
+def test_equal_texts_of_different_sources_stay_two():
+    """A given Document is the stored one only if their sources do not differ."""
+    sources = [{"source": "a.md"}, {"source": "b.md"}]
+    store = InMemoryVectorStore.from_texts([TEXTS["ada"]] * 2, Fixed(), sources)
+    given = [Document(id=d["source"], page_content=TEXTS["ada"], metadata=d) for d in sources]
+    for side in (
+        {"documents": given},
+        {"keyword_retriever": bm25(given)},
+        {"keyword_retriever": Hidden(inner=bm25(given))},
+    ):
+        found = HybridRetriever(store, **side).invoke(QUESTION)
+        assert {document.id: document.metadata["source"] for document in found} == {"a.md": "a.md", "b.md": "b.md"}
+        assert [document.metadata["retrieval_source"] for document in found] == ["fused", "fused"]
+
+
+# -- parents -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["in the store", "among the documents"])
+def test_a_child_gives_way_to_its_parent(kind, folder, where):
+    """``parent_id`` in the metadata names it, whichever side has it."""
+    if kind in CLOSED and where == "in the store":
+        pytest.skip("this store does not tell its texts")
+    make, options = STORES[kind]
+    children = ["ada", "engine"]
+    there = list(TEXTS) if where == "in the store" else children
+    given = [Document(id=id, page_content=TEXTS[id], metadata={"parent_id": "zebra"}) for id in children]
+    parent = Document(id="zebra", page_content=TEXTS["zebra"])
+    store = make([TEXTS[id] for id in there], folder, **options)
+    found = HybridRetriever(store, [*given, parent]).retrieve(QUESTION)
+    assert (ids(found), found.degraded) == (["zebra"], ("no-cosine",) if kind in CLOSED else ())
+    assert found[0].metadata["chunk_id"] == "ada"
+    assert len(HybridRetriever(store, [*given, parent], parents=False).invoke(QUESTION)) == len(there)
+    close(store)
+
+
+def test_metadata_that_only_the_documents_have(store):
+    """The store was made of texts alone; filters see what the Documents say, whichever side finds them."""
+    given = [Document(id=d.id, page_content=d.page_content, metadata={"kind": d.id}) for d in documents()]
+    for options in ({"semantic_weight": 1.0}, {"keyword_weight": 1.0}, {}):
+        found = HybridRetriever(store, given).invoke(QUESTION, filter={"kind": "ada"}, **options)
+        assert [(document.id, document.metadata["kind"]) for document in found] == [("ada", "ada")]
+
+
+def test_a_parent_that_only_the_store_has():
+    """It is read by its id."""
+    children = [Document(id=id, page_content=TEXTS[id], metadata={"parent_id": "zebra"}) for id in ("ada", "engine")]
+    store = InMemoryVectorStore.from_documents(documents(), Fixed())
+    store.add_documents(children)
+    result = HybridRetriever(store, children).retrieve(QUESTION)
+    assert (ids(result), result.degraded) == (["zebra"], ())
+
+
+def test_a_parent_that_is_nowhere():
+    """The children stay, and the answer says so."""
+    children = [Document(id=id, page_content=TEXTS[id], metadata={"parent_id": "lost"}) for id in ("ada", "engine")]
+    store = InMemoryVectorStore.from_documents(children, Fixed())
+    result = HybridRetriever(store, children).retrieve(QUESTION)
+    assert (ids(result), result.degraded) == (["ada", "engine"], ("parents-failed",))
+
+
+# -- no texts, wrong texts ---------------------------------------------------------------------------------------
+
+
+def test_no_documents_are_a_reason(store):
+    """An empty list may be a mistake of the program."""
+    result = HybridRetriever(store, []).retrieve(QUESTION)
+    assert "no-keyword-index" in result.degraded
+    assert "documents=" in result.plan["remarks"]["no-keyword-index"]
+    assert len(result) == 3
+
+
+@pytest.mark.parametrize("wrong", [["a string"], "a string", documents()[0], [{"page_content": "a"}], [None]])
+def test_what_is_not_a_document_is_refused(wrong):
+    """The error says how to make Documents."""
+    store = InMemoryVectorStore(Fixed())
+    with pytest.raises(ConfigurationError, match=r"documents must be .* got .*Document|pass \[document\]"):
+        HybridRetriever(store, documents=wrong)
+    with pytest.raises(ConfigurationError, match=r"documents must be .* got .*Document|pass \[document\]"):
+        HybridRetriever.from_documents(wrong, Fixed())
+
+
+@pytest.mark.parametrize("kind_of_retriever", [HybridRetriever, GraphRetriever, MemoryRetriever, AdvancedRetriever])
+def test_from_config_names_its_argument(kind_of_retriever):
+    """The constructor's is vector_store, from_config's is store."""
+    with pytest.raises(ConfigurationError, match=r"from_config\(path, store=vector_store\)"):
+        kind_of_retriever.from_config(vector_store=InMemoryVectorStore(Fixed()))
+
+
+# -- diversity ---------------------------------------------------------------------------------------------------
+
+
+def test_diversity_is_measured_with_the_stores_vectors(store, kind):
+    """Vectors of every store that gives them."""
+    if kind in {*CLOSED, "llama_index"}:
+        pytest.skip("this store gives no vectors")
+    plain = ids(HybridRetriever(store, documents(), k=2, mmr_lambda=1.0).invoke(QUESTION))
+    spread = ids(HybridRetriever(store, documents(), k=2, mmr_lambda=0.0).invoke(QUESTION))
+    assert (plain, spread) == (["ada", "engine"], ["ada", "zebra"])

@@ -1,0 +1,340 @@
+"""Streams: certain hits come early, and the parts add up to the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from operator import itemgetter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.runnables import RunnableLambda, RunnablePassthrough
+
+from langchain_hybridgraph import (
+    AdvancedRetriever,
+    Edge,
+    GraphRetriever,
+    HierarchicalRetriever,
+    HybridGraphStore,
+    HybridRetriever,
+    MemoryRetriever,
+)
+from langchain_hybridgraph.errors import RetrievalError
+from langchain_hybridgraph.query.rerank import TextReranker
+from langchain_hybridgraph.records import Chunk
+from langchain_hybridgraph.retrievers.graph import PRESETS
+from langchain_hybridgraph.stores.memory_graph import InMemoryGraph
+
+SECONDS = 20  # a deadlock ends the test
+COSINES = {"a": 0.95, "b": 0.8, "c": 0.6, "d": 0.4, "e": 0.2, "f": 0.1}
+EDGES = [Edge("a", "d", "cites", 0.9), Edge("b", "e", "cites", 0.7), Edge("d", "f", "cites", 1.0)]
+
+
+class Named(Embeddings):
+    """Texts begin with their cosine with any question."""
+
+    def embed_documents(self, texts):
+        cosines = [float(text.split()[0]) for text in texts]
+        return [[cosine, float(np.sqrt(1 - cosine**2))] for cosine in cosines]
+
+    def embed_query(self, text):
+        return [1.0, 0.0]
+
+
+def stored(cosines=COSINES, edges=EDGES, **metadata):
+    store = HybridGraphStore(None, Named())
+    store.add_texts(
+        [f"{cosine} text" for cosine in cosines.values()], [metadata.get(id, {}) for id in cosines], ids=list(cosines)
+    )
+    if edges:
+        store.put([], edges=edges)
+    return store
+
+
+class Gate:
+    """Something slow: whoever calls waits until it is opened."""
+
+    def __init__(self):
+        self.opened = threading.Event()
+
+    def wait(self):
+        assert self.opened.wait(SECONDS), "nobody opened the gate"
+
+
+class SlowGraph:
+    """Edges that are there only when the gate is open."""
+
+    has_graph = True
+
+    def __init__(self, edges, gate):
+        self._graph, self._gate = InMemoryGraph(edges), gate
+
+    def graph(self, scope, ways):
+        self._gate.wait()
+        return self._graph.graph(scope, ways)
+
+
+class SlowReranker:
+    """Turns the order round when the gate is open."""
+
+    def __init__(self, gate, filters=False):
+        self._gate, self.filters = gate, filters
+
+    def rerank(self, query, hits):
+        self._gate.wait()
+        return [place / len(hits) if place or not self.filters else None for place in range(len(hits))]
+
+
+def ids(parts):
+    return [document.id for part in parts for document in part]
+
+
+def by_rank(parts):
+    return sorted((document for part in parts for document in part), key=lambda d: d.metadata["retrieval_rank"])
+
+
+# -- early hits -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("preset", [None, "hop_decay", "distance_decay", "ring_decay", "pagerank"])
+def test_the_first_hit_comes_before_the_edges(preset):
+    """The edges are there only after the first hit was read; the other hits follow."""
+    with stored() as store:
+        gate = Gate()
+        retriever = GraphRetriever(
+            store, graph=SlowGraph(EDGES, gate), preset=preset, k=3, seed_k=2, seed_keyword_weight=0.0
+        )
+        stream = retriever.stream("q")
+        (first,) = next(stream)
+        assert (first.id, first.metadata["retrieval_rank"], first.metadata["hops"]) == ("a", 1, 0)
+        gate.opened.set()
+        parts = [[first], *stream]
+        assert by_rank(parts) == retriever.invoke("q")
+        assert len(parts) == 3
+
+
+async def test_the_first_hit_comes_before_the_edges_awaited():
+    """The same in an event loop."""
+    with stored() as store:
+        gate = Gate()
+        retriever = GraphRetriever(store, graph=SlowGraph(EDGES, gate), preset="hop_decay", k=3, seed_k=2)
+        stream = retriever.astream("q")
+        (first,) = await asyncio.wait_for(anext(stream), SECONDS)
+        assert first.id == "a"
+        gate.opened.set()
+        parts = [[first], *[part async for part in stream]]
+        assert by_rank(parts) == await retriever.ainvoke("q")
+
+
+@pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, MemoryRetriever])
+def test_hits_that_a_reranker_only_orders_come_before_it(kind):
+    """There are places for all of them; their ranks are known at the end."""
+    with stored() as store:
+        gate = Gate()
+        retriever = kind(store, k=6, reranker=SlowReranker(gate))
+        stream = retriever.stream("q")
+        early = [next(stream) for _ in COSINES]
+        assert set(ids(early)) == set(COSINES)
+        assert {document.metadata["retrieval_rank"] for (document,) in early} == {None}
+        gate.opened.set()
+        assert list(stream) == []
+        gate.opened.set()
+        assert [document.id for document in by_rank(early)] == [document.id for document in retriever.invoke("q")]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"k": 3, "reranker": SlowReranker},
+        {"k": 6, "reranker": lambda gate: SlowReranker(gate, filters=True)},
+        {"k": 6, "reranker": SlowReranker, "min_score": 0.1},
+        {"k": 6, "reranker": SlowReranker, "per_document": 1},
+    ],
+)
+def test_a_hit_that_a_reranker_may_drop_waits_for_it(settings):
+    """Too many for k, a reranker that filters, a least score, a cap per document: nothing is certain before."""
+    with stored() as store:
+        gate = Gate()
+        retriever = HybridRetriever(store, **{**settings, "reranker": settings["reranker"](gate)})
+        first = []
+        reading = threading.Thread(target=lambda: first.extend(retriever.stream("q")), daemon=True)
+        reading.start()
+        reading.join(0.2)
+        assert first == []
+        gate.opened.set()
+        reading.join(SECONDS)
+        assert ids(first) == [document.id for document in retriever.invoke("q")]
+
+
+# -- the parts and the answer -----------------------------------------------------------------------------------------
+
+
+class FailingGraph:
+    has_graph = True
+
+    def graph(self, scope, ways):
+        raise OSError("the edges cannot be read")
+
+
+NAMES = [f"n{number}" for number in range(12)]
+SETTINGS = st.fixed_dictionaries(
+    {"k": st.integers(0, 14), "seed_k": st.integers(1, 6)},
+    optional={
+        "preset": st.sampled_from(sorted(PRESETS)),
+        "candidates": st.sampled_from(["all", "reached"]),
+        "graph_slots": st.integers(0, 3),
+        "min_score": st.sampled_from([0.1, 0.5]),
+        "per_document": st.just(1),
+        "mmr_lambda": st.just(0.6),
+        "seed_labels": st.just(["x"]),
+        "semantic_weight": st.sampled_from([0.0, 0.5, 1.0]),
+        "fusion": st.just("rrf"),
+        "min_traversal_score": st.just(0.5),
+        "reranker": st.sampled_from(
+            [TextReranker(lambda query, texts: [float(text[-1]) / 10 for text in texts]), SlowReranker(None)]
+        ),
+    },
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    st.lists(st.sampled_from([0.05, 0.1, 0.3, 0.3, 0.5, 0.8, 0.9, 0.95, 1.0]), min_size=1, max_size=12),
+    st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES), st.sampled_from([0.3, 0.8, 1.0])), max_size=20),
+    SETTINGS,
+    st.booleans(),
+)
+def test_the_parts_are_the_answer(cosines, links, chosen, fails):
+    """For every preset and setting, with edges or a failing graph: the same Documents, ordered by their ranks."""
+    known = dict(zip(NAMES, cosines, strict=False))
+    edges = [Edge(one, two, "cites", weight) for one, two, weight in links if one != two and {one, two} <= known.keys()]
+    labels = {id: {"labels": ["x"]} for id in list(known)[::2]}
+    if isinstance(chosen.get("reranker"), SlowReranker):
+        gate = Gate()
+        gate.opened.set()
+        chosen["reranker"] = SlowReranker(gate)
+    with stored(known, [], **labels) as store:
+        graph = FailingGraph() if fails else edges
+        retriever = GraphRetriever(store, graph=graph, **chosen)
+        answer = retriever.invoke("text")
+        parts = list(retriever.stream("text"))
+        assert all(len(part) == 1 for part in parts) or parts == [[]]
+        assert by_rank(parts) == answer
+
+
+def chains(retriever):
+    """Chains whose next step gets the sum of the retriever's parts."""
+    named = RunnableLambda(lambda documents: [document.id for document in documents])
+    beside = RunnablePassthrough.assign(found=itemgetter("query") | retriever | named) | itemgetter("found")
+    spelt = FakeListChatModel(responses=["q q q"]) | StrOutputParser()  # streams letters
+    return [(retriever | named, "q"), (beside, {"query": "q"}), (spelt | retriever | named, "anything")]
+
+
+async def test_a_chain_streams_in_the_order_of_its_answer():
+    """Early hits come before a reranker has turned their order round; in a chain all come after it."""
+    with stored() as store:
+        gate = Gate()
+        gate.opened.set()
+        retriever = GraphRetriever(store, k=6, reranker=SlowReranker(gate))
+        assert ids(retriever.stream("q")) != [document.id for document in retriever.invoke("q")]
+        for chain, question in chains(retriever):
+            answer = chain.invoke(question)
+            assert answer == [document.id for document in retriever.invoke("q")]
+            assert [id for part in chain.stream(question) for id in part] == answer
+            assert [id async for part in chain.astream(question) for id in part] == answer
+
+
+def test_an_empty_answer_is_one_empty_list():
+    """As before; LangChain adds up lists."""
+    with stored() as store:
+        assert list(GraphRetriever(store, k=0).stream("q")) == [[]]
+        assert list(GraphRetriever(store, k=3, filter={"kind": "none"}).stream("q")) == [[]]
+
+
+class Heard(BaseCallbackHandler):
+    def __init__(self):
+        self.said = []
+
+    def on_retriever_start(self, serialized, query, **kwargs):
+        self.said.append(("start", query))
+
+    def on_retriever_end(self, documents, **kwargs):
+        self.said.append(("end", [document.id for document in documents]))
+
+    def on_retriever_error(self, error, **kwargs):
+        self.said.append(("error", type(error).__name__))
+
+    def on_custom_event(self, name, data, **kwargs):
+        self.said.append((name, data.get("stage")))
+
+
+async def test_callbacks_are_those_of_invoke():
+    """One run, the same stages, and the whole answer at its end, in its order."""
+    with stored() as store:
+        retriever = GraphRetriever(store, preset="hop_decay", k=3, seed_k=2)
+        heard = [Heard() for _ in range(4)]
+        retriever.invoke("q", {"callbacks": [heard[0]]})
+        list(retriever.stream("q", {"callbacks": [heard[1]]}))
+        await retriever.ainvoke("q", {"callbacks": [heard[2]]})
+        _ = [part async for part in retriever.astream("q", {"callbacks": [heard[3]]})]
+        assert heard[0].said[0] == ("start", "q")
+        assert [each.said for each in heard[1:]] == [heard[0].said] * 3
+
+
+async def test_an_error_comes_after_the_early_hits():
+    """With on_error="raise" the walk's failure ends the stream, which has given what was certain."""
+    with stored() as store:
+        retriever = GraphRetriever(store, graph=FailingGraph(), preset="hop_decay", k=3, seed_k=2, on_error="raise")
+        heard = Heard()
+        stream = retriever.stream("q", {"callbacks": [heard]})
+        assert next(stream)[0].id == "a"
+        with pytest.raises(RetrievalError, match="cannot be read"):
+            list(stream)
+        assert heard.said[-1] == ("error", "RetrievalError")
+        awaited = retriever.astream("q")
+        assert (await anext(awaited))[0].id == "a"
+        with pytest.raises(RetrievalError, match="cannot be read"):
+            _ = [part async for part in awaited]
+
+
+def test_parents_come_in_place_of_their_children():
+    """Two children of one parent are one early Document: the parent."""
+    with HybridGraphStore(None, Named()) as store:
+        parents = [Chunk("p", "0.5 whole", {}, "doc")]
+        children = [Chunk(f"c{n}", f"{0.9 - n / 10} part", {}, "doc", "p") for n in range(2)]
+        store.put([*children, Chunk("z", "0.3 other", {}, "z")], parents=parents, edges=[Edge("z", "c0", "cites")])
+        store.settle()
+        gate = Gate()
+        retriever = GraphRetriever(store, k=2, reranker=SlowReranker(gate))
+        stream = retriever.stream("q")
+        assert {next(stream)[0].id for _ in range(2)} == {"p", "z"}
+        gate.opened.set()
+        assert list(stream) == []
+
+
+def test_a_stream_that_is_not_read_to_its_end_holds_nothing_up():
+    """The next call answers, and so does the store's close."""
+    with stored() as store:
+        retriever = GraphRetriever(store, k=3, seed_k=2)
+        stream = retriever.stream("q")
+        next(stream)
+        stream.close()
+        assert len(retriever.invoke("q")) == 3
+
+
+async def test_other_retrievers_stream_their_complete_answer():
+    """Retrievers that fuse several searches or search a tree give all parts at the end."""
+    with stored() as store:
+        advanced = AdvancedRetriever(GraphRetriever(store, k=3))
+        assert ids(advanced.stream("q")) == [document.id for document in advanced.invoke("q")]
+    pages = [Document("Tokens are renewed.", id="a", metadata={"uri": "docs/a.md"})]
+    with HybridGraphStore.from_documents(pages, "lsa") as store:
+        tree = HierarchicalRetriever(store, reranker=TextReranker(lambda query, texts: [0.5] * len(texts)))
+        assert ids([part async for part in tree.astream("tokens")]) == [d.id for d in await tree.ainvoke("tokens")]
