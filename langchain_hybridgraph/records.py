@@ -10,9 +10,13 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import pairwise
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, overload
 
+from langchain_hybridgraph.degradation import warnings_in
+from langchain_hybridgraph.errors import brief, shortened
+from langchain_hybridgraph.serialization import Serializable, to_json
 from langchain_hybridgraph.times import parse_end, parse_time
 
 if TYPE_CHECKING:
@@ -44,7 +48,7 @@ DERIVED_FROM = "derived_from"
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Serializable):
     """A piece of text that is indexed, or a parent that children point to.
 
     ``metadata`` is the user's JSON, untouched. ``document_id`` and ``parent_id`` are read from it when they
@@ -80,7 +84,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(Serializable):
     """A directed edge between two chunks (or a chunk and an entity); unique on source, target and relation.
 
     The times are given in any form that :mod:`~langchain_hybridgraph.times` reads, and kept as unix seconds, UTC; a
@@ -126,7 +130,7 @@ class Edge:
 
 
 def _named(edge: Edge) -> str:
-    return f"edge {edge.source!r} → {edge.target!r} ({edge.relation})"
+    return f"edge {brief(edge.source)} → {brief(edge.target)} ({shortened(edge.relation, 100)})"
 
 
 def _weight(edge: Edge) -> float:
@@ -137,7 +141,7 @@ def _weight(edge: Edge) -> float:
 
 
 def _no_weight(edge: Edge) -> str:
-    return f"{_named(edge)} has weight {edge.weight!r}; a weight lies in (0, 1], such as weight=0.5"
+    return f"{_named(edge)} has weight {brief(edge.weight)}; pass a weight above 0 and up to 1, such as weight=0.5"
 
 
 def _period(edge: Edge) -> tuple[float | None, float | None]:
@@ -145,8 +149,8 @@ def _period(edge: Edge) -> tuple[float | None, float | None]:
     begin, end = _seconds(edge, "valid_from", parse_time), _seconds(edge, "valid_until", parse_end)
     if begin is not None and end is not None and end < begin:
         raise ValueError(
-            f"{_named(edge)} has valid_until ({edge.valid_until!r}) before valid_from ({edge.valid_from!r}): so it "
-            "would never be valid, and never be walked"
+            f"{_named(edge)} has valid_until ({brief(edge.valid_until)}) before valid_from ({brief(edge.valid_from)}): "
+            "so it would never be valid, and never be walked"
         )
     return begin, end
 
@@ -179,11 +183,11 @@ class Ways:
 
     def __post_init__(self) -> None:
         if self.direction not in ("out", "in", "both"):
-            raise ValueError(f"direction is {self.direction!r}; wanted 'out', 'in' or 'both'")
+            raise ValueError(f"direction is {brief(self.direction)}; wanted 'out', 'in' or 'both'")
         if not 0.0 <= self.min_weight <= 1.0:
-            raise ValueError(f"min_weight is {self.min_weight!r}; wanted a number from 0 to 1")
+            raise ValueError(f"min_weight is {brief(self.min_weight)}; wanted a number from 0 to 1")
         if self.hub_degree is not None and self.hub_degree < 1:
-            raise ValueError(f"hub_degree is {self.hub_degree!r}; wanted a whole number from 1, or None")
+            raise ValueError(f"hub_degree is {brief(self.hub_degree)}; wanted a whole number from 1, or None")
 
 
 class Times(Enum):
@@ -215,15 +219,16 @@ class Learned:
     """What a store knows of a chunk beside its text: given in its metadata, or learned since.
 
     Times are unix seconds UTC. None is unset, which is not 0. ``confidence`` and ``utility`` lie in [0, 1].
-    ``used_at`` is when it was last of use, ``learned_at`` when the store took it in, ``provenance_depth`` how many
-    derivations lie between it and what was seen or said. ``end_learned`` says that ``valid_until`` was not given with
-    it but learned later, when something superseded it.
+    ``used_at`` is when it was last of use, ``updated_at`` when its metadata say that it was changed, ``learned_at``
+    when the store took it in, ``provenance_depth`` how many derivations lie between it and what was seen or said.
+    ``end_learned`` says that ``valid_until`` was not given with it but learned later, when something superseded it.
     """
 
     confidence: float | None = None
     utility: float | None = None
     active_count: int = 0
     used_at: float | None = None
+    updated_at: float | None = None
     valid_from: float | None = None
     valid_until: float | None = None
     created_at: float | None = None
@@ -264,8 +269,9 @@ class Found(NamedTuple):
 
     ``entries`` are best first, ties by id. ``vector`` is what was searched for on the vector side. ``bound`` and
     ``background`` are those of :class:`Ranking`. ``reason`` says what kept the search from its full strength (a word
-    of ``degraded``), None when nothing did. ``rest`` is the largest score that anything not listed can have, None
-    when that is not known.
+    of ``degraded``), None when nothing did; ``remark`` says more about it. ``rest`` is the largest score that anything
+    not listed can have, None when that is not known. ``are_cosines`` says of a vector search whether its scores are
+    cosines; else only their order means something.
     """
 
     entries: Sequence[Scored]
@@ -274,6 +280,8 @@ class Found(NamedTuple):
     background: tuple[float, float] | None = None
     reason: str | None = None
     rest: float | None = None
+    remark: str | None = None
+    are_cosines: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,11 +314,12 @@ class Fused(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Serializable):
     """A chunk with its score and the reasons for it; the one record that goes through all stages.
 
     ``parts`` sum to ``score``; ``found_by`` names the sources that brought the chunk. ``path`` lists chunk ids from
-    the seed to this chunk, length 1 for a seed.
+    the seed to this chunk, length 1 for a seed. ``graph_context`` describes the last edges of it as they are stored,
+    the very last first, with ``direction`` ``"backward"`` where the walk went from an edge's target to its source.
     ``child`` is the chunk that was found when a parent stands in its place.
     """
 
@@ -348,6 +357,9 @@ class Hit:
         score 0.500 = vector 0.200 + graph 0.300
         found by graph
         1 hop from a to b: cites (weight 0.80, “B builds on A.”)
+        >>> from dataclasses import replace
+        >>> replace(led, graph_context=({**cites, "direction": "backward"},)).explain().split(" · ")[-1]
+        '1 hop from a to b: b cites a (walked backward, weight 0.80, “B builds on A.”)'
         """
         parts = " + ".join(f"{name} {value:.3f}" for name, value in self.parts.items())
         found = _listed(self.found_by) or self.source
@@ -389,18 +401,24 @@ def _led(hit: Hit) -> str:
     seed, *between, end = hit.path if len(hit.path) > 1 else (hit.id, hit.id)
     via = f" via {', '.join(between if len(between) < 4 else [between[0], '…', between[-1]])}" if between else ""
     known = {step["from_chunk_id"]: step for step in hit.graph_context}
-    steps = ", then ".join(_step(known[id]) for id in hit.path[:-1] if id in known)
+    steps = ", then ".join(_step(known[one], one, two) for one, two in pairwise(hit.path) if one in known)
     hops = "1 hop" if hit.hops == 1 else f"{hit.hops} hops"
     return f"{hops} from {seed}{via} to {end}" + (f": {steps}" if steps else "")
 
 
-def _step(step: Mapping[str, Any]) -> str:
-    """An edge in words."""
+def _step(step: Mapping[str, Any], one: str, two: str) -> str:
+    """An edge that a walk took from one chunk to another, in words; one that points back is named with both ends."""
     weight, description = f"weight {step['weight']:.2f}", str(step["description"])
     if entity := str(step.get("entity", "")):
         return f"both mention {entity.partition(':')[2] or entity} ({weight})"
     said = f"{weight}, “{description}”" if description else weight
-    return f"{str(step['relation']).replace('_', ' ')} ({said})"
+    relation = str(step["relation"]).replace("_", " ")
+    return f"{two} {relation} {one} (walked backward, {said})" if is_backward(step) else f"{relation} ({said})"
+
+
+def is_backward(step: Mapping[str, Any]) -> bool:
+    """Whether the walk took this edge of a ``graph_context`` from its target to its source."""
+    return step.get("direction") == "backward"
 
 
 SHOWN = 80  # characters of a text in a line
@@ -410,8 +428,9 @@ D_co = TypeVar("D_co", covariant=True)
 class RetrievalResult(Sequence[D_co], Generic[D_co]):
     """The answer to one call: a sequence of documents that also says how it came about.
 
-    ``degraded`` lists what did not work as asked, empty when all did; ``took_ms`` is wall time;
-    ``plan`` describes the queries that were run and the stages' times.
+    ``degraded`` lists the reasons (:mod:`langchain_hybridgraph.degradation`) of both levels, ``warnings`` only those
+    that mean that something requested did not happen. ``took_ms`` is wall time; ``plan`` describes the queries that
+    were run and the stages' times.
     """
 
     __slots__ = ("_documents", "degraded", "hits", "plan", "took_ms")
@@ -431,6 +450,11 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         self.took_ms = took_ms
         self.plan = dict(plan or {})
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The reasons in ``degraded`` that mean that something requested did not happen."""
+        return warnings_in(self.degraded)
+
     @overload
     def __getitem__(self, index: int) -> D_co: ...
     @overload
@@ -448,6 +472,55 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         if isinstance(other, Sequence) and not isinstance(other, str):
             return self._documents == list(other)
         return NotImplemented
+
+    def __add__(self, other: object) -> list[D_co]:
+        """Return a list of both: an answer joined to other documents is not the answer to one call any more."""
+        if isinstance(other, Sequence) and not isinstance(other, str):
+            return [*self, *other]
+        return NotImplemented
+
+    def __radd__(self, other: object) -> list[D_co]:
+        if isinstance(other, Sequence) and not isinstance(other, str):
+            return [*other, *self]
+        return NotImplemented
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON has it; :func:`~langchain_hybridgraph.serialization.to_json` says how.
+
+        >>> hit = Hit(Chunk("a", "text"), 0.5, "vector", {"vector": 0.5})
+        >>> list(RetrievalResult([], hits=[hit]).to_dict())
+        ['documents', 'hits', 'degraded', 'took_ms', 'plan']
+        """
+        return {
+            "documents": to_json(self._documents),
+            "hits": [hit.to_dict() for hit in self.hits],
+            "degraded": list(self.degraded),
+            "took_ms": self.took_ms,
+            "plan": to_json(self.plan),
+        }
+
+    @classmethod
+    def from_dict(cls: type[RetrievalResult[Any]], data: Mapping[str, Any]) -> RetrievalResult[Any]:
+        """Return the result that :meth:`to_dict` gave, of LangChain Documents.
+
+        Times and other values of metadata that JSON does not have stay as they were written. Raises ValueError for
+        anything else.
+        """
+        # Late: only who reads a result from JSON needs LangChain here.
+        from langchain_hybridgraph.retrievers.documents import documents_from
+
+        try:
+            return cls(
+                documents_from(data["documents"]),
+                hits=[Hit.from_dict(hit) for hit in data["hits"]],
+                degraded=data["degraded"],
+                took_ms=float(data["took_ms"]),
+                plan=data["plan"],
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(
+                f"this is not a RetrievalResult ({error}): pass what RetrievalResult.to_dict() returned"
+            ) from error
 
     __hash__ = None  # type: ignore[assignment]  # equal to lists, which have no hash either
 

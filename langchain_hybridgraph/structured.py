@@ -1,16 +1,17 @@
 """What a chat model is asked and in which form it is to answer, and how its answer is read.
 
-``llm`` is known by what it can do (``with_structured_output``), so nothing of LangChain is imported here.
+``llm`` is known by what it can do (``with_structured_output``, ``invoke``), so nothing of LangChain is imported here.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.errors import ConfigurationError, brief, shortened
 from langchain_hybridgraph.records import cleaned
 
 # LangGraph streams what models say in a chain to the user; what is said here is not meant for them.
@@ -65,25 +66,106 @@ def asked(instructions: str, material: Any) -> list[tuple[str, str]]:
 
 
 def structured(llm: Any, schema: Any, wanted_by: str, **options: Any) -> Model:
-    """The model, told to answer in the form of ``schema``.
+    """The model, asked to answer in the form of ``schema``, so that :func:`answered` can read it.
 
-    ``options`` are passed on to ``with_structured_output``, those that are None are left out. Raises
-    ConfigurationError, in the name of ``wanted_by``, for what has no structured output or does not know an option.
+    That is by ``with_structured_output``, to which ``options`` are passed, those that are None left out. A model
+    without it, or whose structured answer is None, receives the schema in the prompt. Raises ConfigurationError, in the
+    name of ``wanted_by``, for what is not a model and for an option that it does not know.
     """
+    prompted = _Prompted(llm, schema) if callable(getattr(llm, "invoke", None)) else None
     given = {name: value for name, value in options.items() if value is not None}
     try:
         model: Model = llm.with_structured_output(schema, **given)
     except (AttributeError, NotImplementedError) as error:
+        if prompted is not None:
+            return prompted
         raise ConfigurationError(
-            f"{wanted_by} needs a chat model with with_structured_output, which {type(llm).__name__} does not have; "
-            'give one such as init_chat_model("…")'
+            f'{wanted_by} needs a chat model, got {llm!r:.80}; give one such as init_chat_model("…")'
         ) from error
     except (TypeError, ValueError) as error:
         raise ConfigurationError(
             f"{wanted_by}: {type(llm).__name__}.with_structured_output does not take "
             f"{', '.join(f'{name}={value!r}' for name, value in given.items())} ({error})"
         ) from error
-    return model
+    return model if prompted is None else _Structured(model, prompted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prompted:
+    """A model that receives the form of its answer in the prompt."""
+
+    llm: Any
+    schema: Any
+
+    def invoke(self, input: Any, config: Any = None, /) -> dict[str, Any]:
+        return _raw(self.llm.invoke(self._told(input), config))
+
+    async def ainvoke(self, input: Any, config: Any = None, /) -> dict[str, Any]:
+        return _raw(await self.llm.ainvoke(self._told(input), config))
+
+    def batch(self, inputs: list[Any], config: Any = None, /) -> list[Any]:
+        return [_raw(answer) for answer in self.llm.batch([self._told(input) for input in inputs], config)]
+
+    async def abatch(self, inputs: list[Any], config: Any = None, /) -> list[Any]:
+        return [_raw(answer) for answer in await self.llm.abatch([self._told(input) for input in inputs], config)]
+
+    def _told(self, input: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        """The messages with the schema after the instructions, which come first."""
+        (role, instructions), *others = input
+        schema = self.schema if isinstance(self.schema, Mapping) else self.schema.model_json_schema()
+        return [
+            (role, f"{instructions}\n\nAnswer with one JSON value alone, of this schema:\n{quoted(schema)}"),
+            *others,
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Structured:
+    """A model that answers in a form; one that turns out to give nothing is asked in the prompt."""
+
+    model: Any
+    prompted: _Prompted
+
+    def invoke(self, input: Any, config: Any = None, /) -> Any:
+        try:
+            answer = self.model.invoke(input, config)
+        except NotImplementedError:
+            answer = None
+        return self.prompted.invoke(input, config) if answer is None else answer
+
+    async def ainvoke(self, input: Any, config: Any = None, /) -> Any:
+        try:
+            answer = await self.model.ainvoke(input, config)
+        except NotImplementedError:
+            answer = None
+        return await self.prompted.ainvoke(input, config) if answer is None else answer
+
+    def batch(self, inputs: list[Any], config: Any = None, /) -> list[Any]:
+        try:
+            answers = self.model.batch(inputs, config)
+        except NotImplementedError:
+            answers = [None] * len(inputs)
+        missing = [input for input, answer in zip(inputs, answers, strict=True) if answer is None]
+        return _filled(answers, self.prompted.batch(missing, config) if missing else [])
+
+    async def abatch(self, inputs: list[Any], config: Any = None, /) -> list[Any]:
+        try:
+            answers = await self.model.abatch(inputs, config)
+        except NotImplementedError:
+            answers = [None] * len(inputs)
+        missing = [input for input, answer in zip(inputs, answers, strict=True) if answer is None]
+        return _filled(answers, await self.prompted.abatch(missing, config) if missing else [])
+
+
+def _raw(message: Any) -> dict[str, Any]:
+    """The answer as LangChain gives it with ``include_raw``."""
+    return {"raw": message, "parsed": None, "parsing_error": None}
+
+
+def _filled(answers: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+    """The answers, with the others one by one in the place of None."""
+    left = iter(others)
+    return [next(left) if answer is None else answer for answer in answers]
 
 
 def answered(answer: Any) -> Any:
@@ -100,7 +182,7 @@ def answered(answer: Any) -> Any:
             return answered(answer["parsed"])
         return next(_values(answer["raw"]))
     if answer is None:
-        raise ValueError("the model did not answer in the form that was asked for")
+        raise ValueError("the model did not answer in the requested form")
     return answer.model_dump() if hasattr(answer, "model_dump") else answer
 
 
@@ -108,12 +190,13 @@ def _values(message: Any) -> Iterator[Any]:
     """The JSON values of a message that LangChain could not read; raises ValueError after the last."""
     yield from (call["args"] for call in getattr(message, "tool_calls", ()) if call["args"])
     texts = [call.get("args") for call in getattr(message, "invalid_tool_calls", ())]
-    texts.append(str(getattr(message, "text", "")))
+    # A model that is not a chat model answers with a text.
+    texts.append(message if isinstance(message, str) else str(getattr(message, "text", "")))
     # What was only thought counts where nothing else was said.
     readings = [reading for text in texts if text for reading in dict.fromkeys((without_thoughts(text), text))]
     yield from (value for reading in readings if (value := json_in(reading)) is not None)
     said = " ".join(str(texts[-1]).split())
-    raise ValueError(f"the model did not answer in the form that was asked for, but: {shortened(said, 200)!r}")
+    raise ValueError(f"the model did not answer in the requested form, but: {brief(shortened(said, 200))}")
 
 
 def without_thoughts(text: str) -> str:
@@ -173,18 +256,6 @@ def number_in(value: Any) -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return number if abs(number) < float("inf") else None
-
-
-def shortened(text: str, most: int) -> str:
-    """At most so many characters of a text: its beginning, and its end where it is longer.
-
-    >>> shortened("abcdefghij", 7)
-    'ab … ij'
-    """
-    if len(text) <= most:
-        return text
-    kept = (most - 3) // 2
-    return f"{text[:kept]} … {text[len(text) - kept :]}"
 
 
 def quoted(material: Any) -> str:

@@ -67,7 +67,9 @@ def test_an_edge_that_would_never_be_valid():
 )
 def test_what_is_no_weight_makes_no_edge(weight):
     """The error names the edge, the value and a weight that is one."""
-    with pytest.raises(ValueError, match=r"'a' → 'b' \(cites\) has weight .*; a weight lies in \(0, 1\], such as"):
+    with pytest.raises(
+        ValueError, match=r"'a' → 'b' \(cites\) has weight .*; pass a weight above 0 and up to 1, such as"
+    ):
         Edge("a", "b", "cites", weight=weight)
 
 

@@ -3,8 +3,11 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.language_models.fake_chat_models import FakeListChatModel
+from langchain_core.language_models.fake import FakeListLLM
+from langchain_core.language_models.fake_chat_models import FakeListChatModel, GenericFakeChatModel
 from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableLambda
+from plain_models import KINDS, PlainModel, fenced
 from saying_model import SayingModel
 
 from langchain_hybridgraph.errors import ConfigurationError
@@ -28,7 +31,7 @@ VALUES = st.recursive(
 
 
 def said(answer):
-    return answered(structured(SayingModel(answer=answer), FORM, "The test", include_raw=True).invoke("Go."))
+    return answered(structured(SayingModel(answer=answer), FORM, "The test", include_raw=True).invoke(asked("Go.", {})))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +57,7 @@ def test_json_is_read_wherever_it_stands(answer):
 @pytest.mark.parametrize("answer", ["", "I cannot do that.", AIMessage(""), '{"a": '])
 def test_prose_is_told(answer):
     """An answer without JSON is an error that quotes it."""
-    with pytest.raises(ValueError, match="did not answer in the form"):
+    with pytest.raises(ValueError, match="did not answer in the requested form"):
         said(answer)
 
 
@@ -64,11 +67,51 @@ def test_what_a_model_raises_is_raised():
         said(ConnectionError("refused"))
 
 
-def test_a_model_without_structured_output_is_refused():
-    """The error names who asked and what to give."""
-    for model in (FakeListChatModel(responses=["no"]), "gpt"):
-        with pytest.raises(ConfigurationError, match="The test needs a chat model with with_structured_output"):
-            structured(model, FORM, "The test")
+def test_what_is_not_a_model_is_refused():
+    """The error names who asked, what was given and what to give."""
+    with pytest.raises(ConfigurationError, match=r"The test needs a chat model, got 'gpt'; give one such as init_chat"):
+        structured("gpt", FORM, "The test")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("said", ['{"a": 1}', fenced({"a": 1}), '<think>Is it {"a": 2}?</think>\n{"a": 1}'])
+async def test_a_model_without_structured_output_is_asked_in_the_prompt(kind, said):
+    """It receives the schema, and plain JSON, JSON in a fence and JSON after thoughts are read, in all four ways."""
+    llm = KINDS[kind](answer=lambda messages: said)
+    model, question = structured(llm, FORM, "The test", include_raw=True), asked("Give a.", {"text": "b"})
+    answers = [model.invoke(question), await model.ainvoke(question)]
+    answers += [*model.batch([question] * 2), *await model.abatch([question] * 2)]
+    assert [answered(answer) for answer in answers] == [{"a": 1}] * 6
+    told, material = llm.seen[0]
+    assert told.content.startswith("Give a.")
+    if kind != "answers in words":  # which was told the schema by LangChain
+        assert quoted(FORM) in told.content
+    assert json.loads(material.content) == {"text": "b"}
+
+
+def test_a_model_of_plain_texts_and_langchains_fakes_are_models():
+    """An LLM that gives texts, and both fake chat models of LangChain."""
+    models = (
+        FakeListLLM(responses=[fenced({"a": 1})]),
+        FakeListChatModel(responses=[fenced({"a": 1})]),
+        GenericFakeChatModel(messages=iter([AIMessage(fenced({"a": 1}))])),
+    )
+    for model in models:
+        assert answered(structured(model, FORM, "The test", include_raw=True).invoke(asked("Go.", {}))) == {"a": 1}
+
+
+def test_only_what_was_not_answered_is_asked_again():
+    """The one of three structured answers that is None comes from the prompt."""
+    llm = SilentByTurns(answer=lambda messages: fenced({"a": json.loads(messages[-1].content)}))
+    model = structured(llm, FORM, "The test")
+    answers = model.batch([asked("Go.", number) for number in range(3)])
+    assert [answered(answer) for answer in answers] == [{"a": 0}, {"a": 1}, {"a": 2}]
+    assert len(llm.seen) == 1
+
+
+class SilentByTurns(PlainModel):
+    def with_structured_output(self, schema, **kwargs):
+        return RunnableLambda(lambda messages: None if (n := json.loads(messages[-1][1])) % 2 else {"a": n})
 
 
 def test_an_option_that_the_model_does_not_know_is_named():

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from langchain_hybridgraph.display.neighbourhood import Link, Neighbourhood, Spot
-from langchain_hybridgraph.display.words import amiss
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import RetrievalResult
 
@@ -127,7 +126,8 @@ class Frame(NamedTuple):
             return Placed(shortened(link.label, room, measure), x - 0.19, y - 0.075, "right")
         name = self.name(end)
         room = self.left - MARGIN - 0.16 if name.align == "right" else self.width - x - 0.16 - MARGIN
-        said = f"{'with' if link.mutual else 'from'} {start.rank or start.title} over {link.label}"
+        way = "with" if link.mutual else "to" if link.is_backward else "from"
+        said = f"{way} {start.rank or start.title} over {link.label}"
         return Placed(shortened(said, room, measure), name.x, y + LINE, name.align)
 
     def _is_onward(self, link: Link) -> bool:
@@ -145,10 +145,10 @@ def check_size(width: Any, nodes: Any) -> None:
 def summary(result: RetrievalResult[Any], seen: Neighbourhood) -> str:
     """The line below the question: how many are in the picture, and what did not work as asked."""
     if not seen.spots:
-        return " · ".join(["nothing found", *amiss(result.degraded)])
+        return " · ".join(["nothing found", *result.warnings])
     back = sum(spot.rank is not None for spot in seen.spots.values())
     counts = [(back, "came back"), (len(seen.spots) - back, "more walked to"), (seen.left_out, "not drawn")]
-    return " · ".join([*(f"{count} {what}" for count, what in counts if count), *amiss(result.degraded)])
+    return " · ".join([*(f"{count} {what}" for count, what in counts if count), *result.warnings])
 
 
 def of_kind(column: int, kinds: tuple[str, ...]) -> str:

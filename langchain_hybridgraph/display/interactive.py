@@ -67,9 +67,8 @@ def interactive(
         line = {"color": GREY, "width": POINT * (0.6 + 1.2 * link.weight)}
         opacity = 0.45 if is_faint(link, frame.seen.spots) else 0.9
         figure.add_scatter(x=x, y=y, mode="lines", line=line, opacity=opacity, hoverinfo="skip", showlegend=False)
-        figure.add_annotation(_arrow(x, y, opacity))
-        if link.mutual:
-            figure.add_annotation(_arrow(x[::-1], y[::-1], opacity))
+        for end in link.heads:
+            figure.add_annotation(_arrow(*((x, y) if end == link.target else (x[::-1], y[::-1])), opacity))
         if (label := frame.label(link)) is not None:
             figure.add_annotation(_text(label, LABEL, opacity=opacity, italic=True))
     _add_chunks(figure, frame)

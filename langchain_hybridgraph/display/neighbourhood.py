@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from langchain_hybridgraph.display.words import place, title
-from langchain_hybridgraph.records import Hit, RetrievalResult
+from langchain_hybridgraph.records import Hit, RetrievalResult, is_backward
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +33,23 @@ class Spot:
 
 
 class Link(NamedTuple):
-    """An edge that was walked: by which relation or entity (empty when it is not known), and how heavy.
+    """A step of a walk from ``source`` to ``target``: by which relation or entity (empty if unknown), and how heavy.
 
-    ``mutual``: it was walked the other way too.
+    ``heads`` are the ends at which the walked edges point, whichever way they were walked; an entity has none.
+    ``mutual``: the step was taken the other way too.
     """
 
     source: str
     target: str
     label: str = ""
     weight: float = 0.0
+    heads: tuple[str, ...] = ()
     mutual: bool = False
+
+    @property
+    def is_backward(self) -> bool:
+        """Whether the only edge points from the target to the source."""
+        return self.heads == (self.source,)
 
 
 class Neighbourhood(NamedTuple):
@@ -157,16 +164,24 @@ def _links(hits: Collection[Hit]) -> list[Link]:
         return order.get(id, len(order)), id
 
     return [
-        link._replace(mutual=(target, source) in found)
+        _both_ways(link, found.get((target, source)))
         for (source, target), link in found.items()
         if (target, source) not in found or rank(source) < rank(target)
     ]
 
 
+def _both_ways(link: Link, back: Link | None) -> Link:
+    """The step, together with the same step taken the other way."""
+    if back is None:
+        return link
+    return link._replace(heads=tuple(sorted({*link.heads, *back.heads})), mutual=True)
+
+
 def _link(source: str, target: str, said: Mapping[str, Any] | None) -> Link:
     if said is None:
         return Link(source, target)
-    return Link(source, target, edge_name(said), float(said["weight"]))
+    heads = () if said.get("entity") else (source,) if is_backward(said) else (target,)
+    return Link(source, target, edge_name(said), float(said["weight"]), heads)
 
 
 def edge_name(step: Mapping[str, Any]) -> str:

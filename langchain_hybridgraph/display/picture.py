@@ -42,10 +42,11 @@ def draw(
     """The answer as a picture: where the search began, which edges led on, and to what.
 
     Seeds stand on the left, best first, and what edges led to on their right, a column per hop; every edge has the name
-    of its relation, or of the entity that both sides mention. Size goes by score, and the number is the place in the
-    answer. What ``around`` (the answer to the same question for a larger k) has beyond, as far as edges led to it, is
-    drawn hollow, the best first, until there are ``nodes`` chunks. ``width`` is in inches; the height follows. Paper,
-    ink and font are those of matplotlib's style: for Chinese, ``rcParams["font.family"]`` has to name a font of it.
+    of its relation and an arrow in its own direction, or the name of the entity that both sides mention. Size goes by
+    score, and the number is the place in the answer. What ``around`` (the answer to the same question for a larger k)
+    has beyond, as far as edges led to it, is drawn hollow, the best first, until there are ``nodes`` chunks. ``width``
+    is in inches; the height follows. Paper, ink and font are those of matplotlib's style: for Chinese,
+    ``rcParams["font.family"]`` has to name a font of it.
 
     Notebooks show the figure when a cell ends in it; ``figure.savefig("walk.svg")`` keeps it. Raises
     ConfigurationError without matplotlib, for a width below 4, and for fewer than 1 nodes.
@@ -85,8 +86,8 @@ class _Pen:
         line = self._frame.line(link)
         alpha = 0.3 if faint else 0.6
         self._axes.plot(*line.T, color=self._ink, alpha=alpha, linewidth=0.6 + 1.2 * link.weight, zorder=1)
-        for end in (line, line[::-1]) if link.mutual else (line,):
-            self._head(end, alpha)
+        for end in link.heads:
+            self._head(line if end == link.target else line[::-1], alpha)
         if (label := self._frame.label(link)) is not None:
             self._write(label, LABEL, alpha=0.6 if faint else 0.85, style="italic")
 

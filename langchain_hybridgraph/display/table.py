@@ -13,7 +13,7 @@ from langchain_hybridgraph.display.neighbourhood import edge_name
 from langchain_hybridgraph.display.rows import hits_in
 from langchain_hybridgraph.display.words import place, title, told
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.records import Hit, RetrievalResult
+from langchain_hybridgraph.records import Hit, RetrievalResult, is_backward
 
 # By part of a score; any other part takes the next of the rest. All are of Okabe and Ito's set (see frame.COLOURS).
 COLOURS: Mapping[str, str] = MappingProxyType(
@@ -185,12 +185,13 @@ def _ways(hit: Hit, titles: Mapping[str, str]) -> Iterator[str]:
 
 
 def _edge(step: Mapping[str, Any] | None) -> str:
-    """What leads on from a chunk."""
+    """The link from a chunk to the next one: an arrow in the edge's own direction, a line where it has none."""
     if step is None:
-        return " →"
+        return " –"
     described = str(step.get("description") or "")
     why = f" title={_quoted(described)}" if described else ""
-    return f" <em{why}>–{escape(edge_name(step))} {float(step['weight']):.2f}→</em>"
+    tail, head = ("–", "–") if step.get("entity") else ("←", "–") if is_backward(step) else ("–", "→")
+    return f" <em{why}>{tail}{escape(edge_name(step))} {float(step['weight']):.2f}{head}</em>"
 
 
 def _quoted(text: str) -> str:

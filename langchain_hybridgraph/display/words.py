@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from langchain_hybridgraph.degradation import degradation
 from langchain_hybridgraph.records import Hit, RetrievalResult
 
 # So many characters of a text are quoted.
 QUOTED = 110
-AS_IT_SHOULD_BE = frozenset({"converged-early"})
-"""Reasons in ``degraded`` that tell of nothing that is missing."""
 
 
 def explained(result: RetrievalResult[Any]) -> str:
@@ -60,28 +59,18 @@ def quote(hit: Hit, size: int = QUOTED) -> str:
     return (line[:size].rpartition(" ")[0] or line[:size]) + " …"
 
 
-def amiss(reasons: Iterable[str]) -> list[str]:
-    """Those of the reasons that say that something was not as asked.
-
-    >>> amiss(["converged-early", "keyword-failed"])
-    ['keyword-failed']
-    """
-    return [reason for reason in reasons if reason not in AS_IT_SHOULD_BE]
-
-
 def told(result: RetrievalResult[Any]) -> list[str]:
-    """What ``degraded`` says, in sentences: what was not as asked, the plan's remarks on it, that a walk ended early.
+    """Return what ``degraded`` says, in sentences: the warnings with the plan's remarks, then each normal outcome.
 
     >>> remarks = {"unknown-relation": "no edge is 'cite'; there are cites"}
     >>> told(RetrievalResult([], degraded=["keyword-failed", "unknown-relation"], plan={"remarks": remarks}))
-    ["Not as asked: keyword-failed, unknown-relation (no edge is 'cite'; there are cites)."]
+    ["Not as requested: keyword-failed, unknown-relation (no edge is 'cite'; there are cites)."]
     """
     remarks = result.plan.get("remarks", {})
-    wrong = [f"{each} ({remarks[each]})" if each in remarks else each for each in amiss(result.degraded)]
-    sentences = [f"Not as asked: {', '.join(wrong)}."] if wrong else []
-    if "converged-early" in result.degraded:
-        sentences.append("The best did not change any more, so the walk ended early; nothing is missing.")
-    return sentences
+    wrong = [f"{each} ({remarks[each]})" if each in remarks else each for each in result.warnings]
+    sentences = [f"Not as requested: {', '.join(wrong)}."] if wrong else []
+    normal = [reason for reason in result.degraded if reason not in result.warnings]
+    return [*sentences, *(f"{reason}: {degradation(reason).plain_meaning}." for reason in normal)]
 
 
 def _about(result: RetrievalResult[Any]) -> str:

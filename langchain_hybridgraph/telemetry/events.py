@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from langchain_hybridgraph.degradation import warnings_in
+
 
 @dataclass(frozen=True, eq=False)
 class Search:
@@ -54,6 +56,7 @@ class SearchEnded:
 
     ``mode`` is ``retrieval_method`` of its hits; ``results`` are their ids and scores; ``errors`` is what single
     components said that failed (``{"vector": "TimeoutError: …"}``), also when the search went on without them.
+    ``has_context`` says whether a conversation had its part in the search.
     """
 
     search: Search
@@ -64,6 +67,12 @@ class SearchEnded:
     errors: Mapping[str, str] = field(default_factory=dict, repr=False)
     error: Exception | None = field(default=None, repr=False)
     cancelled: bool = False
+    has_context: bool = False
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The reasons in ``degraded`` that mean that something requested did not happen."""
+        return warnings_in(self.degraded)
 
     @property
     def error_types(self) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -23,6 +24,8 @@ Results = Callable[[Any], Iterable[tuple[str, float]]]
 _of_all: tuple[Delivery, ...] = ()
 _by_owner: WeakValueDictionary[tuple[Any, int], Delivery] = WeakValueDictionary()
 _changing = threading.Lock()
+if hasattr(os, "register_at_fork"):  # a forked process must not inherit the lock while another thread holds it
+    os.register_at_fork(before=_changing.acquire, after_in_parent=_changing.release, after_in_child=_changing.release)
 _log = logging.getLogger("langchain_hybridgraph.telemetry")
 
 
@@ -183,6 +186,7 @@ def _events(
         took_ms=trace.took_ms,
         results=results,
         degraded=trace.reasons,
+        has_context=trace.has_context,
         errors=dict(trace.errors),
         error=raised,
         cancelled=error is not None and raised is None,

@@ -17,8 +17,9 @@ Logger = logging.Logger | logging.LoggerAdapter[Any]
 class LogSink:
     """Logs each search, by default to ``langchain_hybridgraph.retrieval``, and its stages at level DEBUG.
 
-    A search is INFO, one that was degraded WARNING, one that raised ERROR. The message is ``retrieval`` and a JSON
-    object; each of its keys is an attribute of the record, too (``extra=``), for formatters that make JSON of records.
+    A search is INFO, one with :attr:`~SearchEnded.warnings` WARNING, one that raised ERROR. The message is
+    ``retrieval`` and a JSON object; each of its keys is an attribute of the record, too (``extra=``), for formatters
+    that make JSON of records.
 
     The query stands in it as its length and a short hash, and of errors only the type does, as their messages may
     quote the query; with ``text=True`` query and messages are logged as they are.
@@ -86,4 +87,4 @@ def _level(event: Event) -> int:
         return logging.DEBUG
     if event.error is not None:
         return logging.ERROR
-    return logging.WARNING if event.degraded else logging.INFO
+    return logging.WARNING if event.warnings else logging.INFO

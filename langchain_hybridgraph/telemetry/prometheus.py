@@ -35,11 +35,13 @@ class _Registered(NamedTuple):
 class PrometheusSink:
     """Counts searches in a registry of ``prometheus_client``, by default its own; serving it is the application's.
 
-    - ``rag_retrieval_duration_seconds{mode}`` (histogram): how long searches took, also those that raised
-    - ``rag_retrieved_documents_count{mode}`` (histogram): how many Documents they gave
-    - ``rag_retrieval_degraded_total{reason}``: how often each reason stood in ``degraded``
+    - ``rag_retrieval_duration_seconds{mode, retriever}`` (histogram): how long searches took, also those that raised
+    - ``rag_retrieved_documents_count{mode, retriever}`` (histogram): number of Documents that they returned
+    - ``rag_retrieval_degraded_total{reason}``: number of searches with this reason in ``degraded``, warnings only
     - ``rag_pipeline_errors_total{component, exception_type}``: what failed, whether or not the search went on without;
       the component ``retriever`` is the search itself, which raised
+
+    ``mode`` is ``context`` for a search with a conversation and ``plain`` for one without; ``retriever`` is the class.
 
     A search that another retriever of ours asks for is a part of that one's: it is not counted as a search of its own,
     and what both say of it is counted once. Sinks of one registry share its metrics: however many hear of a search, it
@@ -48,7 +50,8 @@ class PrometheusSink:
     >>> from prometheus_client import CollectorRegistry
     >>> registry = CollectorRegistry()
     >>> PrometheusSink(registry)(SearchEnded(Search("HybridRetriever", 10, "cat", 0), "hybrid", 1.5, (("id", 0.9),)))
-    >>> registry.get_sample_value("rag_retrieved_documents_count_sum", {"mode": "hybrid"})
+    >>> labels = {"mode": "plain", "retriever": "HybridRetriever"}
+    >>> registry.get_sample_value("rag_retrieved_documents_count_sum", labels)
     1.0
     """
 
@@ -67,15 +70,16 @@ class PrometheusSink:
 
     def _count(self, event: SearchEnded) -> None:
         if event.search.parent is None:
-            self._metrics.duration.labels(event.mode).observe(event.took_ms / 1e3)
+            labels = "context" if event.has_context else "plain", event.search.retriever
+            self._metrics.duration.labels(*labels).observe(event.took_ms / 1e3)
             if event.error is None:
-                self._metrics.documents.labels(event.mode).observe(len(event.results))
+                self._metrics.documents.labels(*labels).observe(len(event.results))
         self._count_failures(event)
 
     def _count_failures(self, event: SearchEnded) -> None:
         below = self._registered.told
         told = below.pop(event.search, set())
-        failed = {*event.degraded, *event.error_types.items()}
+        failed = {*event.warnings, *event.error_types.items()}
         for each in sorted(failed - told, key=str):
             if isinstance(each, str):
                 self._metrics.degraded.labels(each).inc()
@@ -107,15 +111,10 @@ def _registered(registry: CollectorRegistry | None) -> _Registered:
 def _metrics(at: CollectorRegistry) -> _Metrics:
     from prometheus_client import Counter, Histogram
 
+    labels = ["mode", "retriever"]
     return _Metrics(
-        Histogram("rag_retrieval_duration_seconds", "How long a search took.", ["mode"], buckets=SECONDS, registry=at),
-        Histogram(
-            "rag_retrieved_documents_count",
-            "How many Documents a search gave.",
-            ["mode"],
-            buckets=DOCUMENTS,
-            registry=at,
-        ),
+        Histogram("rag_retrieval_duration_seconds", "Duration of searches.", labels, buckets=SECONDS, registry=at),
+        Histogram("rag_retrieved_documents_count", "Documents per search.", labels, buckets=DOCUMENTS, registry=at),
         Counter("rag_retrieval_degraded_total", "Searches that were degraded.", ["reason"], registry=at),
         Counter(
             "rag_pipeline_errors_total",

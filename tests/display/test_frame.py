@@ -42,11 +42,11 @@ def test_the_height_follows_the_rows():
 
 
 def test_counts_and_degradations_stand_below_the_question():
-    """How many came back, were walked to and are not drawn, then what did not work as asked."""
-    small = answer(found("a", 0.9), degraded=("node-cap-reached",))
+    """How many came back, were walked to and are not drawn, then the warnings."""
+    small = answer(found("a", 0.9), degraded=("node-cap-reached", "keyword-failed"))
     seen = neighbourhood(small, answer(led(("a", "b"), 0.5), led(("a", "c"), 0.4)), nodes=2)
     frame = Frame.of(small, seen, 10.0, lambda text, *, size: 0.1)
-    assert frame.below == "1 came back · 1 more walked to · 1 not drawn · node-cap-reached"
+    assert frame.below == "1 came back · 1 more walked to · 1 not drawn · keyword-failed"
 
 
 def test_an_early_end_is_not_told():

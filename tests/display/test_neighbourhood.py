@@ -28,7 +28,7 @@ def test_a_seed_that_another_one_leads_to_stays_a_seed():
     hits = led(("b", "a"), 0.9, ("cites", 0.5)), led(("a", "b"), 0.8, ("cites", 0.5))
     seen = neighbourhood(answer(*hits))
     assert places(seen) == {"a": (0, 0), "b": (0, 1)}
-    assert seen.links == [Link("a", "b", "cites", 0.5, mutual=True)]
+    assert seen.links == [Link("a", "b", "cites", 0.5, heads=("a", "b"), mutual=True)]
 
 
 def test_paths_through_each_other_end():
@@ -42,7 +42,18 @@ def test_paths_through_each_other_end():
 def test_edges_are_called_by_relation_or_entity():
     """An edge has its relation's name, a hop over an entity the entity's."""
     hits = found("a", 0.9), led(("a", "b"), 0.5, ("depends_on", 0.8)), led(("a", "c"), 0.4, ("entity:ada", 0.2))
-    assert neighbourhood(answer(*hits)).links == [Link("a", "b", "depends on", 0.8), Link("a", "c", "“ada”", 0.2)]
+    assert neighbourhood(answer(*hits)).links == [
+        Link("a", "b", "depends on", 0.8, heads=("b",)),
+        Link("a", "c", "“ada”", 0.2),
+    ]
+
+
+def test_an_edge_points_as_it_is_stored():
+    """One that was walked backward points to where the walk came from; walked both ways, it still has one head."""
+    back = led(("a", "z"), 0.5, ("<cites", 0.6))
+    assert neighbourhood(answer(found("a", 0.9), back)).links == [Link("a", "z", "cites", 0.6, heads=("a",))]
+    both = led(("z", "a"), 0.9, ("cites", 0.6)), back
+    assert neighbourhood(answer(*both)).links == [Link("a", "z", "cites", 0.6, heads=("a",), mutual=True)]
 
 
 def test_a_chunk_that_is_only_on_a_path_is_there():
@@ -53,7 +64,7 @@ def test_a_chunk_that_is_only_on_a_path_is_there():
         ("b", "b", None),
         ("c", "Text of c.", 1),
     ]
-    assert seen.links == [Link("a", "b", "part of", 1.0), Link("b", "c", "cites", 0.5)]
+    assert seen.links == [Link("a", "b", "part of", 1.0, heads=("b",)), Link("b", "c", "cites", 0.5, heads=("c",))]
 
 
 def test_what_lies_around_has_no_rank():

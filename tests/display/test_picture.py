@@ -52,6 +52,22 @@ def test_says_who_came_back_by_which_edge():
     assert {"Who wrote it?", "2 came back", "1\xa0\xa0Text of a.   0.90", "2\xa0\xa0Text of b.   0.50", "cites"} <= said
 
 
+def heads(figure):
+    """The points of the arrows, rounded to a tenth of an inch."""
+    return [tuple(round(float(each), 1) for each in text.xy) for text in figure.axes[0].texts if hasattr(text, "xy")]
+
+
+def test_an_arrow_points_as_the_edge_is_stored():
+    """From A to Z it is at Z; walked backward at A; over an entity there is none."""
+    figures = [
+        draw(answer(found("a", 0.9), led(("a", "z"), 0.5, (how, 0.6)))) for how in ("cites", "<cites", "entity:e")
+    ]
+    forward, backward, entity = map(heads, figures)
+    assert len(forward) == len(backward) == 1
+    assert forward[0][0] > backward[0][0]
+    assert entity == []
+
+
 def test_texts_are_no_formulas():
     """Dollars are dollars, and what would be a broken formula is drawn."""
     figure = draw(answer(found("a", 0.9), query=r"Is $\x$ < $5?"))

@@ -66,9 +66,18 @@ def test_the_way_of_a_walk():
     """The path begins at its seed, by its title, and says each edge's name and weight."""
     far = led(("seed", "b", "c"), 0.4, ("entity:name:Elin", 0.8), ("depends_on", 0.5), title="Far")
     shown = re.sub("<[^>]*>", "", html(answer(found("seed", 0.9), far)))
-    assert "↳ from Text of seed. –depends on 0.50→ b –“name:Elin” 0.80→".replace("name:", "") in shown.replace(
+    assert "↳ from Text of seed. –depends on 0.50→ b –“name:Elin” 0.80–".replace("name:", "") in shown.replace(
         "name:", ""
     )
+
+
+def test_an_arrow_points_as_the_edge_is_stored():
+    """An edge that was walked backward points back; a step of which nothing is known has no arrow."""
+    shown = re.sub("<[^>]*>", "", html(answer(found("a", 0.9), led(("a", "z"), 0.4, ("<cites", 0.6)))))
+    assert "↳ from Text of a. ←cites 0.60–" in shown
+    shown = re.sub("<[^>]*>", "", html(answer(found("a", 0.9), led(("a", "b"), 0.4))))
+    assert "↳ from Text of a. –" in shown
+    assert "→" not in shown
 
 
 def test_documents_show_the_same():
@@ -103,15 +112,15 @@ def test_dollar_signs_are_no_formulas():
 
 def test_what_did_not_work_is_told():
     """Degradation stands below the table, also where nothing was found."""
-    assert "Not as asked: keyword-failed." in html(answer(found("a", 0.5), degraded=["keyword-failed"]))
+    assert "Not as requested: keyword-failed." in html(answer(found("a", 0.5), degraded=["keyword-failed"]))
     assert "Nothing found." in html(answer(degraded=["keyword-failed"]))
-    assert "Not as asked: keyword-failed." in html(answer(degraded=["keyword-failed"]))
+    assert "Not as requested: keyword-failed." in html(answer(degraded=["keyword-failed"]))
 
 
 def test_an_early_end_is_no_fault():
     """Nothing is missing where the best did not change any more, and the table says so."""
     shown = html(answer(found("a", 0.5), degraded=["converged-early"]))
-    assert "Not as asked" not in shown
+    assert "Not as requested" not in shown
     assert "so the walk ended early; nothing is missing." in shown
 
 

@@ -13,12 +13,12 @@ def test_the_search_comes_first():
     """The question, the sources with their weights, what joined them, the walk, and what did not work as asked."""
     walk = {"traversal": "BFS", "score": "HopDecay"}
     plan = {"weights": {"vector": 0.7, "keyword": 0.3}, "fusion": "MaxWeighted", "walk": walk, "method": "graph"}
-    said = explained(answer(found("a", 0.9), degraded=("node-cap-reached",), **plan)).split("\n\n")[0]
+    said = explained(answer(found("a", 0.9), degraded=("unknown-relation",), **plan)).split("\n\n")[0]
     assert said.split("\n") == [
         "Who wrote it?",
         "1 hit in 2.0 ms, searched by vector (weight 0.7) and keyword (weight 0.3), joined by MaxWeighted, "
         "then walked over edges by BFS and weighed by HopDecay.",
-        "Not as asked: node-cap-reached.",
+        "Not as requested: unknown-relation.",
     ]
 
 
@@ -26,8 +26,8 @@ def test_an_early_end_is_no_fault():
     """It is said as what it is, apart from what was not as asked."""
     said = explained(answer(found("a", 0.9), degraded=("keyword-failed", "converged-early"))).split("\n\n")[0]
     assert said.split("\n")[2:] == [
-        "Not as asked: keyword-failed.",
-        "The best did not change any more, so the walk ended early; nothing is missing.",
+        "Not as requested: keyword-failed.",
+        "converged-early: the best results stopped changing, so the walk ended early; nothing is missing.",
     ]
 
 

@@ -21,9 +21,12 @@ def led(path, score, *why, title=None):
 
 
 def step(one, what, weight, description=""):
+    """A step over an edge; "<cites" is an edge that points back to where the walk came from."""
     entity = {"entity": what} if what.startswith("entity:") else {}
-    relation = "mentions" if entity else what
-    return {"from_chunk_id": one, "relation": relation, "weight": weight, "description": description, **entity}
+    relation = "mentions" if entity else what.removeprefix("<")
+    direction = {"direction": "backward"} if what.startswith("<") else {}
+    known = {"from_chunk_id": one, "relation": relation, "weight": weight, "description": description}
+    return {**known, **direction, **entity}
 
 
 def answer(*hits, query="Who wrote it?", degraded=(), **plan):

@@ -7,7 +7,7 @@ import logging
 import pytest
 from pets import QUESTION, broken, pets
 
-from langchain_hybridgraph import HybridRetriever, LogSink, add_sink, remove_sink
+from langchain_hybridgraph import HybridRetriever, LogSink, MemoryRetriever, add_sink, remove_sink
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.telemetry import flush
 
@@ -77,6 +77,13 @@ def test_a_degraded_search_is_a_warning_without_the_query(store, logger):
         {"rerank": "TimeoutError"},
     )
     assert QUESTION not in str(vars(record))
+
+
+def test_a_normal_outcome_is_not_a_warning(store, logger):
+    """A reason of level ``info`` is in the line, and the line is INFO."""
+    assert MemoryRetriever(store, logger=logger).retrieve(QUESTION).degraded == ("no-edges",)
+    (record,) = records(logger)
+    assert (record.levelname, record.degraded) == ("INFO", ["no-edges"])
 
 
 def test_a_search_that_raises_is_an_error_without_the_query(store, logger):

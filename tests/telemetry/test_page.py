@@ -24,7 +24,7 @@ def test_the_code_runs(capsys, monkeypatch):
             exec(compile(code, "docs/telemetry.md", "exec"), names)
         assert flush(10)
         with urllib.request.urlopen(f"http://127.0.0.1:{names['server'].server_port}/metrics", timeout=10) as answer:
-            assert b'rag_retrieval_duration_seconds_count{mode="hybrid"}' in answer.read()
+            assert b'rag_retrieval_duration_seconds_count{mode="plain",retriever="HybridRetriever"}' in answer.read()
     finally:
         names["server"].shutdown()
         names["server"].server_close()

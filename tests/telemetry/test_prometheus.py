@@ -1,16 +1,28 @@
 """PrometheusSink: what a server of Prometheus scrapes."""
 
 import urllib.request
+from itertools import product
 
 import pytest
+from langchain_core.messages import HumanMessage
 from pets import QUESTION, broken, pets
 from prometheus_client import REGISTRY, CollectorRegistry, start_http_server
 from prometheus_client.parser import text_string_to_metric_families
 
-from langchain_hybridgraph import AdvancedRetriever, HybridRetriever, PrometheusSink, add_sink, remove_sink
+from langchain_hybridgraph import (
+    AdvancedRetriever,
+    HybridRetriever,
+    MemoryRetriever,
+    PrometheusSink,
+    add_sink,
+    remove_sink,
+)
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.telemetry import flush
 
+PLAIN = ("plain", "HybridRetriever")
+MODES = ("plain", "context")
+KINDS = ("HybridRetriever", "AdvancedRetriever", "MemoryRetriever")
 HISTORY = ["User: Tell me of the cat.", "Assistant: The cat sat on the mat."]
 
 
@@ -47,12 +59,12 @@ def test_searches_are_scraped(store, scrape):
     retriever.invoke(QUESTION, k=1)
     took = retriever.retrieve(QUESTION, k=2).took_ms
     seen = scrape()
-    assert seen["rag_retrieval_duration_seconds_count", "hybrid"] == 2
-    assert seen["rag_retrieval_duration_seconds_bucket", "+Inf", "hybrid"] == 2
-    assert 0 < seen["rag_retrieval_duration_seconds_sum", "hybrid"] < 60 + took
-    assert seen["rag_retrieved_documents_count_sum", "hybrid"] == 3
-    assert seen["rag_retrieved_documents_count_bucket", "1.0", "hybrid"] == 1
-    assert seen["rag_retrieved_documents_count_bucket", "2.0", "hybrid"] == 2
+    assert seen["rag_retrieval_duration_seconds_count", *PLAIN] == 2
+    assert seen["rag_retrieval_duration_seconds_bucket", "+Inf", *PLAIN] == 2
+    assert 0 < seen["rag_retrieval_duration_seconds_sum", *PLAIN] < 60 + took
+    assert seen["rag_retrieved_documents_count_sum", *PLAIN] == 3
+    assert seen["rag_retrieved_documents_count_bucket", "1.0", *PLAIN] == 1
+    assert seen["rag_retrieved_documents_count_bucket", "2.0", *PLAIN] == 2
 
 
 def test_sinks_of_one_registry_count_a_search_once(store):
@@ -67,14 +79,37 @@ def test_sinks_of_one_registry_count_a_search_once(store):
     finally:
         remove_sink(sinks[0])
         remove_sink(sinks[1])
-    assert registry.get_sample_value("rag_retrieval_duration_seconds_count", {"mode": "hybrid"}) == 1
+    assert (
+        registry.get_sample_value(
+            "rag_retrieval_duration_seconds_count", {"mode": "plain", "retriever": "HybridRetriever"}
+        )
+        == 1
+    )
     assert registry.get_sample_value("rag_retrieval_degraded_total", {"reason": "rerank-failed"}) == 1
 
 
-def test_the_mode_is_a_label(store, scrape):
-    """A search by words alone is counted as such."""
+def test_mode_and_class_are_labels(store, scrape):
+    """Searches with and without a conversation, and kinds of retrievers, have labels of their own."""
     HybridRetriever(store, semantic_weight=0, keyword_weight=1).invoke(QUESTION)
-    assert scrape()["rag_retrieval_duration_seconds_count", "keyword"] == 1
+    advanced = AdvancedRetriever(HybridRetriever(store))
+    advanced.retrieve_with_context("Where is it?", HISTORY)
+    advanced.retrieve_with_context(QUESTION, [])
+    memories = MemoryRetriever(store)
+    memories.retrieve(QUESTION, session=[HumanMessage("I have a cat.")])
+    memories.retrieve(QUESTION)
+    seen = scrape()
+    counts = {
+        labels: seen["rag_retrieval_duration_seconds_count", *labels]
+        for labels in product(MODES, KINDS)
+        if ("rag_retrieval_duration_seconds_count", *labels) in seen
+    }
+    assert counts == {
+        ("plain", "HybridRetriever"): 1,
+        ("context", "AdvancedRetriever"): 1,
+        ("plain", "AdvancedRetriever"): 1,
+        ("context", "MemoryRetriever"): 1,
+        ("plain", "MemoryRetriever"): 1,
+    }
 
 
 def test_degradation_and_errors_are_scraped(store, scrape):
@@ -85,14 +120,22 @@ def test_degradation_and_errors_are_scraped(store, scrape):
     assert seen["rag_pipeline_errors_total", "rerank", "TimeoutError"] == 1
 
 
+def test_a_normal_outcome_is_not_counted(store, scrape):
+    """A reason of level ``info`` does not count as a degradation that raises an alarm."""
+    assert MemoryRetriever(store, reranker=broken).retrieve(QUESTION).degraded == ("no-edges", "rerank-failed")
+    seen = scrape()
+    assert ("rag_retrieval_degraded_total", "no-edges") not in seen
+    assert seen["rag_retrieval_degraded_total", "rerank-failed"] == 1
+
+
 def test_a_search_that_raises_is_scraped(store, scrape):
     """As an error of the retriever; it took its time, and gave no Documents that could be counted."""
     with pytest.raises(ConfigurationError):
         HybridRetriever(store).retrieve(3)
     seen = scrape()
     assert seen["rag_pipeline_errors_total", "retriever", "ConfigurationError"] == 1
-    assert seen["rag_retrieval_duration_seconds_count", "hybrid"] == 1
-    assert ("rag_retrieved_documents_count_count", "hybrid") not in seen
+    assert seen["rag_retrieval_duration_seconds_count", *PLAIN] == 1
+    assert ("rag_retrieved_documents_count_count", *PLAIN) not in seen
 
 
 def test_what_the_user_asked_is_counted_once(store, scrape):
@@ -100,7 +143,7 @@ def test_what_the_user_asked_is_counted_once(store, scrape):
     below = HybridRetriever(store, k=1, reranker=broken)
     AdvancedRetriever(below).retrieve_with_context("Where is it?", HISTORY)
     seen = scrape()
-    assert seen["rag_retrieval_duration_seconds_count", "hybrid"] == 1
+    assert seen["rag_retrieval_duration_seconds_count", "context", "AdvancedRetriever"] == 1
     assert seen["rag_retrieval_degraded_total", "rerank-failed"] == 1
     assert seen["rag_pipeline_errors_total", "rerank", "TimeoutError"] == 1
 

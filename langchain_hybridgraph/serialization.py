@@ -1,0 +1,129 @@
+"""Turns records into JSON-ready dicts and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import fields, is_dataclass
+from datetime import date, time, timedelta
+from enum import Enum
+from functools import cache, singledispatch
+from typing import Any, Self
+
+
+class Serializable:
+    """A frozen dataclass that round-trips through JSON.
+
+    >>> from langchain_hybridgraph.records import Edge
+    >>> edge = Edge("a", "b", "cites", 0.5)
+    >>> Edge.from_dict(edge.to_dict()) == edge
+    True
+    """
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON has them (see :func:`to_json`)."""
+        found: dict[str, Any] = to_json(self)
+        return found
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the record that :meth:`to_dict` gave; keys that it does not know are ignored.
+
+        Raises ValueError for a missing key and for a value of the wrong type.
+        """
+        from pydantic import ValidationError
+
+        try:
+            record: Self = _reader(cls).validate_python(data)  # type: ignore[arg-type]  # a class is hashable
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"])) or "the top"
+            raise ValueError(
+                f"this is not a {cls.__name__}: {first['msg']} at {place}; pass what {cls.__name__}.to_dict() returned"
+            ) from error
+        return record
+
+
+@singledispatch
+def to_json(value: Any) -> Any:
+    """Return the value as JSON has it: dicts, lists, texts, numbers, booleans and None.
+
+    Times become ISO 8601 texts, timedeltas seconds, numpy's numbers and arrays plain ones, sets sorted lists, enums
+    their values, records and pydantic models dicts, NaN and infinity None, and anything else its ``str``.
+
+    >>> import numpy as np
+    >>> to_json({"at": date(2024, 5, 1), "score": np.float32(0.5), "tags": {"b", "a"}, "gap": math.nan})
+    {'at': '2024-05-01', 'score': 0.5, 'tags': ['a', 'b'], 'gap': None}
+    """
+    if (named := _fields_of(value)) is not None:
+        return to_json(named)
+    if hasattr(value, "tolist"):  # numpy's
+        return to_json(value.tolist())
+    if isinstance(value, Iterable):
+        return [to_json(each) for each in value]
+    return str(value)
+
+
+@to_json.register
+def _(value: bool | None) -> bool | None:
+    return value
+
+
+@to_json.register
+def _(value: str | bytes | bytearray) -> str:
+    return str(value)
+
+
+@to_json.register
+def _(value: int) -> int:
+    return int(value)
+
+
+@to_json.register
+def _(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+@to_json.register
+def _(value: Enum) -> Any:
+    return to_json(value.value)
+
+
+@to_json.register
+def _(value: date | time) -> str:  # a datetime is a date
+    return value.isoformat()
+
+
+@to_json.register
+def _(value: timedelta) -> float:
+    return value.total_seconds()
+
+
+@to_json.register(Mapping)
+def _(value: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(to_json(key)): to_json(each) for key, each in value.items()}
+
+
+@to_json.register(Set)
+def _(value: Set[Any]) -> list[Any]:
+    return sorted(map(to_json, value), key=str)
+
+
+def _fields_of(value: Any) -> Mapping[str, Any] | None:
+    """The fields of a record, a NamedTuple or a pydantic model, None for anything else."""
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    for name in ("_asdict", "model_dump"):
+        if callable(read := getattr(value, name, None)):
+            found: Mapping[str, Any] = read()
+            return found
+    return None
+
+
+@cache
+def _reader(kind: type) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)

@@ -1,0 +1,86 @@
+"""Every reason in ``degraded`` is defined once, in langchain_hybridgraph/degradation.py."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from langchain_hybridgraph.degradation import REASONS, degradation, warnings_in
+from langchain_hybridgraph.records import RetrievalResult
+
+ROOT = Path(__file__).parent.parent
+ANSWERS = (ROOT / "docs" / "answers.md").read_text(encoding="utf-8")
+KEBAB = re.compile(r"[a-z]+(-[a-z]+)*(:[a-z]+)?")
+
+
+def reasons_in(tree):
+    """The literals that a module passes to ``degrade``, or gives or returns as a ``reason``."""
+    for node in ast.walk(tree):
+        places = []
+        if isinstance(node, ast.Call):
+            places += [keyword.value for keyword in node.keywords if keyword.arg == "reason"]
+            if isinstance(node.func, ast.Attribute) and node.func.attr == "degrade":
+                places += node.args[:1]
+        elif isinstance(node, ast.Assign):
+            named = {ast.unparse(target).rpartition(".")[2] for target in node.targets}
+            places += [node.value] if named & {"reason", "short"} else []
+        elif isinstance(node, ast.FunctionDef) and node.name in {"reason", "without_edges"}:
+            places += [each.value for each in ast.walk(node) if isinstance(each, ast.Return)]
+        for place in places:
+            values = [place.body, place.orelse] if isinstance(place, ast.IfExp) else [place]
+            yield from (value.value for value in values if isinstance(value, ast.Constant) and value.value)
+
+
+def test_every_reason_in_the_code_is_in_the_table():
+    """No module reports a reason without a level and a meaning."""
+    found = {
+        reason
+        for file in (ROOT / "langchain_hybridgraph").rglob("*.py")
+        for reason in reasons_in(ast.parse(file.read_text(encoding="utf-8")))
+    }
+    assert {"interleaved", "keyword-fallback", "filter-post-applied", "no-graph-store", "no-edges"} <= found
+    assert found - set(REASONS) == set()
+
+
+def test_the_documentation_has_the_table():
+    """docs/answers.md lists every reason with its level and meaning, in the table's order."""
+    rows = [f"| `{each.name}` | {each.level} | {each.meaning} |" for each in REASONS.values()]
+    assert "\n".join(["| reason | level | meaning |", "|---|---|---|", *rows, ""]) in ANSWERS
+
+
+@pytest.mark.parametrize("name", REASONS)
+def test_an_entry_is_complete(name):
+    """Each has its own name, a level and a meaning that fits into a table; normal outcomes miss nothing."""
+    entry = REASONS[name]
+    assert entry.name == name
+    assert entry.level in {"warning", "info"}
+    assert entry.meaning
+    assert not set("|\n") & set(entry.meaning)
+    assert not (entry.level == "info" and entry.may_miss_hits)
+
+
+@pytest.mark.parametrize(
+    ("reason", "entry"),
+    [
+        ("deadline-exceeded:keyword", "deadline-exceeded:SOURCE"),
+        ("wiki-failed", "SOURCE-failed"),
+        ("rerank-failed", "rerank-failed"),
+    ],
+)
+def test_a_reason_that_names_its_source_is_found(reason, entry):
+    """Any source has the entry of its kind, unless it has one of its own."""
+    assert degradation(reason) is REASONS[entry]
+
+
+def test_a_reason_of_a_foreign_component_is_a_warning():
+    """A planner of the application may report a reason that the table does not know."""
+    assert degradation("quota-used-up").level == "warning"
+    assert degradation("quota-used-up").meaning
+
+
+def test_warnings_leave_out_normal_outcomes():
+    """``degraded`` keeps both levels, ``warnings`` only what was requested and did not happen."""
+    result = RetrievalResult([], degraded=["converged-early", "vector-failed", "node-cap-reached"])
+    assert result.degraded == ("converged-early", "vector-failed", "node-cap-reached")
+    assert result.warnings == warnings_in(result.degraded) == ("vector-failed",)
