@@ -380,6 +380,17 @@ def test_json_is_all_there_is_on_stdout(index, docs):
     assert "broken.txt" in done.stderr
 
 
+def test_links_out_of_a_folder_are_followed_on_request(index, docs, tmp_path):
+    """Without --follow-links they are named in the JSON and on stderr."""
+    (tmp_path / "elsewhere.md").write_text("Kept elsewhere.")
+    (docs / "out.md").symlink_to(tmp_path / "elsewhere.md")
+    left = hybridgraph("ingest", docs, "--index", index, "--json")
+    assert "leads out of the folder" in left.stderr
+    assert [each for each in json.loads(left.stdout)["warnings"] if "leads out" in each]
+    followed = answer("ingest", docs, "--index", index, "--follow-links")
+    assert (followed["added"], followed["warnings"]) == (1, [])
+
+
 def test_json_that_any_parser_reads(tmp_path):
     """What JSON has no word for is null, half a character is U+FFFD, on the screen too."""
     line = '{"text": "a lonely number", "value": [NaN, -Infinity], "title": "half \\ud800"}\n'
@@ -579,8 +590,9 @@ def test_an_embedding_of_ones_own(docs, tmp_path, monkeypatch):
     assert "--embedding" in without.stderr
 
 
-def test_a_writer_keeps_others_from_writing_only(docs, index):
-    """While another process writes, ingest says who it is (1), and search answers."""
+def test_a_writer_keeps_others_from_writing_only(docs, index, monkeypatch):
+    """While another process writes, ingest waits as long as the settings say, names it (1), and search answers."""
+    monkeypatch.setitem(ENVIRONMENT, "HYBRIDGRAPH_STORE_WRITE_TIMEOUT", "0.1")
     with (index / "writer.lock").open("r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         lock.truncate()
@@ -591,6 +603,7 @@ def test_a_writer_keeps_others_from_writing_only(docs, index):
         answered = process("search", "warranty", "--index", index, "--json")
     assert refused.returncode == 1
     assert "4242" in refused.stderr.splitlines()[-1]
+    assert "waited 0.1 s" in refused.stderr
     assert refused.stdout == ""
     assert json.loads(answered.stdout)["hits"]
 

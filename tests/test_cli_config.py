@@ -134,9 +134,9 @@ def test_show_keeps_secrets(folder):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--set", "retriever_k"], "--set retriever_k is no setting; wanted KEY=VALUE, such as retriever_k=3"),
+        (["--set", "retriever_k"], "--set retriever_k is not a setting; wanted KEY=VALUE, such as retriever_k=3"),
         (["--set", "retriever_k=many"], "retriever_k is 'many'; wanted a whole number from 1"),
-        (["--set", "retriever_kay=3"], "retriever_kay is no setting; did you mean retriever_k?"),
+        (["--set", "retriever_kay=3"], "retriever_kay is not a setting; did you mean retriever_k?"),
         (["gone.yaml"], "gone.yaml cannot be read: No such file or directory"),
     ],
 )
@@ -167,11 +167,11 @@ def test_check_names_file_line_key_and_what_is_allowed(folder, monkeypatch):
     done = config("check", "h.yaml")
     assert done.exit_code == 1
     assert done.stdout.splitlines() == [
-        "HYBRIDGRAPH_STORE_TENNANT is no setting; did you mean store_tenant?",
+        "HYBRIDGRAPH_STORE_TENNANT is not a setting; did you mean store_tenant?",
         "h.yaml:3: retriever_k is 'many'; wanted a whole number from 1",
         "h.yaml:4: retriever_on_error is 'rais'; wanted degrade, empty or raise (did you mean raise?)",
         "h.yaml:7: graph_max_hops does not go with h.yaml:6: graph_preset; wanted one of them alone",
-        "h.yaml:8: retreiver is no setting; did you mean retriever?",
+        "h.yaml:8: retreiver is not a setting; did you mean retriever?",
     ]
 
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 def search_answer(result: RetrievalResult[Document]) -> dict[str, Any]:
     """``search --json``: the question, how it was answered, and the hits, best first.
 
-    ``query``, ``k``, ``filter`` (null without one); ``method`` (hybrid, vector, keyword, interleave); ``degraded``, a
-    list of reasons, empty when all went as asked; ``took_ms``; ``hits``, as in :func:`hit_answer`. ``history`` is what
-    a conversation made of the question, as in :func:`history_answer`, null without one.
+    ``query``, ``k``, ``filter`` (null without one); ``method`` (hybrid, vector, keyword, interleave); ``degraded``, the
+    reasons of both levels; ``took_ms``; ``hits``, as in :func:`hit_answer`.
+    ``history`` is what a conversation made of the question, as in :func:`history_answer`, null without one.
     """
     plan = result.plan
     return {

@@ -18,6 +18,8 @@ from langchain_hybridgraph.cli.config_commands import config_app
 from langchain_hybridgraph.cli.conversations import conversation
 from langchain_hybridgraph.cli.errors import PROBLEM, OneLineErrors, say
 from langchain_hybridgraph.cli.opening import existing, existing_or_new
+from langchain_hybridgraph.cli.settings import Config, configured
+from langchain_hybridgraph.cli.tenants_commands import tenants_app
 from langchain_hybridgraph.errors import ConfigurationError, FilterError
 from langchain_hybridgraph.records import cleaned
 
@@ -37,6 +39,26 @@ app = typer.Typer(
     help="Search texts by meaning and by words at once, in one folder.",
 )
 
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from langchain_hybridgraph import __version__
+
+        typer.echo(f"hybridgraph {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Search texts by meaning and by words at once, in one folder."""
+
+
+app.add_typer(tenants_app, name="tenants")
 app.add_typer(config_app, name="config")
 
 Index = Annotated[
@@ -45,7 +67,7 @@ Index = Annotated[
         "--index",
         "-i",
         metavar="DIR",
-        help="Folder of the index, or set HYBRIDGRAPH_STORE_PATH.",
+        help="Folder of the index, or set HYBRIDGRAPH_STORE_PATH, or store_path in hybridgraph.yaml.",
         envvar="HYBRIDGRAPH_STORE_PATH",
         show_envvar=False,
     ),
@@ -92,6 +114,7 @@ def ingest(
     paths: Paths,
     *,
     index: Index,
+    config: Config = None,
     embedding: NewModel = "auto",
     split: Annotated[Split, typer.Option(help="Pieces; small pieces with larger parents; whole.")] = Split.FLAT,
     language: Annotated[
@@ -106,10 +129,13 @@ def ingest(
     prune: Annotated[
         bool, typer.Option("--prune", help="Delete what was read from below PATHS and is not there any more.")
     ] = False,
+    follow_links: Annotated[
+        bool, typer.Option("--follow-links", help="Follow symbolic links that lead out of PATHS.")
+    ] = False,
     tenant: Tenant = None,
     as_json: Json = False,
 ) -> None:
-    """Take files into an index; again, take in what has changed.
+    """Index files. Run again to index only what changed.
 
     The directories of a folder are summarised, for find and tree: those in which something has changed.
     """
@@ -123,14 +149,15 @@ def ingest(
     away = [path for path in paths if not path.exists()]
     if away and not (prune and index.exists()):
         raise _absent(away[0])
-    documents = read_files([path for path in paths if path not in away], skipped=lambda said: _skip(said, skipped))
+    there = [path for path in paths if path not in away]
+    documents = read_files(there, skipped=lambda said: _skip(said, skipped), follow_links=follow_links)
     first = next(documents, None)
     nothing = FileError(f"nothing to read in {_listed(paths)}; folders are searched for {_listed(SUPPORTED_SUFFIXES)}")
     if first is None and not (prune and index.exists()):
         raise nothing
     pieces = None if split is Split.NONE else split.value.replace("-", "_")
     builders = as_builders(_edges(edges))
-    with existing_or_new(index, embedding, language=language, tenant=tenant) as store:
+    with existing_or_new(index, embedding, language=language, tenant=tenant, config=config) as store:
         gone = Vanished(paths, store)
         if never := [path for path in away if not gone.has_read(path)]:
             raise _absent(never[0])
@@ -165,6 +192,7 @@ def search(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="A question, or words.")],
     *,
     index: Index,
+    config: Config = None,
     k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="How many hits.")] = 5,
     where: Where = None,
     history: History = None,
@@ -185,9 +213,11 @@ def search(
     wanted = _parsed(where)
     said = conversation(history).messages
     with existing(index, embedding=embedding, tenant=tenant, read_only=True) as store:
-        retriever = GraphRetriever(store, k=k) if graph else HybridRetriever(store, k=k)
+        settings = configured(config)
+        retriever = (GraphRetriever if graph else HybridRetriever).from_settings(settings, store=store, k=k)
         if said:
-            result = AdvancedRetriever(retriever).retrieve_with_context(cleaned(query), said, filter=wanted)
+            advanced = AdvancedRetriever(retriever, **settings.arguments("advanced"))
+            result = advanced.retrieve_with_context(cleaned(query), said, filter=wanted)
         else:
             result = retriever.retrieve(cleaned(query), filter=wanted)
     if as_json:
@@ -205,6 +235,7 @@ def find(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="A question, or words.")],
     *,
     index: Index,
+    config: Config = None,
     under: Annotated[
         list[str] | None,
         typer.Option(metavar="URI", help="Only below this uri, or path as ingest took it; may be given several times."),
@@ -220,7 +251,7 @@ def find(
     """Ask an index from its directories down.
 
     Finds documents, each once, and directories, by the summaries that ingest and tree make. With --history up to five
-    queries are planned from the conversation and the question.
+    queries are planned from the conversation and the question, and -k limits each type of hit.
     """
     from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever
 
@@ -228,7 +259,7 @@ def find(
     session = conversation(history).session()
     with existing(index, embedding=embedding, tenant=tenant, read_only=True) as store:
         targets = None if under is None else [cleaned(uri) for uri in under]
-        retriever = HierarchicalRetriever(store, k=k)
+        retriever = HierarchicalRetriever.from_settings(configured(config), store=store, k=k)
         if session is None:
             result = retriever.find(cleaned(query), targets, filter=wanted)
         else:
@@ -247,6 +278,7 @@ def find(
 def tree(
     *,
     index: Index,
+    config: Config = None,
     under: Annotated[
         str | None, typer.Option(metavar="URI", help="Only this uri, or path, and what it contains.")
     ] = None,
@@ -264,7 +296,7 @@ def tree(
     from langchain_hybridgraph.errors import ReadOnlyError, StoreLockedError
     from langchain_hybridgraph.ingest.layers import build_layers
 
-    with existing(index, embedding=embedding, tenant=tenant, read_only=as_it_is) as store:
+    with existing(index, embedding=embedding, tenant=tenant, read_only=as_it_is, config=config) as store:
         if not as_it_is:
             try:
                 say(str(build_layers(store, progress=True)))
@@ -287,6 +319,7 @@ def tree(
 def delete(
     *,
     index: Index,
+    config: Config = None,
     id: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="A chunk's id; may be given several times.")
     ] = None,
@@ -305,7 +338,7 @@ def delete(
     wanted = _parsed(where)
     if not id and not document and wanted is None:
         raise ConfigurationError("nothing says what to delete: give --id, --document or a --filter that is not empty")
-    with existing(index, embedding=embedding, tenant=tenant) as store:
+    with existing(index, embedding=embedding, tenant=tenant, config=config) as store:
         before = len(store)
         unknown = _unknown(document or [], store.document_ids()) if document else []
         store.delete(id or [], document=document or [], filter=wanted)
@@ -321,7 +354,9 @@ def delete(
 
 
 @app.command()
-def stats(*, index: Index, tenant: Tenant = None, embedding: Model = None, as_json: Json = False) -> None:
+def stats(
+    *, index: Index, config: Config = None, tenant: Tenant = None, embedding: Model = None, as_json: Json = False
+) -> None:
     """Say what an index holds."""
     with existing(index, embedding=embedding, tenant=tenant, read_only=True) as store:
         facts = store.stats()
@@ -336,12 +371,14 @@ def stats(*, index: Index, tenant: Tenant = None, embedding: Model = None, as_js
 
 
 @app.command()
-def check(*, index: Index, tenant: Tenant = None, embedding: Model = None, as_json: Json = False) -> None:
+def check(
+    *, index: Index, config: Config = None, tenant: Tenant = None, embedding: Model = None, as_json: Json = False
+) -> None:
     """Find out whether an index is sound.
 
     Catalogue, vectors and search engines are compared; the exit code is 1 when they do not agree.
     """
-    with existing(index, embedding=embedding, tenant=tenant) as store:
+    with existing(index, embedding=embedding, tenant=tenant, config=config) as store:
         report = store.check()
     if not report.ok:
         say(f"to mend this: hybridgraph repair --index {index}")
@@ -352,6 +389,7 @@ def check(*, index: Index, tenant: Tenant = None, embedding: Model = None, as_js
 def repair(
     *,
     index: Index,
+    config: Config = None,
     refit: Annotated[
         bool, typer.Option("--refit", help="Have lsa learn all words of the index, and embed every text anew.")
     ] = False,
@@ -363,7 +401,7 @@ def repair(
 
     The search engines are made anew from what was accepted; nothing that was accepted is lost.
     """
-    with existing(index, embedding=embedding, tenant=tenant) as store:
+    with existing(index, embedding=embedding, tenant=tenant, config=config) as store:
         if refit:
             say(f"{store.name} is fitted to {store.refit():,} texts")
         report = store.repair()

@@ -141,7 +141,7 @@ def _arguments(given: Iterable[str]) -> dict[str, Any]:
 
     pairs = [(each, *each.partition("=")) for each in given]
     if wrong := [text for text, key, equals, _ in pairs if not (key and equals)]:
-        raise ConfigurationError(f"--set {wrong[0]} is no setting; wanted KEY=VALUE, such as retriever_k=3")
+        raise ConfigurationError(f"--set {wrong[0]} is not a setting; wanted KEY=VALUE, such as retriever_k=3")
     return {key: value_of(value) for _, key, _, value in pairs}
 
 

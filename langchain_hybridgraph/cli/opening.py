@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.cli.errors import say
+from langchain_hybridgraph.cli.settings import configured
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, NotAnIndexError, TenantError
 
 if TYPE_CHECKING:
@@ -13,9 +14,14 @@ if TYPE_CHECKING:
 
 
 def existing(
-    index: Path, *, embedding: str | None = None, tenant: str | None = None, read_only: bool = False
+    index: Path,
+    *,
+    embedding: str | None = None,
+    tenant: str | None = None,
+    read_only: bool = False,
+    config: Path | None = None,
 ) -> HybridGraphStore:
-    """The index that is there; a mistyped path never makes one.
+    """The index that is there; a mistyped path never makes one. ``config`` says how long a change waits for its turn.
 
     Raises NotAnIndexError, TenantError, EmbeddingMismatchError.
     """
@@ -25,11 +31,17 @@ def existing(
     if not facts:
         raise NotAnIndexError(f"{index} holds no index: make one with hybridgraph ingest PATHS --index {index}")
     _check(index, facts, embedding, tenant)
-    return HybridGraphStore(index, embedding, tenant=tenant, read_only=read_only)
+    wait = configured(config).store_write_timeout
+    return HybridGraphStore(index, embedding, tenant=tenant, read_only=read_only, write_timeout=wait)
 
 
 def existing_or_new(
-    index: Path, embedding: str = "auto", *, language: str | None = None, tenant: str | None = None
+    index: Path,
+    embedding: str = "auto",
+    *,
+    language: str | None = None,
+    tenant: str | None = None,
+    config: Path | None = None,
 ) -> HybridGraphStore:
     """The index that is there, or a new one; says on stderr which embedding it has, and why.
 
@@ -39,16 +51,17 @@ def existing_or_new(
     from langchain_hybridgraph.retrievers.store import HybridGraphStore
     from langchain_hybridgraph.stores.analysis import language_name
 
-    facts = _facts(index)
+    facts, wait = _facts(index), configured(config).store_write_timeout
     if not facts:
         model, why = choose_embedding(embedding)
         say(f"embedding {why}")
-        return HybridGraphStore(index, model, tenant=tenant, language=language_name(language or "english"))
+        words = language_name(language or "english")
+        return HybridGraphStore(index, model, tenant=tenant, language=words, write_timeout=wait)
     named = None if embedding == "auto" else embedding
     _check(index, facts, named, tenant)
     if language is not None and language_name(language) != facts["language"]:
         raise ConfigurationError(f"{index} is in {facts['language']}: leave --language out, or name a new folder")
-    store = HybridGraphStore(index, named, tenant=tenant)
+    store = HybridGraphStore(index, named, tenant=tenant, write_timeout=wait)
     say(f"embedding {store.name}: the index was made with it")
     return store
 

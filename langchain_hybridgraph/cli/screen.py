@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from langchain_hybridgraph.display.words import AS_IT_SHOULD_BE
+from langchain_hybridgraph.degradation import degradation
 from langchain_hybridgraph.records import cleaned
 from langchain_hybridgraph.stores.analysis import Analyzer
 
@@ -23,42 +23,6 @@ if TYPE_CHECKING:
 WIDEST = 100
 INDENT = 11  # below the title
 PASSAGE = 200  # characters: three lines of an 80 column terminal
-MEANINGS = {
-    "no-query-text": "the question has no text: nothing was looked for by its words, and by its vector only if one was "
-    "given",
-    "no-keyword-index": "there is no keyword index; the vectors answered alone",
-    "keyword-fallback": "the keyword index cannot be opened, so BM25 was computed over the stored texts; "
-    "hybridgraph repair makes it anew",
-    "keyword-failed": "the keyword search failed; the vectors answered alone",
-    "vector-failed": "the vector search failed; the keyword search answered alone",
-    "no-lsa-index": "the index has too few texts for vectors of its own; the keyword search answered alone",
-    "query-out-of-vocabulary": "the vectors know no word of the question; the keyword search answered. LSA learns new "
-    "words as the index grows (README, Limits), or by hybridgraph repair --refit",
-    "fusion-failed": "the two lists could not be fused",
-    "interleaved": "the two lists were dealt out in turn",
-    "parents-failed": "some larger texts could not be read; the pieces that were found stand in their place",
-    "no-graph-store": "the store has no edges; the answer is that of the hybrid search",
-    "seeds-missing": "some of seed_ids are no chunks that this call may see; the walk began at the others",
-    "graph-failed": "the edges could not be walked; the answer is that of the hybrid search",
-    "unknown-relation": "no edge has one of the relations that were to be walked; the walk took the others",
-    "node-cap-reached": "edges led to more chunks than the walk takes in; the best of them stayed",
-    "converged-early": "the best did not change any more, so the walk ended before its last round; nothing is missing",
-    "no-tree": "the texts stand in no directories; the answer is that of the hybrid search, one hit a document",
-    "no-layers": "the directories have no summaries, so the search began at documents; hybridgraph tree makes them",
-    "layers-stale": "texts have changed since the directories were summarised, so some summaries were left out; "
-    "hybridgraph tree makes them anew",
-    "layers-failed": "the summaries of the directories could not be searched; the search began at documents",
-    "session-failed": "the conversation could not be read, so the question was planned without it",
-    "catalogue-failed": "the catalogue could not be read, so nothing that was found could be given",
-    "expander-failed": "the question could not be made whole by the conversation; it was searched for as it was put",
-    "history-failed": "the session's history could not be fetched; the question was searched for as it was put",
-    "planner-failed": "the planner gave no usable plan; the question was searched for as it was put",
-    "rerank-failed": "the reranker failed; the earlier order stays",
-    "filter-post-applied": "the vector store does not know this filter; it was applied to what the store gave",
-    "single-chunk-exceeds-budget": "the best chunk alone is larger than the budget of tokens; it is given whole",
-    "deadline-exceeded:SOURCE": "this source did not answer within deadline_ms and was left out",
-    "SOURCE-failed": "this source failed; the others answered",
-}
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _WORD = re.compile(r"\w+")
 _SENTENCE = re.compile(r"(?<=[.!?:;]) ")
@@ -128,18 +92,6 @@ def show_facts(console: Console, facts: Mapping[str, Any]) -> None:
     for name, value in facts.items():
         said = "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
         console.print(Text.assemble((f"{name:<{width}}  ", "dim"), printable(said)), soft_wrap=True)
-
-
-def meaning(reason: str) -> str:
-    """What a reason in ``degraded`` means; one that names its source is explained for any source.
-
-    >>> meaning("deadline-exceeded:vector")
-    'this source did not answer within deadline_ms and was left out'
-    """
-    if reason not in MEANINGS:
-        kind, late, _ = reason.partition(":")
-        reason = f"{kind}:SOURCE" if late else "SOURCE-failed" if reason.endswith("-failed") else reason
-    return MEANINGS.get(reason, "see the documentation of what says so")
 
 
 class Place(NamedTuple):
@@ -251,10 +203,11 @@ def _body(hit: Hit) -> str:
 
 
 def _show_reasons(console: Console, reasons: Sequence[str]) -> None:
-    """Print what was done without, in yellow; what is as it should be, dimly."""
+    """Print warnings in yellow and normal outcomes dimmed."""
     for reason in reasons:
-        colour = "dim" if reason in AS_IT_SHOULD_BE else "yellow"
-        _show(console, Text(f"{reason}: {meaning(reason)}", colour), hanging=True)
+        entry = degradation(reason)
+        colour = "yellow" if entry.level == "warning" else "dim"
+        _show(console, Text(f"{reason}: {entry.plain_meaning}", colour), hanging=True)
 
 
 def _looked(result: QueryResult) -> str:

@@ -15,6 +15,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic.config import JsonDict
 from pydantic_settings import BaseSettings
 
+from langchain_hybridgraph.errors import brief
+
 SECTIONS: Mapping[str, str] = {
     "store": "The index: HybridGraphStore.",
     "retriever": "What every retriever has; the weights are those of vectors and words.",
@@ -30,10 +32,15 @@ KINDS: Mapping[str, str] = {
     "fusion": "query.fusion:FUSIONS",
     "traversal": "query.traversal:TRAVERSALS",
     "score": "query.graph_scores:GRAPH_SCORES",
-    "reranker": "query.rerank:RERANKERS",
+    "reranker": "retrievers.named_stages:RERANKERS",
+    "planner": "retrievers.named_stages:PLANNERS",
     "expander": "query.expanders:EXPANDERS",
     "mode": "retrievers.modes:CHANGES",
 }
+
+
+# Stages that a function of the application may make, named as package.module:factory.
+FACTORIES = frozenset({"reranker", "planner"})
 
 
 def kinds(what: str) -> Mapping[str, Any]:
@@ -77,12 +84,19 @@ def _known(what: str, form: Any) -> Any:
     from langchain_hybridgraph.query.forms import named
 
     table = kinds(what)
+    if what in FACTORIES and _is_factory(form):
+        return form
     name, parameters = named(what, form, table)
     if is_dataclass(table[name]):
         from langchain_hybridgraph.query.forms import from_form
 
         from_form(what, {"type": name, **parameters}, table, callable)
     return form
+
+
+def _is_factory(form: Any) -> bool:
+    name = form.get("type") if isinstance(form, Mapping) else form
+    return isinstance(name, str) and all(name.partition(":"))
 
 
 def _filter(form: dict[str, Any]) -> dict[str, Any]:
@@ -151,7 +165,7 @@ def _sources(weights: dict[str, float]) -> dict[str, float]:
 def _embedding(value: str | dict[str, Any]) -> str | dict[str, Any]:
     name = value if isinstance(value, str) else value.get("type")
     if name not in ("auto", "lsa", "minilm") and not (isinstance(name, str) and all(name.partition(":"))):
-        raise ValueError(f"{name!r} is none of them")
+        raise ValueError(f"{brief(name)} is none of them")
     return value
 
 
@@ -173,6 +187,7 @@ FusionForm = Annotated[NameOrObject, AfterValidator(partial(_known, "fusion"))]
 TraversalForm = Annotated[NameOrObject, AfterValidator(partial(_known, "traversal"))]
 ScoreForm = Annotated[NameOrObject, AfterValidator(partial(_known, "score"))]
 RerankerForm = Annotated[NameOrObject, AfterValidator(partial(_known, "reranker"))]
+PlannerForm = Annotated[NameOrObject, AfterValidator(partial(_known, "planner"))]
 ExpanderForm = Annotated[NameOrObject, AfterValidator(partial(_known, "expander"))]
 EmbeddingForm = Annotated[
     NameOrObject,
@@ -280,7 +295,17 @@ class Keys(BaseSettings):
         None, "the English name of a language, such as german", "Stemming and stop words of a new index."
     )
     store_tenant: str | None = _setting(None, "a text", "The tenant whose chunks are seen.")
-    store_read_only: bool = _setting(False, _SWITCH, "Whether the writer's lock is never taken.")
+    store_read_only: bool = _setting(False, _SWITCH, "Whether the store refuses every change.")
+    store_write_timeout: float = _setting(
+        30.0, _FROM_0, "Seconds that a change waits while other threads or processes write to the folder.", ge=0
+    )
+    store_near_duplicate: float = _setting(
+        0.95,
+        "a number above 0, up to 1",
+        "Cosine from which remember joins a memory to one that says the same.",
+        gt=0,
+        le=1,
+    )
 
     # -- retriever --
 
@@ -319,7 +344,7 @@ class Keys(BaseSettings):
     retriever_overfetch: Count = _setting(3, _FROM_1, "Candidates per source: k times this, at least 100.", ge=1)
     retriever_reranker: RerankerForm | None = _setting(
         None,
-        "score or cross_encoder, or a mapping of its parameters",
+        "score, cross_encoder or llm, package.module:factory, or a mapping such as {type: llm, model: provider:model}",
         "What reads question and texts together; unset: nothing.",
         names="reranker",
     )
@@ -362,6 +387,12 @@ class Keys(BaseSettings):
     retriever_id_key: str | None = _setting(
         None, "a text", "Metadata key that holds the id of a Document, beside another vector store."
     )
+    retriever_refresh: Literal["auto", "never"] | Annotated[Number, Field(ge=0)] = _setting(
+        "auto",
+        "auto, never or a number of seconds from 0",
+        "Refreshing of the keyword index over another vector store: at each search, never, or at most once in this "
+        "number of seconds.",
+    )
     retriever_metadata_prefix: str = _setting(
         "", "a text", "Stands before the keys that retrieval writes into metadata."
     )
@@ -395,11 +426,16 @@ class Keys(BaseSettings):
         None, "a mapping such as {year: {$gte: 2020}}", "Filter of the seeds alone."
     )
     graph_seed_labels: Names = _setting((), "a list of texts", "Seeds have one of these labels; empty: any or none.")
+    graph_candidates: Literal["all", "reached"] = _setting(
+        "all",
+        "all or reached",
+        "Hits that may come back: all hits of the search, or only seeds and what edges reached.",
+    )
     graph_graph_slots: Count = _setting(
         0, "a whole number from 0", "So many of the k places are for hits that edges led to.", ge=0
     )
     graph_min_traversal_score: Number = _setting(
-        0.0, _SHARE, "Chunks that only edges led to need this score.", ge=0, le=1
+        0.0, _SHARE, "Minimum weight of an edge at which a walk continues.", ge=0, le=1
     )
     graph_max_hops: Count | None = _setting(None, "a whole number from 0", f"{_SHORT} hops.", ge=0)
     graph_bidirectional: bool | None = _setting(None, _SWITCH, f"{_SHORT} whether edges are walked both ways.")
@@ -451,6 +487,12 @@ class Keys(BaseSettings):
         None,
         "a mapping such as {memory: [user/memories]}",
         "The directories of each type; unset: user/memories and agent/memories, resources, agent/skills.",
+    )
+    hierarchical_planner: PlannerForm | None = _setting(
+        None,
+        "rules or llm, package.module:factory, or a mapping such as {type: llm, model: provider:model}",
+        "Planner of typed queries from a conversation; unset: rules.",
+        names="planner",
     )
     hierarchical_directories: bool | None = _setting(
         None, _SWITCH, "Whether directories without a text of their own may be hits; unset: in find and search."

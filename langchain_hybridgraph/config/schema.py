@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from langchain_hybridgraph.config.keys import SECTIONS, Keys, kinds
+from langchain_hybridgraph.config.keys import FACTORIES, SECTIONS, Keys, kinds
 from langchain_hybridgraph.config.settings import FILE, HybridGraphSettings, allowed
 from langchain_hybridgraph.query.forms import parameters_of
 
@@ -66,10 +66,19 @@ def _bounded(drawn: dict[str, Any]) -> dict[str, Any]:
     return {bounds.get(name, name): value for name, value in drawn.items()}
 
 
+_BY_FACTORY: dict[str, Any] = {"type": "string", "pattern": ".:."}
+_BY_FACTORY_WITH_PARAMETERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {"type": _BY_FACTORY},
+    "required": ["type"],
+}
+
+
 def _forms(what: str) -> list[dict[str, Any]]:
     """A name, where nothing else must be given, or one of the mappings."""
     bare = [name for name, kind in kinds(what).items() if not _required(kind)]
-    return [{"enum": bare}, *(_mapping(name, kind) for name, kind in kinds(what).items())]
+    made = [_BY_FACTORY, _BY_FACTORY_WITH_PARAMETERS] if what in FACTORIES else []
+    return [{"enum": bare}, *made, *(_mapping(name, kind) for name, kind in kinds(what).items())]
 
 
 def _mapping(name: str, kind: Any) -> dict[str, Any]:

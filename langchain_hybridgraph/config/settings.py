@@ -195,19 +195,29 @@ class _Sources(NamedTuple):
         for key in dict.fromkeys([*self.given, *self.variables, *self._filed]):
             if key not in keys.model_fields:
                 origin = self.origin(key)
-                yield Problem(key, origin, f"{origin.said(key)} is no setting; {_nearest(key)}", self.value(key))
+                yield Problem(key, origin, f"{origin.said(key)} is not a setting; {_nearest(key)}", self.value(key))
 
 
 def _variables() -> dict[str, str]:
-    """The environment's own names of the keys that it sets; case does not matter, empty is unset."""
+    """The environment's own names of the keys that it sets, misspelt ones too; case does not matter, empty is unset.
+
+    A name after the prefix that resembles no key, such as ``HYBRIDGRAPH_SETS``, belongs to another program.
+    """
     named = {name.lower().removeprefix(_PREFIX.lower()): name for name, value in os.environ.items() if value}
-    ours = tuple(f"{section}_" for section in SECTIONS)
-    return {key: name for key, name in named.items() if name.lower() != key and key.startswith(ours)}
+    return {key: name for key, name in named.items() if name.lower() != key and _is_ours(key)}
+
+
+def _is_ours(key: str) -> bool:
+    in_a_section = key.startswith(tuple(f"{section}_" for section in SECTIONS))
+    return in_a_section or bool(_without_section(key) or get_close_matches(key, Keys.model_fields, n=1, cutoff=0.8))
+
+
+def _without_section(key: str) -> list[str]:
+    return [known for known in Keys.model_fields if known.split("_", 1)[1] == key]
 
 
 def _nearest(key: str) -> str:
-    without_section = [known for known in Keys.model_fields if known.split("_", 1)[1] == key]
-    near = without_section or get_close_matches(key, [*Keys.model_fields, *SECTIONS], n=1)
+    near = _without_section(key) or get_close_matches(key, [*Keys.model_fields, *SECTIONS], n=1)
     if near:
         return f"did you mean {' or '.join(near)}?"
     section, _, _ = key.partition("_")

@@ -244,30 +244,54 @@ def test_an_unknown_argument_gets_the_nearest_name():
     """A misspelt argument is an error that knows better."""
     with pytest.raises(ConfigurationError) as caught:
         HybridGraphSettings(retriever_semantic_wieght=0.5)
-    assert str(caught.value) == ("retriever_semantic_wieght is no setting; did you mean retriever_semantic_weight?")
+    assert str(caught.value) == ("retriever_semantic_wieght is not a setting; did you mean retriever_semantic_weight?")
 
 
 def test_an_unknown_variable_is_not_ignored(monkeypatch):
     """A misspelt variable of ours is an error too; other names after the prefix are not ours to judge."""
     monkeypatch.setenv("HYBRIDGRAPH_INDEX", "docs")
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_KAY", "5")
-    with pytest.raises(ConfigurationError, match=r"^HYBRIDGRAPH_RETRIEVER_KAY is no setting; did you mean"):
+    with pytest.raises(ConfigurationError, match=r"^HYBRIDGRAPH_RETRIEVER_KAY is not a setting; did you mean"):
         HybridGraphSettings()
     monkeypatch.delenv("HYBRIDGRAPH_RETRIEVER_KAY")
     assert HybridGraphSettings() == HybridGraphSettings(retriever_k=5)
 
 
 @pytest.mark.parametrize(
+    ("variable", "closest"),
+    [
+        ("HYBRIDGRAPH_RETREIVER_K", "retriever_k"),
+        ("HYBRIDGRAPH_RETRIVER_MIN_SCORE", "retriever_min_score"),
+        ("HYBRIDGRAPH_STOREPATH", "store_path"),
+        ("HYBRIDGRAPH_MIN_SCORE", "retriever_min_score"),
+        ("hybridgraph_stroe_embedding", "store_embedding"),
+    ],
+)
+def test_a_misspelt_section_of_a_variable_is_not_ignored(monkeypatch, variable, closest):
+    """The error names the variable and the closest setting."""
+    monkeypatch.setenv(variable, "1")
+    with pytest.raises(ConfigurationError, match=f"^{variable} is not a setting; did you mean {closest}"):
+        HybridGraphSettings()
+
+
+def test_variables_of_other_programs_are_ignored(monkeypatch):
+    """Names after the prefix that resemble no setting are not ours to judge."""
+    for name in ("SETS", "INDEX", "LOG_LEVEL", "API_KEY", "DATA"):
+        monkeypatch.setenv(f"HYBRIDGRAPH_{name}", "1")
+    assert HybridGraphSettings() == HybridGraphSettings(retriever_k=5)
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("retriever: {semantic_wieght: 1}", "retriever_semantic_wieght is no setting; did you mean retriever_sem"),
-        ("retreiver: {k: 1}", "retreiver is no setting; did you mean retriever?"),
-        ("1: x", "1 is no setting; the sections are store, retriever, graph, "),
-        ("seed_k: 3", ":1: seed_k is no setting; did you mean graph_seed_k[?]"),
-        ("graph:\n  <<: {kay: 3}", ":1: graph_kay is no setting; "),
+        ("retriever: {semantic_wieght: 1}", "retriever_semantic_wieght is not a setting; did you mean retriever_sem"),
+        ("retreiver: {k: 1}", "retreiver is not a setting; did you mean retriever?"),
+        ("1: x", "1 is not a setting; the sections are store, retriever, graph, "),
+        ("seed_k: 3", ":1: seed_k is not a setting; did you mean graph_seed_k[?]"),
+        ("graph:\n  <<: {kay: 3}", ":1: graph_kay is not a setting; "),
         ("retriever: {k: 3}\n---\nretriever: {k: 4}", ":2: this is not YAML: but found another document"),
         ("[" * 100_000, ": this is not YAML: it is nested too deeply"),
-        ("retriever: {1: x}", "retriever_1 is no setting; .*retriever_k"),
+        ("retriever: {1: x}", "retriever_1 is not a setting; .*retriever_k"),
         ("graph: {preset: evidnce}", r":1: graph_preset is 'evidnce'; wanted evidence, .* \(did you mean evidence\?\)"),
         ("memory: {mode: {type: general, recency: -1}}", "memory_mode is .*recency is -1; wanted a number from 0"),
         ("memory: {mode: {type: general, traversal: bsf}}", "memory_mode is .*traversal 'bsf' is unknown"),

@@ -1,0 +1,58 @@
+"""Options of the verbs from hybridgraph.yaml and the environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from langchain_hybridgraph.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.config.settings import HybridGraphSettings
+
+
+def configured(config: Path | None) -> HybridGraphSettings:
+    """Return the settings of the file that is named, or of hybridgraph.yaml if there is one, and the environment."""
+    from langchain_hybridgraph.config.settings import HybridGraphSettings
+
+    return HybridGraphSettings.from_file(config)
+
+
+def _set_defaults(context: typer.Context, config: Path | None) -> Path | None:
+    """Make the settings the defaults of a verb's other options."""
+    if not context.resilient_parsing:
+        context.default_map = {**(context.default_map or {}), **_defaults(configured(config), str(context.info_name))}
+    return config
+
+
+def _defaults(settings: HybridGraphSettings, verb: str) -> dict[str, Any]:
+    embedding = settings.store_embedding if "store_embedding" in settings.model_fields_set else None
+    if not isinstance(embedding, str | None):
+        raise ConfigurationError(
+            f"store_embedding is {embedding!r}; the command line takes a name, such as minilm or package.module:factory"
+        )
+    if verb != "ingest" and ":" not in (embedding or ""):
+        embedding = None  # an index knows which of our own models it was made with
+    language = settings.store_language if "store_language" in settings.model_fields_set else None
+    given = {
+        "index": settings.store_path,
+        "tenant": settings.store_tenant,
+        "embedding": embedding,
+        "language": language,
+        "k": settings.retriever_k,
+    }
+    return {name: str(value) for name, value in given.items() if value is not None}
+
+
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="Settings file; default: hybridgraph.yaml in this folder, if it exists.",
+        callback=_set_defaults,
+        is_eager=True,
+    ),
+]

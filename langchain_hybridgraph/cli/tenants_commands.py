@@ -1,0 +1,78 @@
+"""The verbs of ``hybridgraph tenants``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from langchain_hybridgraph.cli.settings import Config
+from langchain_hybridgraph.errors import ConfigurationError
+
+tenants_app = typer.Typer(context_settings={"help_option_names": ["-h", "--help"]})
+
+Index = Annotated[
+    Path | None,
+    typer.Option(
+        "--index",
+        "-i",
+        metavar="DIR",
+        help="Folder of the index, or set HYBRIDGRAPH_STORE_PATH, or store_path in hybridgraph.yaml.",
+        envvar="HYBRIDGRAPH_STORE_PATH",
+        show_envvar=False,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@tenants_app.callback(invoke_without_command=True)
+def tenants(context: typer.Context, *, index: Index = None, as_json: Json = False, config: Config = None) -> None:
+    """List the tenants of an index, each with the number of its chunks."""
+    if context.invoked_subcommand is not None:
+        context.obj = index
+        return
+    from langchain_hybridgraph.retrievers.store import HybridGraphStore
+
+    found = HybridGraphStore.tenants(_folder(index))
+    if as_json:
+        from langchain_hybridgraph.cli.answers import print_json
+
+        print_json({"tenants": found})
+    else:
+        counted = (f"{name}  {count:,} chunk{'' if count == 1 else 's'}" for name, count in found.items())
+        typer.echo("\n".join(counted) or "no tenants")
+
+
+@tenants_app.command()
+def drop(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The tenant, as hybridgraph tenants lists it.")],
+    *,
+    index: Index = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    as_json: Json = False,
+    config: Config = None,
+) -> None:
+    """Delete everything that an index keeps of a tenant.
+
+    Other tenants stay as they are. This cannot be undone.
+    """
+    from langchain_hybridgraph.retrievers.store import HybridGraphStore
+
+    folder = _folder(index or context.obj)
+    if not yes and not typer.confirm(f"Delete everything that {folder} keeps of {name!r}?", err=True):
+        raise typer.Exit
+    dropped = HybridGraphStore.drop_tenant(folder, name)
+    if as_json:
+        from langchain_hybridgraph.cli.answers import print_json
+
+        print_json({"tenant": name, "dropped": dropped})
+    else:
+        typer.echo(f"dropped {name}: " + ", ".join(f"{count:,} {kind}" for kind, count in dropped.items()))
+
+
+def _folder(index: Path | None) -> Path:
+    if index is None:
+        raise ConfigurationError("no index is named: give its folder with --index DIR, or set HYBRIDGRAPH_STORE_PATH")
+    return index

@@ -1,0 +1,80 @@
+"""Rerankers and planners by configuration: with a chat model, and by a function of the application's."""
+
+import sys
+from types import ModuleType
+
+import pytest
+from langchain_core.language_models import FakeListChatModel
+
+from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore, HybridRetriever, LLMReranker
+from langchain_hybridgraph.config import HybridGraphSettings
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.retrievers.named_stages import chat_model
+
+
+@pytest.fixture(autouse=True)
+def application(monkeypatch):
+    """A module of the application with factories."""
+    module = ModuleType("my_application")
+    module.model = lambda: FakeListChatModel(responses=['{"marks": []}'])
+    module.by_length = lambda factor=1: lambda query, texts: [factor / len(text) for text in texts]
+    module.planner = lambda: lambda summary, messages, query: []
+    module.broken = lambda: 1 / 0
+    monkeypatch.setitem(sys.modules, "my_application", module)
+    module.__spec__ = type(sys.__spec__)("my_application", None)
+
+
+@pytest.fixture(scope="module")
+def store():
+    with HybridGraphStore.from_texts(["A cat.", "A cat and a dog."], "lsa", ids=["cat", "both"]) as made:
+        yield made
+
+
+def configured(tmp_path, text):
+    (tmp_path / "settings.yaml").write_text(text, encoding="utf-8")
+    return HybridGraphSettings.from_file(tmp_path / "settings.yaml")
+
+
+def test_a_reranker_with_a_chat_model(tmp_path, store):
+    """``llm`` with the model's factory and its own parameters."""
+    settings = configured(tmp_path, "retriever: {reranker: {type: llm, model: my_application:model, batch_size: 3}}")
+    reranker = HybridRetriever.from_settings(settings, store=store).reranker
+    assert isinstance(reranker, LLMReranker)
+    assert reranker.batch_size == 3
+
+
+def test_a_reranker_of_a_factory(tmp_path, store):
+    """A function that is named is called with the other keys; what it makes may be any reranker."""
+    for form in ("'my_application:by_length'", "{type: 'my_application:by_length', factor: 2}"):
+        settings = configured(tmp_path, f"retriever: {{reranker: {form}}}")
+        found = HybridRetriever.from_settings(settings, store=store).retrieve("cat dog")
+        assert [document.id for document in found] == ["cat", "both"]
+        assert found.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("form", "kind"),
+    [
+        ("rules", "RulePlanner"),
+        ("{type: llm, model: 'my_application:model'}", "QueryPlanner"),
+        ("'my_application:planner'", "function"),
+    ],
+)
+def test_a_planner_by_its_name(tmp_path, store, form, kind):
+    """Rules, a chat model, or a function of the application's."""
+    settings = configured(tmp_path, f"hierarchical: {{planner: {form}}}")
+    assert type(HierarchicalRetriever.from_settings(settings, store=store).planner).__name__ == kind
+
+
+@pytest.mark.parametrize("form", ["{type: llm}", "{type: llm, modle: a}", "lmm"])
+def test_a_form_that_cannot_be_used_is_refused(tmp_path, store, form):
+    """When the file is read, or when the retriever is made of it."""
+    with pytest.raises((ConfigurationError, ValueError), match="reranker"):
+        HybridRetriever.from_settings(configured(tmp_path, f"retriever: {{reranker: {form}}}"), store=store)
+
+
+@pytest.mark.parametrize("name", ["my_application:broken", "my_application:nothing_there", "no_provider:model", "gpt"])
+def test_a_model_that_cannot_be_made_is_named(name):
+    """The error names the model as the file does."""
+    with pytest.raises(ConfigurationError, match=name):
+        chat_model(name)

@@ -1,0 +1,96 @@
+"""The command line takes its options from hybridgraph.yaml and the environment, too."""
+
+import json
+import os
+
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+
+from typer.testing import CliRunner
+
+from langchain_hybridgraph import __version__
+from langchain_hybridgraph.cli.commands import app
+
+SETTINGS = """
+store: {path: my.index, embedding: lsa, language: german}
+retriever: {k: 1, min_score: 0.01}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working directory with settings and two texts."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.upper().startswith("HYBRIDGRAPH_")]:
+        monkeypatch.delenv(name)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("# Cats\n\nThey purr.")
+    (tmp_path / "docs" / "b.md").write_text("# Dogs\n\nThey bark.")
+    (tmp_path / "hybridgraph.yaml").write_text(SETTINGS)
+    return tmp_path
+
+
+def hybridgraph(*arguments):
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def hits(*arguments):
+    done = hybridgraph("search", "They purr and bark", "--json", *arguments)
+    assert done.exit_code == 0, done.stderr
+    return len(json.loads(done.stdout)["hits"])
+
+
+def test_the_file_in_this_folder_is_read(folder):
+    """Index, embedding, language and k come from it; an option goes before it."""
+    assert hybridgraph("ingest", "docs").exit_code == 0
+    facts = json.loads(hybridgraph("stats", "--json").stdout)
+    assert (facts["embedding"], facts["language"], facts["chunks"]) == ("lsa", "german", 2)
+    assert (folder / "my.index").exists()
+    assert hits() == 1
+    assert hits("-k", 2) == 2
+
+
+def test_a_file_is_named(folder, monkeypatch):
+    """--config takes another file; a relative store_path is relative to its folder."""
+    assert hybridgraph("ingest", "docs").exit_code == 0
+    (folder / "other").mkdir()
+    monkeypatch.chdir(folder / "other")
+    assert hits("--config", "../hybridgraph.yaml") == 1
+    missing = hybridgraph("search", "cats")
+    assert (missing.exit_code, "--index" in missing.stderr) == (2, True)
+    assert "none.yaml cannot be read" in hybridgraph("search", "cats", "--config", "none.yaml").stderr
+
+
+def test_the_environment_goes_before_the_file(folder, monkeypatch):
+    """A variable overrules the file, an option the variable."""
+    assert hybridgraph("ingest", "docs").exit_code == 0
+    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "2")
+    assert hits() == 2
+    assert hits("-k", 1) == 1
+    monkeypatch.setenv("HYBRIDGRAPH_STORE_PATH", str(folder / "elsewhere"))
+    assert "elsewhere holds no index" in hybridgraph("search", "cats").stderr
+
+
+def test_settings_of_the_retriever_hold(folder):
+    """The same settings apply as with from_config."""
+    assert hybridgraph("ingest", "docs").exit_code == 0
+    (folder / "hybridgraph.yaml").write_text(f"{SETTINGS}graph: {{max_hops: 0}}\n".replace("0.01", "1.0"))
+    assert hits("-k", 2) == 0
+    assert hits("-k", 2, "--graph") == 0
+    found = json.loads(hybridgraph("find", "purr", "--json").stdout)
+    assert found["hits"] == []
+
+
+def test_a_bad_setting_is_one_line(folder):
+    """It names the file, the key and what is allowed; a misspelt variable likewise."""
+    (folder / "hybridgraph.yaml").write_text("retriever: {k: many}")
+    done = hybridgraph("search", "cats")
+    assert done.exit_code == 2
+    assert done.stderr == "hybridgraph: hybridgraph.yaml:1: retriever_k is 'many'; wanted a whole number from 1\n"
+
+
+def test_the_version_is_shown():
+    """And nothing else."""
+    assert hybridgraph("--version").stdout == f"hybridgraph {__version__}\n"

@@ -1,0 +1,79 @@
+"""Tenants are listed and dropped from the command line."""
+
+import json
+
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+
+from typer.testing import CliRunner
+
+from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph.cli.commands import app
+
+
+def hybridgraph(*arguments, **options):
+    """The command line in this process."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], **options)
+
+
+@pytest.fixture
+def index(tmp_path):
+    """An index of two tenants."""
+    for tenant, texts in (("ada", ["Ada likes tea.", "Ada lives in Paris."]), ("bo", ["Bo plays chess."])):
+        HybridGraphStore.from_texts(texts, "lsa", path=tmp_path / "index", tenant=tenant).close()
+    return tmp_path / "index"
+
+
+def test_tenants_are_listed(index):
+    """One line each, or one JSON object."""
+    assert hybridgraph("tenants", "--index", index).stdout == "ada  2 chunks\nbo  1 chunk\n"
+    assert json.loads(hybridgraph("tenants", "--index", index, "--json").stdout) == {"tenants": {"ada": 2, "bo": 1}}
+
+
+def test_a_tenant_is_dropped(index):
+    """With --yes nothing is asked, and the answer counts what went."""
+    done = hybridgraph("tenants", "drop", "ada", "--index", index, "--yes", "--json")
+    assert json.loads(done.stdout)["dropped"]["chunks"] == 2
+    assert HybridGraphStore.tenants(index) == {"bo": 1}
+
+
+def test_the_index_may_be_named_before_the_verb(index):
+    """As an option of tenants, or of drop."""
+    assert hybridgraph("tenants", "--index", index, "drop", "ada", "--yes").stdout.startswith("dropped ada: 2 chunks")
+
+
+def test_the_index_may_be_that_of_the_settings(index, tmp_path, monkeypatch):
+    """Those of hybridgraph.yaml, for both verbs."""
+    (tmp_path / "hybridgraph.yaml").write_text("store_path: index\n")
+    monkeypatch.chdir(tmp_path)
+    assert hybridgraph("tenants").stdout == "ada  2 chunks\nbo  1 chunk\n"
+    assert hybridgraph("tenants", "drop", "ada", "--yes").exit_code == 0
+    assert hybridgraph("tenants", "--json").stdout.split() == ["{", '"tenants":', "{", '"bo":', "1", "}", "}"]
+
+
+def test_dropping_asks_first(index):
+    """Without --yes nothing goes until it is confirmed, and nothing where nobody can answer."""
+    assert hybridgraph("tenants", "drop", "ada", "--index", index, input="n\n").exit_code == 0
+    assert hybridgraph("tenants", "drop", "ada", "--index", index, input="").exit_code != 0
+    assert HybridGraphStore.tenants(index) == {"ada": 2, "bo": 1}
+    assert hybridgraph("tenants", "drop", "ada", "--index", index, input="y\n").exit_code == 0
+    assert HybridGraphStore.tenants(index) == {"bo": 1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["tenants", "drop", "adda", "--yes"], "did you mean 'ada'?"),
+        (["tenants", "--index", "nowhere"], "nowhere holds no index"),
+        (["tenants"], "give its folder with --index DIR"),
+    ],
+)
+def test_errors_are_one_line(index, arguments, said):
+    """An unknown tenant, no index, and none named: exit code 2."""
+    named = ["--index", index] if "drop" in arguments else []
+    done = hybridgraph(*arguments, *named)
+    assert done.exit_code == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert said in done.stderr
