@@ -1,9 +1,11 @@
 """An agent of LangGraph that searches when it wants to, for what it wants to, among what it wants to.
 
-    pip install langchain-hybridgraph langchain langchain-openai
-    python examples/agent.py openai:gpt-5-mini
+    pip install langchain-hybridgraph langchain
+    python examples/agent.py
 
 ``as_tool`` gives the model a query, k and a filter with their meanings, and the Documents as the message's artifact.
+It runs without a key, over a fake chat model with a prepared part. For a real one install its package
+(``langchain-openai``) and name it: ``python examples/agent.py openai:gpt-5-mini``.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ from typing import Any, Literal
 from langchain.agents import create_agent
 from langchain.chat_models import init_chat_model
 from langchain_core.documents import Document
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.language_models import BaseChatModel, FakeMessagesListChatModel
+from langchain_core.messages import AIMessage, AnyMessage, ToolCall, ToolMessage
 from langchain_core.retrievers import BaseRetriever
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel, Field
@@ -43,6 +45,31 @@ class Arguments(QueryArguments):
     filter: Among | None = Field(None, description="Only notes of this year and area.")
 
 
+def _call(query: str, among: dict[str, Any]) -> ToolCall:
+    return ToolCall(name="release_notes", args={"query": query, "filter": among}, id=query)
+
+
+class Prepared(FakeMessagesListChatModel):
+    """A fake chat model: it says its messages one after the other, whatever the tools answer."""
+
+    def bind_tools(self, tools: Any, **_: Any) -> Any:
+        """Take any tools."""
+        return self
+
+
+PART = [
+    AIMessage("", tool_calls=[_call("import", {"year": 2025, "area": "import"})]),
+    AIMessage("The import of addresses reads vCard files, too."),
+    AIMessage("", tool_calls=[_call("invoices", {"area": "billing"})]),
+    AIMessage("It can send invoices as XRechnung."),
+]
+
+
+def chat_model(name: str | None) -> BaseChatModel:
+    """Return the model of this name, any that ``init_chat_model`` knows; without a name a fake one."""
+    return Prepared(responses=PART) if name is None else init_chat_model(name, temperature=0)
+
+
 def agent_over(retriever: BaseRetriever, model: BaseChatModel) -> Any:
     """An agent with the retriever as its tool; ``thread_id`` in the configuration says which conversation it is."""
     tool = retriever.as_tool(
@@ -68,12 +95,12 @@ def show(message: AnyMessage) -> None:
         print(f"{message.type}: {message.text}")
 
 
-def main(model: str) -> None:
+def main(model: str | None = None) -> None:
     """Ask twice in one thread."""
     store = HybridGraphStore(embedding="lsa")
     notes = [Document(text, metadata={"year": year, "area": area}) for text, year, area in RELEASES]
     ingest(notes, store)
-    agent = agent_over(GraphRetriever(store, k=2), init_chat_model(model, temperature=0))
+    agent = agent_over(GraphRetriever(store, k=2), chat_model(model))
 
     for question in ("What was new in the import in 2025?", "And which invoices can it send?"):
         asked = {"messages": [("user", question)]}
@@ -84,4 +111,4 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "openai:gpt-5-mini")
+    main(sys.argv[1] if len(sys.argv) > 1 else None)

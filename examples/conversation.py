@@ -1,10 +1,11 @@
 """A chain that answers a conversation: questions may lean on what was said before.
 
-    pip install langchain-hybridgraph langchain langchain-openai
-    python examples/conversation.py openai:gpt-5-mini
+    pip install langchain-hybridgraph langchain
+    python examples/conversation.py
 
 ``AdvancedRetriever`` makes each question whole before it searches, here without asking a model; LangGraph's
-checkpointer keeps what was said, one thread a customer.
+checkpointer keeps what was said, one thread a customer. It runs without a key, over a fake chat model that reads out
+the text that was found. For a real one: ``python examples/conversation.py openai:gpt-5-mini``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any
 
 from langchain.chat_models import init_chat_model
 from langchain_core.documents import Document
-from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models import BaseChatModel, SimpleChatModel
+from langchain_core.messages import BaseMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableConfig
@@ -31,6 +33,22 @@ CARS = {
 PROMPT = ChatPromptTemplate.from_messages(
     [("system", "You sell cars. Answer from these texts alone.\n\n{context}"), MessagesPlaceholder("messages")]
 )
+
+
+class ReadsOut(SimpleChatModel):
+    """A fake chat model: it says the context of its prompt."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "reads-out"
+
+    def _call(self, messages: list[BaseMessage], *_: Any, **__: Any) -> str:
+        return messages[0].text.partition("\n\n")[2]
+
+
+def chat_model(name: str | None) -> BaseChatModel:
+    """Return the model of this name, any that ``init_chat_model`` knows; without a name a fake one."""
+    return ReadsOut() if name is None else init_chat_model(name, temperature=0)
 
 
 def as_context(documents: list[Document]) -> str:
@@ -51,11 +69,11 @@ def conversing(retriever: BaseRetriever, model: BaseChatModel) -> Any:
     return graph.compile(checkpointer=InMemorySaver())
 
 
-def main(model: str) -> None:
+def main(model: str | None = None) -> None:
     """Two customers ask, each after what the one has said before."""
     store = HybridGraphStore(embedding="lsa")
     ingest([Document(text, metadata={"source": name}) for name, text in CARS.items()], store)
-    chain = conversing(HybridRetriever(store, k=1), init_chat_model(model, temperature=0))
+    chain = conversing(HybridRetriever(store, k=1), chat_model(model))
 
     for customer, question in [
         ("Ada", "Which car is red?"),
@@ -71,4 +89,4 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "openai:gpt-5-mini")
+    main(sys.argv[1] if len(sys.argv) > 1 else None)

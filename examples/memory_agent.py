@@ -1,10 +1,11 @@
 """An agent of LangGraph that remembers from one conversation to the next, and knows what has changed since.
 
-    pip install langchain-hybridgraph langchain langchain-openai
-    python examples/memory_agent.py openai:gpt-5-mini
+    pip install langchain-hybridgraph langchain
+    python examples/memory_agent.py
 
 It has two tools: ``recall`` is a ``MemoryRetriever``, which can be asked of an earlier time; ``note`` keeps what is
-new, and lets it take the place of what was true before.
+new, and lets it take the place of what was true before. It runs without a key, over a fake chat model that follows
+simple rules. For a real one: ``python examples/memory_agent.py openai:gpt-5-mini``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from langchain.agents import create_agent
 from langchain.chat_models import init_chat_model
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolCall, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel, Field
@@ -60,6 +62,41 @@ def note_tool(store: HybridGraphStore) -> BaseTool:
     )
 
 
+class ByRules(BaseChatModel):
+    """A fake chat model: it recalls, notes statements in place of what it recalled, and repeats what it recalled."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "by-rules"
+
+    def bind_tools(self, tools: Any, **_: Any) -> Any:
+        """Take any tools."""
+        return self
+
+    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=self._reply(messages))])
+
+    def _reply(self, messages: list[BaseMessage]) -> AIMessage:
+        last = messages[-1]
+        if isinstance(last, HumanMessage):
+            time = {"as_of": "2023-06-15"} if "June 2023" in last.text else {}
+            return self._asks("recall", query="where the user lives", **time)
+        said, found = messages[-3].text, getattr(last, "artifact", None)
+        if last.name == "note" or said.endswith("?"):
+            return AIMessage(found[0].page_content if found else "Noted.")
+        since = "2024-04-01" if "2024" in said else "2021-05-01"
+        return self._asks("note", text=said, since=since, **({"replaces": found[0].id} if found else {}))
+
+    @staticmethod
+    def _asks(tool: str, **arguments: str) -> AIMessage:
+        return AIMessage("", tool_calls=[ToolCall(name=tool, args=arguments, id=tool)])
+
+
+def chat_model(name: str | None) -> BaseChatModel:
+    """Return the model of this name, any that ``init_chat_model`` knows; without a name a fake one."""
+    return ByRules() if name is None else init_chat_model(name, temperature=0)
+
+
 def agent_with(store: HybridGraphStore, model: BaseChatModel) -> Any:
     """An agent that remembers in ``store``; ``thread_id`` in the configuration says which conversation it is."""
     recall = MemoryRetriever(store, k=3, mode="procedural").as_tool(
@@ -85,10 +122,10 @@ def show(message: AnyMessage) -> None:
         print(f"{message.type}: {message.text}")
 
 
-def main(model: str) -> None:
+def main(model: str | None = None) -> None:
     """Four conversations, of which none has seen another."""
     store = HybridGraphStore(embedding="lsa")  # a folder as its first argument keeps it
-    agent = agent_with(store, init_chat_model(model, temperature=0))
+    agent = agent_with(store, chat_model(model))
 
     for thread, said in TALKS:
         print(f"user: {said}")
@@ -100,4 +137,4 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "openai:gpt-5-mini")
+    main(sys.argv[1] if len(sys.argv) > 1 else None)

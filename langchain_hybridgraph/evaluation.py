@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from langchain_core.documents import Document
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
 from langchain_hybridgraph.records import RetrievalResult
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever
+from langchain_hybridgraph.serialization import Serializable
 
 Grades = Mapping[str, int]
 Asks = Callable[[str, int], Sequence[Document]]
@@ -52,11 +53,11 @@ class Difference(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measured(Serializable):
     """What each retriever reached on each question.
 
     ``figures`` holds an array by retriever and measure, a figure per question in the order of ``questions``;
-    ``degraded`` how often which retriever did not work as asked, and why.
+    ``degraded`` how often each retriever gave which reason.
     """
 
     questions: tuple[str, ...]
@@ -71,6 +72,18 @@ class Measured:
             name: {measure: float(each[measure].mean()) for measure in self.measures}
             for name, each in self.figures.items()
         }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return what :meth:`to_dict` gave, with arrays of figures; raises ValueError for anything else."""
+        try:
+            figures = {
+                name: {measure: np.asarray(each, np.float64) for measure, each in by_measure.items()}
+                for name, by_measure in data["figures"].items()
+            }
+            return cls(tuple(data["questions"]), tuple(data["measures"]), figures, data["degraded"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"this is not a Measured ({error}): pass what Measured.to_dict() returned") from error
 
     def difference(self, name: str, other: str, measure: str | None = None, *, seed: int = 0) -> Difference:
         """By how much ``name`` is better than ``other``; without ``measure`` by the first one.

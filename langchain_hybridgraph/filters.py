@@ -60,7 +60,7 @@ from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, NoReturn
 
-from langchain_hybridgraph.errors import FilterError
+from langchain_hybridgraph.errors import FilterError, brief
 from langchain_hybridgraph.times import iso_seconds, iso_time, parse_time
 
 Path = tuple[str, ...]
@@ -601,7 +601,7 @@ def _misplaced(operator: str, value: Any) -> FilterError:
             f"{operator} stands without a field, as only {joining} do; write {_json({'field': {operator: value}})}"
         )
     return FilterError(
-        f"{operator!r} is not an operator; filters are joined by {joining}, a field takes "
+        f"{brief(operator)} is not an operator; filters are joined by {joining}, a field takes "
         f"{' '.join(FIELD_OPERATORS)}. Write {_json({'$or': [{'source': 'a.md'}, {'year': {'$gte': 2020}}]})}; "
         f"a key that begins with a dollar is written {_json(chr(92) + operator)}"
     )
@@ -609,7 +609,7 @@ def _misplaced(operator: str, value: Any) -> FilterError:
 
 def _unusable(key: str, operator: str, operand: Any, wanted: str, example: Any) -> FilterError:
     return FilterError(
-        f"{operator} on {key!r} takes {wanted}, not {_json(operand)} ({type(operand).__name__}); "
+        f"{operator} on {brief(key)} takes {wanted}, not {_json(operand)} ({type(operand).__name__}); "
         f"write {_json({key: {operator: example}})}"
     )
 

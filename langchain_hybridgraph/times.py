@@ -11,6 +11,8 @@ from datetime import UTC, date, datetime, time
 from numbers import Real
 from typing import Any
 
+from langchain_hybridgraph.errors import brief
+
 _HOUR = r"(?:[01]\d|2[0-3])"
 _SECOND = r"\d{2}(?:[.,]\d+)?"
 _ZONE = r"(?:Z|[+-]\d{2}(?::?\d{2})?)?"
@@ -43,7 +45,7 @@ def parse_time(value: Any) -> float:
         return _parse_text(value)
     if isinstance(value, Real) and not isinstance(value, bool):
         return _check_range(value)
-    raise ValueError(f"{value!r} ({type(value).__name__}) is not a time; {_WANTED}")
+    raise ValueError(f"{brief(value)} ({type(value).__name__}) is not a time; {_WANTED}")
 
 
 def parse_end(value: Any) -> float:
@@ -98,14 +100,14 @@ def _parse_text(text: str) -> float:
         except ValueError:  # the 13th month: said below, like every other unusable text
             seconds = None
     if seconds is None:
-        raise ValueError(f"{text!r} is not a time; {_WANTED}")
+        raise ValueError(f"{brief(text)} is not a time; {_WANTED}")
     return seconds
 
 
 def _check_range(value: Any) -> float:
     if not _FIRST <= value < _LAST:
         raise ValueError(
-            f"{value!r} is not a time in unix seconds, which lie between {_FIRST:.0f} and {_LAST:.0f}; "
+            f"{brief(value)} is not a time in unix seconds, which lie between {_FIRST:.0f} and {_LAST:.0f}; "
             "milliseconds are divided by 1000"
         )
     return float(value)

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.evaluation import Asks, Difference, Measured, difference
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
+from langchain_hybridgraph.serialization import Serializable
 
 WEIGHTS = tuple(round(0.1 * tenth, 1) for tenth in range(11))
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(Serializable):
     """The setting that is best on all questions, and what choosing so is worth on questions it has not seen.
 
     ``checked`` compares with ``default``. ``in_parts`` are the settings that were chosen without each of the parts.

@@ -1,6 +1,8 @@
-"""The examples run, over a model behind langchain-openai and a server on localhost."""
+"""The examples run: by themselves, and over a model behind langchain-openai and a server on localhost."""
 
+import os
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -23,6 +25,30 @@ def run(monkeypatch, capsys):
         return capsys.readouterr().out, server.requests
 
     return run
+
+
+ANSWERS = {
+    "rag_chain.py": ["0.80 errors.md", "A second factor: a code by text message, or a key [errors.md] [factors.md]."],
+    "conversation.py": ["Tom: And its price?", "The van is blue. Its price is 9,000."],
+    "agent.py": ["ai: The import of addresses reads vCard files, too.", "ai: It can send invoices as XRechnung."],
+    "memory_agent.py": [
+        "ai: I moved to Porto on the first of April 2024.",
+        "ai: I live in Lisbon, near the river, since May 2021.",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_an_example_runs_without_a_key(name, tmp_path):
+    """As its first lines say, in a process of its own, over the fake chat model in it."""
+    environment = {key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")}
+    environment["PYTHONPATH"] = str(EXAMPLES.parent)
+    command = [sys.executable, str(EXAMPLES / name)]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert [line for line in ANSWERS[name] if line not in done.stdout.splitlines()] == []
 
 
 def prompt(request):

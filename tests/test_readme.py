@@ -12,7 +12,6 @@ pytest.importorskip("rich")
 from typer.testing import CliRunner
 
 from langchain_hybridgraph.cli.commands import app
-from langchain_hybridgraph.cli.screen import MEANINGS, meaning
 from langchain_hybridgraph.stores.opening import MATRIX_BYTES
 from langchain_hybridgraph.stores.vectors import EXACT_BYTES
 
@@ -21,7 +20,6 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 TOUR = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
 ENGINES = (ROOT / "docs" / "engines.md").read_text(encoding="utf-8")
 FIGURES = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
-ANSWERS = (ROOT / "docs" / "answers.md").read_text(encoding="utf-8")
 PAGES = ["docs/retrievers.md", "docs/llama-index.md"]  # the other pages have tests of their own
 
 
@@ -128,30 +126,6 @@ def test_make_targets_are_there():
     named = re.findall(r"^\$ make (\w+)", README, re.MULTILINE)
     assert named
     assert [name for name in named if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
-
-
-@pytest.mark.parametrize("reason", MEANINGS)
-def test_every_degradation_is_explained(reason):
-    """What the command line explains, the page of answers explains."""
-    assert f"| `{reason}` |" in ANSWERS
-
-
-def test_every_degradation_that_the_code_says_has_a_meaning():
-    """No reason is written in the package without an explanation."""
-    said = re.compile(r"""(?:degrade\(|reason\s*=|return \[hits\[0\]\], \[|short = .* else )\s*"([a-z-]+)\"""")
-    code = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "langchain_hybridgraph").rglob("*.py"))
-    found = set(said.findall(code))
-    assert {"interleaved", "keyword-fallback", "filter-post-applied", "single-chunk-exceeds-budget"} <= found
-    assert found - set(MEANINGS) == set()
-
-
-@pytest.mark.parametrize(
-    ("reason", "kind"),
-    [("deadline-exceeded:keyword", "deadline-exceeded:SOURCE"), ("wiki-failed", "SOURCE-failed")],
-)
-def test_a_degradation_that_names_its_source_has_a_meaning(reason, kind):
-    """Whatever the source is called."""
-    assert meaning(reason) == MEANINGS[kind]
 
 
 def test_the_sizes_of_the_ways_to_search():

@@ -1,0 +1,99 @@
+"""Error messages stay short, whatever they quote."""
+
+import pickle
+
+import pytest
+from langchain_core.documents import Document
+
+from langchain_hybridgraph import (
+    AdvancedRetriever,
+    Edge,
+    GraphRetriever,
+    HierarchicalRetriever,
+    HybridGraphStore,
+    HybridRetriever,
+    MemoryRetriever,
+    ingest,
+)
+from langchain_hybridgraph.errors import LONGEST_MESSAGE, ConfigurationError, brief
+from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.ingest import read_files
+
+HUGE = "x" * 5_000_000
+QUOTES = "'\"" * 2_500_000
+
+
+@pytest.fixture(scope="module")
+def store():
+    with HybridGraphStore.from_texts(["The cat sat.", "Dogs bark."], "lsa", ids=["cat", "dog"]) as made:
+        yield made
+
+
+CALLS = {
+    "k": lambda store, value: HybridRetriever(store).retrieve("cat", k=value),
+    "tenant": lambda store, value: HybridRetriever(store).retrieve("cat", tenant=value),
+    "tenant of a store": lambda store, value: HybridGraphStore(None, tenant="a").similarity_search("b", tenant=value),
+    "filter": lambda store, value: parse_filter({value: {"$near": 1}}),
+    "operator": lambda store, value: parse_filter({"a": {f"${value}": 1}}),
+    "operand": lambda store, value: parse_filter({"a": {"$in": value}}),
+    "as_of": lambda store, value: HybridRetriever(store).retrieve("cat", as_of=value),
+    "mode": lambda store, value: HierarchicalRetriever(store).find("cat", mode=value),
+    "target": lambda store, value: HierarchicalRetriever(store).find("cat", target_uri=[value, 1]),
+    "memory mode": lambda store, value: MemoryRetriever(store, mode=value),
+    "labels": lambda store, value: MemoryRetriever(store, labels=[value, 1]),
+    "preset": lambda store, value: GraphRetriever(store, preset=value),
+    "traversal": lambda store, value: GraphRetriever(store, traversal=value),
+    "relations": lambda store, value: GraphRetriever(store, traversal={"type": "bfs", value: 1}),
+    "option": lambda store, value: HybridRetriever(store, **{value: 1}),
+    "fusion": lambda store, value: HybridRetriever(store, fusion=value),
+    "seed ids": lambda store, value: GraphRetriever(store).retrieve("cat", seed_ids=value),
+    "retriever": lambda store, value: AdvancedRetriever(value),
+    "feedback": lambda store, value: store.feedback("cat", value),
+    "unknown id": lambda store, value: store.supersede(value, "New."),
+    "old fact": lambda store, value: store.retract([value, 1]),
+    "edges": lambda store, value: store.put([], edges=[value]),
+    "edge weight": lambda store, value: store.put([], edges=[Edge("cat", "dog", value, weight=7)]),
+    "edge source": lambda store, value: store.put([], edges=[Edge(value, "dog", "cites", weight=7)]),
+    "texts": lambda store, value: store.add_texts(value),
+    "documents": lambda store, value: store.add_documents([value]),
+    "metadata": lambda store, value: store.add_documents([Document("a", metadata={value: object()})]),
+    "ingested": lambda store, value: ingest([value], store),
+    "split": lambda store, value: ingest([], store, split=value),
+    "builders": lambda store, value: ingest([], store, edges=[value]),
+    "embedding": lambda store, value: HybridGraphStore(None, embedding=value),
+    "language": lambda store, value: HybridGraphStore(None, language=value),
+    "path": lambda store, value: list(read_files("missing" + value[:1_000])),
+    "turns": lambda store, value: store.add_turns("s", value),
+}
+
+
+@pytest.mark.parametrize(
+    ("call", "value"),
+    [
+        *((call, HUGE) for call in CALLS),
+        *((call, QUOTES) for call in ("k", "labels", "relations", "option", "retriever")),
+    ],
+    ids=lambda value: value[:20],
+)
+def test_a_huge_value_is_cut(store, call, value):
+    """The message quotes a few hundred characters of five megabytes; the fix at its end stays."""
+    with pytest.raises((ValueError, TypeError, OSError)) as raised:
+        CALLS[call](store, value)
+    assert 0 < len(str(raised.value)) < 2_000
+    assert type(raised.value).__module__ != "builtins" or len(repr(raised.value)) < 2_200
+
+
+def test_the_end_of_a_message_stays():
+    """The fix comes last and is not cut."""
+    error = ConfigurationError(f"mode is {HUGE!r}; pass 'quick' or 'thinking'")
+    assert str(error).startswith("mode is 'xxx")
+    assert str(error).endswith("xxx'; pass 'quick' or 'thinking'")
+    assert len(str(error)) < 300
+    assert len(str(ConfigurationError(HUGE))) <= LONGEST_MESSAGE
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_short_values_are_quoted_in_full():
+    """As repr shows them."""
+    assert brief("a'b") == repr("a'b")
+    assert brief(["a", 1]) == "['a', 1]"

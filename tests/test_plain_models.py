@@ -1,0 +1,110 @@
+"""Everything that asks a chat model works with models that have no structured output."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage
+from plain_models import KINDS, PlainModel, SilentModel, WordyModel, fenced
+
+from langchain_hybridgraph import Chunk, HybridGraphStore, HybridRetriever, LLMEdges, build_layers, ingest
+from langchain_hybridgraph.ingest.contradictions import Contradictions, Statement
+from langchain_hybridgraph.query.llm_rerank import LLMReranker
+from langchain_hybridgraph.query.planner import QueryPlanner
+
+KIND = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+
+
+def material(messages):
+    return json.loads(messages[-1].content)
+
+
+@KIND
+async def test_the_planner(kind):
+    """The plan's query, from JSON in a fence; sync and async."""
+    said = {"queries": [{"query": "price of the roadster", "context_type": "resource", "intent": "i", "priority": 1}]}
+    planner = QueryPlanner(kind(answer=lambda messages: fenced(said)))
+    for plan in (planner("", [], "And its price?"), await planner.acall("", [], "And its price?")):
+        assert [(each.query, each.context_type) for each in plan] == [("price of the roadster", "resource")]
+        assert plan.degraded == ()
+
+
+@KIND
+async def test_the_reranker(kind):
+    """The marks turn the order round, in batches; nothing is degraded."""
+
+    def marks(messages):
+        passages = material(messages)["passages"]
+        return fenced({"marks": [{"passage": p["passage"], "mark": 10 - len(p["text"]) / 10} for p in passages]})
+
+    texts = ["A cat sleeps on the long warm sofa.", "A cat sleeps here.", "A cat."]
+    with HybridGraphStore.from_texts(texts, "lsa") as store:
+        retriever = HybridRetriever(store, reranker=LLMReranker(kind(answer=marks), batch_size=2))
+        for found in (retriever.retrieve("cat sleeps"), await retriever.aretrieve("cat sleeps")):
+            assert [document.page_content for document in found] == texts[::-1]
+            assert found.degraded == ()
+
+
+@KIND
+@pytest.mark.parametrize("is_list", [False, True])
+def test_edges(kind, is_list):
+    """An edge between the passages that were shown; a bare list of edges will do."""
+
+    def edges(messages):
+        one, two = re.findall(r"Passage (\S+):", messages[-1].content)[:2]
+        found = [{"source": one, "target": two, "relation": "supports", "weight": 0.9, "description": "It does."}]
+        return fenced(found if is_list else {"edges": found})
+
+    chunks = [Chunk(id, text, {}, "doc") for id, text in {"a": "Cats like fish.", "b": "Tom ate a trout."}.items()]
+    with HybridGraphStore(None) as store:
+        report = ingest(chunks, store, split=None, edges=[LLMEdges(kind(answer=edges), backoff=0)])
+        assert report.warnings == ()
+        (edge,) = store.edges(["a"])
+        assert (edge.target, edge.relation, edge.description) == ("b", "supports", "It does.")
+
+
+@KIND
+def test_contradictions(kind):
+    """The model's probability counts and not that of the labels."""
+    said = {"judgements": [{"statement": 1, "probability": 0.9}]}
+    judges = Contradictions(kind(answer=lambda messages: fenced(said)))
+    new, old = Statement("n", "The gate is open.", frozenset("x")), Statement("o", "The gate is shut.", frozenset("x"))
+    assert judges.probabilities(new, [old]) == [0.9]
+    assert judges.failures == {}
+
+
+@KIND
+def test_summaries(kind):
+    """A directory's abstract is the model's."""
+    said = {"abstract": "All about cats.", "overview": "They purr."}
+    pages = [Document("Cats purr.", metadata={"uri": f"animals/{name}.md"}) for name in ("a", "b")]
+    with HybridGraphStore.from_documents(pages, "lsa") as store:
+        report = build_layers(store, kind(answer=lambda messages: fenced(said)))
+        assert report.warnings == ()
+        assert store.layers().get(["animals"])[0].text.startswith("All about cats.")
+
+
+@pytest.mark.parametrize("kind", [PlainModel, SilentModel, WordyModel])
+def test_an_answer_in_prose_degrades_as_ever(kind):
+    """The raw query is planned, the earlier order stays, the window is dropped with a warning, the labels decide."""
+    llm = kind(answer=lambda messages: "I would rather not.")
+    assert QueryPlanner(llm)("", [], "Where?").degraded == ("planner-failed",)
+    with HybridGraphStore.from_texts(["A cat sleeps.", "A dog barks."], "lsa") as store:
+        assert HybridRetriever(store, reranker=LLMReranker(llm)).retrieve("cat").degraded == ("rerank-failed",)
+    with HybridGraphStore(None) as store:
+        chunks = [Chunk(id, "text", {}, "doc") for id in "ab"]
+        report = ingest(chunks, store, split=None, edges=[LLMEdges(llm, backoff=0)])
+        assert "no usable answer on 1 of 1 windows" in report.warnings[0]
+    judges = Contradictions(llm)
+    one, two = (Statement(id, f"text {id}", frozenset("x")) for id in "ab")
+    assert judges.probabilities(one, [two]) == [pytest.approx(0.8)]
+
+
+def test_langchains_generic_fake_chat_model():
+    """It has no tools: the plan is read from its text."""
+    llm = GenericFakeChatModel(messages=iter([AIMessage('```json\n{"queries": [{"query": "cats"}]}\n```')]))
+    assert [each.query for each in QueryPlanner(llm)("", [], "What of cats?")] == ["cats"]

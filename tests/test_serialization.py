@@ -1,0 +1,197 @@
+"""Every result goes through JSON and comes back."""
+
+import json
+import math
+from collections import deque
+from datetime import UTC, date, datetime, timedelta
+from enum import Enum
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+from pydantic import BaseModel
+
+from langchain_hybridgraph import (
+    AdvancedRetriever,
+    GraphRetriever,
+    HierarchicalRetriever,
+    HybridGraphStore,
+    HybridRetriever,
+    MemoryRetriever,
+    build_layers,
+    ingest,
+)
+from langchain_hybridgraph.evaluation import Measured
+from langchain_hybridgraph.ingest.admission import Admission, Lowered
+from langchain_hybridgraph.query.expanders import ExpandedQuery
+from langchain_hybridgraph.query.planner import QueryPlan, TypedQuery
+from langchain_hybridgraph.records import Chunk, Edge, Hit, RetrievalResult
+from langchain_hybridgraph.retrievers.found import FindResult
+from langchain_hybridgraph.serialization import to_json
+from langchain_hybridgraph.stores.care import CheckReport
+from langchain_hybridgraph.tuning import Choice, Difference
+
+TEXTS = {
+    "pets/cats.md": "Cats purr. See [dogs](dogs.md).",
+    "pets/dogs.md": "Dogs bark at cats.",
+    "cars/van.md": "A van carries nine people.",
+}
+
+
+def through_json(value):
+    """The JSON as another program reads it; strict, as JavaScript is."""
+    return json.loads(json.dumps(value.to_dict(), allow_nan=False))
+
+
+@pytest.fixture(scope="module")
+def store():
+    """A small tree with edges."""
+    made = HybridGraphStore(None, "lsa")
+    documents = [Document(text, metadata={"uri": uri, "source": uri}, id=uri) for uri, text in TEXTS.items()]
+    ingest(documents, made)
+    build_layers(made)
+    return made
+
+
+@pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever])
+def test_a_result_comes_back(store, kind):
+    """Documents with their metadata, hits, degraded, time and plan, of every retriever."""
+    result = kind(store).retrieve("Do cats purr?")
+    assert len(result) > 0
+    back = RetrievalResult.from_dict(through_json(result))
+    assert list(back) == list(result)
+    assert all(isinstance(document, Document) for document in back)
+    assert back.hits == result.hits
+    assert (back.degraded, back.took_ms) == (result.degraded, result.took_ms)
+    assert back.plan == to_json(result.plan)
+    assert [hit.explain() for hit in back.hits] == [hit.explain() for hit in result.hits]
+
+
+def test_an_answer_of_a_conversation_comes_back(store):
+    """The plan says what was searched for."""
+    result = AdvancedRetriever(HybridRetriever(store)).retrieve_with_context("And what do they do?", ["User: dogs"])
+    back = RetrievalResult.from_dict(through_json(result))
+    assert (list(back), back.plan["expanded_query"]) == (list(result), result.plan["expanded_query"])
+
+
+def test_hits_alone_come_back(store):
+    """A hit is equal to the one that it was, its chunk and its path included."""
+    hits = GraphRetriever(store, seed_k=1).retrieve("Do cats purr?").hits
+    assert hits
+    for hit in hits:
+        assert Hit.from_dict(through_json(hit)) == hit
+
+
+def test_what_a_tree_finds_comes_back(store):
+    """Contexts with their hits and relations, the plan and each query's results."""
+    found = HierarchicalRetriever(store).search("Do cats purr?", ["User: I like pets."])
+    assert found.total > 0
+    back = FindResult.from_dict(through_json(found))
+    assert back == found
+    assert [each.hit for each in back] == [each.hit for each in found]
+    assert back.query_plan == found.query_plan
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        Chunk("a", "text", {"source": "a.md"}, parent_id="p"),
+        Edge("a", "b", "cites", 0.5, "A cites B.", valid_from="2024-01-01"),
+        TypedQuery("cats", "memory", "what they do", 2),
+        QueryPlan((TypedQuery("cats"),), ("planner-failed",), "TimeoutError"),
+        ExpandedQuery("whole", "context", 0.25, sure=False),
+        Admission("a", "joined", "so", ("b",), (Lowered("b", 0.5, 0.25),), "text"),
+        CheckReport(("lost",), ("Chroma",), {"chunks": 2}),
+        Choice("a", "b", Difference(0.1, 0.0, 0.2, 1, 2, 3), ("a", "a")),
+    ],
+    ids=lambda record: type(record).__name__,
+)
+def test_a_record_comes_back(record):
+    """Equal to what it was, of the same type all the way down."""
+    back = type(record).from_dict(through_json(record))
+    assert back == record
+    assert repr(back) == repr(record)
+
+
+def test_reports_of_real_work_come_back(store, tmp_path):
+    """Those of ingest, of summaries and of a check."""
+    with HybridGraphStore(tmp_path / "index", "lsa") as made:
+        documents = [Document(text, metadata={"uri": uri}) for uri, text in TEXTS.items()]
+        for report in (ingest(documents, made), build_layers(made), made.check()):
+            assert type(report).from_dict(through_json(report)) == report
+
+
+def test_measured_figures_come_back():
+    """The arrays of figures are arrays again."""
+    measured = Measured(("q1", "q2"), ("R@10",), {"a": {"R@10": np.array([0.5, 1.0])}}, {"a": {"no-edges": 1}})
+    back = Measured.from_dict(through_json(measured))
+    assert back.means == measured.means
+    assert back.worst("a") == measured.worst("a")
+    assert (back.questions, back.measures, back.degraded) == (measured.questions, measured.measures, measured.degraded)
+
+
+def test_odd_metadata_becomes_json():
+    """numpy's scalars, times, sets, enums, paths, models: whatever a foreign store keeps."""
+
+    class Colour(Enum):
+        RED = "red"
+
+    class Model(BaseModel):
+        at: date
+
+    odd = {
+        "float": np.float32(0.5), "int": np.int64(3), "bool": np.bool_(True), "text": np.str_("x"), "array": np.eye(2),
+        "at": datetime(2024, 5, 1, tzinfo=UTC), "day": date(2024, 5, 1), "gap": timedelta(minutes=1), "set": {2, 1},
+        "enum": Colour.RED, "path": Path("a/b"), "model": Model(at=date(2024, 5, 1)), "nan": math.nan,
+        "deque": deque([1]), 7: {"deep": (np.int8(1),)}, "bytes": b"raw",
+    }  # fmt: skip
+    hit = Hit(Chunk("a", "text", odd), np.float64(0.5), "vector", {"vector": np.float32(0.5)})
+    assert through_json(hit)["chunk"]["metadata"] == {
+        "float": 0.5, "int": 3, "bool": True, "text": "x", "array": [[1.0, 0.0], [0.0, 1.0]],
+        "at": "2024-05-01T00:00:00+00:00", "day": "2024-05-01", "gap": 60.0, "set": [1, 2],
+        "enum": "red", "path": "a/b", "model": {"at": "2024-05-01"}, "nan": None,
+        "deque": [1], "7": {"deep": [1]}, "bytes": "b'raw'",
+    }  # fmt: skip
+    document = Document("text", metadata={"at": datetime(2024, 5, 1, tzinfo=UTC), "n": np.int64(3)}, id="a")
+    back = RetrievalResult.from_dict(through_json(RetrievalResult([document])))
+    assert back[0] == Document("text", metadata={"at": "2024-05-01T00:00:00+00:00", "n": 3}, id="a")
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_json_stays_as_it_is(value):
+    """Values that are JSON already do not change."""
+    assert to_json(value) == value
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [({"id": "a"}, "at text"), ({"id": "a", "text": 5}, "at text"), ([], "Chunk.to_dict()"), (None, "Chunk.to_dict()")],
+)
+def test_what_is_not_a_record_is_an_error(data, said):
+    """The error names the place, and what is expected."""
+    with pytest.raises(ValueError, match=r"this is not a Chunk") as error:
+        Chunk.from_dict(data)
+    assert said in str(error.value)
+
+
+def test_results_are_added_to_lists(store):
+    """On either side, and to each other; an answer that was joined to others is a list."""
+    result = HybridRetriever(store).retrieve("Do cats purr?", k=2)
+    other = Document("other")
+    assert [other] + result == [other, *result]  # noqa: RUF005 - the operator is what is tested
+    assert result + [other] == [*result, other]  # noqa: RUF005
+    assert result + result == [*result, *result]
+    assert (other,) + result == [other, *result]  # noqa: RUF005
+    assert type(result + result) is list
+    assert sum([result, result], []) == [*result, *result]  # noqa: RUF017
+    for wrong in ("text", 1, None):
+        with pytest.raises(TypeError):
+            result + wrong
