@@ -19,9 +19,7 @@ def ensemble():
 
 @pytest.fixture(scope="module")
 def ranx():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NUMBA_DISABLE_JIT", "1")  # compiling takes a minute, fusing twenty lists no time
-        return pytest.importorskip("ranx")
+    return pytest.importorskip("ranx")
 
 
 # The oracle identifies by text and ties by the order of the lists; equal only for lists without duplicates, none empty.

@@ -350,12 +350,15 @@ def test_a_fork_in_the_middle_of_a_long_write(folder, monkeypatch):
     assert_all_there(folder, {"a", "b"})
 
 
-def test_a_fork_inside_a_write_of_the_same_thread(folder):
+def test_a_fork_inside_a_write_of_the_same_thread(folder, monkeypatch):
     """An embedding that forks workers, as some do, neither hangs nor lets them write in its parent's turn."""
+    monkeypatch.setattr(open_folder, "FORK_PATIENCE", 0.05)
+    parent = os.getpid()
 
     class Forking(Distinct):
         def embed_documents(self, texts):
-            assert Child(lambda: store._folder is not None).result()
+            if os.getpid() == parent:
+                assert Child(lambda: store._folder is not None).result()
             return super().embed_documents(texts)
 
     with closing(HybridGraphStore(folder, Forking())) as store:
@@ -489,7 +492,7 @@ store.add_texts(["text preloaded"], ids=["preloaded"])
 queue = os.environ["QUEUE"]
 app = Celery("program", broker="filesystem://", backend=f"file://{queue}")
 folders = {"data_folder_in": queue, "data_folder_out": queue, "processed_folder": queue}
-app.conf.update(broker_transport_options=folders, worker_prefetch_multiplier=1)
+app.conf.update(broker_transport_options={**folders, "polling_interval": 0.05}, worker_prefetch_multiplier=1)
 
 @app.task
 def add(id):
@@ -509,12 +512,13 @@ def test_celery_prefork(tmp_path, folder):
         "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parent), *sys.path]),
     }
     command = [sys.executable, "-m", "celery", "-A", "program", "worker", "--pool", "prefork", "--concurrency", "2"]
-    worker = subprocess.Popen([*command, "--loglevel", "ERROR"], cwd=tmp_path, env=environment)
+    quick = ["--without-mingle", "--without-gossip", "--without-heartbeat"]
+    worker = subprocess.Popen([*command, *quick, "--loglevel", "ERROR"], cwd=tmp_path, env=environment)
     asking = textwrap.dedent("""
         import json
         from program import add
         tasks = [add.delay(f"k{n}") for n in range(10)]
-        print(json.dumps([task.get(timeout=100) for task in tasks]))
+        print(json.dumps([task.get(timeout=100, interval=0.05) for task in tasks]))
     """)
     try:
         asked = subprocess.run(
