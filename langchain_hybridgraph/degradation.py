@@ -79,8 +79,8 @@ _TABLE = (
     ),
     _warning(
         "query-out-of-vocabulary",
-        "the LSA vectors know no word of the query; the keyword search answered alone. LSA learns new words as the "
-        "index grows, or by `hybridgraph repair --refit`",
+        "the LSA vectors know no word of the query, so only the keyword search could find anything. LSA learns new "
+        "words as the index grows, or by `hybridgraph repair --refit`",
     ),
     _info(
         "no-cosine",
@@ -147,6 +147,13 @@ _TABLE = (
     _warning("expander-failed", "the query could not be rewritten from the conversation; it was searched for as given"),
     _warning("history-failed", "the session's history could not be fetched; the query was searched for as given"),
     _warning("planner-failed", "the planner gave no usable plan; the query was searched for as given"),
+    # -- memory
+    _warning(
+        "nothing-similar",
+        "no memory is similar to the query or shares a word with it; the most recent and most trusted memories are "
+        "returned instead, with a similarity of 0",
+        may_miss_hits=False,
+    ),
     # -- results
     _warning("parents-failed", "some parents could not be read; their children are returned instead"),
     _warning("rerank-failed", "the reranker failed; the earlier order was kept"),

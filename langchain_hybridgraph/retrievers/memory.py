@@ -58,6 +58,7 @@ from langchain_hybridgraph.stores.base import (
     HasParents,
     HasSessions,
     Reads,
+    ReadsBack,
     Rechecks,
     Remembers,
     can,
@@ -75,6 +76,8 @@ T = TypeVar("T")
 _EVIDENCE = LinkEvidence()
 # So many messages of histories are kept with their vectors.
 MOST_MESSAGES = 1_000
+# Number of the newest memories among which an answer is chosen when nothing is similar to the question.
+MOST_RECENT = 1_000
 
 
 class MemorySettings(CallSettings, total=False):
@@ -248,6 +251,7 @@ class MemoryRetriever(GraphRetriever):
         sources = tuple(self._timed(source) for source in pipeline.sources)
         weight = self._source_weights(asked).get("session", 0.0)
         scoring = self._scoring(asked, session, weight)
+        pipeline = replace(pipeline, newest=self._newest(pipeline.expansion))
         if session is None or not weight:
             return replace(pipeline, sources=sources, scoring=scoring)
         return replace(
@@ -256,6 +260,13 @@ class MemoryRetriever(GraphRetriever):
             sources=(*sources, SessionSource(session.call, weight, session.is_foreign)),
             scoring=scoring,
         )
+
+    def _newest(self, expansion: Expansion | None) -> Callable[[Scope], Sequence[str]] | None:
+        """What gives the newest memories of a scope; None if the store lists none, or only a walk's may come back."""
+        store = self._store
+        if not can(store, ReadsBack) or (expansion is not None and expansion.only_reached):
+            return None
+        return lambda scope: store.find(scope)[-MOST_RECENT:]
 
     def _timed(self, source: Source) -> Source:
         if not self.named_times or not isinstance(source, VectorSource):

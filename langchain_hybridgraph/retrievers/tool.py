@@ -123,6 +123,8 @@ def told(documents: Sequence[Document], prefix: str = "") -> str:
     ]
     said = documents[0].metadata.get(prefix + "degraded") or ()
     reasons = [reason for reason in said if degradation(reason).may_miss_hits]
+    if "nothing-similar" in said:
+        parts = ["Nothing similar to the query was found. These are the most recent memories:", *parts]
     return "\n\n".join([*parts, f"The search was not complete: {', '.join(reasons)}."] if reasons else parts)
 
 

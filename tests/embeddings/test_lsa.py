@@ -36,6 +36,14 @@ TEXTS = [
 ]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def no_topics():
+    """Words alone count, as in a large corpus; test_topics.py has the small ones."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(lsa, "FEW_TEXTS", 0)
+        yield
+
+
 @pytest.fixture(scope="module")
 def fitted():
     return LSAEmbeddings().fit(TEXTS)
@@ -213,7 +221,7 @@ def test_the_language_decides_what_a_word_is():
 def test_a_fit_is_the_same_in_another_process(fitted):
     """Model and vectors are equal to the bit in a process with another hash seed."""
     code = (
-        "import json, sys; from langchain_hybridgraph.embeddings import LSAEmbeddings\n"
+        "import json, sys; from langchain_hybridgraph.embeddings import LSAEmbeddings, lsa; lsa.FEW_TEXTS = 0\n"
         "texts = json.load(sys.stdin); model = LSAEmbeddings().fit(texts)\n"
         "print(json.dumps([model.fingerprint, model.embed_documents(texts)]))"
     )

@@ -483,7 +483,7 @@ def test_the_question_is_neither_a_memory_nor_said(kind):
 
 def test_a_configuration_names_a_session_only_where_no_other_is_given():
     """The call's own counts; a store that keeps none, and a session nobody has, change nothing."""
-    with HybridGraphStore.from_texts(["Tea is green.", "Coal is black."], "lsa") as made:
+    with HybridGraphStore.from_texts(["Tea is green, coal is not.", "Coal."], "lsa") as made:
         made.add_turns("s", [("user", "Rui comes on Friday.")])
         retriever, thread = MemoryRetriever(made, k=3), {"configurable": {"thread_id": "s"}}
         best = [
@@ -495,7 +495,7 @@ def test_a_configuration_names_a_session_only_where_no_other_is_given():
                 ([], {}),
             ]
         ]
-        assert best == ["Rui comes on Friday."] * 2 + ["Tea is green."] * 2
+        assert best == ["Rui comes on Friday."] * 2 + ["Tea is green, coal is not."] * 2
 
 
 @pytest.mark.parametrize("labels", [3, [1], {"home": 1}])
@@ -727,3 +727,85 @@ class TestStandard(RetrieversIntegrationTests):
     @property
     def retriever_query_example(self):
         return "memory of many"
+
+
+# -- nothing similar ----------------------------------------------------------------------------------------------
+
+STRANGE = "Zyxwv?"  # a word that no memory has
+
+
+def remembered(**settings):
+    """Three memories of one moment, the middle one surer, and a model that knows their words only."""
+    made = HybridGraphStore(None, "lsa", **settings)
+    made.add_texts(
+        ["Ada sings.", "Bo paints.", "Cy bakes."],
+        [{"confidence": sure, "valid_from": NOW - DAY} for sure in (0.2, 0.9, 0.5)],
+        ids=["ada", "bo", "cy"],
+    )
+    return made
+
+
+def test_what_is_most_trusted_where_nothing_is_similar():
+    """The answer says so, and the similarity of every memory is 0."""
+    result = MemoryRetriever(remembered(), k=2).retrieve(STRANGE)
+    assert ids(result) == ["bo", "cy"]
+    assert "nothing-similar" in result.warnings
+    assert [(hit.source, hit.vector_score, hit.parts["similarity"]) for hit in result.hits] == [
+        ("recent", None, 0.0)
+    ] * 2
+    assert [hit.score for hit in result.hits] == [pytest.approx(math.fsum(hit.parts.values())) for hit in result.hits]
+
+
+def test_what_is_newest_where_nothing_is_similar():
+    """Of equally sure memories the latest one comes first."""
+    made = HybridGraphStore(None, "lsa")
+    made.add_texts(
+        ["Ada sings.", "Bo paints."], [{"valid_from": NOW - n * DAY} for n in (1, 2)], ids=["later", "earlier"]
+    )
+    assert ids(MemoryRetriever(made).invoke(STRANGE)) == ["later", "earlier"]
+
+
+def test_nothing_that_a_call_excludes_takes_the_place_of_an_answer():
+    """A filter, a time, labels, a tenant and a least score exclude the most recent memories like all others."""
+    retriever = MemoryRetriever(remembered())
+    assert ids(retriever.invoke(STRANGE, filter={"confidence": {"$lt": 0.3}})) == ["ada"]
+    for excluding in (
+        {"filter": {"confidence": {"$gt": 1}}},
+        {"as_of": "1999-01-01"},
+        {"labels": ["none"]},
+        {"min_score": 0.99},
+        {"k": 0},
+    ):
+        result = retriever.retrieve(STRANGE, **excluding)
+        assert list(result) == []
+    with pytest.raises(HybridGraphError):
+        retriever.invoke(STRANGE, tenant="another")
+
+
+def test_an_answer_that_a_least_score_empties_stays_empty():
+    """Something similar was found, so nothing takes its place."""
+    result = MemoryRetriever(remembered(), min_score=1.0).retrieve("Who paints?")
+    assert (list(result), result.warnings) == ([], ())
+
+
+def test_only_a_memory_answers_where_nothing_is_similar():
+    """A search for documents finds nothing then, and neither does a walk from given seeds."""
+    from langchain_hybridgraph import HybridRetriever
+
+    made = remembered()
+    assert HybridRetriever(made).invoke(STRANGE) == []
+    assert MemoryRetriever(made).invoke(STRANGE, seed_ids=["none"]) == []
+
+
+def test_a_tool_says_that_nothing_is_similar():
+    """A model must not take the most recent memories for an answer."""
+    tool = MemoryRetriever(remembered(), k=1).as_tool(name="memories", description="What is remembered.")
+    said = tool.invoke({"query": STRANGE})
+    assert said.startswith("Nothing similar to the query was found. These are the most recent memories:\n\n[1] id: bo")
+    assert "Nothing similar" not in tool.invoke({"query": "Who paints?"})
+
+
+async def test_nothing_similar_is_the_same_awaited():
+    """Sync and async agree."""
+    retriever = MemoryRetriever(remembered())
+    assert ids(await retriever.ainvoke(STRANGE)) == ids(retriever.invoke(STRANGE)) == ["bo", "cy", "ada"]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import cast
 
 from langchain_hybridgraph.query.calls import Call, Failure, Search
 from langchain_hybridgraph.query.pipeline.run import ALL, Run
 from langchain_hybridgraph.query.scoring import Weighing
-from langchain_hybridgraph.records import Fused, Hit
+from langchain_hybridgraph.query.sources import Source
+from langchain_hybridgraph.records import Chunk, Found, Fused, Hit
 
 
 def score(run: Run, hits: list[Hit]) -> Search[list[Hit]]:
@@ -25,6 +26,34 @@ def score(run: Run, hits: list[Hit]) -> Search[list[Hit]]:
         run.judge([scored])
         return hits
     return cast(list[Hit], scored)
+
+
+def recall(run: Run, hits: list[Hit], found: Mapping[Source, Found]) -> Search[list[Hit]]:
+    """The hits, or where no source found anything the newest chunks, by what is remembered of them.
+
+    Their similarity is 0, ``found_by`` is ``recent``, and the answer says ``nothing-similar``.
+    """
+    query, pipeline, trace = run
+    newest, scoring = pipeline.newest, pipeline.scoring
+    is_answered = not found or any(answer.entries for answer in found.values())  # a failure is not an answer of none
+    if newest is None or scoring is None or query.text is None or is_answered:
+        return hits
+
+    def remembered() -> list[Hit]:
+        chunks: Mapping[str, Chunk] = pipeline.store.read(newest(query.scope), query.scope, {})
+        recent = [Hit(chunk, 0.0, "recent", {}, found_by=("recent",), path=(id,)) for id, chunk in chunks.items()]
+        return scoring(recent, query)
+
+    with trace.stage("remember"):
+        (recent,) = yield [Call("memory", remembered, quick=True)]
+    if isinstance(recent, Failure):
+        run.note(recent)
+        run.judge([recent])
+        return hits
+    if recent:
+        trace.degrade("nothing-similar")
+        trace.method = "recent"
+    return cast(list[Hit], recent)
 
 
 def score_unread(run: Run, fused: list[Fused]) -> Search[list[Fused]]:

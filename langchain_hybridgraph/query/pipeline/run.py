@@ -16,7 +16,7 @@ from langchain_hybridgraph.query.scoring import Scoring
 from langchain_hybridgraph.query.selection import Selection
 from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.query.trace import Trace
-from langchain_hybridgraph.records import Hit, Query
+from langchain_hybridgraph.records import Hit, Query, Scope
 from langchain_hybridgraph.stores.base import HasGraph, HasParents, Reads, can
 
 # Every source is asked for at least so many candidates: the scores of fewer say too little about each other.
@@ -37,10 +37,11 @@ class Pipeline:
 
     ``sources`` are asked with k × ``overfetch`` candidates (at least 100); ``expansion`` goes on from what they found
     over the edges of ``graph``; the reranker reads the best ``rerank_depth``, whatever k is, so that the answer for k
-    is the head of that for a larger k; ``scoring`` gives all hits new scores. ``on_error`` decides about a failing
-    source: ``"degrade"`` goes on with the others and raises RetrievalError when none is left, ``"empty"`` returns
-    nothing then. ``"raise"`` raises at the first failure of any stage. ``announce`` receives hits that are certain to
-    be in the answer, before it is complete.
+    is the head of that for a larger k; ``scoring`` gives all hits new scores.
+    ``newest`` gives the ids of the newest chunks of a scope, of which the answer is made when no source found anything;
+    None leaves it empty. ``on_error`` decides about a failing source: ``"degrade"`` goes on with the others and raises
+    RetrievalError when none is left, ``"empty"`` returns nothing then. ``"raise"`` raises at the first failure of any
+    stage. ``announce`` receives hits that are certain to be in the answer, before it is complete.
     """
 
     store: Reads
@@ -53,6 +54,7 @@ class Pipeline:
     reranker: Reranker | None = None
     rerank_depth: int = 50
     scoring: Scoring | None = None
+    newest: Callable[[Scope], Sequence[str]] | None = None
     selection: Selection = field(default_factory=Selection)
     budget: TokenBudget | None = None
     on_error: Literal["degrade", "empty", "raise"] = "degrade"

@@ -9,7 +9,7 @@ from langchain_hybridgraph.query.calls import Search
 from langchain_hybridgraph.query.pipeline.candidates import gather, rank
 from langchain_hybridgraph.query.pipeline.certain import announce_before_rerank, announce_before_walk
 from langchain_hybridgraph.query.pipeline.chosen import choose, fit, rerank, resolve_parents
-from langchain_hybridgraph.query.pipeline.remembered import score
+from langchain_hybridgraph.query.pipeline.remembered import recall, score
 from langchain_hybridgraph.query.pipeline.run import Pipeline, Run
 from langchain_hybridgraph.query.pipeline.walked import describe, expand
 from langchain_hybridgraph.query.trace import Trace
@@ -29,6 +29,7 @@ def search(query: Query, pipeline: Pipeline, trace: Trace) -> Search[list[Hit]]:
     announce_before_rerank(run, hits)
     hits = yield from rerank(run, hits)
     hits = yield from score(run, hits)
+    hits = yield from recall(run, hits, found)
     hits = yield from choose(run, hits)
     hits = fit(run, hits)
     return (yield from describe(run, hits, graph))
