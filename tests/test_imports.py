@@ -36,7 +36,8 @@ ENGINES = {
     "sentence_transformers": {"query.rerank"},
     "prometheus_client": {"telemetry.prometheus"},
     "opentelemetry": {"telemetry.opentelemetry"},
-    "yaml": {"config.file"},
+    "markdown_it": {"ingest.outline"},
+    "yaml": {"config.file", "ingest.front_matter"},
 }
 
 

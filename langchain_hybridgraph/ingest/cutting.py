@@ -8,14 +8,18 @@ the first below the heading "Install" (both can be the target of a link before t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from math import inf, isfinite
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.ingest.split import Note, Piece, Splitter
+from langchain_hybridgraph.ingest.links import Link
+from langchain_hybridgraph.ingest.outline import Anchor, find_links
+from langchain_hybridgraph.ingest.split import Note, Piece, Splitter, outline_of
 from langchain_hybridgraph.records import Chunk, cleaned
 
 if TYPE_CHECKING:
@@ -30,7 +34,8 @@ class CutDocument:
     """A document (or one of several Documents that make it up) with its chunks and parents, in the text's order.
 
     ``continues`` is set when an earlier Document of the same ingest belongs to the same document, as the
-    pages of a file do. ``metadata`` is what the document was handed in with.
+    pages of a file do. ``metadata`` is what the document was handed in with. ``links`` are those of each chunk by id,
+    found in the full text; None when they are to be read from the chunks.
     """
 
     id: str
@@ -38,6 +43,7 @@ class CutDocument:
     chunks: tuple[Chunk, ...]
     parents: tuple[Chunk, ...] = ()
     continues: bool = False
+    links: Mapping[str, Sequence[Link]] | None = None
 
     @property
     def title(self) -> str | None:
@@ -65,6 +71,12 @@ def chunk_index(chunk: Chunk) -> float | None:
     """The chunk's place in its document, from its metadata ``chunk_index``; None without a finite number there."""
     index = chunk.metadata.get("chunk_index")
     return index if isinstance(index, int | float) and isfinite(index) else None
+
+
+def anchors_of(chunk: Chunk) -> Sequence[str]:
+    """What links to a chunk say after ``#``, by its metadata ``anchors``."""
+    anchors = chunk.metadata.get("anchors")
+    return [str(anchor) for anchor in anchors] if isinstance(anchors, list | tuple) else ()
 
 
 def position(chunk: Chunk) -> float:
@@ -135,33 +147,72 @@ class Cutter:
         index = before or 0
         chunks: list[Chunk] = []
         parents: list[Chunk] = []
-        for piece in splitter.split(document, self._note):
+        links: dict[str, Sequence[Link]] = {}
+        pieces = list(splitter.split(document, self._note))
+        # Of a document in several Documents only the first may use its headings: the others cannot know them.
+        places = _Places(document, [child for piece in pieces for child in piece.children or (piece,)])
+        for piece in pieces:
             parent: str | None = None
             if piece.children:
                 parent = self._name(id, "parent-", piece)
                 own = _metadata(document, piece, {"document_id": id})
                 parents.append(Chunk(parent, piece.text, own, id))
             for child in piece.children or (piece,):
-                added = {"document_id": id, "chunk_index": index + len(chunks)}
+                added: dict[str, Any] = {"document_id": id, "chunk_index": index + len(chunks)}
                 if parent is not None:
                     added["parent_id"] = parent
-                name = self._chunk_name(id, child, first=index + len(chunks) == 0, anchors=before is None)
+                anchors = places.anchors(child) if before is None else []
+                if anchors:
+                    added["anchors"] = [anchor.name for anchor in anchors]
+                opening = places.opening(child, anchors)
+                if index + len(chunks) == 0:
+                    name = first_chunk_id(id)
+                else:
+                    name = f"{id}#{opening}" if opening else self._name(id, "", child)
                 chunks.append(Chunk(name, child.text, _metadata(document, child, added), id, parent))
+                links[name] = places.links(child)
         self._chunks[id] = index + len(chunks)
-        return CutDocument(id, document.metadata, tuple(chunks), tuple(parents), before is not None)
-
-    def _chunk_name(self, id: str, piece: Piece, *, first: bool, anchors: bool) -> str:
-        if first:
-            return first_chunk_id(id)
-        # Of a document in several Documents only the first may use its headings: the others cannot know them.
-        if piece.anchor and piece.anchor != FIRST and anchors:
-            return f"{id}#{piece.anchor}"
-        return self._name(id, "", piece)
+        return CutDocument(id, document.metadata, tuple(chunks), tuple(parents), before is not None, links)
 
     def _name(self, id: str, kind: str, piece: Piece) -> str:
         name = f"{id}#{kind}{_hash(piece.text)}"
         times = self._taken[name] = self._taken.get(name, 0) + 1
         return name if times == 1 else f"{name}-{times}"
+
+
+class _Places:
+    """What the text of a document has at the places of its pieces, whichever splitter cut them."""
+
+    def __init__(self, document: Document, pieces: Sequence[Piece]) -> None:
+        self._text = document.page_content
+        self._outline = outline_of(document)
+        self._anchors: dict[int, list[Anchor]] = {}
+        starts = [piece.start for piece in pieces if piece.start is not None]
+        ends = [piece.start + len(piece.text) for piece in pieces if piece.start is not None]
+        for anchor in self._outline.anchors:
+            # Of pieces that overlap the last one has most of what follows the anchor.
+            last = bisect_right(starts, anchor.start) - 1
+            if last >= 0 and anchor.start < ends[last]:
+                self._anchors.setdefault(starts[last], []).append(anchor)
+
+    def anchors(self, piece: Piece) -> list[Anchor]:
+        """The anchors that lead to a piece, in order."""
+        return self._anchors.get(piece.start, []) if piece.start is not None else []
+
+    def opening(self, piece: Piece, anchors: Sequence[Anchor]) -> str | None:
+        """The name of the anchor that the piece begins with."""
+        if not anchors or piece.start is None or self._text[piece.start : anchors[0].start].strip():
+            return None
+        return anchors[0].name if anchors[0].name != FIRST else None
+
+    def links(self, piece: Piece) -> list[Link]:
+        """The links that begin in a piece, each once; those of a text that was rewritten are read from it."""
+        found = self._outline.links
+        if piece.start is None:
+            return list(dict.fromkeys(find_links(piece.text)))
+        first = bisect_left(found, piece.start, key=itemgetter(0))
+        last = bisect_left(found, piece.start + len(piece.text), key=itemgetter(0))
+        return list(dict.fromkeys(link for _, link in found[first:last]))
 
 
 def _metadata(document: Document, piece: Piece, added: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,25 +13,25 @@ from typing import IO, Any, NamedTuple, Protocol, runtime_checkable
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingest.backlinks import Backlinks, Readable
-from langchain_hybridgraph.ingest.cutting import CutDocument, chunk_index, first_chunk_id, in_order
+from langchain_hybridgraph.ingest.cutting import CutDocument, anchors_of, chunk_index, first_chunk_id, in_order
 from langchain_hybridgraph.ingest.links import (
+    INCLUDE,
     NAME,
     PATH,
     ROLE,
     WIKI,
     Link,
     candidates,
-    find_definitions,
-    find_links,
+    folded_anchor,
     is_external,
     split_fragment,
 )
-from langchain_hybridgraph.ingest.outline import slug
+from langchain_hybridgraph.ingest.outline import find_definitions, find_links
 from langchain_hybridgraph.ingest.stored_names import StoredNames, file_name, folded
 from langchain_hybridgraph.names import directory_of
 from langchain_hybridgraph.query.forms import from_form, nearest
 from langchain_hybridgraph.records import CONTAINS, REFERENCES, SEQUENCE, Chunk, Edge, cleaned
-from langchain_hybridgraph.stores.base import KnowsDocuments, TakesChunks, can
+from langchain_hybridgraph.stores.base import KnowsDocuments, ReadsBack, TakesChunks, can
 
 
 class EdgeSet(NamedTuple):
@@ -235,8 +235,10 @@ class _Sequence(NamedTuple):
 class LinkEdges:
     """From the chunk that holds a link to the first chunk of the document that is linked, or the one below the anchor.
 
-    Links are Markdown, HTML, wiki and reStructuredText links, and the ``links`` metadata (ids, URLs, paths or
-    titles), which leave from the first chunk. A document is known by its id, ``source``, ``uri``, and, for
+    Links are Markdown, HTML, wiki and reStructuredText links, files that are included, and the ``links`` metadata (ids,
+    URLs, paths or titles), which leave from the first chunk. Anchors are compared as their letters and digits, since
+    renderers make different ones of a heading; the role of a label or object leads to the one chunk that has it
+    among its ``anchors``. A document is known by its id, ``source``, ``uri``, and, for
     wiki links and ``links``, by its title or file name where only one document has it; those of earlier
     ingests by their id and, where the store can be asked (``stores.base.ReadsBack``), by their title or the file name
     in their id. A relative link to what is not there yet is kept as an edge to the id that its first
@@ -382,8 +384,17 @@ class _Waiting(NamedTuple):
             return [path.strip() or self.bases[-1]]
         # The name as it was written comes first: an id may look like anything.
         whole = [link.target] if link.kind == NAME or is_external(link.target) else []
-        relative = (name for base in self.bases for name in candidates(path, base))
+        bases = (above for base in self.bases for above in _folders(base)) if link.kind == INCLUDE else self.bases
+        relative = (name for base in bases for name in candidates(path, base))
         return list(dict.fromkeys([*whole, *relative]))
+
+
+def _folders(path: str) -> Iterator[str]:
+    """The path, and the same file name in each folder above it: tools differ in what an include is relative to."""
+    yield path
+    while path and (above := posixpath.dirname(path)) != path:
+        path = above
+        yield path
 
 
 def _waiting(document: CutDocument, links: Mapping[str, Sequence[Sequence[str]]]) -> _Waiting:
@@ -400,9 +411,16 @@ class _Names:
         self._titles: dict[str, str | None] = {}  # None: several documents have it
         self._starts: dict[str, str] = {}
         self._labels: dict[str, str] = {}
+        self._anchors: dict[tuple[str, str], str] = {}
+        self._marked: dict[str, str | None] = {}  # by anchor, whichever document has it; None: several have it
 
     def add(self, document: CutDocument) -> None:
         first = document.chunks[0].id
+        for chunk in document.chunks:
+            for anchor in anchors_of(chunk):
+                self._anchors[document.id, folded_anchor(anchor)] = chunk.id
+                same = self._marked.setdefault(anchor, chunk.id) == chunk.id
+                self._marked[anchor] = chunk.id if same else None
         if document.continues:
             self._keep(document)
             return
@@ -433,7 +451,7 @@ class _Names:
     def find(self, wanted: _Wanted) -> str | None:
         """The document that a link means, None when this ingest has none."""
         found = next((self._documents[name] for name in wanted.names if name in self._documents), None)
-        if found is None and wanted.link.kind != PATH:
+        if found is None and wanted.link.kind not in (PATH, INCLUDE):
             found = self._titles.get(folded(wanted.names[0]) if wanted.names else "")
         return found
 
@@ -444,6 +462,14 @@ class _Names:
     def call(self, document: str, label: str) -> None:
         """How a document of an earlier ingest is to be called."""
         self._labels.setdefault(document, label)
+
+    def anchored(self, document: str, anchor: str) -> str | None:
+        """The chunk of a document of this ingest that has an anchor."""
+        return self._anchors.get((document, folded_anchor(anchor)))
+
+    def marked(self, anchor: str) -> str | None:
+        """The chunk of this ingest that alone has an anchor, whatever its document."""
+        return self._marked.get(anchor)
 
     def first_chunk(self, document: str) -> str:
         return self._starts.get(document) or first_chunk_id(document)
@@ -462,6 +488,8 @@ class _Places:
         self._earlier = earlier
         self._chunks: dict[str, set[str]] = {}
         self._titled: dict[str, str] = {}
+        self._anchors: dict[str, dict[str, str]] = {}
+        self._marked: dict[str, str] = {}
 
     def look_up(self, links: Sequence[_Wanted]) -> None:
         asked: set[str] = set()
@@ -469,10 +497,12 @@ class _Places:
             document = self._names.find(wanted)
             if document is None:
                 asked.update(wanted.names)
-            elif wanted.fragment:
+            elif wanted.fragment and self._names.anchored(document, wanted.fragment) is None:
                 asked.add(document)
         self._look_up(asked)
         if self._earlier is not None:
+            roles = (wanted.names[0] for wanted in links if wanted.link.kind == ROLE)
+            self._marked = self._earlier.anchored(name for name in roles if self._names.marked(name) is None)
             named = self._earlier.find(wanted.names[0] for wanted in links if self._is_title(wanted))
             for name, (document, label) in named.items():
                 self._titled[name] = document
@@ -488,7 +518,7 @@ class _Places:
     def _is_title(self, wanted: _Wanted) -> bool:
         """Whether a link can only be known by a title or file name of an earlier ingest."""
         return (
-            wanted.link.kind != PATH
+            wanted.link.kind not in (PATH, INCLUDE)
             and bool(wanted.names)
             and self._names.find(wanted) is None
             and not any(name in self._chunks for name in wanted.names)
@@ -501,26 +531,43 @@ class _Places:
 
     def find(self, wanted: _Wanted, *, pending: bool) -> str | None:
         """The chunk that a link leads to; one that is still to come when it may be pending, else None."""
+        if wanted.link.kind == ROLE:
+            marked = self._names.marked(wanted.names[0]) or self._marked.get(wanted.names[0])
+            if marked is not None:
+                return marked
         document = self._names.find(wanted)
         if document is None:
             document = next((name for name in wanted.names if name in self._chunks), None)
-        if document is None and wanted.link.kind != PATH and wanted.names:
+        if document is None and wanted.link.kind not in (PATH, INCLUDE) and wanted.names:
             document = self._titled.get(wanted.names[0])
         if document is None:
             return _to_come(wanted) if pending else None
+        if wanted.fragment and (anchored := self._anchored(document, wanted.fragment)) is not None:
+            return anchored
         chunks = self._chunks.get(document, set())
-        for anchor in {wanted.fragment, slug(wanted.fragment)} - {""}:
-            if f"{document}#{anchor}" in chunks:
-                return f"{document}#{anchor}"
         first = self._names.first_chunk(document)
         if not chunks or first in chunks:
             return first
         return document if document in chunks else min(chunks)
 
+    def _anchored(self, document: str, anchor: str) -> str | None:
+        """The chunk of a document that has an anchor; of one of an earlier ingest by what the store has of it."""
+        named = self._names.anchored(document, anchor)
+        if named is not None:
+            return named
+        if document not in self._anchors:
+            ids = self._chunks.get(document, set())
+            found = {folded_anchor(id.removeprefix(f"{document}#")): id for id in ids}
+            if document not in self._names.documents() and can(self._store, ReadsBack):
+                chunks = self._store.get(sorted(ids))
+                found.update((folded_anchor(name), chunk.id) for chunk in chunks for name in anchors_of(chunk))
+            self._anchors[document] = found
+        return self._anchors[document].get(folded_anchor(anchor))
+
 
 def _to_come(wanted: _Wanted) -> str | None:
     """The id that the first chunk of a document will have that is not there yet, None for what is none of ours."""
-    if not wanted.names or wanted.link.kind == ROLE or is_external(wanted.link.target):
+    if not wanted.names or wanted.link.kind in (ROLE, INCLUDE) or is_external(wanted.link.target):
         return None
     name = wanted.names[0]
     if wanted.link.kind == PATH:
@@ -536,10 +583,13 @@ _TEXT_SUFFIXES = frozenset({".md", ".markdown", ".rst", ".html", ".htm", ".txt",
 
 def _links_of(document: CutDocument) -> dict[str, list[Link]]:
     """The links that leave each chunk, in order and without repeats; chunks without links are left out."""
-    definitions: dict[str, str] = {}
-    for chunk in document.chunks:
-        definitions = {**find_definitions(chunk.text), **definitions}
-    found = {chunk.id: list(dict.fromkeys(find_links(chunk.text, definitions))) for chunk in document.chunks}
+    if document.links is not None:
+        found = {chunk.id: list(document.links.get(chunk.id, ())) for chunk in document.chunks}
+    else:
+        definitions: dict[str, Any] = {}
+        for chunk in document.chunks:
+            definitions = {**find_definitions(chunk.text), **definitions}
+        found = {chunk.id: list(dict.fromkeys(find_links(chunk.text, definitions))) for chunk in document.chunks}
     named = document.metadata.get("links") or ()
     targets = [named] if isinstance(named, str) else named if isinstance(named, Iterable) else ()
     found[document.chunks[0].id] += [Link(NAME, str(target)) for target in targets]

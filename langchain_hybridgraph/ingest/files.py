@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from langchain_hybridgraph.errors import HybridGraphError
 from langchain_hybridgraph.ingest.from_html import from_html
 from langchain_hybridgraph.ingest.from_rst import from_rst
+from langchain_hybridgraph.ingest.front_matter import front_matter, front_matter_end
 from langchain_hybridgraph.ingest.outline import outline
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ _BOMS = (
 )
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(?P<head>(?:[^\n]*\n){0,200}?)(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
-_FIELD = re.compile(r"(?P<key>[A-Za-z_][\w-]*):(?:[ \t](?P<value>.*))?$")
 _TEXT_KEYS = ("text", "page_content", "content")
 
 
@@ -246,9 +245,8 @@ def _read_text(text: str) -> _Read:
 
 
 def _read_markdown(text: str) -> _Read:
-    front = _FRONT_MATTER.match(text)
-    metadata = _fields(front["head"]) if front else {}
-    body = text[front.end() :] if front else text
+    metadata = front_matter(text)
+    body = text[front_matter_end(text) :]
     return _Read(body, str(metadata.get("title") or outline(body).title or ""), metadata)
 
 
@@ -260,29 +258,6 @@ def _read_html(text: str) -> _Read:
 def _read_rst(text: str) -> _Read:
     found = from_rst(text)
     return _Read(found.text, found.title, {})
-
-
-def _fields(head: str) -> dict[str, Any]:
-    """The plain fields of YAML front matter: texts, and lists of texts; nested values are left out."""
-    fields: dict[str, Any] = {}
-    key = ""
-    for line in head.splitlines():
-        field = _FIELD.match(line)
-        if field:
-            key, value = field["key"], (field["value"] or "").strip()
-            if value.startswith("[") and value.endswith("]"):
-                fields[key] = [_unquoted(item) for item in value[1:-1].split(",") if item.strip()]
-            elif value and value[0] not in "{|>&*!#":
-                fields[key] = _unquoted(value)
-        elif key and line.lstrip().startswith("- ") and isinstance(fields.setdefault(key, []), list):
-            fields[key].append(_unquoted(line.strip()[2:]))
-    return fields
-
-
-def _unquoted(value: str) -> str:
-    value = value.strip()
-    quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
-    return value[1:-1] if quoted else value
 
 
 def _rows(file: Path, source: str) -> Iterator[Document]:

@@ -12,7 +12,9 @@ _EXPLICIT = re.compile(r"\s*\.\.(?:\s|$)")
 _OPTION = re.compile(r"\s+:[\w-]+:(?:\s|$)")
 _TITLED_ROLE = re.compile(r":doc:`([^`<>]{0,500}?)\s*<([^`<>]+)>`")
 _PLAIN_DOC = re.compile(r":doc:`~?([^`<>]+)`")
-_ROLE = re.compile(r":(?:[a-z]+:)?[a-z]+:`[~!]?([^`<>]{0,500}?)(?:\s*<[^`<>]+>)?`")
+_ROLE = re.compile(r":(?P<role>(?:[a-z]+:)?[a-z-]+):`(?P<inside>[~!]?(?P<label>[^`<>]{0,500}?)(?:\s*<[^`<>]+>)?)`")
+_TARGET = re.compile(r"\s*\.\. +_(?P<name>`[^`]{1,300}`|[^:`]{1,300}):\s*$")
+_SIGNATURE = re.compile(r"-{0,2}\w(?:[\w.:-]*\w)?")
 _LINK = re.compile(r"`([^`<>]{0,500}?)\s*<([^`<>\s]+)>`__?")
 _LITERAL = re.compile(r"``([^`\n]+)``")
 _ENTRY = re.compile(r"(?:(?P<label>.{0,500}?)\s*<(?P<titled>[^<>]+)>|(?P<plain>\S+))\s*$")
@@ -22,9 +24,24 @@ def _directives(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
+# What a role of the same or a similar name leads to. Sections of their own, since each is looked up by itself.
+_OBJECTS = _directives(
+    "attribute class confval data describe directive envvar event exception function macro member method module object "
+    "option program role struct type var decorator staticmethod classmethod property autoattribute autoclass "
+    "autodata autodecorator autoexception autofunction automethod automodule autoproperty"
+)
+_REFERENCES = _directives(
+    "any attr class confval const data dir envvar event exc func keyword macro member meth mod numref obj option ref "
+    "role struct term token type"
+)
+_VERSIONS = {
+    "versionadded": "Added in version",
+    "versionchanged": "Changed in version",
+    "deprecated": "Deprecated since",
+}
 _CODE = _directives("code code-block sourcecode parsed-literal doctest testcode ipython productionlist")
 _DROPPED = _directives(
-    "image figure include literalinclude contents highlight currentmodule index raw meta tabularcolumns sectionauthor "
+    "image figure contents highlight currentmodule index raw meta tabularcolumns sectionauthor "
     "moduleauthor default-role role testsetup testcleanup testoutput only graphviz math csv-table replace unicode"
 )
 
@@ -47,36 +64,45 @@ class _Block(NamedTuple):
 def from_rst(source: str) -> Text:
     """The text as Markdown: titles become headings by the order of their adornments, code becomes fences.
 
-    Links to documents (``:doc:``, entries of a toctree) and embedded URLs become Markdown links, other roles
-    their text, directives their argument and content; comments, targets, images and options are left out. The
-    title is the first heading.
+    Links to documents (``:doc:``, entries of a toctree) and embedded URLs become Markdown links, roles that refer to
+    labels and objects those of MyST, other roles their text. What describes an object (``.. confval::``,
+    ``.. py:function::``) becomes a heading with the object's name as its anchor, targets those of MyST, included files
+    snippets; of other directives argument and content stay. Comments, images and options are left out. The title is
+    the first heading.
 
     >>> from_rst("Guide\\n=====\\n\\nSee :doc:`install` or run::\\n\\n   # now\\n   make\\n")
     Text(text='# Guide\\n\\nSee [install](install.rst) or run:\\n\\n```\\n# now\\nmake\\n```', title='Guide')
     """
     levels: dict[str, int] = {}
-    lines = list(_converted(source.expandtabs().splitlines(), levels))
+    lines = list(_converted(source.expandtabs().splitlines(), levels, 0))
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
     first = next((line for line in lines if line.startswith("# ")), "")
     return Text(text, first[2:])
 
 
-def _converted(lines: Sequence[str], levels: dict[str, int]) -> Iterator[str]:
-    at = 0
+def _converted(lines: Sequence[str], levels: dict[str, int], depth: int) -> Iterator[str]:
+    """The lines as Markdown; ``depth`` is the number of objects that they are described below."""
+    at, level = 0, max(levels.values(), default=0)
     while at < len(lines):
         line = lines[at].rstrip()
         heading = _heading(lines, at)
         if heading is not None:
             title, style, used = heading
-            yield from ("", f"{'#' * min(levels.setdefault(style, len(levels) + 1), 6)} {_inline(title)}", "")
+            level = levels.setdefault(style, len(levels) + 1)
+            yield from ("", f"{'#' * min(level, 6)} {_inline(title)}", "")
             at += used
+            continue
+        target = _TARGET.match(line)
+        if target:
+            yield from ("", f"({target['name'].strip('`')})=", "")
+            at += 1
             continue
         directive = _DIRECTIVE.match(line)
         if directive or _EXPLICIT.match(line):
             body, at = _indented(lines, at + 1, _indent(line))
             if directive:
-                name = directive["name"].rpartition(":")[2]
-                yield from _directive(_Block(name, directive["argument"] or "", body), levels)
+                block = _Block(directive["name"], directive["argument"] or "", body)
+                yield from _directive(block, levels, level, depth)
             continue
         if line.endswith("::"):
             yield _inline(line[:-1] if line.strip() != "::" else "")
@@ -121,20 +147,30 @@ def _indented(lines: Sequence[str], at: int, indent: int) -> tuple[list[str], in
     return [line[depth:].rstrip() for line in block], at
 
 
-def _directive(block: _Block, levels: dict[str, int]) -> Iterator[str]:
+def _directive(block: _Block, levels: dict[str, int], level: int, depth: int) -> Iterator[str]:
+    domain, _, name = block.name.rpartition(":")
     body = list(block.body)
     while body and _OPTION.match(f" {body[0]}"):
         body.pop(0)
     yield ""
-    if block.name in _CODE:
+    if name in _CODE:
         yield from _fenced(body)
-    elif block.name == "toctree":
+    elif name == "toctree":
         yield from (f"- {_entry(line.strip())}" for line in body if line.strip())
-    elif block.name not in _DROPPED:
-        if block.argument:
-            yield _inline(block.argument)
+    elif name in ("include", "literalinclude"):
+        yield f'--8<-- "{block.argument}"'
+    elif block.argument and name in _OBJECTS and (domain or name != "role"):
+        found = _SIGNATURE.search(block.argument)
+        attributes = f" {{#{found[0]}}}" if found else ""
+        yield f"{'#' * min(level + depth + 1, 6)} `{block.argument.replace('`', '')}`{attributes}"
         yield ""
-        yield from _converted(body, levels)
+        yield from _converted(body, levels, depth + 1)
+    elif domain or name not in _DROPPED:
+        if block.argument:
+            said = _VERSIONS.get(name)
+            yield _inline(f"{said} {block.argument}" if said else block.argument)
+        yield ""
+        yield from _converted(body, levels, depth)
     yield ""
 
 
@@ -157,9 +193,14 @@ def _inline(text: str) -> str:
         return text
     text = _TITLED_ROLE.sub(lambda found: f"[{found[1]}]({_document(found[2])})", text)
     text = _PLAIN_DOC.sub(lambda found: f"[{found[1]}]({_document(found[1])})", text)
-    text = _ROLE.sub(r"\1", text)
+    text = _ROLE.sub(_reference, text)
     text = _LINK.sub(lambda found: f"[{found[1] or found[2]}]({found[2]})", text)
     return _LITERAL.sub(r"`\1`", text)
+
+
+def _reference(found: re.Match[str]) -> str:
+    refers = found["role"].rpartition(":")[2] in _REFERENCES and not found["inside"].startswith("!")
+    return f"{{{found['role']}}}`{found['inside']}`" if refers else found["label"]
 
 
 def _document(target: str) -> str:

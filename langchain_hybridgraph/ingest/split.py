@@ -44,15 +44,13 @@ _LEVELS = (
 class Piece:
     """A part of a document's text. A piece with children is a parent: its children are what is searched.
 
-    ``start`` is the offset in characters, None when it is not known. ``anchor`` is what a link to this piece
-    says after ``#``; only the first piece below a heading has one. ``metadata`` is what the text told about
-    the piece: ``title``, ``section_heading``.
+    ``start`` is the offset in characters, None when it is not known. ``metadata`` is what the text told about the
+    piece: ``title``, ``section_heading``.
     """
 
     text: str
     start: int | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    anchor: str | None = None
     children: tuple[Piece, ...] = ()
 
 
@@ -77,7 +75,8 @@ class RecursiveSplitter:
 
     Order of cuts: headings, blank lines, sentences, lines, words. No word is cut, unless it is longer than
     1,000 characters. A piece repeats the last ``overlap`` tokens of the one before (whole sentences where
-    they fit), never across a heading. ``counter`` counts tokens and should be additive (that of a concatenation is at
+    they fit), never across a heading. A section of less than ``join`` tokens shares a piece with the one that follows it,
+    where both fit. ``counter`` counts tokens and should be additive (that of a concatenation is at
     most the sum); default :func:`approximate_tokens`.
 
     Pieces are slices of the text without the blank lines around them. Texts without words give no piece.
@@ -94,6 +93,7 @@ class RecursiveSplitter:
     size: int = 512
     overlap: int = 50
     counter: Counter = approximate_tokens
+    join: int = 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.overlap < self.size:
@@ -105,13 +105,23 @@ class RecursiveSplitter:
     def split(self, document: Document, note: Note) -> Iterator[Piece]:
         """The pieces of a document's text, in order."""
         text = document.page_content
-        found = outline(text, headings=_is_markdown(document.metadata))
+        found = outline_of(document)
         yield from _cut(text, self.spans(text, found), found)
 
     def spans(self, text: str, found: Outline) -> Iterator[_Span]:
-        """Where the pieces of a text are whose outline is known; none crosses a heading."""
+        """Where the pieces of a text are whose outline is known; one that is cut never crosses a heading."""
+        held: _Span | None = None
         for section in found.sections:
-            yield from self.pack(text, self.atoms(text, found, section.start, section.end))
+            spans = list(self.pack(text, self.atoms(text, found, section.start, section.end)))
+            if held is not None and spans:
+                if held.weight < self.join and held.weight + spans[0].weight <= self.size:
+                    spans[0] = _Span(held.start, spans[0].end, held.weight + spans[0].weight)
+                else:
+                    yield held
+            yield from spans[:-1]
+            held = spans[-1] if spans else held
+        if held is not None:
+            yield held
 
     def pack(self, text: str, atoms: Iterable[_Span]) -> Iterator[_Span]:
         """Neighbouring atoms joined while they fit, each join beginning with the overlap."""
@@ -187,7 +197,7 @@ class ParentChildSplitter:
     def _joined(self, document: Document, parents: RecursiveSplitter, children: RecursiveSplitter) -> Iterator[Piece]:
         # Children first: an edit moves the borders of the parents behind it, but the children stay what they are.
         text = document.page_content
-        found = outline(text, headings=_is_markdown(document.metadata))
+        found = outline_of(document)
         spans = list(children.spans(text, found))
         small = deque(_cut(text, spans, found))
         for parent, end in _cut_with_ends(text, parents.pack(text, spans), found):
@@ -225,7 +235,7 @@ class SemanticSplitter:
     def split(self, document: Document, note: Note) -> Iterator[Piece]:
         """The pieces of a document's text, in order."""
         text = document.page_content
-        found = outline(text, headings=_is_markdown(document.metadata))
+        found = outline_of(document)
         plain = RecursiveSplitter(self.size, 0, self.counter)
         sentences = [list(_sentences(text, found, section)) for section in found.sections]
         try:
@@ -347,15 +357,7 @@ def _cut_with_ends(text: str, spans: Iterable[_Span], found: Outline) -> Iterato
         heading = _common_heading(sections, covering, end)
         if heading:
             metadata["section_heading"] = heading
-        here = sections[covering]
-        anchor = here.anchor if _opens(text, here, start) else None
-        yield Piece(text[start:end], start, metadata, anchor), span.end
-
-
-def _opens(text: str, section: Section, start: int) -> bool:
-    """Whether nothing of the section stands before this offset."""
-    blank = _SPACE.match(text, section.start)
-    return blank is not None and blank.end() >= start
+        yield Piece(text[start:end], start, metadata), span.end
 
 
 def _common_heading(sections: Sequence[Section], first: int, end: int) -> str:
@@ -383,8 +385,10 @@ def _sentences(text: str, found: Outline, section: Section) -> Iterator[tuple[in
     return (span for span in boundaries.spans(section.start, both, section.end) if text[span[0] : span[1]].strip())
 
 
-def _is_markdown(metadata: Mapping[str, Any]) -> bool:
-    return _COMMENTED.fullmatch(PurePosixPath(str(metadata.get("source") or "")).suffix) is None
+def outline_of(document: Document) -> Outline:
+    """The structure of a document's text; ``#`` makes no headings in sources whose comments begin with it."""
+    suffix = PurePosixPath(str(document.metadata.get("source") or "")).suffix
+    return outline(document.page_content, headings=_COMMENTED.fullmatch(suffix) is None)
 
 
 def _document(text: str, metadata: Mapping[str, Any]) -> Document:

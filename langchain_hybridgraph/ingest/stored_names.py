@@ -7,9 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from langchain_hybridgraph.filters import parse_filter
-from langchain_hybridgraph.ingest.cutting import position
+from langchain_hybridgraph.ingest.cutting import anchors_of, position
 from langchain_hybridgraph.records import Chunk, Scope
 from langchain_hybridgraph.stores.base import ReadsBack
+
+_SLICE = 200
 
 
 class Named(NamedTuple):
@@ -46,6 +48,18 @@ class StoredNames:
             self._found.update((name, there.get(name)) for name in new)
         found = ((name, self._found.get(name)) for name in asked)
         return {name: named for name, named in found if named is not None}
+
+    def anchored(self, anchors: Iterable[str]) -> dict[str, str]:
+        """The id of the chunk that alone has an anchor (metadata ``anchors``), by anchor; others are left out."""
+        asked = list(dict.fromkeys(anchors))
+        found: dict[str, set[str]] = {}
+        for start in range(0, len(asked), _SLICE):
+            some = set(asked[start : start + _SLICE])
+            scope = Scope(parse_filter({"$or": [{"anchors": {"$contains": anchor}} for anchor in sorted(some)]}))
+            for chunk in self._store.get(self._store.find(scope)):
+                for anchor in some.intersection(anchors_of(chunk)):
+                    found.setdefault(anchor, set()).add(chunk.id)
+        return {anchor: ids.pop() for anchor, ids in found.items() if len(ids) == 1}
 
     def _look_up(self, asked: Sequence[str]) -> dict[str, Named]:
         spelt = {form: None for name in asked for form in _spellings(name)}

@@ -5,7 +5,7 @@ from langchain_core.documents import Document
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingest.cutting import Cutter, document_id
-from langchain_hybridgraph.ingest.split import ParentChildSplitter, RecursiveSplitter
+from langchain_hybridgraph.ingest.split import ParentChildSplitter, RecursiveSplitter, as_splitter
 from langchain_hybridgraph.records import Chunk
 
 
@@ -35,6 +35,25 @@ def test_ids_tell_document_and_heading():
     assert ids("hello\n\n## Install it\n\na\n\n## Use\n\nb", source="a.md") == ["a.md#0", "a.md#install-it", "a.md#use"]
 
 
+def test_anchors_are_known_whichever_splitter_cuts():
+    """A piece of a LangChain splitter has the anchors in it; of two pieces that overlap the later one has them."""
+    splitters = pytest.importorskip("langchain_text_splitters")
+    theirs = splitters.RecursiveCharacterTextSplitter(chunk_size=34, chunk_overlap=10)
+    found = cut("## First\n\none two three\n\n## Next\n\nfour", as_splitter(theirs), source="a.md")
+    assert [(chunk.text, chunk.metadata.get("anchors")) for chunk in found.chunks] == [
+        ("## First\n\none two three\n\n## Next", ["first"]),
+        ("## Next\n\nfour", ["next"]),
+    ]
+
+
+def test_links_are_those_of_the_full_text():
+    """A chunk has the links that begin in it, also where the text that makes one a link is in another chunk."""
+    text = "[one][ref] and\n\n```\n[no](no.md)\n\n[no](no.md)\n```\n\n[two](two.md)\n\n[ref]: one.md"
+    found = cut(text, RecursiveSplitter(4, 0), source="a.md")
+    assert len(found.chunks) == 3
+    assert [link.target for links in found.links.values() for link in links] == ["one.md", "two.md"]
+
+
 def test_other_ids_hang_on_the_text():
     """A chunk without an anchor has an id made from its text, also where headings repeat."""
     first = ids("x\n\n## Returns\n\na\n\n## Returns\n\nb", source="a.md")
@@ -59,7 +78,7 @@ def test_a_heading_named_zero_is_not_the_first_chunk():
 
 
 def test_chunks_inherit_metadata():
-    """A chunk has its document's metadata, and document_id, chunk_index, start_index, title and heading."""
+    """A chunk has its document's metadata, and document_id, chunk_index, start_index, title, heading and anchors."""
     chunk = cut("# T\n\n## H\n\ntext", source="a.md", labels=["x"], year=2024).chunks[0]
     assert chunk.metadata == {
         "source": "a.md",
@@ -68,6 +87,7 @@ def test_chunks_inherit_metadata():
         "title": "T",
         "section_heading": "H",
         "start_index": 0,
+        "anchors": ["t", "h"],
         "document_id": "a.md",
         "chunk_index": 0,
     }

@@ -17,6 +17,7 @@ from langchain_hybridgraph.ingest.edges import (
     as_builders,
 )
 from langchain_hybridgraph.ingest.entities import EntityEdges
+from langchain_hybridgraph.ingest.files import read_files
 from langchain_hybridgraph.ingest.pipeline import ingest
 from langchain_hybridgraph.ingest.split import ParentChildSplitter, RecursiveSplitter
 from langchain_hybridgraph.records import Chunk
@@ -169,6 +170,76 @@ def test_a_link_leaves_from_its_chunk_and_arrives_at_the_heading():
     one = page("hello\n\n## See\n\n[x](../c/b.md#how-to)", "docs/a/one.md")
     two = page("hello\n\n## How to\n\ndo", "docs/c/b.md")
     assert references(one, two) == {("docs/a/one.md#see", "docs/c/b.md#how-to")}
+
+
+def test_links_of_a_mkdocs_site_arrive_at_their_heading():
+    """Ids in attributes, in HTML and those that MkDocs makes of a heading are found, whichever splitter cuts."""
+    links = (
+        "[a](tutorial/body.md#import-field) [b](tutorial/body.md#html) [c](tutorial/body.md#use-it-now) "
+        "[`d`][ref]\n\n/// tip\n\n[e](tutorial/body.md#last)\n\n///\n\n[ref]: tutorial/body.md#second"
+    )
+    body = (
+        "# Body { #body }\n\nintro\n\n## Import `Field` { #import-field }\n\na\n\n## Two { #second }\n\nb\n\n"
+        '## Use it & now\n\nc\n\n## Four\n\n<a id="html"></a>d\n\n## Five { #last }\n\ne'
+    )
+    found = references(page(links, "index.md"), page(body, "tutorial/body.md"))
+    ids = ("import-field", "four", "use-it--now", "second", "last")
+    assert found == {("index.md#0", f"tutorial/body.md#{id}") for id in ids}
+    store = HybridGraphStore(None)
+    splitter = RecursiveSplitter(512, 0, join=512)  # all sections of the page are one chunk
+    long = page(f"# First\n\n{'word ' * 390}\n\n{body}", "tutorial/body.md")
+    ingest([page(links, "index.md"), long], store, split=splitter, edges=[LinkEdges()])
+    (target,) = targets(store, "index.md#0")
+    assert store.get([target])[0].metadata["anchors"] == [
+        "body",
+        "import-field",
+        "second",
+        "use-it--now",
+        "four",
+        "html",
+        "last",
+    ]
+
+
+def test_anchors_inside_a_chunk_of_an_earlier_ingest():
+    """A page that is ingested again alone finds the chunk that has the anchor somewhere in it."""
+    store = HybridGraphStore(None)
+    body = f"intro\n\n## Long\n\n{'word ' * 300}\n\nSee <a id='deep'></a> this."
+    split = RecursiveSplitter(200, 0)
+    ingest([page("x", "a.md"), page(body, "b.md")], store, split=split, edges=[LinkEdges()])
+    ingest([page("[b](b.md#deep)", "a.md")], store, split=split, edges=[LinkEdges()])
+    (target,) = targets(store, "a.md#0")
+    assert "this." in store.get([target])[0].text
+
+
+def test_roles_of_sphinx_lead_to_labels_and_objects(tmp_path):
+    """A label, an option and a function are found wherever they are described, also in an earlier ingest."""
+    pages = {
+        "index.rst": "Index\n=====\n\n:ref:`a part <my-part>`, :confval:`theme`, :py:func:`~app.run`, :doc:`use`\n",
+        "use.rst": "Use\n===\n\nx\n\n.. _my-part:\n\nA part\n------\n\ny\n",
+        "api.rst": "API\n===\n\nx\n\n.. confval:: theme\n\n   The theme.\n\n.. py:function:: app.run(x)\n\n   Runs.\n",
+    }
+    for name, text in pages.items():
+        (tmp_path / name).write_text(text)
+    store = HybridGraphStore(None)
+    name = tmp_path.name
+    expected = sorted(
+        f"{name}/{place}" for place in ("use.rst#my-part", "api.rst#theme", "api.rst#app.run", "use.rst#0")
+    )
+    ingest(read_files(tmp_path), store, edges=[LinkEdges()])
+    assert targets(store, f"{name}/index.rst#0") == expected
+    (tmp_path / "index.rst").write_text(pages["index.rst"] + "\nMore.\n")
+    (document,) = read_files(tmp_path / "index.rst")
+    document.metadata["source"] = f"{name}/index.rst"
+    ingest([document], store, edges=[LinkEdges()])
+    assert targets(store, f"{name}/index.rst#0") == expected
+
+
+def test_an_include_leads_to_the_file():
+    """Tools differ in the folder that an include is relative to: that of the page or one above it."""
+    pages = [page("x", "docs_src/a.md"), page("{* ../../docs_src/a.md hl[4] *}", "docs/en/docs/tutorial/body.md")]
+    assert references(*pages) == {("docs/en/docs/tutorial/body.md#0", "docs_src/a.md#0")}
+    assert references(page('--8<-- "gone.md"', "a.md")) == set()
 
 
 def test_an_unknown_anchor_leads_to_the_document():

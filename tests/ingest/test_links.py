@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.ingest.links import candidates, find_definitions, find_links, is_external, split_fragment
+from langchain_hybridgraph.ingest.links import candidates, is_external, split_fragment
+from langchain_hybridgraph.ingest.outline import find_definitions, find_links
 
 
 def targets(text, definitions=None):
@@ -21,6 +22,21 @@ def targets(text, definitions=None):
         ("`[a](b.md)` and ``[c](d.md)``", []),
         ("```\n[a](b.md)\n```\n[c](d.md)", [("path", "d.md")]),
         ("<A class='x' HREF=\"a.html?x=1&amp;y=2\">", [("path", "a.html?x=1&y=2")]),
+        ("[`a.b` *c*](d.md)", [("path", "d.md")]),
+        ("[![logo](a.png)](b.md)", [("path", "b.md")]),
+        ("[one][ref]\n\n[ref]: b.md#c 'title'", [("path", "b.md#c")]),
+        ('!!! note "Title"\n    [a](b.md)\n\n    [c](d.md)', [("path", "b.md"), ("path", "d.md")]),
+        ('=== "Tab"\n\n    [a](b.md)\n\n        [code](no.md)', [("path", "b.md")]),
+        ("/// tip | More\n\n[a](b.md)\n\n///", [("path", "b.md")]),
+        ("::: note\n[a](b.md)\n:::", [("path", "b.md")]),
+        ("```{note}\n[a](b.md)\n```", [("path", "b.md")]),
+        ("```{toctree}\n:maxdepth: 2\n\nb\nUse it <use/index>\n```", [("path", "b"), ("path", "use/index")]),
+        ("    [code](no.md)", []),
+        ("{* ../../docs_src/a.py hl[4] *}", [("include", "../../docs_src/a.py")]),
+        ('--8<-- "a.md"', [("include", "a.md")]),
+        ("{!> a.md !}", [("include", "a.md")]),
+        ('{% include-markdown "../a.md" %}', [("include", "../a.md")]),
+        ("{doc}`guide` and {ref}`the part <part>`", [("path", "guide"), ("role", "part")]),
         ("[[Ada Lovelace]] and [[Turing|him]]", [("wiki", "Ada Lovelace"), ("wiki", "Turing")]),
         ("see https://example.org/a.", [("path", "https://example.org/a")]),
         ("`text <b.rst>`_ and `x <y.rst>`__", [("path", "b.rst"), ("path", "y.rst")]),
@@ -38,13 +54,14 @@ def test_links_of_all_kinds(text, expected):
 def test_references_use_the_definitions_of_the_document():
     """[text][name], [name][] and [name] lead where the name is defined, whatever its case; others are text."""
     text = "[the guide][G], [g][], [g], [unknown]"
-    definitions = find_definitions("x\n[G]: docs/a.md 'title'\n[g]: docs/later.md\n")
-    assert definitions == {"g": "docs/a.md"}
+    definitions = find_definitions("x\n\n[G]: docs/a.md 'title'\n[g]: docs/later.md\n")
+    assert {name: found["href"] for name, found in definitions.items()} == {"G": "docs/a.md"}
     assert targets(text, definitions) == [("path", "docs/a.md")] * 3
 
 
 def test_labels_are_what_is_shown():
-    """The label is the link's text on one line, cut at 120 characters."""
+    """The label is the link's text on one line, with its code, cut at 120 characters."""
+    assert [link.label for link in find_links("[Use `run` **now**](a.md)")] == ["Use run now"]
     (link,) = find_links(f"[two\n  lines {'x' * 200}](a.md)")
     assert link.label.startswith("two lines xxx")
     assert len(link.label) == 120

@@ -1,3 +1,5 @@
+import pytest
+
 from langchain_hybridgraph.ingest.outline import outline, slug
 
 
@@ -25,9 +27,9 @@ def test_an_open_fence_reaches_to_the_end():
 
 
 def test_underlined_headings():
-    """A one-line paragraph above === or --- is a heading; a list item, a rule, front matter or a table is not."""
+    """A paragraph above === or --- is a heading; a list item, a rule, front matter or a table is not."""
     assert paths("Guide\n=====\nx\n\nUse\n---\ny") == [(), ("Use",)]
-    for text in ("- item\n---\nx", "\n---\nx", "---\ntitle: x\n---\nx", "a line\nanother\n---\nx", "| a |\n---\n"):
+    for text in ("- item\n---\nx", "\n---\nx", "---\ntitle: x\n---\nx", "| a |\n|---|\n"):
         assert paths(text) == [()]
 
 
@@ -46,23 +48,64 @@ def test_sections_cover_the_text():
     assert paths(text) == [(), ("A",), ("B",)]
 
 
+def anchors(text):
+    return [(text[anchor.start :].partition("\n")[0], anchor.name) for anchor in outline(text).anchors]
+
+
 def test_only_a_heading_of_its_own_is_an_anchor():
     """Two headings with the same slug have none: a link could not tell them apart after an edit."""
     text = "# T\nx\n## Parameters\na\n## Returns\nb\n## Parameters\nc"
-    assert [section.anchor for section in outline(text).sections] == ["t", None, "returns", None]
+    assert anchors(text) == [("# T", "t"), ("## Returns", "returns")]
+
+
+def test_a_name_that_is_given_wins_over_a_heading_of_the_same_name():
+    """An id that is written is what a link means, whatever the slug of another heading."""
+    assert anchors("## Use\na\n\n## Other { #use }\nb") == [("## Other { #use }", "use")]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("## Use it { #use-it }\na", [("## Use it { #use-it }", "use-it")]),
+        ("## Use it {: #use .wide }\na", [("## Use it {: #use .wide }", "use")]),
+        ("(use)=\n## How\na", [("(use)=", "use"), ("(use)=", "how")]),
+        ("x <a id='use'></a> y", [("<a id='use'></a> y", "use")]),
+        ('<span name="use"></span>\n\na', [('<span name="use"></span>', "use")]),
+        ("a\n\n`run(x)`{#run}\n\nb", [("{#run}", "run")]),
+        ("> ## Quoted { #q }\n", [("> ## Quoted { #q }", "q")]),
+    ],
+)
+def test_anchors_of_all_kinds(text, expected):
+    """Attributes, MyST targets and HTML ids are anchors, each where it is written."""
+    assert anchors(text) == expected
+
+
+def test_a_target_belongs_to_the_heading_that_follows():
+    """The section of a MyST target begins with the target, not with the heading."""
+    text = "intro\n\n(use)=\n## How\na"
+    assert [text[section.start :].partition("\n")[0] for section in outline(text).sections] == ["intro", "(use)="]
+
+
+def test_links_are_found_where_they_are_written():
+    """The offset of a link is that of its first character, also in quotes, lists, tables and admonitions."""
+    text = "> [a](a.md)\n> and [b](b.md)\n\n- x\n\n  [c](c.md)\n\n!!! note\n    y\n    [d](d.md)\n\n"
+    text += "| h |\n|---|\n| [e](e.md) |\n"
+    assert [text[start : start + 3] for start, _ in outline(text).links] == ["[a]", "[b]", "[c]", "[d]", "[e]"]
 
 
 def test_markup_of_headings_is_left_out():
     """Backticks, bold, links, closing # and attributes are no part of a heading."""
     assert outline("# The `x` of [y](z.md) **w** ##  \na").title == "The x of y w"
     assert outline("# Install {#setup}\na").title == "Install"
+    assert outline("# Install { #setup }\na").title == "Install"
     assert outline("# The {x} set\na").title == "The {x} set"
 
 
 def test_a_heading_can_name_its_anchor():
     """An id in braces is the anchor; other attributes are not."""
-    sections = outline("x\n\n## Use it {#use .wide}\na\n\n## More {.wide}\nb").sections
-    assert [(section.path, section.anchor) for section in sections[1:]] == [(("Use it",), "use"), (("More",), "more")]
+    text = "x\n\n## Use it {#use .wide}\na\n\n## More {.wide}\nb"
+    assert paths(text)[1:] == [("Use it",), ("More",)]
+    assert [name for _, name in anchors(text)] == ["use", "more"]
 
 
 def test_no_headings_on_demand():

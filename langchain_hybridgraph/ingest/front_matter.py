@@ -1,0 +1,58 @@
+"""Reads the YAML front matter of Markdown."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from typing import Any
+
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(?P<head>(?:[^\n]*\n){0,200}?)(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
+_FIELD = re.compile(r"^[A-Za-z_][\w-]*:(?:\s|$)", re.MULTILINE)
+
+
+def front_matter_end(text: str) -> int:
+    """Where the text begins that follows the front matter; 0 without any.
+
+    >>> front_matter_end("---\\ntitle: Cats\\n---\\nThey purr."), front_matter_end("They purr.")
+    (20, 0)
+    """
+    found = _match(text)
+    return found.end() if found else 0
+
+
+def front_matter(text: str) -> dict[str, Any]:
+    """The fields of the front matter: texts, numbers and lists of them; a date becomes text.
+
+    Nested values are left out. Front matter that is not valid YAML has no fields.
+
+    >>> front_matter("---\\ntitle: Cats\\ntags: [pets, 2]\\ndate: 2024-05-01\\n---\\nThey purr.")
+    {'title': 'Cats', 'tags': ['pets', 2], 'date': '2024-05-01'}
+    """
+    import yaml
+
+    found = _match(text)
+    if found is None:
+        return {}
+    try:
+        fields = yaml.load(found["head"], Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return {}
+    plain = {str(name): _plain(value) for name, value in fields.items()} if isinstance(fields, dict) else {}
+    return {name: value for name, value in plain.items() if value is not None}
+
+
+def _match(text: str) -> re.Match[str] | None:
+    found = _FRONT_MATTER.match(text)
+    return found if found and _FIELD.search(found["head"]) else None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [item for item in map(_scalar, value) if item is not None]
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> Any:
+    if isinstance(value, date):
+        return value.isoformat()
+    return value if isinstance(value, str | int | float) else None
