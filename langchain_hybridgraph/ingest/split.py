@@ -75,9 +75,9 @@ class RecursiveSplitter:
 
     Order of cuts: headings, blank lines, sentences, lines, words. No word is cut, unless it is longer than
     1,000 characters. A piece repeats the last ``overlap`` tokens of the one before (whole sentences where
-    they fit), never across a heading. A section of less than ``join`` tokens shares a piece with the one that follows it,
-    where both fit. ``counter`` counts tokens and should be additive (that of a concatenation is at
-    most the sum); default :func:`approximate_tokens`.
+    they fit), never across a heading. A section of less than ``join`` tokens shares a piece with the one that follows
+    it, where both fit. ``counter`` counts tokens and should be additive (that of a concatenation is at most the sum);
+    default :func:`approximate_tokens`.
 
     Pieces are slices of the text without the blank lines around them. Texts without words give no piece.
     Linear in the length of the text. Raises ConfigurationError unless 0 ≤ overlap < size.
