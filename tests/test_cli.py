@@ -168,6 +168,19 @@ def test_again_takes_in_nothing(docs, index):
     assert report["unchanged"] == report["chunks"] > 0
 
 
+def test_what_is_not_read_is_counted(docs, index):
+    """Files of another kind are counted on the screen and in JSON; --quiet leaves out what went well."""
+    for name in ("a.bin", "b.bin", "c.dat"):
+        (docs / name).write_bytes(b"\0")
+    done = hybridgraph("ingest", docs, "--index", index, "--json")
+    assert json.loads(done.stdout)["skipped"] == {".bin": 2, ".dat": 1}
+    told = "hybridgraph: skipped 2 .bin, 1 .dat: files of this kind are not read\n"
+    assert told in done.stderr
+    quiet = hybridgraph("ingest", docs, "--index", index, "--quiet")
+    assert quiet.stdout == ""
+    assert told in quiet.stderr
+
+
 def test_a_changed_file_is_replaced(docs, index):
     """What a file no longer says is no longer found."""
     (docs / "notes.txt").write_text("The technician visits on Fridays.\n", encoding="utf-8")
@@ -344,6 +357,7 @@ SCHEMAS = {
         **dict.fromkeys(("embedded", "edges"), int),
         "seconds": float,
         "warnings": list,
+        "skipped": dict,
         "embedding": str,
         "pruned": list,
         "layers": dict | None,
@@ -568,7 +582,8 @@ def test_an_error_is_one_line(read_index, docs, arguments, code, said):
     assert said in last
     assert last.startswith("hybridgraph: ")
     assert done.stdout == ""
-    assert [line for line in done.stderr.splitlines()[:-1] if not line.startswith("hybridgraph: embedding")] == []
+    others = ("hybridgraph: embedding", "hybridgraph: skipped")
+    assert [line for line in done.stderr.splitlines()[:-1] if not line.startswith(others)] == []
     assert not (docs.parent / "nowhere").exists()
 
 
@@ -621,8 +636,8 @@ def test_a_folder_that_cannot_be_written_can_be_searched(index):
     assert json.loads(done.stdout)["hits"]
 
 
-def test_a_closed_pipe_is_silent(read_index):
-    """Who reads no further, as head does, gets no complaint."""
+def test_a_closed_pipe_is_no_error(read_index):
+    """Who reads no further, as head does, gets no complaint, and the exit code is 0."""
     running = subprocess.Popen(
         [*COMMAND, "search", "part", "--index", str(read_index), "-k", "50"],
         stdout=subprocess.PIPE,
@@ -631,7 +646,7 @@ def test_a_closed_pipe_is_silent(read_index):
     )
     running.stdout.close()
     assert running.stderr.read() == b""
-    assert running.wait(timeout=120) != 0
+    assert running.wait(timeout=120) == 0
 
 
 def opened_once_read(pipe, running):
@@ -647,8 +662,8 @@ def opened_once_read(pipe, running):
     raise AssertionError(running.stderr.read())
 
 
-def test_ctrl_c_is_silent(tmp_path):
-    """An interrupt in the middle of an ingest ends with 130 and no traceback, and the index is sound."""
+def test_ctrl_c_says_what_is_kept(tmp_path):
+    """An interrupt in the middle of an ingest ends with 130, one line and no traceback, and the index is sound."""
     pipe = tmp_path / "slow.jsonl"
     os.mkfifo(pipe)
     running = subprocess.Popen(
@@ -668,7 +683,12 @@ def test_ctrl_c_is_silent(tmp_path):
         out, err = running.communicate(timeout=120)
     assert (running.returncode, out) == (130, "")
     assert "Traceback" not in err
-    assert [line for line in err.splitlines() if "embedding" not in line] == []
+    (said,) = [line for line in err.splitlines() if "embedding" not in line]
+    kept = re.fullmatch(
+        r"hybridgraph: interrupted: ([\d,]+) chunks are kept \(0 before\); run the same command again to go on", said
+    )
+    assert kept is not None
+    assert answer("stats", "--index", tmp_path / "ix")["chunks"] == int(kept[1].replace(",", ""))
 
 
 def test_without_its_extra():

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
-from dataclasses import replace
 from difflib import get_close_matches
 from enum import StrEnum
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -133,6 +131,7 @@ def ingest(
         bool, typer.Option("--follow-links", help="Follow symbolic links that lead out of PATHS.")
     ] = False,
     tenant: Tenant = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")] = False,
     as_json: Json = False,
 ) -> None:
     """Index files. Run again to index only what changed.
@@ -151,9 +150,8 @@ def ingest(
         raise _absent(away[0])
     there = [path for path in paths if path not in away]
     documents = read_files(there, skipped=lambda said: _skip(said, skipped), follow_links=follow_links)
-    first = next(documents, None)
     nothing = FileError(f"nothing to read in {_listed(paths)}; folders are searched for {_listed(SUPPORTED_SUFFIXES)}")
-    if first is None and not (prune and index.exists()):
+    if not documents.files and not (prune and index.exists()):
         raise nothing
     pieces = None if split is Split.NONE else split.value.replace("-", "_")
     builders = as_builders(_edges(edges))
@@ -161,23 +159,25 @@ def ingest(
         gone = Vanished(paths, store)
         if never := [path for path in away if not gone.has_read(path)]:
             raise _absent(never[0])
-        if first is None and not any(map(gone.has_read, paths)):
+        if not documents.files and not any(map(gone.has_read, paths)):
             raise nothing
-        report = take_in(
-            chain([] if first is None else [first], documents),
-            store,
-            split=pieces,
-            edges=builders,
-            progress=True,
-            prune_documents=prune and gone,
-        )
-        layers = _summarised(store, paths)
+        before = len(store)
+        try:
+            report = take_in(
+                documents, store, split=pieces, edges=builders, progress=not quiet, prune_documents=prune and gone
+            )
+            if not report.documents and not gone.documents:
+                raise nothing
+            layers = _summarised(store, paths, progress=not quiet)
+        except KeyboardInterrupt:
+            say(f"interrupted: {len(store):,} chunks are kept ({before:,} before); run the same command again to go on")
+            raise
     for warning in report.warnings:
-        say(warning)
+        if warning not in skipped:
+            say(warning)
     if as_json:
-        shown = replace(report, warnings=(*skipped, *report.warnings))
-        print_json(ingest_answer(shown, store.name, gone.documents, layers))
-    else:
+        print_json(ingest_answer(report, store.name, gone.documents, layers))
+    elif not quiet:
         typer.echo(str(report))
         if prune:
             count = len(gone.documents)
@@ -450,13 +450,13 @@ def _skip(said: str, skipped: list[str]) -> None:
     skipped.append(said)
 
 
-def _summarised(store: HybridGraphStore, paths: list[Path]) -> LayersReport | None:
+def _summarised(store: HybridGraphStore, paths: list[Path], *, progress: bool) -> LayersReport | None:
     """Summarise the directories in which something has changed, where there are summaries or a folder was taken in."""
     from langchain_hybridgraph.ingest.layers import build_layers
 
     if store.layers() is None and not any(path.is_dir() for path in paths):
         return None
-    return build_layers(store, progress=True)
+    return build_layers(store, progress=progress)
 
 
 def _judge(report: CheckReport, as_json: bool) -> None:

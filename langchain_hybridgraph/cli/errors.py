@@ -26,7 +26,7 @@ WRONGLY_ASKED = (ConfigurationError, EmbeddingMismatchError, FilterError, NotAnI
 
 
 class OneLineErrors(TyperGroup):
-    """Commands whose errors are one line on stderr; a closed pipe and Ctrl-C say nothing.
+    """Commands whose errors are one line on stderr; a reader that goes away, as head does, is no error.
 
     An error that is nobody's purpose keeps its traceback.
     """
@@ -55,7 +55,7 @@ class OneLineErrors(TyperGroup):
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
             _leave_stdout()
-            raise typer.Exit(PROBLEM) from None
+            raise typer.Exit from None
         except (HybridGraphError, OSError) as error:
             say(str(error))
             raise typer.Exit(USAGE if isinstance(error, WRONGLY_ASKED) else PROBLEM) from None

@@ -32,9 +32,17 @@ _HEADING = re.compile(r"\s*#{1,6} [^\n]*\n")
 
 def terminal() -> Console:
     """A console that takes texts as they are: nothing in them is markup or an emoji."""
-    console = Console(markup=False, emoji=False, highlight=False)
+    console = _Terminal(markup=False, emoji=False, highlight=False)
     console.width = min(console.width, WIDEST)
     return console
+
+
+class _Terminal(Console):
+    """A console that leaves a closed pipe to whoever called it."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise the error again; rich would exit with 1."""
+        raise BrokenPipeError
 
 
 def show_result(

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from langchain_hybridgraph.ingest.files import LINES, source_of
+from langchain_hybridgraph.ingest.files import LINES
+from langchain_hybridgraph.ingest.walking import source_of
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.retrievers.store import HybridGraphStore

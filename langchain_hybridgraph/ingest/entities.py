@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set, Sized
 from itertools import islice
 from tempfile import SpooledTemporaryFile
-from typing import IO, Any, NamedTuple, Protocol, runtime_checkable
+from typing import IO, Any, NamedTuple
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.function_words import FunctionWords, function_words
@@ -19,7 +19,6 @@ from langchain_hybridgraph.ingest.phrases import (
     MOST_LETTERS,
     MOST_WORDS,
     Reading,
-    folded,
     is_character,
     joined,
     read,
@@ -27,14 +26,9 @@ from langchain_hybridgraph.ingest.phrases import (
     words_of,
 )
 from langchain_hybridgraph.names import ENTITY, TITLE
-from langchain_hybridgraph.records import MENTIONS, Chunk, Edge, Query, Scope
-from langchain_hybridgraph.stores.base import Reads, ReadsBack, SearchesKeywords, TakesChunks, can
-
-
-@runtime_checkable
-class _Searched(SearchesKeywords, Reads, Protocol):
-    """A store whose texts can be found by their words."""
-
+from langchain_hybridgraph.records import MENTIONS, Chunk, Edge, Scope
+from langchain_hybridgraph.steps import report
+from langchain_hybridgraph.stores.base import ListsTitles, ReadsBack, TakesChunks, can
 
 Extract = Callable[[str], Iterable[str]]
 Triple = tuple[str, str, str]
@@ -46,7 +40,7 @@ ABOUT, STATEMENTS = 0.8, 3  # what a document is about beside its title: the sub
 SHORTENED = 0.6  # the whole name, where the text has only a part of it
 MOST_NAMES = 100  # of a chunk; the surest stay
 BLOCK = 1_000  # chunks whose edges are written together
-OLDER = 100  # chunks of earlier ingests that are looked at for a new title
+FEW_WORDS = 2_000  # for so many the titles are asked for in which they may stand; for more, all titles are read
 
 
 class EntityEdges:
@@ -60,11 +54,9 @@ class EntityEdges:
     and titles of several words, .4 to .6 for single words and parts. How rare an entity is, is read from its degree
     when it is walked. A title is also the node ``title:`` and the name, by which later ingests find it.
 
-    Documents that are added later get the same edges as in one ingest of all, with one limit: a new title that is
-    mentioned in lower case, or in a script without capitals, is looked for in 100 older chunks, those of largest
-    BM25. That needs a store that can be read back and searched (``ReadsBack``, ``SearchesKeywords``, ``Reads``);
-    without, older and newer documents share names only. The title of a deleted document stays an entity of the
-    chunks that mention it until they are ingested again.
+    Documents that are added later get the same edges as in one ingest of all, where the store can be read back
+    (``ReadsBack``); without, older and newer documents share names only. The title of a deleted document stays an
+    entity of the chunks that mention it until they are ingested again, which ``ingest`` does by itself with files.
 
     ``extract`` gives the names in a text (from GLiNER, spaCy, …) in place of the rules. ``triples`` are (subject,
     relation, object) by chunk id or document id: both ends are mentioned, and the edges say the triple; the subject of
@@ -94,6 +86,7 @@ class EntityEdges:
         self._waiting: IO[str] | None = None
         self._store: TakesChunks | None = None
         self._is_first = True
+        self._size = 0
 
     def start(self, store: TakesChunks) -> None:
         """Forget the titles and names of the last ingest."""
@@ -102,6 +95,7 @@ class EntityEdges:
         self._names = _Names("")
         # Before a title can be looked for, all are needed; on disk, because there may be more than fit into memory.
         self._waiting = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
+        self._size = 0
         self._is_first = not can(store, ReadsBack) or (isinstance(store, Sized) and len(store) == 0)
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
@@ -122,6 +116,7 @@ class EntityEdges:
             found.shorten()
         self._add_title(document, mentions, language)
         for found, reading in zip(mentions, readings, strict=True):
+            self._size += len(reading.words)
             self._waiting.write(json.dumps([found.chunk, label, " ".join(reading.words), found.entities]) + "\n")
         yield from ()
 
@@ -131,24 +126,49 @@ class EntityEdges:
         if waiting is None or store is None:
             return
         older = None if self._is_first or not can(store, ReadsBack) else store
-        fresh = self._titles.names.keys() - _stored_titles(self._titles.names, older) if older else set()
-        seen: set[str] = set()
         with waiting:
+            stored = _Titles()
+            if older:
+                seen = {chunk for chunk, _ in _waiting(waiting)}
+                edges = self._title_edges(older, waiting)
+                fresh = self._titles.names.keys() - {edge.target.removeprefix(TITLE) for edge in edges}
+                for edge in edges:
+                    if edge.source not in seen:  # else the document may have another title now
+                        stored.add(edge.target.removeprefix(TITLE), edge.description.partition(_NAMES)[0])
+                # Before the titles are stored, by which the next ingest would take them for old ones.
+                yield from self._older_mentions(fresh, older, seen)
             waiting.seek(0)
             while lines := list(islice(waiting, BLOCK)):
                 block = [_Mentions(*json.loads(line)) for line in lines]
-                self._add_titles(block, older)
+                self._add_titles(block, stored)
                 yield EdgeSet([edge for found in block for edge in found.edges()], [found.chunk for found in block])
-                if older:
-                    seen.update(found.chunk for found in block)
         self._waiting = None
-        if fresh and can(store, _Searched):
-            for title in sorted(fresh):
-                edges = [
-                    edge for edge in _older_mentions(title, self._titles.names[title], store) if edge.source not in seen
-                ]
-                if edges:
-                    yield EdgeSet(edges)
+
+    def _title_edges(self, older: ReadsBack, waiting: IO[str]) -> list[Edge]:
+        """The edges to the titles in the store that can be told from other words: all of them, or those in the texts.
+
+        Asking for what may be a title is quick for few texts only: every word may begin one.
+        """
+        if can(older, ListsTitles) and self._size > FEW_WORDS:
+            edges = older.titles()
+        else:
+            names = {name for _, words in _waiting(waiting) for name in _candidates(words)}
+            edges = _edges_to_titles(names | self._titles.names.keys(), older)
+        return [edge for edge in edges if edge.weight == OWN and _NAMES in edge.description]
+
+    def _older_mentions(self, names: Set[str], older: ReadsBack, seen: Set[str]) -> Iterator[EdgeSet]:
+        """The edges from chunks of earlier ingests to new titles that they mention."""
+        if not names:
+            return
+        titles = _Titles()
+        for name in sorted(names):
+            titles.add(name, self._titles.names[name])
+        ids = [id for id in older.find(Scope()) if id not in seen]
+        for start in range(0, len(ids), BLOCK):
+            report("edges", start, len(ids), "older chunks")
+            edges = [edge for chunk in older.get(ids[start : start + BLOCK]) for edge in titles.mentions(chunk)]
+            if edges:
+                yield EdgeSet(edges)
 
     def _mentions(self, chunk: Chunk, reading: Reading, label: str) -> _Mentions:
         _check_id(chunk)
@@ -194,19 +214,16 @@ class EntityEdges:
                 weight = FURTHER if place or document.continues else OWN
                 found.add(ENTITY + name, weight, f"{found.label} is about {written}.")
             if not document.continues:
-                mentions[0].add(TITLE + name, OWN, f"{written}{_NAMES}{document.id} is about.")
                 if _is_telling(words_of(name), language.words):
+                    mentions[0].add(TITLE + name, OWN, f"{written}{_NAMES}{document.id} is about.")
                     self._titles.add(name, written)
+                else:
+                    mentions[0].add(TITLE + name, OWN, f"{written} is the title of {document.id}.")
 
-    def _add_titles(self, block: Sequence[_Mentions], older: ReadsBack | None) -> None:
+    def _add_titles(self, block: Sequence[_Mentions], stored: _Titles) -> None:
         """Add the titles that stand in the texts, of this ingest and of earlier ones."""
-        texts = [found.words.split(" ") for found in block]
-        stored = _Titles()
-        if older:
-            candidates = {name for words in texts for name in _candidates(words)}
-            for name, written in _stored_titles(candidates, older).items():
-                stored.add(name, written)
-        for found, words in zip(block, texts, strict=True):
+        for found in block:
+            words = found.words.split(" ")
             for name, written, size in (*self._titles.found(words), *stored.found(words)):
                 found.mention(name, TITLED if size > 1 else WORD, written)
 
@@ -336,6 +353,8 @@ def names_in(text: str) -> list[str]:
 
 # -- titles in texts ---------------------------------------------------------------------------------------------------
 
+_ASCII_WORD = re.compile("[a-z0-9]+")
+_INITIALS = re.compile(r"\b[A-Z]\W+[A-Z]\b")  # they are one word: J. K.
 MOST_CHARACTERS = 12  # of a title in a script without spaces
 _NAMES = " is what "
 
@@ -367,6 +386,21 @@ class _Titles:
                     if name in names:
                         yield name, names[name], size
 
+    def mentions(self, chunk: Chunk) -> Iterator[Edge]:
+        """The edges from a chunk to the titles in its text."""
+        if chunk.text.isascii() and not self._may_hold(chunk.text):
+            return
+        label = _shown(str(chunk.metadata.get("title") or chunk.document))
+        for name, written, size in dict.fromkeys(self.found(text_words(chunk.text))):
+            weight = TITLED if size > 1 else WORD
+            yield Edge(chunk.id, ENTITY + name, MENTIONS, weight, f"{label} mentions {written}.")
+
+    def _may_hold(self, text: str) -> bool:
+        """Whether a text has the first word of a title; reading it takes ten times longer."""
+        if _INITIALS.search(text):
+            return True
+        return not self._sizes.keys().isdisjoint(_ASCII_WORD.findall(text.lower()))
+
 
 def _is_telling(words: Sequence[str], functions: Set[str]) -> bool:
     """Whether a title can be told from a common word or a sentence where it has no capitals."""
@@ -394,32 +428,21 @@ def _candidates(words: Sequence[str]) -> Iterator[str]:
                 yield name
 
 
-def _stored_titles(names: Iterable[str], store: ReadsBack) -> dict[str, str]:
-    """Those of the names that are titles of documents in the store, and how they are written."""
-    found: dict[str, str] = {}
+def _edges_to_titles(names: Iterable[str], store: ReadsBack) -> list[Edge]:
+    """The edges that lead to those of the names that are titles of documents in the store."""
+    edges: list[Edge] = []
     asked = iter(names)
     while some := list(islice(asked, 20_000)):
-        for edge in store.edges([TITLE + name for name in some], backwards=True):
-            found.setdefault(edge.target.removeprefix(TITLE), edge.description.partition(_NAMES)[0])
-    return found
+        edges += store.edges([TITLE + name for name in some], backwards=True)
+    return edges
 
 
-def _older_mentions(name: str, written: str, store: _Searched) -> Iterator[Edge]:
-    """Edges from chunks of earlier ingests to a title that they mention."""
-    scope = Scope()
-    entries = store.keyword_search(Query(written, OLDER, scope), OLDER).entries
-    title = _Titles()
-    title.add(name, written)
-    # Reading a text takes ten times longer than seeing that it lacks a word. Short ones may be initials ("jk").
-    long = [word for word in words_of(name) if len(word) > 4 or not word.isascii()]
-    for chunk in store.read([entry.id for entry in entries], scope, {}).values():
-        text = folded(chunk.text)
-        if not all(word in text for word in long):
-            continue
-        for _, _, size in islice(title.found(text_words(chunk.text)), 1):
-            label = _shown(str(chunk.metadata.get("title") or chunk.document))
-            weight = TITLED if size > 1 else WORD
-            yield Edge(chunk.id, ENTITY + name, MENTIONS, weight, f"{label} mentions {written}.")
+def _waiting(lines: IO[str]) -> Iterator[tuple[str, list[str]]]:
+    """The ids of the chunks that wait for their titles, and their words."""
+    lines.seek(0)
+    for line in lines:
+        chunk, _, words, _ = json.loads(line)
+        yield chunk, words.split(" ")
 
 
 def _holds(words: Sequence[str], name: Sequence[str]) -> bool:

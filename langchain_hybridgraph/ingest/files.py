@@ -6,10 +6,9 @@ import json
 import os
 import posixpath
 import re
-import stat
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +17,7 @@ from langchain_hybridgraph.ingest.from_html import from_html
 from langchain_hybridgraph.ingest.from_rst import from_rst
 from langchain_hybridgraph.ingest.front_matter import front_matter, front_matter_end
 from langchain_hybridgraph.ingest.outline import outline
+from langchain_hybridgraph.ingest.walking import Walk, is_regular, source_of
 
 if TYPE_CHECKING:
     from typing import Self
@@ -48,13 +48,27 @@ class _Read(NamedTuple):
     metadata: Mapping[str, Any]
 
 
+class File(NamedTuple):
+    """A file that is to be read. One that was named must be readable, others may be skipped."""
+
+    path: Path
+    source: str
+    is_named: bool
+
+
 class FileDocuments(Iterator["Document"]):
-    """The documents in files, read one after the other; ``skipped`` names what was left out so far and why."""
+    """The documents in files, read one after the other.
+
+    ``skipped`` names what was left out so far and why; ``passed_over`` counts by suffix the files in folders that are
+    not read because of their suffix.
+    """
 
     def __init__(self, paths: Sequence[Path], note: Callable[[str], None], *, follow_links: bool) -> None:
         self.skipped: list[str] = []
+        self._paths = paths
         self._note = note
-        self._documents = self._read(paths, _Walk(paths, self._skip, follow_links=follow_links))
+        self._walk = Walk(paths, SUPPORTED_SUFFIXES, self._skip, follow_links=follow_links)
+        self._documents = (document for file in self.files for document in self.read(file))
 
     def __iter__(self) -> Self:
         return self
@@ -62,36 +76,54 @@ class FileDocuments(Iterator["Document"]):
     def __next__(self) -> Document:
         return next(self._documents)
 
+    @property
+    def passed_over(self) -> dict[str, int]:
+        """How many files have each suffix that is not read, by suffix ("" for none)."""
+        return dict(sorted(self._walk.passed_over.items()))
+
+    @cached_property
+    def files(self) -> list[File]:
+        """The files, each once. Raises FileError for a path that does not exist, and two files of one ``source``."""
+        found = list(self._find())
+        if self.passed_over:
+            self._skip(f"{listed_suffixes(self.passed_over)}: files of this kind are not read")
+        return found
+
+    def read(self, file: File) -> Iterator[Document]:
+        """The documents of one file; none (and a line in ``skipped``) for one in a folder that cannot be read."""
+        try:
+            if not is_regular(file.path, may_be_pipe=file.is_named):
+                raise _NotText(f"{file.path}: this is not a regular file; write its content to one")
+            yield from _documents(file.path, file.source)
+        except (FileError, OSError) as error:
+            if file.is_named or (isinstance(error, FileError) and not isinstance(error, _NotText)):
+                raise _as_file_error(file.path, error) from error
+            self._skip(str(_as_file_error(file.path, error)))
+
     def _skip(self, what: str) -> None:
         message = f"skipped {what}"
         self.skipped.append(message)
         self._note(message)
 
-    def _read(self, paths: Sequence[Path], walk: _Walk) -> Iterator[Document]:
+    def _find(self) -> Iterator[File]:
         places: dict[str, str] = {}
-        read: set[str] = set()
-        for path in paths:
+        seen: set[str] = set()
+        folders: dict[Path, str] = {}
+        for path in self._paths:
             if not path.exists():
                 raise FileError(f"{path}: there is no such file or folder")
-            named = not path.is_dir()
-            for file in [path] if named else walk.files(path):
+            is_named = not path.is_dir()
+            for file in [path] if is_named else self._walk.files(path):
                 source = source_of(path, file)
-                real = os.path.realpath(file)
+                real = _real(file, folders)
                 if places.setdefault(source, real) != real:
                     raise FileError(
                         f"{file} and {places[source]} would both be {source!r}: read their common folder, "
                         "or call from there with relative paths"
                     )
-                if real in read:
-                    continue  # reached twice, through a link or through overlapping arguments
-                read.add(real)
-                try:
-                    _check_kind(file, may_be_pipe=named)
-                    yield from _documents(file, source)
-                except (FileError, OSError) as error:
-                    if named or (isinstance(error, FileError) and not isinstance(error, _NotText)):
-                        raise _as_file_error(file, error) from error
-                    self._skip(str(_as_file_error(file, error)))
+                if real not in seen:  # else reached twice, through a link or through overlapping arguments
+                    seen.add(real)
+                    yield File(file, source, is_named)
 
 
 def read_files(
@@ -130,76 +162,13 @@ class _NotText(FileError):
     """A file in a folder that is passed over."""
 
 
-class _Walk:
-    """Finds the files in folders. Links come last, so that a file that has a path without a link is read by it."""
-
-    def __init__(self, given: Sequence[Path], skip: Callable[[str], None], *, follow_links: bool) -> None:
-        self._roots = [os.path.realpath(path) for path in given]
-        self._skip = skip
-        self._follow_links = follow_links
-        self._visited: set[tuple[int, int]] = set()
-
-    def files(self, folder: Path) -> Iterator[Path]:
-        """The files below a folder that are to be read, each folder that was not visited before."""
-        links = deque[Path]()
-        yield from self._below(folder, links)
-        while links:
-            link = links.popleft()
-            if os.path.isdir(link):
-                if self._may_follow(link):
-                    yield from self._below(link, links)
-            elif link.suffix.lower() in SUPPORTED_SUFFIXES and self._may_follow(link):
-                yield link
-
-    def _below(self, folder: Path, links: deque[Path]) -> Iterator[Path]:
-        waiting = [iter([folder])]  # not recursive: folders may be nested deeper than Python's calls
-        while waiting:
-            path = next(waiting[-1], None)
-            if path is None:
-                waiting.pop()
-            elif path != folder and os.path.islink(path):
-                links.append(path)
-            elif os.path.isdir(path):  # Path.is_dir raises where a folder may not be searched
-                waiting.append(iter(self._entries(path)))
-            elif path.suffix.lower() in SUPPORTED_SUFFIXES:
-                yield path
-
-    def _entries(self, folder: Path) -> list[Path]:
-        try:
-            status = folder.stat()
-            here = status.st_dev, status.st_ino
-            if here in self._visited:
-                return []
-            self._visited.add(here)
-            return [folder / name for name in sorted(os.listdir(folder)) if not name.startswith(".")]
-        except OSError as error:
-            self._skip(str(_as_file_error(folder, error)))
-            return []
-
-    def _may_follow(self, link: Path) -> bool:
-        real = os.path.realpath(link)
-        if self._follow_links or not os.path.exists(real):  # reading it reports a link that leads nowhere
-            return True
-        inside = any(real == root or real.startswith(root.rstrip(os.sep) + os.sep) for root in self._roots)
-        if not inside:
-            self._skip(f"{link}: this link leads out of the folder, to {real}; follow_links=True follows it")
-        return inside
-
-
-def source_of(given: Path, file: Path) -> str:
-    """The name of a file: the path as it was given, an absolute one from the last folder of what was given."""
-    if given.is_absolute() or ".." in given.parts:
-        base = given.resolve()
-        inside = file.relative_to(given)
-        return (Path(base.name) / inside).as_posix() if file != given else base.name
-    return posixpath.normpath(file.as_posix())
-
-
-def _check_kind(file: Path, *, may_be_pipe: bool) -> None:
-    """Refuse files that may never end: devices, and pipes that nobody named."""
-    mode = file.stat().st_mode
-    if not stat.S_ISREG(mode) and not (may_be_pipe and stat.S_ISFIFO(mode)):
-        raise _NotText(f"{file}: this is not a regular file; write its content to one")
+def _real(file: Path, folders: dict[Path, str]) -> str:
+    """The path without links; that of a folder, which takes long to find out, is found out once."""
+    if file.is_symlink():
+        return os.path.realpath(file)
+    if file.parent not in folders:
+        folders[file.parent] = os.path.realpath(file.parent)
+    return os.path.join(folders[file.parent], file.name)
 
 
 def _documents(file: Path, source: str) -> Iterator[Document]:
@@ -296,6 +265,16 @@ def _as_file_error(path: Path, error: Exception) -> FileError:
         return error
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return FileError(f"{path}: it cannot be read: {reason}")
+
+
+def listed_suffixes(counts: Mapping[str, int]) -> str:
+    """The numbers of files before their suffixes, the most frequent first.
+
+    >>> listed_suffixes({".docx": 3, ".pdf": 12, "": 1})
+    '12 .pdf, 3 .docx, 1 without a suffix'
+    """
+    ordered = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    return ", ".join(f"{count} {suffix or 'without a suffix'}" for suffix, count in ordered)
 
 
 def _warn(message: str) -> None:

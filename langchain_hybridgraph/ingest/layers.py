@@ -20,6 +20,7 @@ from langchain_hybridgraph.ingest.outline import outline
 from langchain_hybridgraph.ingest.progress import Progress, counted, showing
 from langchain_hybridgraph.records import Chunk, Scope
 from langchain_hybridgraph.serialization import Serializable
+from langchain_hybridgraph.steps import report
 from langchain_hybridgraph.stores.base import HasTree, Tree
 from langchain_hybridgraph.stores.layered import STATE
 from langchain_hybridgraph.structured import SILENT, answered, asked, form, structured
@@ -131,9 +132,9 @@ def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress
             "ingest into a HybridGraphStore(path, embedding=…)"
         )
     run = _Run(store, _summariser(summarise))
-    with showing(progress) as show:
+    with showing(progress):
         for done, total in run.levels():
-            show(done, total)
+            report("summaries", done, total, "directories")
     return run.finish()
 
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingest.cutting import CutDocument, Cutter
 from langchain_hybridgraph.ingest.edges import Compares, EdgeBuilder, EdgeSet, as_builders
+from langchain_hybridgraph.ingest.files import File, FileDocuments
+from langchain_hybridgraph.ingest.fingerprint import fingerprint
+from langchain_hybridgraph.ingest.known_files import KnownFiles
 from langchain_hybridgraph.ingest.progress import Progress, counted, showing
 from langchain_hybridgraph.ingest.split import as_splitter
 from langchain_hybridgraph.records import Chunk, Edge
 from langchain_hybridgraph.serialization import Serializable
-from langchain_hybridgraph.stores.base import TakesChunks
+from langchain_hybridgraph.steps import report
+from langchain_hybridgraph.stores.base import FileRecord, RecordsFiles, TakesChunks
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document
@@ -28,7 +32,8 @@ class IngestReport(Serializable):
     ``documents`` were handed in and cut into ``chunks`` and ``parents``. Of both, ``added`` are new,
     ``updated`` had another text or other metadata before, ``unchanged`` were left alone; ``embedded`` chunks
     had a new text. ``removed`` is what changed (or pruned) documents no longer have. ``edges`` were written
-    or found to be there. ``warnings`` say what was not done as requested, and which files were left out.
+    or found to be there; those of unchanged files are not looked at. ``warnings`` say what was not done as requested,
+    and which files were left out; ``skipped`` counts by suffix the files in folders that are not read at all.
     """
 
     documents: int
@@ -42,6 +47,7 @@ class IngestReport(Serializable):
     edges: int
     seconds: float
     warnings: tuple[str, ...] = ()
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         documents, chunks = counted(self.documents, "document", "documents"), counted(self.chunks, "chunk", "chunks")
@@ -74,7 +80,8 @@ def ingest(
     """Cut documents into chunks, write those that are new or changed, and connect them; returns what was done.
 
     ``documents`` are LangChain Documents (or Chunks and CutDocuments, which are taken as they are), read one batch
-    at a time, so a generator of any length will do. A document is named by its metadata ``document_id``, else its id,
+    at a time, so a generator of any length will do; or a LangChain loader; or LlamaIndex Documents, or a reader whose
+    ``load_data`` needs no argument. A document is named by its metadata ``document_id``, else its id,
     else its ``source``, else its content. What is handed in for a document replaces all that it had.
     Documents of one name are parts of one document, in order; only of those that are named by ``Document.id``
     the last one counts.
@@ -82,11 +89,14 @@ def ingest(
     ``split`` is ``"flat"`` (512 tokens, overlap 50), ``"parent_child"`` (1024 and 256), None (documents are
     chunks as they are), or any splitter (ours, LangChain's, a function). ``edges`` is ``"auto"`` (sequence,
     links, hierarchy, entities), a list of builders or their names, or None; the edges of builders that are not named
-    stay. ``progress`` is True for a bar on the terminal, or a
-    function of (documents done, total or None). Each batch of ``batch_size`` chunks is one transaction: after
-    a crash, run it again, and what is there is neither written nor embedded a second time.
+    stay. ``progress`` is True for a bar on the terminal (elsewhere a line now and then), or a
+    function that takes a :class:`~langchain_hybridgraph.steps.Step`. Each batch of ``batch_size`` chunks is one
+    transaction: after a crash, run it again, and what is there is neither written nor embedded a second time.
     ``prune_documents`` removes the documents that were not handed in (all, or those for whose id the function
     is true).
+
+    Of ``read_files`` only files are read that have changed since they were ingested with the same ``split`` and
+    ``edges`` and the same version of this package, and files whose edges depend on one that has changed or gone.
 
     Raises ConfigurationError for arguments that cannot be used, and whatever the store raises; the batches
     before that stay.
@@ -100,24 +110,21 @@ def ingest(
     """
     if batch_size < 1:
         raise ConfigurationError(f"batch_size={batch_size}: give at least 1, the number of chunks per transaction")
-    _check_several(documents)
-    run = _Run(_taker(store), as_splitter(split), as_builders(edges), batch_size)
-    if prune_documents and not isinstance(run.store, ListsDocuments):
-        raise ConfigurationError(
-            f"prune_documents needs a store that lists its documents, which {type(store).__name__} does not; "
-            "leave it out and delete by id"
-        )
-    total = len(documents) if isinstance(documents, Sized) else None
-    with showing(progress) as show:
-        for document in documents:
-            if run.take(document):
-                show(run.written, total)
-        for skipped in getattr(documents, "skipped", ()):  # what read_files left out
-            run.note(skipped)
-        run.write()
-        show(run.written, total)
-    run.remove(prune_documents)
-    return run.finish()
+    given = _as_documents(documents)
+    splitter, builders = as_splitter(split), as_builders(edges)
+    made_by = fingerprint(splitter, builders) if isinstance(given, FileDocuments) else None
+    with showing(progress):
+        run = _Run(_taker(store), splitter, builders, batch_size)
+        if prune_documents and not isinstance(run.store, ListsDocuments):
+            raise ConfigurationError(
+                f"prune_documents needs a store that lists its documents, which {type(store).__name__} does not; "
+                "leave it out and delete by id"
+            )
+        if isinstance(given, FileDocuments) and made_by is not None and isinstance(store, RecordsFiles):
+            run.take_files(given, KnownFiles(store, made_by), prune_documents)
+        else:
+            run.take_all(given, prune_documents)
+        return run.finish(given)
 
 
 class _Run:
@@ -125,9 +132,12 @@ class _Run:
 
     def __init__(self, store: TakesChunks, splitter: Any, builders: Sequence[EdgeBuilder], batch_size: int) -> None:
         self.store = store
-        self.written = 0
+        self._documents = 0
+        self._kept: Sequence[FileRecord] = ()
+        self._position: tuple[int, int | None, str] = (0, None, "documents")
         self._started = time.perf_counter()
         self._warnings: dict[str, None] = {}
+        self._splitter = splitter
         self._cutter = Cutter(splitter, self.note)
         self._builders = builders
         self._batch_size = batch_size
@@ -139,42 +149,96 @@ class _Run:
         self._seen: set[str] = set()
         # What documents had before and have not been given again. Mostly empty, so that it may be kept for all.
         self._vanished: dict[str, set[str]] = {}
-        for builder in builders:
-            builder.start(store)
+        self._start()
 
-    def take(self, document: Document | Chunk | CutDocument) -> bool:
-        """Cut a document and write the batch when it is full; returns whether something was written."""
-        cut = self._cutter.cut(document)
-        again = not cut.continues and cut.id in self._begun
-        if again:
+    def take_all(self, documents: Iterable[Any], prune: bool | Callable[[str], bool]) -> None:
+        """Take documents in one after the other."""
+        total = len(documents) if isinstance(documents, Sized) else None
+        for done, document in enumerate(documents, start=1):
+            self._at(done - 1, total, "documents")
+            self._take(document)
+            self._at(done, total, "documents")
+        self._write()
+        self._remove(prune)
+        self._connect()
+
+    def take_files(self, documents: FileDocuments, known: KnownFiles, prune: bool | Callable[[str], bool]) -> None:
+        """Take in the files that have changed; then those that have not, where their edges depend on what has."""
+        waiting = documents.files
+        while True:
+            for done, file in enumerate(waiting, start=1):
+                self._at(done - 1, len(waiting), "files")
+                self._take_file(documents, file, known)
+                self._at(done, len(waiting), "files")
+            self._write()
+            self._remove(prune)
+            prune = False
+            waiting = known.outdated()
+            if not waiting:
+                self._connect()
+                waiting = known.outdated()
+                if not waiting:
+                    break
+                self._start()
+            self._cutter = Cutter(self._splitter, self.note)
+        known.remember()
+        self._kept = known.kept
+
+    def _take_file(self, documents: FileDocuments, file: File, known: KnownFiles) -> None:
+        record = known.unchanged(file)
+        if record is not None:
+            self._seen.update(record.documents)
+            return
+        known.begin(file)
+        for document in documents.read(file):
+            cut = self._take(document)
+            known.add(cut.id, len(cut.chunks), len(cut.parents))
+
+    def _at(self, done: int, total: int | None, unit: str) -> None:
+        self._position = done, total, unit
+        report("reading", *self._position)
+
+    def _start(self) -> None:
+        for builder in self._builders:
+            builder.start(self.store)
+
+    def _take(self, document: Document | Chunk | CutDocument) -> CutDocument:
+        """Cut a document, and write the batch when it is full."""
+        report("cutting", *self._position)
+        cut = self._cutter.cut(_as_document(document))
+        if not cut.continues and cut.id in self._begun:
             # The same document anew: what it had a moment ago must be seen as old.
-            self.write()
+            self._write()
         self._batch.append(cut)
         self._begun.add(cut.id)
         self._pending += len(cut.chunks)
         if not cut.chunks:
             self._empty.append(cut.id)
-        if self._pending < self._batch_size and len(self._batch) < self._batch_size:
-            return again
-        self.write()
-        return True
+        if self._pending >= self._batch_size or len(self._batch) >= self._batch_size:
+            self._write()
+        return cut
 
-    def write(self) -> None:
+    def _write(self) -> None:
         """Write the batch: chunks first, in transactions of the batch size, then the edges that are certain."""
         batch, self._batch, self._begun, self._pending = self._batch, [], set(), 0
+        if not batch:
+            return
         self._remember_old(batch)
+        report("embedding", *self._position)
         for chunks, parents in _transactions(batch, self._batch_size):
             self._counts.update(self.store.put(chunks, parents=parents))
         for document in batch:
             self._counts["chunks"] += len(document.chunks)
             self._counts["parents"] += len(document.parents)
+        report("edges", *self._position)
         for builder in self._builders:
             self._write_edges(builder, (found for document in batch for found in builder.see(document)))
-        self.written += len(batch)
+        self._documents += len(batch)
 
-    def remove(self, prune: bool | Callable[[str], bool]) -> None:
+    def _remove(self, prune: bool | Callable[[str], bool]) -> None:
         """Delete what the documents no longer have, and the documents that were not handed in if that is wanted."""
         gone = {id for ids in self._vanished.values() for id in ids}
+        self._vanished = {}
         if prune and isinstance(self.store, ListsDocuments):
             wanted = prune if callable(prune) else lambda document: True
             others = [id for id in self.store.document_ids() if id not in self._seen and wanted(id)]
@@ -183,23 +247,36 @@ class _Run:
         for ids in _slices(sorted(gone), 1_000):
             self._counts["removed"] += self.store.remove(ids)
 
-    def finish(self) -> IngestReport:
-        """Bring the indexes up to date, write the edges that waited, and report."""
+    def _connect(self) -> None:
+        """Bring the indexes up to date, and write the edges that waited for that."""
+        report("index", *self._position)
         self._counts["embedded"] += self.store.settle()
-        for builder in self._builders:
+        for done, builder in enumerate(self._builders):
+            report("edges", done, len(self._builders), "kinds of edges")
             for found in builder.finish():
                 self._write_edges(builder, [found])
             for warning in getattr(builder, "warnings", ()):
                 self.note(warning)
-        if self._empty:
-            named = ", ".join(self._empty[:3]) + (", …" if len(self._empty) > 3 else "")
-            self.note(f"{len(self._empty)} documents have no text: {named}")
-        names = ("chunks", "parents", "added", "updated", "unchanged", "removed", "embedded", "edges")
+
+    def finish(self, documents: Iterable[Any]) -> IngestReport:
+        """Report what was done."""
+        for skipped in getattr(documents, "skipped", ()):  # what read_files left out
+            self.note(skipped)
+        empty = [*self._empty, *(id for record in self._kept if not record.chunks for id in record.documents)]
+        if empty:
+            named = ", ".join(empty[:3]) + (", …" if len(empty) > 3 else "")
+            self.note(f"{counted(len(empty), 'document has', 'documents have')} no text: {named}")
+        counts = {name: self._counts[name] for name in ("added", "updated", "removed", "embedded", "edges")}
+        chunks, parents = sum(record.chunks for record in self._kept), sum(record.parents for record in self._kept)
         return IngestReport(
-            documents=self.written,
+            documents=self._documents + sum(len(record.documents) for record in self._kept),
+            chunks=self._counts["chunks"] + chunks,
+            parents=self._counts["parents"] + parents,
+            unchanged=self._counts["unchanged"] + chunks + parents,
             seconds=time.perf_counter() - self._started,
             warnings=tuple(self._warnings),
-            **{name: self._counts[name] for name in names},
+            skipped=dict(getattr(documents, "passed_over", {})),
+            **counts,
         )
 
     def _remember_old(self, batch: Sequence[CutDocument]) -> None:
@@ -237,12 +314,31 @@ class _Run:
         self._warnings[warning] = None
 
 
-def _check_several(documents: object) -> None:
-    if isinstance(documents, (str, Chunk)) or hasattr(documents, "page_content"):
+def _as_documents(given: Any) -> Iterable[Any]:
+    """What is to be taken in: the iterable, or what a LangChain loader or a LlamaIndex reader loads."""
+    if isinstance(given, (str, Chunk)) or hasattr(given, "page_content"):
         raise ConfigurationError(
-            f"ingest takes an iterable of Documents, not one {type(documents).__name__}: ingest([document], store), "
+            f"ingest takes an iterable of Documents, not one {type(given).__name__}: ingest([document], store), "
             "or ingest(read_files([path]), store) for files"
         )
+    for name in ("lazy_load", "lazy_load_data", "load_data"):
+        if callable(load := getattr(given, name, None)):
+            loaded: Iterable[Any] = load()
+            return loaded
+    return cast(Iterable[Any], given)
+
+
+def _as_document(given: Any) -> Any:
+    """The Document that a LlamaIndex Document is: named by the file or address that it came from, else by its id."""
+    if hasattr(given, "page_content") or not callable(read := getattr(given, "get_content", None)):
+        return given
+    from langchain_core.documents import Document
+
+    metadata = dict(given.metadata)
+    source = next((str(metadata[key]) for key in ("source", "file_path", "url") if metadata.get(key)), None)
+    if source is None:
+        return Document(read(), metadata=metadata, id=given.node_id)
+    return Document(read(), metadata={**metadata, "source": source})
 
 
 def _transactions(batch: Sequence[CutDocument], size: int) -> Iterator[tuple[list[Chunk], list[Chunk]]]:

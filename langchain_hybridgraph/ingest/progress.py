@@ -1,39 +1,37 @@
-"""Tells how far an ingest is."""
+"""Shows how far an ingest is."""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
-Progress = Callable[[int, int | None], None]
+from langchain_hybridgraph.steps import Step, listening
+
+Progress = Callable[[Step], None]
+INTERVAL = 10.0
+"""Seconds between two lines where there is no terminal to draw on."""
 
 
 @contextmanager
-def showing(progress: bool | Progress | None) -> Iterator[Progress]:
-    """A function that takes (done, total or None): the given one, one that draws on the terminal, or a silent one.
+def showing(progress: bool | Progress | None) -> Iterator[None]:
+    """Show the steps that are reported inside: with the given function, on stderr (True), or not at all.
 
-    The terminal is stderr; when that is none, nothing is drawn. With rich installed it is a bar, else a line
-    a second.
+    On a terminal there is a bar with the phase, what is done, the time and an estimate of what is left, where rich is
+    installed; otherwise a line every ``INTERVAL`` seconds.
     """
     if callable(progress):
-        yield progress
-    elif not progress or not sys.stderr.isatty():
-        yield lambda done, total: None
-    else:
-        try:
-            from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-            from rich.progress import Progress as Bar
-        except ImportError:
-            yield _Lines()
-            return
-        from rich.console import Console
-
-        columns = SpinnerColumn(), TextColumn("documents"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-        with Bar(*columns, console=Console(stderr=True)) as bar:
-            task = bar.add_task("documents", total=None)
-            yield lambda done, total: bar.update(task, completed=done, total=total)
+        with listening(progress):
+            yield
+        return
+    if not progress:
+        yield
+        return
+    with _display() as show, listening(show):
+        yield
 
 
 def counted(count: int, one: str, several: str) -> str:
@@ -45,14 +43,92 @@ def counted(count: int, one: str, several: str) -> str:
     return f"{count} {one if count == 1 else several}"
 
 
+def _display() -> Any:
+    if sys.stderr.isatty():
+        try:
+            return _bar()
+        except ImportError:
+            return _Lines(2.0)
+    return _Lines(INTERVAL)
+
+
+def _bar() -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=None),
+        TextColumn("{task.fields[count]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    return _Bar(Bar(*columns, console=Console(stderr=True), transient=True))
+
+
+class _Bar:
+    """One line that is drawn again ten times a second, whether or not there is a step."""
+
+    def __init__(self, bar: Any) -> None:
+        self._bar = bar
+        self._task: Any = None
+        self._unit = ""
+
+    def __enter__(self) -> Progress:
+        self._bar.start()
+        self._task = self._bar.add_task("starting", total=None, count="")
+        return self._show
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.stop()
+
+    def _show(self, step: Step) -> None:
+        if step.unit != self._unit:  # another count: what was learned of its speed is of no use for this one
+            self._unit = step.unit
+            self._bar.reset(self._task, total=step.total, completed=0)
+        count = _count(step)
+        self._bar.update(self._task, description=step.phase, completed=step.done, total=step.total, count=count)
+
+
 class _Lines:
-    """Writes a line of progress at most once a second."""
+    """A line every few seconds, without control characters, from a thread of its own."""
 
-    def __init__(self) -> None:
-        self._next = time.monotonic() + 1.0
+    def __init__(self, interval: float) -> None:
+        self._interval = interval
+        self._over = threading.Event()
+        self._began = self._phase_began = time.monotonic()
+        self._step: Step | None = None
+        self._thread = threading.Thread(target=self._print, name="progress", daemon=True)
 
-    def __call__(self, done: int, total: int | None) -> None:
-        now = time.monotonic()
-        if now >= self._next or done == total:
-            self._next = now + 1.0
-            print(f"{done} of {total} documents" if total else f"{done} documents", file=sys.stderr)  # noqa: T201 - it is asked for
+    def __enter__(self) -> Progress:
+        self._thread.start()
+        return self._show
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _show(self, step: Step) -> None:
+        if self._step is None or step.unit != self._step.unit:
+            self._phase_began = time.monotonic()
+        self._step = step
+
+    def _print(self) -> None:
+        while not self._over.wait(self._interval):
+            step, now = self._step, time.monotonic()
+            if step is not None:
+                line = f"{step.phase}: {_count(step)}, {now - self._began:.0f} s{_left(step, now - self._phase_began)}"
+                print(line, file=sys.stderr, flush=True)  # noqa: T201 - it is requested
+
+
+def _count(step: Step) -> str:
+    return f"{step.done:,} {step.unit}" if step.total is None else f"{step.done:,} of {step.total:,} {step.unit}"
+
+
+def _left(step: Step, seconds: float) -> str:
+    if not step.total or not step.done or step.done > step.total:
+        return ""
+    return f", about {seconds / step.done * (step.total - step.done):.0f} s left"

@@ -501,6 +501,52 @@ class TakesChunks(Protocol):
         ...
 
 
+class FileRecord(NamedTuple):
+    """A file as an ingest has read it.
+
+    ``stamp`` is what the file system said of it, "" where that cannot be trusted: the file was written at about the
+    time it was read. ``digest`` is of its bytes, ``made_by`` of all else that its chunks and edges depend on.
+    """
+
+    source: str
+    stamp: str
+    digest: bytes
+    made_by: bytes
+    chunks: int
+    parents: int
+    documents: tuple[str, ...]
+
+
+@runtime_checkable
+class RecordsFiles(Protocol):
+    """A store that remembers which files its documents were read from, for as long as it has these as they were."""
+
+    def files(self) -> list[FileRecord]:
+        """Records of the files whose chunks and edges are as the file made them.
+
+        A record goes when a chunk of its documents changes, or when something else was deleted on which their edges
+        depend.
+        """
+        ...
+
+    def record_files(self, records: Sequence[FileRecord]) -> None:
+        """Insert or replace records."""
+        ...
+
+    def forget_files(self, sources: Sequence[str] | None = None) -> None:
+        """Delete records, None for all."""
+        ...
+
+
+@runtime_checkable
+class ListsTitles(Protocol):
+    """A store that can list the titles of its documents."""
+
+    def titles(self) -> Sequence[Edge]:
+        """The edges that lead to titles, from the first chunks of the documents."""
+        ...
+
+
 @runtime_checkable
 class KnowsDocuments(Protocol):
     """A store that knows which chunks a document has."""

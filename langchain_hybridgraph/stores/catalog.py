@@ -18,7 +18,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from langchain_hybridgraph.errors import NotAnIndexError, ReadOnlyError, StoreError
+from langchain_hybridgraph.names import TITLE
 from langchain_hybridgraph.records import CONTAINS, MENTIONS, Chunk, Edge
+from langchain_hybridgraph.stores import catalog_files
+from langchain_hybridgraph.stores.base import FileRecord
 from langchain_hybridgraph.stores.catalog_schema import check_format, format_version, migrate
 from langchain_hybridgraph.stores.given import Given
 
@@ -561,6 +564,22 @@ class Catalogue:
             )
             return [document for (document,) in found]
 
+    def files(self, tenant: str) -> list[FileRecord]:
+        """The records of the files whose documents are as the file made them."""
+        with self.reading() as connection:
+            return catalog_files.read(connection, tenant)
+
+    def titles(self, tenant: str) -> list[Edge]:
+        """The edges that lead to titles of documents, by title and source."""
+        with self.reading() as connection:
+            found = connection.execute(
+                f"SELECT {_EDGE} FROM nodes t CROSS JOIN edges e ON e.target = t.node "
+                "CROSS JOIN nodes s ON s.node = e.source WHERE t.tenant = ? AND t.id >= ? AND t.id < ? "
+                "ORDER BY t.id, s.id",
+                (tenant, TITLE, f"{TITLE}{chr(0x10FFFF)}"),
+            ).fetchall()
+        return [Edge(*values) for values in found]
+
     def changed_rows(self, version: int) -> list[int]:
         """The rows that commits after ``version`` touched."""
         with self.reading() as connection:
@@ -900,6 +919,7 @@ def delete_tenant(connection: sqlite3.Connection, tenant: str) -> list[int]:
     # Edges join nodes of one tenant.
     connection.execute("DELETE FROM edges WHERE source IN (SELECT node FROM nodes WHERE tenant = ?)", (tenant,))
     connection.execute("DELETE FROM nodes WHERE tenant = ?", (tenant,))
+    catalog_files.forget(connection, tenant)
     connection.execute("DELETE FROM credibility WHERE tenant = ?", (tenant,))
     connection.execute("DELETE FROM about WHERE name = ?", (mode_name(tenant),))
     connection.execute(
@@ -932,6 +952,7 @@ def trim_changes(connection: sqlite3.Connection, floor: int) -> None:
 
 def _delete_nodes(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
     """Delete nodes with their edges, the entities that nothing mentions then, and what no edge names then."""
+    catalog_files.forget_linking(connection, nodes)
     listed = (_numbers(nodes),)
     ends = connection.execute(
         f"SELECT target, relation = '{MENTIONS}' FROM edges JOIN nodes ON node = target "
@@ -950,6 +971,28 @@ def _delete_nodes(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
         "AND NOT EXISTS (SELECT 1 FROM edges WHERE target = node)",
         (_numbers({node for node, _ in ends}),),
     )
+    _delete_empty_directories(connection, [node for node, is_entity in ends if not is_entity])
+
+
+def _delete_empty_directories(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
+    """Delete those of these nodes that are only contained, and contain nothing; then what contained only them."""
+    while nodes:
+        empty = [
+            node
+            for (node,) in connection.execute(
+                f"SELECT node FROM nodes WHERE node IN (SELECT value FROM json_each(?)) AND kind = '{GRAPH}' "
+                "AND NOT EXISTS (SELECT 1 FROM edges WHERE source = node) "
+                f"AND NOT EXISTS (SELECT 1 FROM edges WHERE target = node AND relation <> '{CONTAINS}')",
+                (_numbers(nodes),),
+            )
+        ]
+        listed = (_numbers(empty),)
+        above = connection.execute(
+            "SELECT DISTINCT source FROM edges WHERE target IN (SELECT value FROM json_each(?))", listed
+        ).fetchall()
+        connection.execute("DELETE FROM edges WHERE target IN (SELECT value FROM json_each(?))", listed)
+        connection.execute("DELETE FROM nodes WHERE node IN (SELECT value FROM json_each(?))", listed)
+        nodes = [node for (node,) in above]
 
 
 def _mentioned(connection: sqlite3.Connection, tenant: str) -> list[int]:

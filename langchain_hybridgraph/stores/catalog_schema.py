@@ -145,7 +145,46 @@ INSERT INTO about VALUES ('version', 0), ('next_row', 0), ('floor', 0), ('genera
 # When a chunk says that it was updated; unknown of what was taken in before, until it comes again with other metadata.
 UPDATED_AT = "ALTER TABLE learned ADD COLUMN updated_at REAL;"
 
-MIGRATIONS = (FIRST, UPDATED_AT)
+# Files that an ingest has read to the end, so that the next one need not read those that look the same. Whatever
+# changes a chunk of its documents deletes a file's record, in the same transaction; which documents it had is kept.
+FILES = """
+CREATE TABLE files (
+    tenant TEXT NOT NULL,
+    source TEXT NOT NULL,
+    stamp TEXT NOT NULL,
+    digest BLOB NOT NULL,
+    made_by BLOB NOT NULL,
+    chunks INTEGER NOT NULL,
+    parents INTEGER NOT NULL,
+    PRIMARY KEY (tenant, source)
+) WITHOUT ROWID;
+CREATE TABLE file_documents (
+    tenant TEXT NOT NULL,
+    source TEXT NOT NULL,
+    place INTEGER NOT NULL,
+    document TEXT NOT NULL,
+    PRIMARY KEY (tenant, source, place)
+) WITHOUT ROWID;
+CREATE INDEX files_of_documents ON file_documents (tenant, document);
+CREATE TRIGGER chunk_put AFTER INSERT ON nodes WHEN new.document NOT NULL BEGIN
+    DELETE FROM files WHERE (tenant, source) IN (
+        SELECT tenant, source FROM file_documents WHERE tenant = new.tenant AND document = new.document
+    );
+END;
+CREATE TRIGGER chunk_changed AFTER UPDATE OF document, content_hash ON nodes BEGIN
+    DELETE FROM files WHERE (tenant, source) IN (
+        SELECT tenant, source FROM file_documents
+        WHERE tenant = new.tenant AND document IN (old.document, new.document)
+    );
+END;
+CREATE TRIGGER chunk_deleted AFTER DELETE ON nodes WHEN old.document NOT NULL BEGIN
+    DELETE FROM files WHERE (tenant, source) IN (
+        SELECT tenant, source FROM file_documents WHERE tenant = old.tenant AND document = old.document
+    );
+END;
+"""
+
+MIGRATIONS = (FIRST, UPDATED_AT, FILES)
 FORMAT_VERSION = len(MIGRATIONS)
 
 

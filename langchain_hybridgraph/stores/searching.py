@@ -102,6 +102,11 @@ class SearchedIndex(OpenIndex):
         with self._gate:
             return self._catalogue.document_ids(self._rows.tenant)
 
+    def titles(self) -> list[Edge]:
+        """The edges that lead to titles of documents, by title and document."""
+        with self._gate:
+            return self._catalogue.titles(self._rows.tenant)
+
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
         """The edges that leave these chunks (``backwards``: arrive there), by source, relation and target."""
         with self._gate:

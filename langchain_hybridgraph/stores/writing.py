@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.stores import catalog
+from langchain_hybridgraph.stores import catalog, catalog_files
 from langchain_hybridgraph.stores.catalog import CHUNK, GRAPH, Entry, Known
 from langchain_hybridgraph.stores.catalog_learned import take_in
 from langchain_hybridgraph.stores.encoding import entries, storable, text_hash
 from langchain_hybridgraph.stores.following import FollowedIndex
 from langchain_hybridgraph.stores.generation import Generation
+from langchain_hybridgraph.stores.given import reference
 from langchain_hybridgraph.stores.opening import Fitted, Seen
 from langchain_hybridgraph.stores.vectors import unit
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Chunk, Edge, Vector
+    from langchain_hybridgraph.stores.base import FileRecord
 
 # So many rows wait at most until the engines are brought up to date in the middle of an ingest.
 STEP_ROWS = 8_192
@@ -156,6 +158,7 @@ class WrittenIndex(FollowedIndex):
         document again brings that edge back.
         """
         with self._writer(), self._catalogue.writing() as connection:
+            catalog_files.forget(connection, self._rows.tenant)  # what is ingested again gets its edges again
             return catalog.delete_orphan_edges(connection, self._rows.tenant)
 
     def prune_edges(self, min_weight: float = 0.0, max_per_source: int = 0) -> int:
@@ -170,6 +173,7 @@ class WrittenIndex(FollowedIndex):
         if max_per_source < 0:
             raise ValueError(f"max_per_source is {max_per_source!r}; wanted a whole number, 0 for no limit")
         with self._writer(), self._catalogue.writing() as connection:
+            catalog_files.forget(connection, self._rows.tenant)
             return catalog.delete_weak_edges(connection, self._rows.tenant, min_weight, max_per_source)
 
     def remove(self, ids: Sequence[str]) -> int:
@@ -185,6 +189,23 @@ class WrittenIndex(FollowedIndex):
             self._refresh()
             self._step()
         return count
+
+    def files(self) -> list[FileRecord]:
+        """Records of the files whose chunks and edges are as the file made them (see ``stores.base.RecordsFiles``)."""
+        with self._gate:
+            return self._catalogue.files(self._rows.tenant)
+
+    def record_files(self, records: Sequence[FileRecord]) -> None:
+        """Insert or replace records."""
+        if records:
+            stored = [record._replace(documents=tuple(map(reference, record.documents))) for record in records]
+            with self._writer(), self._catalogue.writing() as connection:
+                catalog_files.put(connection, self._rows.tenant, stored)
+
+    def forget_files(self, sources: Sequence[str] | None = None) -> None:
+        """Delete records, None for all."""
+        with self._writer(), self._catalogue.writing() as connection:
+            catalog_files.forget(connection, self._rows.tenant, sources)
 
     def _given_vectors(self, chunks: Sequence[Chunk], vectors: Any) -> dict[str, Vector]:
         if isinstance(self.embedding, Fitted):

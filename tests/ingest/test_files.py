@@ -99,8 +99,8 @@ def test_links_do_not_loop(folder, monkeypatch):
 def test_each_folder_is_visited_once(folder, monkeypatch):
     """Folders that all link to each other are read once each, by their own paths."""
     listed = []
-    listdir = os.listdir
-    monkeypatch.setattr(os, "listdir", lambda path: listed.append(path) or listdir(path))
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: listed.append(path) or scandir(path))
     root = folder(**{f"docs__{n}__a_DOT_md": "a" for n in range(8)})
     for one in range(8):
         for other in range(8):

@@ -10,6 +10,7 @@ from langchain_hybridgraph.ingest import IngestReport
 from langchain_hybridgraph.ingest.pipeline import ingest
 from langchain_hybridgraph.ingest.split import ParentChildSplitter, RecursiveSplitter
 from langchain_hybridgraph.records import Chunk
+from langchain_hybridgraph.steps import Step
 
 
 def page(text, source, id=None, **metadata):
@@ -102,7 +103,7 @@ def test_a_document_that_lost_its_text():
     ingest([page(GUIDE, "a.md")], store)
     report = ingest([page(" \n", "a.md")], store)
     assert store.chunks == {}
-    assert report.warnings == ("1 documents have no text: a.md",)
+    assert report.warnings == ("1 document has no text: a.md",)
 
 
 def test_other_documents_stay():
@@ -184,21 +185,25 @@ def test_the_store_is_settled_once_before_the_last_edges():
 
 
 def test_progress_is_told():
-    """A function hears how many documents are done and how many there are, if that is known."""
+    """A function hears how many documents are done, of how many if that is known, and every phase by its name."""
     heard = []
     documents = [page(str(n), f"{n}.md") for n in range(5)]
-    ingest(documents, MemoryStore(), batch_size=2, progress=lambda done, total: heard.append((done, total)))
-    assert heard == [(2, 5), (4, 5), (5, 5)]
-    ingest(iter(documents), MemoryStore(), progress=lambda done, total: heard.append((done, total)))
-    assert heard[-1] == (5, None)
+    ingest(documents, MemoryStore(), batch_size=2, progress=heard.append)
+    read = [step.done for step in heard if step.phase == "reading"]
+    assert read == sorted(read)
+    assert read[-1] == 5
+    assert {step.total for step in heard if step.unit == "documents"} == {5}
+    assert {step.phase for step in heard} == {"reading", "cutting", "embedding", "edges", "index"}
+    ingest(iter(documents), MemoryStore(), progress=heard.append)
+    assert [step for step in heard if step.phase == "reading"][-1] == Step("reading", 5, None, "documents")
 
 
 def test_documents_without_text_do_not_pile_up():
     """A batch is written when it has as many documents as it may have chunks."""
     heard = []
     documents = (page("", f"{n}.md") for n in range(4))
-    ingest(documents, MemoryStore(), batch_size=2, progress=lambda done, total: heard.append(done))
-    assert heard == [2, 4, 4]
+    ingest(documents, MemoryStore(), batch_size=2, progress=heard.append)
+    assert [step.done for step in heard if step.phase == "embedding"] == [1, 3]
 
 
 def test_chunks_can_be_handed_in():

@@ -1,10 +1,12 @@
-import builtins
 import io
 import sys
+import time
 
 import pytest
 
-from langchain_hybridgraph.ingest.progress import showing
+import langchain_hybridgraph.ingest.progress as progress_module
+from langchain_hybridgraph.ingest.progress import _left, showing
+from langchain_hybridgraph.steps import Step, report
 
 
 class Terminal(io.StringIO):
@@ -19,43 +21,65 @@ def a_terminal(monkeypatch):
 
 
 def test_a_function_is_called():
-    """A given function is what is called."""
-    calls = []
-    with showing(lambda done, total: calls.append((done, total))) as show:
-        show(1, 2)
-    assert calls == [(1, 2)]
+    """A given function hears each step."""
+    steps = []
+    with showing(steps.append):
+        report("reading", 1, 2, "files")
+    report("reading", 2, 2, "files")
+    assert steps == [Step("reading", 1, 2, "files")]
 
 
-@pytest.mark.parametrize("progress", [None, False, True])
-def test_nothing_is_drawn_where_no_terminal_is(progress, capsys):
-    """Into a pipe or a log nothing is written."""
-    with showing(progress) as show:
-        show(1, 2)
+@pytest.mark.parametrize("progress", [None, False])
+def test_nothing_is_shown_that_is_not_requested(progress, capsys, monkeypatch):
+    """Without progress nothing is written, on a terminal neither."""
+    terminal = a_terminal(monkeypatch)
+    with showing(progress):
+        report("reading", 1, 2, "files")
     assert capsys.readouterr() == ("", "")
+    assert terminal.getvalue() == ""
 
 
 def test_the_bar_goes_to_stderr(monkeypatch, capsys):
-    """On a terminal there is a bar; stdout stays free for answers."""
+    """On a terminal there is a bar with phase, count and what is left; stdout stays free for answers."""
     terminal = a_terminal(monkeypatch)
     pytest.importorskip("rich")
-    with showing(True) as show:
-        show(3, 7)
+    with showing(True):
+        report("embedding", 3_000, 7_000, "files")
     assert capsys.readouterr().out == ""
-    assert "3/7" in terminal.getvalue()
+    assert "embedding" in terminal.getvalue()
+    assert "3,000 of 7,000 files" in terminal.getvalue()
 
 
-def test_lines_without_rich(monkeypatch):
-    """Without rich there is a line at the end, and at most one a second before."""
-    terminal = a_terminal(monkeypatch)
-    real = builtins.__import__
+def lines_of(monkeypatch, stream, seconds=0.05):
+    """What is written about one step that lasts longer than two lines are apart."""
+    monkeypatch.setattr(progress_module, "INTERVAL", seconds)
+    monkeypatch.setattr(sys, "stderr", stream)
+    with showing(True):
+        report("embedding", 3_000, 7_000, "files")
+        deadline = time.monotonic() + 20
+        while stream.getvalue().count("\n") < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+    return stream.getvalue()
 
-    def without_rich(name, *args, **kwargs):
-        if name.startswith("rich"):
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
 
-    monkeypatch.setattr(builtins, "__import__", without_rich)
-    with showing(True) as show:
-        for done in range(8):
-            show(done, 7)
-    assert terminal.getvalue() == "7 of 7 documents\n"
+def test_lines_where_no_terminal_is(monkeypatch):
+    """Into a log goes a whole line now and then, without control characters, also while one step takes long."""
+    lines = lines_of(monkeypatch, io.StringIO()).splitlines()
+    assert len(lines) >= 2
+    for line in lines:
+        assert line.startswith("embedding: 3,000 of 7,000 files, 0 s, about 0 s left")
+        assert line.isprintable()
+
+
+def test_what_is_left_is_estimated():
+    """Three of seven in six seconds leave eight; a total that is not known leaves nothing to say."""
+    assert _left(Step("reading", 3, 7, "files"), 6.0) == ", about 8 s left"
+    assert _left(Step("reading", 3, None, "files"), 6.0) == ""
+    assert _left(Step("reading", 0, 7, "files"), 6.0) == ""
+
+
+def test_a_short_task_prints_no_line(capsys):
+    """What is over before the first line is due leaves a log as it is."""
+    with showing(True):
+        report("reading", 1, 2, "files")
+    assert capsys.readouterr() == ("", "")

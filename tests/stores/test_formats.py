@@ -44,9 +44,13 @@ def found(folder, **options):
 
 
 def test_an_index_of_the_first_format_is_brought_up_to_date(folder):
-    """It lacks a column of today; opening it for writing adds that, and everything is found and can be changed."""
+    """It lacks what came later; opening it for writing adds that, and everything is found and can be changed."""
     with sqlite3.connect(folder / "catalogue.sqlite") as connection:
         connection.execute("ALTER TABLE learned DROP COLUMN updated_at")
+        for trigger in ("chunk_put", "chunk_changed", "chunk_deleted"):
+            connection.execute(f"DROP TRIGGER {trigger}")
+        for table in ("files", "file_documents"):
+            connection.execute(f"DROP TABLE {table}")
         connection.execute("PRAGMA user_version = 1")
     connection.close()
     assert found(folder) == "Dogs bark at cats."
@@ -66,7 +70,7 @@ def test_an_old_index_is_brought_up_to_date(folder, tomorrow):
 
 def test_an_old_index_opened_for_reading_says_how_to_migrate(folder, tomorrow):
     """Nothing is changed by who may not write; the error has the line that mends it."""
-    with pytest.raises(FormatVersionError, match=r"format 2.*reads 3.*HybridGraphStore\(path, embedding\)\.close\(\)"):
+    with pytest.raises(FormatVersionError, match=r"format 3.*reads 4.*HybridGraphStore\(path, embedding\)\.close\(\)"):
         found(folder, read_only=True)
     assert format_of(folder) == tomorrow - 1
     assert found(folder) == found(folder, read_only=True)
