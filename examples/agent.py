@@ -1,6 +1,6 @@
 """An agent of LangGraph that searches when it wants to, for what it wants to, among what it wants to.
 
-    pip install langchain-hybridgraph langchain
+    pip install . langchain      # in a clone of the repository
     python examples/agent.py
 
 ``as_tool`` gives the model a query, k and a filter with their meanings, and the Documents as the message's artifact.

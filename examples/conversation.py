@@ -1,6 +1,6 @@
 """A chain that answers a conversation: questions may lean on what was said before.
 
-    pip install langchain-hybridgraph langchain
+    pip install . langchain      # in a clone of the repository
     python examples/conversation.py
 
 ``AdvancedRetriever`` makes each question whole before it searches, here without asking a model; LangGraph's

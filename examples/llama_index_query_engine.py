@@ -1,6 +1,6 @@
 """A LlamaIndex query engine over files: its reader and splitter, our store, graph retriever and reranker.
 
-    pip install "langchain-hybridgraph[llama-index]"
+    pip install ".[llama-index]"      # in a clone of the repository
     python examples/llama_index_query_engine.py
 
 Runs without a network: MockLLM repeats what it is asked; give ``Settings.llm`` in its place.

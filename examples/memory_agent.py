@@ -1,6 +1,6 @@
 """An agent of LangGraph that remembers from one conversation to the next, and knows what has changed since.
 
-    pip install langchain-hybridgraph langchain
+    pip install . langchain      # in a clone of the repository
     python examples/memory_agent.py
 
 It has two tools: ``recall`` is a ``MemoryRetriever``, which can be asked of an earlier time; ``note`` keeps what is

@@ -1,6 +1,6 @@
 """A chain in LCEL that answers from texts, streams, and says which texts it has read.
 
-    pip install langchain-hybridgraph langchain
+    pip install . langchain      # in a clone of the repository
     python examples/rag_chain.py
 
 It runs without a key, over a fake chat model that knows its answer. For a real one install its package
