@@ -107,8 +107,9 @@ def test_the_sdist_is_complete(sdist):
     """Package, tests, examples, notebooks, benchmarks and pages: what is in the repository and belongs to it."""
     for folder in ("langchain_hybridgraph", "tests", "examples", "benchmarks"):
         assert modules(sdist / folder) == modules(ROOT / folder)
-    for folder, kind in (("docs", "*.md"), ("notebooks", "*.ipynb"), ("dashboards", "*.json")):
-        assert {file.name for file in (sdist / folder).iterdir()} == {file.name for file in (ROOT / folder).glob(kind)}
+    for kind in ("docs/**/*.md", "notebooks/*.ipynb", "dashboards/*.json", "benchmarks/*.json"):
+        there, here = ({str(file.relative_to(base)) for file in base.glob(kind)} for base in (sdist, ROOT))
+        assert there == here != set()
     named = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "pyproject.toml"]
     assert [name for name in named if not (sdist / name).is_file()] == []
 

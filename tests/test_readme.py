@@ -1,8 +1,12 @@
 """README.md and the pages that it leads to are true: their code runs, their tables are those of the code."""
 
+import json
 import re
 import shlex
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -21,6 +25,9 @@ TOUR = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
 ENGINES = (ROOT / "docs" / "engines.md").read_text(encoding="utf-8")
 FIGURES = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
 PAGES = ["docs/retrievers.md", "docs/llama-index.md"]  # the other pages have tests of their own
+
+
+HOW_TO = sorted(file for file in ROOT.glob("docs/how-to/*.md") if file.name != "README.md")
 
 
 def blocks(language, page=README):
@@ -93,6 +100,68 @@ def test_a_pages_python_runs(folder, name):
         exec(compile(block, name, "exec"), namespace)
 
 
+class Letters:
+    """An encoding whose tokens are letters, in place of tiktoken's, which is downloaded."""
+
+    def encode_ordinary(self, text):
+        return [ord(letter) for letter in text]
+
+    encode = encode_ordinary
+
+
+class Embeds(BaseHTTPRequestHandler):
+    """What OpenAI's embeddings answer: a vector of the letters of each text."""
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
+        data = [
+            {"object": "embedding", "index": place, "embedding": [1.0 + tokens.count(ord("a") + n) for n in range(26)]}
+            for place, tokens in enumerate(asked)
+        ]
+        body = json.dumps({"object": "list", "data": data, "model": "any", "usage": {}}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        """Nothing on the screen."""
+
+
+@pytest.fixture
+def openai(monkeypatch):
+    """OpenAI is on this machine."""
+    with suppress(ImportError):
+        monkeypatch.setattr("tiktoken.encoding_for_model", lambda model: Letters())
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Embeds)
+    Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    yield
+    server.shutdown()
+
+
+@pytest.mark.parametrize("path", HOW_TO, ids=lambda path: path.stem)
+def test_a_how_to_does_what_it_says(folder, openai, capsys, path):
+    """Its blocks run in an empty folder, and every print says what stands beside it."""
+    page = path.read_text(encoding="utf-8")
+    needed = {"fastapi": "fastapi", "choose-an-embedding": "langchain_openai", "chunk-size": "ir_measures"}
+    if path.stem in needed:
+        pytest.importorskip(needed[path.stem])
+    run(path.name, page)
+    shown = capsys.readouterr().out.splitlines()
+    promised = re.findall(r"^ *print\(.*\)  # (.*)$", "".join(blocks("python", page)), re.MULTILINE)
+    assert promised
+    assert shown[: len(promised)] == promised
+
+
+def test_every_how_to_is_listed():
+    """docs/how-to/README.md links every page, by its title."""
+    listed = re.findall(r"^\| \[(.*?)\]\((.*?)\)", (ROOT / "docs/how-to/README.md").read_text("utf-8"), re.MULTILINE)
+    titles = {path.name: path.read_text("utf-8").partition("\n")[0].removeprefix("# ") for path in HOW_TO}
+    assert {file: title for title, file in listed} == titles
+
+
 def test_the_start_is_five_lines():
     """From texts to an answer, not counting imports."""
     lines = [line for line in blocks("python")[0].splitlines() if line and not line.startswith(("from", "import"))]
@@ -135,7 +204,7 @@ def test_the_sizes_of_the_ways_to_search():
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "CONTRIBUTING.md", *(f"docs/{file.name}" for file in ROOT.glob("docs/*.md"))]
+    "name", ["README.md", "CONTRIBUTING.md", *(str(file.relative_to(ROOT)) for file in ROOT.glob("docs/**/*.md"))]
 )
 def test_links_lead_somewhere(name):
     """Every file that a page names by a link is there, and every heading in it; so are the files named in code."""
