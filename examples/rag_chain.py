@@ -66,7 +66,7 @@ def main(model: str | None = None) -> None:
     ingest([Document(text, metadata={"source": name}) for name, text in TEXTS.items()], store)
     chain = answering(HybridRetriever(store, k=2), chat_model(model))
 
-    for part in chain.stream({"question": "What does E-4711 want of me?"}):
+    for part in chain.stream({"question": "Which second factor does E-4711 ask for?"}):
         for document in part.get("documents", ()):
             print(f"{document.metadata['relevance_score']:.2f} {document.metadata['source']}")
         print(part.get("answer", ""), end="", flush=True)

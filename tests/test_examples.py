@@ -28,7 +28,7 @@ def run(monkeypatch, capsys):
 
 
 ANSWERS = {
-    "rag_chain.py": ["0.80 errors.md", "A second factor: a code by text message, or a key [errors.md] [factors.md]."],
+    "rag_chain.py": ["A second factor: a code by text message, or a key [errors.md] [factors.md]."],
     "conversation.py": ["Tom: And its price?", "The van is blue. Its price is 9,000."],
     "agent.py": ["ai: The import of addresses reads vCard files, too.", "ai: It can send invoices as XRechnung."],
     "memory_agent.py": [

@@ -68,10 +68,10 @@ childhood: grew grow raised born native hometown origin upbringing young
 name: called nickname surname
 travel: trip holiday vacation journey tour fly flight plane airport abroad visit cruise hotel passport backpacking
 flight: fly plane airport depart
-vehicle: car drive driver van truck motorbike motorcycle scooter bike bicycle cycle commute bus train tram underground
-  subway
-car: drive automobile toyota honda nissan mazda ford volkswagen bmw audi mercedes opel peugeot renault fiat skoda
-  volvo tesla hyundai kia
+vehicle: car roadster convertible drive driver van truck motorbike motorcycle scooter bike bicycle cycle commute bus
+  train tram underground subway
+car: roadster convertible coupe saloon hatchback suv drive automobile toyota honda nissan mazda ford volkswagen bmw
+  audi mercedes opel peugeot renault fiat skoda volvo tesla hyundai kia
 bicycle: bike cycle
 commute: cycle bus train tram drive walk
 device: computer laptop notebook pc desktop tablet phone mobile smartphone gadget
