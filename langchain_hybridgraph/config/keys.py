@@ -341,6 +341,13 @@ class Keys(BaseSettings):
         "How the lists of the sources become one; unset: the retriever's default.",
         names="fusion",
     )
+    retriever_changelog_weight: Number = _setting(
+        0.9,
+        _SHARE,
+        "Factor on the scores of change logs and release notes; 1 ranks them like other documents.",
+        ge=0,
+        le=1,
+    )
     retriever_overfetch: Count = _setting(3, _FROM_1, "Candidates per source: k times this, at least 100.", ge=1)
     retriever_reranker: RerankerForm | None = _setting(
         None,

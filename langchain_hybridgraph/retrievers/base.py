@@ -23,6 +23,7 @@ from langchain_hybridgraph.query.expansion import Candidates, Expansion
 from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion, fusion_from
 from langchain_hybridgraph.query.length import bounded
 from langchain_hybridgraph.query.pipeline import Certain, Pipeline, search
+from langchain_hybridgraph.query.pipeline.changelogs import fusion_name, lowered
 from langchain_hybridgraph.query.rerank import Reranker
 from langchain_hybridgraph.query.selection import Selection
 from langchain_hybridgraph.query.sources import Source
@@ -108,6 +109,7 @@ class PipelineRetriever(ObservedRetriever):
     as_of: Any = Field(None, description="The time whose truth is asked for; None is now.")
     min_score: float = Field(0.0, ge=0, le=1, description="Hits with a lower score are left out.")
     fusion: Any = Field(None, description="How the sources' lists become one: a name, a dict or a Fusion.")
+    changelog_weight: float = Field(0.9, ge=0, le=1, description="Factor on the scores of change logs; 1: none.")
     overfetch: int = Field(3, ge=1, description="Candidates per source: k times this, at least 100.")
     rerank_depth: int = Field(50, ge=1, description="How many of the best hits the reranker reads.")
     parents: bool = Field(True, description="Whether a child gives way to its parent, where there is one.")
@@ -258,7 +260,7 @@ class PipelineRetriever(ObservedRetriever):
         return Pipeline(
             store=self._store,
             sources=self._sources(options, callbacks),
-            fusion=self.fusion if self.fusion is not None else self._default_fusion(),
+            fusion=lowered(self.fusion if self.fusion is not None else self._default_fusion(), self.changelog_weight),
             overfetch=self.overfetch,
             graph=self._graph,
             expansion=self._expansion(options),
@@ -377,7 +379,7 @@ class _Prepared:
             "filter": None if self.query.scope.filter is None else self.query.scope.filter.to_dict(),
             "method": self.trace.method,
             "weights": {source.name: source.weight for source in self.pipeline.sources},
-            "fusion": type(self.pipeline.fusion).__name__,
+            "fusion": fusion_name(self.pipeline.fusion),
             "walk": None if walk is None else {"traversal": _named(walk.traversal), "score": _named(walk.score)},
             "stages_ms": {name: round(ms, 3) for name, ms in self.trace.stages.items()},
             "errors": dict(self.trace.errors),
