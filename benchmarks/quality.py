@@ -95,9 +95,10 @@ def questions(name: str, sets: Any, embedding: str) -> Iterator[Question]:
         allowed = np.array([_passes(row, query.get("filter")) for row in loaded.corpus])
         near = np.lexsort((ids, np.where(allowed, -cosines, np.inf)))[: min(CANDIDATES, allowed.sum())]
         nearest = near.tolist() if cosines.any() else []  # LSA may know no word of the question
-        matched = index.search(text, CANDIDATES, allowed)
-        rows = list({**dict.fromkeys(nearest), **dict(matched)})
+        matched, exact = index.search(text, CANDIDATES, allowed), index.exact(text, allowed)
+        rows = list({**dict.fromkeys(nearest), **dict(matched), **exact})
         words = dict(matched) | index.scores(text, rows)
+        likely = {ids[row]: value for row, value in exact.items()}
         inside = cosines[allowed]
         background = (float(inside.mean()), float(inside.std())) if inside.any() else None
         yield Question(
@@ -105,7 +106,7 @@ def questions(name: str, sets: Any, embedding: str) -> Iterator[Question]:
             _ranking(
                 "vector", ids, nearest, {row: float(cosines[row]) for row in rows}, bound=1.0, background=background
             ),
-            _ranking("keyword", ids, [row for row, _ in matched], words, bound=index.bound(text)),
+            _ranking("keyword", ids, [row for row, _ in matched], words, bound=index.bound(text), exact=likely),
             loaded.qrels[query["id"]],
         )
 
@@ -135,6 +136,12 @@ def _passes(row: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
 
 def fused(fusion: Fusion, weight: float = 0.7) -> Answers:
     return lambda question: [one.id for one in fusion(question.weighed(weight))[:DEPTH]]
+
+
+def without_exact_matches(question: Question) -> Sequence[str]:
+    """The default fusion without what identifiers and rare words say."""
+    vector, keyword = question.weighed(0.7)
+    return [one.id for one in ConvexCombination()([vector, replace(keyword, exact={})])[:DEPTH]]
 
 
 def without_background(question: Question) -> Sequence[str]:
@@ -175,6 +182,7 @@ def systems() -> dict[str, Answers]:
         "convex bound .4": fused(ConvexCombination(normalize="bound"), 0.4),
         "convex, not adaptive .7": fused(ConvexCombination(adaptive=False)),
         "convex, unknown background .7": without_background,
+        "convex, without exact matches .7": without_exact_matches,
         "**convex .7**": fused(ConvexCombination()),
     }
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
 from numbers import Real
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, overload
 
 from langchain_hybridgraph.degradation import warnings_in
@@ -271,7 +272,7 @@ class Found(NamedTuple):
     ``background`` are those of :class:`Ranking`. ``reason`` says what kept the search from its full strength (a word
     of ``degraded``), None when nothing did; ``remark`` says more about it. ``rest`` is the largest score that anything
     not listed can have, None when that is not known. ``are_cosines`` says of a vector search whether its scores are
-    cosines; else only their order means something.
+    cosines; else only their order means something. ``exact`` is that of :class:`Ranking`.
     """
 
     entries: Sequence[Scored]
@@ -282,6 +283,7 @@ class Found(NamedTuple):
     rest: float | None = None
     remark: str | None = None
     are_cosines: bool = True
+    exact: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +295,8 @@ class Ranking:
     largest score that the source could give to this query (1 for a cosine), None when it is not known.
     ``background`` is the mean and the standard deviation of the source's score for this query over arbitrary chunks
     of its scope, None when they are not known. ``rest`` is the largest score that a candidate without one can have,
-    None when that is not known.
+    None when that is not known. ``exact`` says of some chunks, listed or not, how likely the query means them, in
+    (0, 1), because they have an identifier or a rare word of it.
     """
 
     source: str
@@ -303,6 +306,7 @@ class Ranking:
     bound: float | None = None
     background: tuple[float, float] | None = None
     rest: float | None = None
+    exact: Mapping[str, float] = field(default_factory=dict)
 
 
 class Fused(NamedTuple):

@@ -69,20 +69,6 @@ def test_the_tours_python_runs(folder, capsys):
     assert [promised for promised in promises if promised.rstrip(" …") not in shown] == []
 
 
-def test_fixed_weights_where_the_page_says_so(folder, capsys):
-    """The figures of a weak embedding, asked for codes, are those that the README and the page name."""
-    page = (ROOT / "docs" / "retrievers.md").read_text(encoding="utf-8")
-    section = page.partition("### Codes and weak embeddings")[2].partition("\n## ")[0]
-    run(
-        "docs/retrievers.md",
-        "```python\nfrom langchain_hybridgraph import HybridGraphStore, HybridRetriever\n```\n" + section,
-    )
-    right = [int(line.split()[-3]) for line in capsys.readouterr().out.splitlines()]
-    assert right == [16, 50, 50, 50, 50, 50]
-    assert f"Hashed {{}} {right[0]} of 50" in section
-    assert f"{right[0]} of 50 first hits are right" in README
-
-
 def test_a_newcomer_reads_the_readme_in_five_minutes():
     """At 200 words a minute, commands and code included."""
     assert len(re.findall(r"\w[\w'.-]*", README)) <= 1_100

@@ -145,6 +145,8 @@ class ConvexCombination:
     ``adaptive``: divided by its own best, every list has a 1, however little its best match matches. BM25 is a sum of
     log-odds and so knows better: a candidate's share of the best score is multiplied by √(its BM25 / 40), as weight
     · √(best / 40) and share ^ 1.5. It holds for sources that tell their ``bound``; other scores have no known unit.
+    And what a list holds of ``Ranking.exact`` counts before all similarity: with m the largest of these values, a
+    candidate's score is (1 − m) · score + its own value, which is its part ``exact``.
 
     The combination: Bruch, Gai and Ingber, An Analysis of Fusion Functions for Hybrid Retrieval, TOIS 2023. Standard
     scores: Montague and Aslam, Relevance Score Normalization for Metasearch, CIKM 2001. BM25 as log-odds: Robertson
@@ -176,18 +178,22 @@ class ConvexCombination:
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Fused]:
         """See :class:`Fusion`."""
-        return self.others(rankings, _candidates(rankings))
+        return self.others(rankings, self._candidates(rankings))
 
     def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[Fused]:
         """See :class:`ScoresOthers`."""
         parts: dict[str, dict[str, float]] = {id: {} for id in ids}
+        exact = self._exact(rankings)
+        similar = 1 - max(exact.values(), default=0.0)
         for ranking, share, scale in self._shares(rankings):
-            _add_scaled(parts, ranking, scale, share)
+            _add_scaled(parts, ranking, scale, share * similar)
+        for id in exact.keys() & parts.keys():
+            parts[id]["exact"] = exact[id]
         return _best_first(parts)
 
     def contenders(self, rankings: Sequence[Ranking], n: int) -> Set[str]:
         """See :class:`KnowsContenders`."""
-        candidates = _candidates(rankings)
+        candidates = self._candidates(rankings)
         if not 0 < n < len(candidates):
             return candidates.keys()
         least, most = self.bounds(rankings, candidates)
@@ -199,17 +205,32 @@ class ConvexCombination:
 
     def bounds(self, rankings: Sequence[Ranking], ids: Collection[str]) -> tuple[Weights, Weights]:
         """See :class:`KnowsContenders`."""
-        least, most = np.zeros(len(ids)), np.zeros(len(ids))
+        exact = self._exact(rankings)
+        similar = 1 - max(exact.values(), default=0.0)
+        least = np.array([exact.get(id, 0.0) for id in ids]) if exact else np.zeros(len(ids))
+        most = least.copy()
         for ranking, share, scale in self._shares(rankings):
             known = list(map(ranking.scores.get, ids))
             values = np.array([ranking.rest or 0.0, *known], np.float64)  # None becomes NaN
             missing = np.isnan(values)
-            scaled = share * np.clip((values - scale.zero) / scale.width, 0.0, 1.0) ** scale.power
+            scaled = similar * share * np.clip((values - scale.zero) / scale.width, 0.0, 1.0) ** scale.power
             if np.count_nonzero(missing) > known.count(None):
                 missing[1:] = [score is None for score in known]
             least += np.where(missing, 0.0, scaled)[1:]
             most += np.where(missing, scaled[0], scaled)[1:]
         return least, most
+
+    def _candidates(self, rankings: Sequence[Ranking]) -> dict[str, None]:
+        """All that is listed or an exact match."""
+        return _candidates(rankings) | dict.fromkeys(self._exact(rankings))
+
+    def _exact(self, rankings: Sequence[Ranking]) -> dict[str, float]:
+        """How likely the query means each candidate, as far as it is to count."""
+        exact: dict[str, float] = {}
+        for ranking in rankings if self.adaptive else ():
+            if ranking.weight > 0:
+                exact |= ranking.exact
+        return exact
 
     def _shares(self, rankings: Sequence[Ranking]) -> list[tuple[Ranking, float, _Scale]]:
         """Each ranking that has entries, with its share of the score and its scale."""

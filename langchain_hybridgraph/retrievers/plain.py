@@ -203,10 +203,12 @@ class PlainStore:
             return Found([], reason="no-keyword-index")
         if not self.texts.chunks and self.texts.is_given:
             return Found([], reason="no-keyword-index", remark="documents= was empty, so no text is found by its words")
-        found = self.texts.index.search(query.text, n, self.texts.allowed(query.scope))
-        entries = sorted((Scored(self.texts.ids[row], score) for row, score in found), key=_best_first)
+        index, ids, allowed = self.texts.index, self.texts.ids, self.texts.allowed(query.scope)
+        found = index.search(query.text, n, allowed)
+        entries = sorted((Scored(ids[row], score) for row, score in found), key=_best_first)
         rest = entries[-1].score if 0 < n <= len(entries) else 0.0
-        return Found(entries, bound=self.texts.index.bound(query.text), reason=self.texts.reason, rest=rest)
+        exact = {ids[row]: value for row, value in index.exact(query.text, allowed).items()}
+        return Found(entries, bound=index.bound(query.text), reason=self.texts.reason, rest=rest, exact=exact)
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
         """Return the BM25 of these chunks; those that share no word with the text are left out."""

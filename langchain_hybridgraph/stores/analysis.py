@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 MOST_TERMS = 128  # of a question; the rest of a pasted book adds time and little else
 
-VERSION = 1  # of the steps below: an index made by other steps must be made anew
+VERSION = 2  # of what an index holds: one made by other steps must be made anew
 
 _STEMMED = {
     "ar": "arabic", "da": "danish", "de": "german", "el": "greek", "en": "english", "es": "spanish", "fi": "finnish",
@@ -79,8 +79,9 @@ _IDEOGRAPHS = (
     "\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
 )
 _UNSPACED_LETTERS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf"
-_UNSPACED = re.compile(f"[{_IDEOGRAPHS}{_UNSPACED_LETTERS}]")
-_SCRIPT_RUNS = re.compile(f"[{_IDEOGRAPHS}]+|[{_UNSPACED_LETTERS}]+|[^{_IDEOGRAPHS}{_UNSPACED_LETTERS}]+")
+UNSPACED = f"{_IDEOGRAPHS}{_UNSPACED_LETTERS}"  # the inside of a character class
+_UNSPACED = re.compile(f"[{UNSPACED}]")
+_SCRIPT_RUNS = re.compile(f"[{_IDEOGRAPHS}]+|[{_UNSPACED_LETTERS}]+|[^{UNSPACED}]+")
 _IDEOGRAPH = re.compile(f"[{_IDEOGRAPHS}]")
 
 _ASCII_WORD = re.compile("[A-Za-z0-9]+")

@@ -46,6 +46,13 @@ class KeywordIndex(Protocol):
         """The largest BM25 score any text could reach for this query: Σ idf·(k1 + 1); 0 without known words."""
         ...
 
+    def exact(self, text: str, allowed: Mask | None = None) -> dict[int, float]:
+        """How likely each row is meant because it has an identifier or a rare word of the query, in (0, 1).
+
+        Rows without any are left out; ``allowed`` is as in :meth:`search`.
+        """
+        ...
+
     def apply(self, version: int, add: Iterable[tuple[int, str]], remove: Sequence[int]) -> None:
         """Take rows in and out and remember ``version``, all in one atomic commit.
 

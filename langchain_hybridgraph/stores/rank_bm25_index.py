@@ -7,11 +7,12 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from langchain_hybridgraph.stores.analysis import Analyzer, telling_terms
+from langchain_hybridgraph.stores.identifiers import FEW, compounds, exact_matches, name_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,6 +46,7 @@ class RankBM25Index:
     def __init__(self, language: str | None = "english") -> None:
         self._analyzer = Analyzer(language)
         self._words: dict[int, list[str]] = {}
+        self._forms: dict[int, _Forms] = {}
         self._statistics: _Statistics | None = None
         self._counting = threading.Lock()
         self._applied = 0
@@ -87,17 +89,27 @@ class RankBM25Index:
         terms = statistics.terms(self._analyzer.words(text))
         return (K1 + 1) * sum(count * float(statistics.engine.idf[term]) for term, count in terms)
 
+    def exact(self, text: str, allowed: Mask | None = None) -> dict[int, float]:
+        """How likely each row is meant because it has an identifier or a rare word of the question, in (0, 1).
+
+        See :func:`~langchain_hybridgraph.stores.identifiers.exact_matches`; ``allowed`` is as in :meth:`search`.
+        """
+        return exact_matches(text, _Postings(self._analyzer, self._count(), allowed))
+
     def apply(self, version: int, add: Iterable[tuple[int, str]], remove: Sequence[int]) -> None:
         """Take rows out, then in, and remember ``version``; an added row replaces the row of the same number.
 
         An error of the ``add`` iterable comes through, and nothing was taken in or out.
         """
         # A corpus has few different words: each is kept once.
-        added = {int(row): [sys.intern(word) for word in self._analyzer.all_words(text)] for row, text in add}
+        texts = {int(row): text for row, text in add}
+        words = {row: [sys.intern(word) for word in self._analyzer.all_words(text)] for row, text in texts.items()}
+        forms = {row: _Forms(compounds(text), name_of(text)) for row, text in texts.items()}
         gone = set(remove)
         with self._counting:
-            kept = {row: words for row, words in self._words.items() if row not in gone}
-            self._words, self._statistics, self._applied = kept | added, None, version
+            self._words = {row: kept for row, kept in self._words.items() if row not in gone} | words
+            self._forms = {row: kept for row, kept in self._forms.items() if row not in gone} | forms
+            self._statistics, self._applied = None, version
 
     def __len__(self) -> int:
         """How many rows are in the index."""
@@ -113,13 +125,20 @@ class RankBM25Index:
     def close(self) -> None:
         """Free the memory."""
         with self._counting:
-            self._words, self._statistics = {}, None
+            self._words, self._forms, self._statistics = {}, {}, None
 
     def _count(self) -> _Statistics:
         with self._counting:
             if self._statistics is None:
-                self._statistics = _counted(self._words)
+                self._statistics = _counted(self._words, self._forms)
             return self._statistics
+
+
+class _Forms(NamedTuple):
+    """The compounds and the name of a text."""
+
+    compounds: list[str]
+    name: str | None
 
 
 @dataclass(frozen=True)
@@ -129,6 +148,8 @@ class _Statistics:
     rows: Rows
     engine: Any  # a rank_bm25.BM25Plus, None without any word
     postings: dict[str, list[int]]
+    written: dict[str, list[int]]
+    named: dict[str, list[int]]
 
     def terms(self, words: list[str]) -> list[tuple[str, int]]:
         return telling_terms(words, lambda word: len(self.postings.get(word, ())), len(self.rows))
@@ -146,14 +167,51 @@ class _Statistics:
 _NOWHERE = np.zeros(0, dtype=np.int64)
 
 
-def _counted(words: dict[int, list[str]]) -> _Statistics:
+def _counted(words: dict[int, list[str]], forms: dict[int, _Forms]) -> _Statistics:
     from rank_bm25 import BM25Plus
 
     rows = sorted(words)
     postings: dict[str, list[int]] = defaultdict(list)
+    written: dict[str, list[int]] = defaultdict(list)
+    named: dict[str, list[int]] = defaultdict(list)
     for place, row in enumerate(rows):
         for word in set(words[row]):
             postings[word].append(place)
+        for compound in forms[row].compounds:
+            written[compound].append(place)
+        if (name := forms[row].name) is not None:
+            named[name].append(place)
     # rank_bm25 divides by the number of words, so it is not asked about none.
     engine = BM25Plus([words[row] for row in rows], k1=K1, b=B, delta=0) if postings else None
-    return _Statistics(np.array(rows, dtype=np.int64), engine, dict(postings))
+    return _Statistics(np.array(rows, dtype=np.int64), engine, dict(postings), dict(written), dict(named))
+
+
+class _Postings:
+    """One question's postings (:class:`~langchain_hybridgraph.stores.identifiers.Postings`)."""
+
+    def __init__(self, analyzer: Analyzer, statistics: _Statistics, allowed: Mask | None) -> None:
+        self._analyzer, self._statistics, self._allowed = analyzer, statistics, allowed
+
+    def words(self, text: str) -> list[str]:
+        return self._analyzer.words(text)
+
+    def information(self, question: str) -> dict[str, float]:
+        statistics = self._statistics
+        terms = statistics.terms(self._analyzer.words(question))
+        return {term: count * float(statistics.engine.idf[term]) for term, count in terms}
+
+    def holding(self, word: str) -> list[int]:
+        return self._rows(self._statistics.postings, word)
+
+    def written(self, compound: str) -> list[int]:
+        return self._rows(self._statistics.written, compound)
+
+    def named(self, form: str) -> list[int]:
+        return self._rows(self._statistics.named, form)
+
+    def _rows(self, postings: dict[str, list[int]], term: str) -> list[int]:
+        rows: list[int] = self._statistics.rows[postings.get(term, [])].tolist()
+        allowed = self._allowed
+        if allowed is not None:
+            rows = [row for row in rows if row < len(allowed) and allowed[row]]
+        return rows if len(rows) <= FEW else []

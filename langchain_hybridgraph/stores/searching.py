@@ -198,11 +198,13 @@ class SearchedIndex(OpenIndex):
 
             def ask(index: KeywordIndex) -> Found:
                 is_all = scope.filter is None and scope.known_at is None and rows.full and index.applied == rows.version
-                found = index.search(text, n, None if is_all else self._allowed(rows, scope))
+                allowed = None if is_all else self._allowed(rows, scope)
+                found, exact = index.search(text, n, allowed), index.exact(text, allowed)
                 entries = rows.scored([row for row, _ in found], [score for _, score in found])
                 reason = self._keywords.reason or self._lag(index, rows)
                 rest = entries[-1].score if 0 < n <= len(entries) else 0.0
-                return Found(entries, bound=index.bound(text), reason=reason, rest=rest)
+                likely = dict(zip(rows.ids(exact), exact.values(), strict=True))
+                return Found(entries, bound=index.bound(text), reason=reason, rest=rest, exact=likely)
 
             return self._keywords.ask(ask)
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from langchain_hybridgraph.errors import HybridGraphError, ReadOnlyError, StoreError, StoreLockedError
 from langchain_hybridgraph.stores.analysis import Analyzer, telling_terms
+from langchain_hybridgraph.stores.identifiers import FEW, compounds, exact_matches, name_of
 
 if TYPE_CHECKING:
     import tantivy
@@ -38,6 +39,9 @@ _THREADS = 1
 _FEW_ROWS = 512  # up to here asking for the rows beats looking through the whole answer: 1.3 ms against 2.4
 _SET_ROWS = 100  # from here on one set of rows beats a term for each: of 240 rows .5 ms against .8
 _SPARE = 16  # hits fetched beyond n, so that a tie at the cut seldom needs a second search
+
+# Texts that are looked at to see which of them are allowed. Removed ones count until Tantivy merges their segment.
+_MOST_POSTINGS = 8 * FEW
 
 _MARK_ROW = -1
 _LOCKS = (".tantivy-writer.lock", ".tantivy-meta.lock")
@@ -129,6 +133,16 @@ class TantivyIndex:
             terms = self._terms(searcher, text)
             idfs = ((count, _idf(every, searcher.doc_freq("text", term))) for term, count in terms)
             return (1 + 1e-6) * (K1 + 1) * sum(count * idf for count, idf in idfs)
+
+    def exact(self, text: str, allowed: Mask | None = None) -> dict[int, float]:
+        """How likely each row is meant because it has an identifier or a rare word of the question, in (0, 1).
+
+        See :func:`~langchain_hybridgraph.stores.identifiers.exact_matches`; ``allowed`` is as in :meth:`search`.
+        """
+        with _Engine("the search for identifiers failed"):
+            searcher = self._seen()
+            postings = _Postings(self._analyzer, self._schema, searcher, self._terms(searcher, text), allowed)
+            return exact_matches(text, postings)
 
     def apply(self, version: int, add: Iterable[tuple[int, str]], remove: Sequence[int]) -> None:
         """Take rows out, then in, and remember ``version``, all in one atomic commit.
@@ -247,10 +261,10 @@ class TantivyIndex:
                 for row in remove:
                     writer.delete_documents_by_term("row", int(row))
             for row, text in add:
-                words = " ".join(self._analyzer.all_words(text))
+                document = _text_document(int(row), text, self._analyzer)
                 with writing:
                     writer.delete_documents_by_term("row", int(row))
-                    writer.add_document(_text_document(int(row), words))
+                    writer.add_document(document)
             with writing:
                 writer.delete_documents_by_term("mark", True)
                 writer.add_document(_mark_document(version, self._analyzer.name))
@@ -323,6 +337,51 @@ class _Engine:
             raise wrapper(f"{self._what}: {error}") from error
 
 
+class _Postings:
+    """One question's postings (:class:`~langchain_hybridgraph.stores.identifiers.Postings`)."""
+
+    def __init__(
+        self,
+        analyzer: Analyzer,
+        schema: tantivy.Schema,
+        searcher: tantivy.Searcher,
+        terms: Sequence[tuple[str, int]],
+        allowed: Mask | None,
+    ) -> None:
+        self._analyzer, self._schema, self._searcher = analyzer, schema, searcher
+        self._terms, self._allowed = terms, allowed
+
+    def words(self, text: str) -> list[str]:
+        return self._analyzer.words(text)
+
+    def information(self, question: str) -> dict[str, float]:
+        searcher = self._searcher
+        return {
+            word: count * _idf(searcher.num_docs, min(searcher.num_docs, searcher.doc_freq("text", word)))
+            for word, count in self._terms
+        }
+
+    def holding(self, word: str) -> list[int]:
+        return self._rows("text", word)
+
+    def written(self, form: str) -> list[int]:
+        return self._rows("written", form)
+
+    def named(self, form: str) -> list[int]:
+        return self._rows("name", form)
+
+    def _rows(self, field: str, term: str) -> list[int]:
+        import tantivy
+
+        if not 0 < self._searcher.doc_freq(field, term) <= _MOST_POSTINGS:
+            return []
+        query = tantivy.Query.term_query(self._schema, field, term, "basic")
+        rows, _ = _ranked(self._searcher, query, _MOST_POSTINGS)
+        if self._allowed is not None:
+            rows = rows[_within(self._allowed, rows)]
+        return rows.tolist() if len(rows) <= FEW else []
+
+
 class _Mirror:
     """A folder of links to the files of an index that may only be read.
 
@@ -355,19 +414,23 @@ def _schema() -> tantivy.Schema:
     # Analysed words joined by spaces. "whitespace" is one of the tokenizers that every index knows from the start: any
     # other would have to be registered at each opening, and a write without it spends the writer.
     builder.add_text_field("text", tokenizer_name="whitespace", index_option="freq")
+    for field in ("written", "name"):
+        builder.add_text_field(field, tokenizer_name="whitespace", index_option="basic")
     builder.add_boolean_field("mark", indexed=True)  # True for the one document that carries the next two fields
     builder.add_integer_field("version", stored=True)
     builder.add_text_field("analysis", stored=True, tokenizer_name="raw", index_option="basic")
     return builder.build()
 
 
-def _text_document(row: int, words: str) -> tantivy.Document:
+def _text_document(row: int, text: str, analyzer: Analyzer) -> tantivy.Document:
     import tantivy
 
     document = tantivy.Document()
     document.add_integer("row", row)
     document.add_boolean("mark", False)
-    document.add_text("text", words)
+    document.add_text("text", " ".join(analyzer.all_words(text)))
+    document.add_text("written", " ".join(compounds(text)))
+    document.add_text("name", name_of(text) or "")
     return document
 
 

@@ -289,6 +289,45 @@ def test_an_unusable_background_is_refused(background):
         ConvexCombination(typical={"vector": background})
 
 
+# -- exact matches ------------------------------------------------------------------------------------------------
+
+
+def test_an_exact_match_counts_before_similarity():
+    """With m = .6: b has .4 of nothing and .6 for the match, a .4 of what similarity gives it."""
+    lists = [scored("vector", 0.7, {"a": 0.69, "b": 0.0}), keyword(0.3, {}, exact={"b": 0.6})]
+    first, second = ConvexCombination()(lists)
+    assert (first.id, dict(first.parts)) == ("b", {"vector": 0.0, "exact": 0.6})
+    assert second.score == pytest.approx(0.4 * 0.5)
+
+
+def test_an_exact_match_is_a_candidate():
+    """Also where neither list has it."""
+    lists = [scored("vector", 0.7, {"a": 0.69}), keyword(0.3, {"a": 5.0}, exact={"z": 0.9})]
+    assert ids(ConvexCombination()(lists)) == "za"
+    assert ids(ReciprocalRankFusion()(lists)) == "a"
+
+
+def test_fixed_weights_and_a_weight_of_zero_leave_exact_matches_out():
+    """Who sets the weights has them."""
+    vector = scored("vector", 0.7, {"a": 0.69, "b": 0.1})
+    words = keyword(0.3, {"a": 5.0}, exact={"b": 0.9})
+    assert ids(ConvexCombination(adaptive=False)([vector, words])) == "ab"
+    assert ids(ConvexCombination()([vector, replace(words, weight=0.0)])) == "ab"
+
+
+@given(two_sources(), st.dictionaries(st.sampled_from(IDS), st.floats(0.01, 0.97), min_size=1), st.integers(1, 6))
+def test_exact_matches_keep_what_a_fusion_promises(lists, exact, n):
+    """Parts sum to the score within [0, 1], the surest match is worth at least its value, contenders hold the best."""
+    vector, words = lists
+    lists = [vector, replace(words, exact=exact)]
+    fused = ConvexCombination()(lists)
+    for one in fused:
+        assert 0 <= one.score <= 1
+        assert sum(one.parts.values()) == pytest.approx(one.score, abs=1e-12)
+    assert {one.id: one.score for one in fused}[max(exact, key=exact.__getitem__)] >= max(exact.values())
+    assert {one.id for one in fused[:n]} <= set(ConvexCombination().contenders(lists, n))
+
+
 # -- the others ---------------------------------------------------------------------------------------------------
 
 

@@ -790,3 +790,52 @@ def test_another_vector_store_needs_another_retriever():
     retriever = HybridRetriever(own)
     retriever.vector_store = HybridGraphStore.from_texts(["quokka"], embedding)
     assert [found.page_content for found in retriever.invoke("quokka")] == ["quokka"]
+
+
+# -- identifiers -----------------------------------------------------------------------------------------------
+
+PARTS = {
+    "ruby-faker": "ruby-faker: fake data\nA port of another library, for Ruby programs.",
+    "php-faker": "php-faker: fake data\nFaker, for PHP programs; Faker is a port of ruby faker.",
+    "pump": "In hall 4 the pump P-1208 was serviced by Ada.",
+    "other pump": "In hall 4 the pump P-1209 was serviced by Tom.",
+} | {f"n{n}": f"In hall {n} nothing was serviced, and no pump is there." for n in range(30)}
+
+
+def drawn(kind):
+    """A store whose vectors know nothing of the words."""
+    embedding = DeterministicFakeEmbedding(size=32)
+    texts, given = list(PARTS.values()), list(PARTS)
+    if kind == "own":
+        return HybridGraphStore.from_texts(texts, embedding, ids=given)
+    return InMemoryVectorStore.from_texts(texts, embedding, ids=given)
+
+
+@pytest.mark.parametrize("kind", ["own", "another"])
+async def test_an_identifier_outranks_similarity(kind):
+    """Alone and in a question, whatever the embedding, sync and async, over any store."""
+    retriever = HybridRetriever(drawn(kind), k=1)
+    for question, wanted in (
+        ("ruby-faker", "ruby-faker"),
+        ("what is the php-faker package for?", "php-faker"),
+        ("Who looked after pump P-1208 and when?", "pump"),
+        ("P-1209", "other pump"),
+    ):
+        assert ids(retriever.invoke(question)) == ids(await retriever.ainvoke(question)) == [wanted]
+
+
+def test_an_exact_match_is_a_part_of_the_score():
+    """So the answer says why it comes first; fixed weights have no such part."""
+    with drawn("own") as store:
+        (best,) = HybridRetriever(store, k=1).retrieve("ruby-faker").hits
+        assert best.parts["exact"] == pytest.approx(0.95)
+        assert "exact 0.950" in best.explain()
+        assert "keyword" in best.found_by
+        assert all("exact" not in hit.parts for hit in HybridRetriever(store, weights="fixed").retrieve("P-1208").hits)
+
+
+def test_an_identifier_outside_the_scope_is_not_meant():
+    """A filter and a text that was deleted since leave the others as they were."""
+    with drawn("own") as store:
+        store.delete(["ruby-faker"])
+        assert "ruby-faker" not in ids(HybridRetriever(store, k=5).invoke("ruby-faker"))

@@ -30,7 +30,9 @@ def test_it_is_counted_anew_once_after_each_change(monkeypatch):
 
     counted = []
     count = rank_bm25_index._counted
-    monkeypatch.setattr(rank_bm25_index, "_counted", lambda words: counted.append(len(words)) or count(words))
+    monkeypatch.setattr(
+        rank_bm25_index, "_counted", lambda words, forms: counted.append(len(words)) or count(words, forms)
+    )
     index = RankBM25Index()
     for version in range(5):
         index.apply(version, [(version, "ada")], [])

@@ -20,7 +20,7 @@ from langchain_hybridgraph.stores.base import Rechecks, can
 
 
 class Ranked(NamedTuple):
-    """What the sources found, their scores of what each found itself, and those of what all found; then fused."""
+    """What the sources found, ``own`` by each of them, their scores of what all found; then fused."""
 
     found: Mapping[Source, Found]
     own: Sequence[Mapping[str, float]]
@@ -35,7 +35,8 @@ class Ranked(NamedTuple):
     @property
     def kept(self) -> dict[str, None]:
         """The ids of what is not left out."""
-        return dict.fromkeys(entry[0] for ranking in self.rankings for entry in ranking.entries)
+        listed = (entry[0] for ranking in self.rankings for entry in ranking.entries)
+        return dict.fromkeys(chain(listed, *(ranking.exact for ranking in self.rankings)))
 
     @property
     def candidates(self) -> dict[str, None]:
@@ -106,10 +107,20 @@ def score_all(run: Run, found: Mapping[Source, Found], n: int | None) -> Search[
     pipeline, trace = run.pipeline, run.trace
     own = [{id: score for id, score, _ in answer.entries} for answer in found.values()]
     rankings = [
-        Ranking(source.name, source.weight, answer.entries, scores, answer.bound, answer.background, answer.rest)
+        Ranking(
+            source.name,
+            source.weight,
+            answer.entries,
+            scores,
+            answer.bound,
+            answer.background,
+            answer.rest,
+            answer.exact,
+        )
         for (source, answer), scores in zip(found.items(), own, strict=True)
     ]
-    ranked = Ranked(found, own, rankings)
+    finders = [{**answer.exact, **scores} for answer, scores in zip(found.values(), own, strict=True)]
+    ranked = Ranked(found, finders, rankings)
     with trace.stage("score"):
         # First those that cannot say how good the rest may be.
         yield from add_scores(run, ranked, unscored(ranked, ranked.kept, has_rest=False))

@@ -1,0 +1,79 @@
+"""Does the text come first that contains the identifier of the question? The share of first hits that are right.
+
+    python benchmarks/identifiers.py [--set NAME] [--data FOLDER]
+
+6,000 descriptions of packages, 300 names in three forms of question: the bare name, a short question, a sentence.
+HybridRetriever is asked with ready-made all-MiniLM-L6-v2 vectors, with LSA, and with vectors drawn at random, which
+know nothing of the words; beside BM25 alone and fixed weights over the same index.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import zlib
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _corpus import Ready, require_sets
+from langchain_core.embeddings import Embeddings
+
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "**default**": {},
+    "fixed weights": {"weights": "fixed"},
+    "BM25 alone": {"semantic_weight": 0.0, "keyword_weight": 1.0, "weights": "fixed"},
+}
+
+
+class Drawn(Embeddings):
+    """A vector drawn at random for each text, the same whenever it is asked for."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """One vector per text."""
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        """The vector of one text."""
+        return np.random.default_rng(zlib.crc32(text.encode())).normal(size=384).tolist()  # type: ignore[no-any-return]
+
+
+def first_hits(retriever: HybridRetriever, loaded: Any) -> dict[str, float]:
+    """The share of questions whose first hit is right, by form."""
+    right: dict[str, list[bool]] = defaultdict(list)
+    for query in loaded.queries:
+        found = retriever.invoke(query["text"], k=1)
+        right[query["form"]].append(bool(found) and loaded.qrels[query["id"]].get(found[0].id, 0) > 0)
+    return {form: float(np.mean(each)) for form, each in right.items()}
+
+
+def main() -> None:
+    """Print a row per embedding and variant."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--data", type=Path, help="folder of the sets, instead of HYBRIDGRAPH_SETS")
+    options.add_argument("--set", default="identifiers", help="name of the set")
+    given = options.parse_args()
+    if given.data is not None:
+        os.environ["HYBRIDGRAPH_SETS"] = str(given.data)
+    sets = require_sets()
+    loaded = sets.load(given.set)
+    embeddings: dict[str, Any] = {
+        "MiniLM": Ready(sets.PrecomputedEmbeddings(given.set).vectors),
+        "LSA": "lsa",
+        "at random": Drawn(),
+    }
+    texts, ids = [sets.document_text(row) for row in loaded.corpus], [row["id"] for row in loaded.corpus]
+    forms = list(dict.fromkeys(query["form"] for query in loaded.queries))
+    print(f"| vectors | | {' | '.join(forms)} |\n|---|---{'|---' * len(forms)}|")
+    for name, embedding in embeddings.items():
+        with HybridGraphStore.from_texts(texts, embedding, ids=ids) as store:
+            for label, settings in VARIANTS.items():
+                shares = first_hits(HybridRetriever(store, **settings), loaded)
+                print(f"| {name} | {label} | {' | '.join(f'{shares[form]:.3f}' for form in forms)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
