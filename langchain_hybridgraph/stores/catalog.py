@@ -197,6 +197,7 @@ class Catalogue:
 
     def __init__(self, path: Path | None, *, create: bool = False) -> None:
         self._path = path
+        self._opened: tuple[int, int] | None = None  # device and inode of the file
         self._pool: list[tuple[object, sqlite3.Connection]] = []
         self._lock = threading.RLock()
         self._snapshot = threading.local()
@@ -216,6 +217,7 @@ class Catalogue:
             elif format_version(connection) == 0:
                 raise NotAnIndexError(f"{path} is a SQLite database, but not a catalogue of this package")
             check_format(format_version(connection))
+        self._opened = self._place()
 
     # -- connections ----------------------------------------------------------------------------------------
 
@@ -251,6 +253,7 @@ class Catalogue:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A connection inside one transaction: committed (and on disk) at the end, rolled back on any error."""
         with self._lock, self._borrowed() as connection:
+            self._check_place()
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -314,6 +317,7 @@ class Catalogue:
                 yield self._memory
             return
         with self._lending():
+            self._check_place(may_be_gone=True)
             state = self._file_state()
             connection = self._pooled(state) or self._connect()
             try:
@@ -353,8 +357,32 @@ class Catalogue:
                 return connection
             connection.close()
 
+    def _check_place(self, *, may_be_gone: bool = False) -> None:
+        """Raise StoreError if the file at the path is not the one that was opened: what lies beside it is not, either.
+
+        Connections outlive a deleted file, so that reading may go on.
+        """
+        place = self._place()
+        if self._opened is None or place == self._opened or (place is None and may_be_gone):
+            return
+        assert self._path is not None
+        raise StoreError(
+            f"the index {self._path.parent} was {'deleted' if place is None else 'replaced'} while it was open: close "
+            "this store and open the folder again"
+        )
+
+    def _place(self) -> tuple[int, int] | None:
+        if self._path is None:
+            return None
+        try:
+            status = self._path.stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
     def _connect(self) -> sqlite3.Connection:
         assert self._path is not None
+        self._check_place()
         if self._is_writable:
             connection = _connection(str(self._path))
             connection.execute("PRAGMA journal_mode = WAL")

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
-from langchain_hybridgraph.errors import ReadOnlyError, StoreLockedError
+from langchain_hybridgraph.errors import ReadOnlyError, StoreError, StoreLockedError
 
 # Seconds between two looks at a file that somebody else has locked: short at first, since most writes are short.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01
@@ -90,13 +90,13 @@ class FileLock:
     def acquire(self, deadline: float) -> bool:
         """Try until ``deadline`` (``time.monotonic()``), at least once; returns whether the lock is held now.
 
-        Raises ReadOnlyError where the file cannot be written.
+        Raises ReadOnlyError where the file cannot be written, StoreError where the file system has no locks.
         """
         if self._file is not None:
             return True
         file, pause = self._open(), _FIRST_PAUSE
         try:
-            while not _locked(file):
+            while not self._try(file):
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return False
@@ -133,6 +133,18 @@ class FileLock:
         file, self._file = self._file, None
         if file is not None:
             os.close(file)
+
+    def _try(self, file: int) -> bool:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise StoreError(
+                f"{self.path} cannot be locked ({error.strerror}): its file system has no locks, so that several "
+                "writers would overwrite each other; put the index on a local disk, or mount the share with locks"
+            ) from error
+        return True
 
     def _open(self) -> int:
         try:
@@ -206,14 +218,6 @@ class WriterLock:
 
 
 _locks: weakref.WeakSet[FileLock] = weakref.WeakSet()
-
-
-def _locked(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _leave_to_parent() -> None:

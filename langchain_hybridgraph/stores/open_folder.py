@@ -82,9 +82,9 @@ class OpenFolder:
 
 
 def _key(path: Path) -> Key:
-    """The folder that is at this path now; one that is mounted a second time, perhaps to be read only, is another."""
-    found = path.stat()
-    return path.resolve(), found.st_dev, found.st_ino
+    """The index that is at this path now; one that is mounted a second time, perhaps to be read only, is another."""
+    catalogue = (path / CATALOGUE).stat()
+    return path.resolve(), catalogue.st_dev, catalogue.st_ino
 
 
 _guard = threading.RLock()  # the finaliser of a store may run inside it

@@ -150,7 +150,8 @@ class OpenIndex:
         if tenant is not None:
             check_name(tenant, "tenant")
         _check_timeout(write_timeout)
-        self.path = path
+        # The folder itself: neither a change of the working directory nor of a link may lead to another one.
+        self.path = None if path is None else Path(os.path.realpath(path))
         self.name = name
         self.clock: Callable[[], float] = time.time
         self.tenant = tenant
@@ -223,8 +224,7 @@ class OpenIndex:
                 f"a {type(self).__name__} in memory cannot be copied or pickled: give it a folder, "
                 f"{type(self).__name__}(path), which every process and every copy can open"
             )
-        state = {name: value for name, value in self.__dict__.items() if name not in OPEN_STATE}
-        return state | {"path": self.path.absolute()}
+        return {name: value for name, value in self.__dict__.items() if name not in OPEN_STATE}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update(state)

@@ -1,5 +1,7 @@
 """Turns to write: between threads, between processes, and across a fork."""
 
+import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -8,7 +10,7 @@ import time
 
 import pytest
 
-from langchain_hybridgraph.errors import ReadOnlyError, StoreLockedError
+from langchain_hybridgraph.errors import ReadOnlyError, StoreError, StoreLockedError
 from langchain_hybridgraph.stores.lock import FairLock, FileLock, WriterLock
 
 HOLD = """
@@ -205,3 +207,14 @@ def test_a_forked_child_does_not_keep_its_parents_lock(path):
     is_free = can_write(path)
     os.close(writing)
     assert (is_free, os.waitpid(child, 0)[1]) == (True, 0)
+
+
+def test_a_file_system_without_locks(path, monkeypatch):
+    """Some network shares refuse every lock; the error says what to do."""
+
+    def refuse(file, operation):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(StoreError, match=r"cannot be locked .No locks available.*put the index on a local disk"):
+        FileLock(path).acquire(time.monotonic())
