@@ -72,7 +72,7 @@ Index = Annotated[
 ]
 Paths = Annotated[
     list[Path],
-    typer.Argument(metavar="PATHS", help="Text, Markdown, HTML, .rst, JSONL files; folders of them."),
+    typer.Argument(metavar="PATHS", help="Files of text, Markdown, HTML, PDF, Office, JSONL …; folders of them."),
 ]
 NewModel = Annotated[
     str,

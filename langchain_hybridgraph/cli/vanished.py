@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from langchain_hybridgraph.ingest.files import LINES
+from langchain_hybridgraph.ingest.files import SEVERAL
 from langchain_hybridgraph.ingest.walking import source_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _is_gone(source: str, base: str, path: Path) -> bool:
         return False
     file = path / inside if inside else path
     if _is_there(file):
-        return file.suffix.lower() in LINES
+        return file.suffix.lower() in SEVERAL
     # Everything lies below ".", also what was ingested from elsewhere: what has its folder here was surely read here.
     return base != "." or "/" not in inside or _is_there(path / inside.partition("/")[0])
 

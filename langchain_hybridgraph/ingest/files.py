@@ -17,6 +17,8 @@ from langchain_hybridgraph.ingest.from_html import from_html
 from langchain_hybridgraph.ingest.from_rst import from_rst
 from langchain_hybridgraph.ingest.front_matter import front_matter, front_matter_end
 from langchain_hybridgraph.ingest.outline import outline
+from langchain_hybridgraph.ingest.readers.bounded import BoundedReader
+from langchain_hybridgraph.ingest.readers.kinds import INSTALL, KINDS, UnreadableError
 from langchain_hybridgraph.ingest.walking import Walk, is_regular, source_of
 
 if TYPE_CHECKING:
@@ -67,7 +69,8 @@ class FileDocuments(Iterator["Document"]):
         self.skipped: list[str] = []
         self._paths = paths
         self._note = note
-        self._walk = Walk(paths, SUPPORTED_SUFFIXES, self._skip, follow_links=follow_links)
+        self._reader = BoundedReader()
+        self._walk = Walk(paths, _readable(), self._skip, follow_links=follow_links)
         self._documents = (document for file in self.files for document in self.read(file))
 
     def __iter__(self) -> Self:
@@ -85,8 +88,12 @@ class FileDocuments(Iterator["Document"]):
     def files(self) -> list[File]:
         """The files, each once. Raises FileError for a path that does not exist, and two files of one ``source``."""
         found = list(self._find())
-        if self.passed_over:
-            self._skip(f"{listed_suffixes(self.passed_over)}: files of this kind are not read")
+        lacking = {suffix: count for suffix, count in self.passed_over.items() if suffix in KINDS}
+        others = {suffix: count for suffix, count in self.passed_over.items() if suffix not in KINDS}
+        if lacking:
+            self._skip(f"{listed_suffixes(lacking)}: install the extra: {INSTALL}")
+        if others:
+            self._skip(f"{listed_suffixes(others)}: files of this kind are not read")
         return found
 
     def read(self, file: File) -> Iterator[Document]:
@@ -94,11 +101,31 @@ class FileDocuments(Iterator["Document"]):
         try:
             if not is_regular(file.path, may_be_pipe=file.is_named):
                 raise _NotText(f"{file.path}: this is not a regular file; write its content to one")
-            yield from _documents(file.path, file.source)
+            kind = KINDS.get(file.path.suffix.lower())
+            if kind is not None and kind.is_installed:
+                yield from self._parts(file)
+            elif kind is not None:
+                raise _NotText(f"{file.path}: to read this kind of file install the extra: {INSTALL}")
+            else:
+                yield from _documents(file.path, file.source)
         except (FileError, OSError) as error:
             if file.is_named or (isinstance(error, FileError) and not isinstance(error, _NotText)):
                 raise _as_file_error(file.path, error) from error
             self._skip(str(_as_file_error(file.path, error)))
+
+    def _parts(self, file: File) -> Iterator[Document]:
+        """The parts of a file that another process reads, as Documents of one source."""
+        from langchain_core.documents import Document
+
+        try:
+            parts = self._reader.read(file.path, lambda said: self._skip(f"{file.path}: {said}"))
+        except UnreadableError as error:
+            raise _NotText(f"{file.path}: {error}") from error
+        for part in parts:
+            metadata = {**part.metadata, "title": part.title or _stem(file.source), "source": file.source}
+            if part.number is not None:
+                metadata["document_id"] = f"{file.source}:{part.number}"
+            yield Document(page_content=part.text, metadata={**metadata, "uri": file.source})
 
     def _skip(self, what: str) -> None:
         message = f"skipped {what}"
@@ -138,6 +165,11 @@ def read_files(
     one: ``text`` (or ``page_content``, ``content``), ``id`` and ``metadata`` where it has them, all other
     keys become metadata. Each has ``source``, the path as it was given (an absolute one from its last folder
     on), and files have ``uri``, the same, and ``title``.
+
+    With the extra ``documents`` PDF, Word, PowerPoint and Excel files are read, too; EPUB books, notebooks and e-mail
+    need nothing else. Such a file may be several Documents of one ``source``, whose metadata say where they are:
+    ``page`` (or slide, from 1), ``section_heading``, ``table``, ``sheet`` and ``rows``, ``chapter``. They are read by
+    another process with bounds of time and memory.
 
     In folders, hidden files and files with another suffix than SUPPORTED_SUFFIXES are passed over. Each real folder is
     visited once, and a symbolic link that leads out of the given folders is followed with ``follow_links=True`` only.
@@ -179,10 +211,14 @@ def _documents(file: Path, source: str) -> Iterator[Document]:
         yield from _rows(file, source)
         return
     found = _READERS.get(suffix, _read_text)(_decoded(file, file.read_bytes()))
-    title = found.title or posixpath.splitext(posixpath.basename(source))[0]
+    title = found.title or _stem(source)
     yield Document(
         page_content=found.text, metadata={**found.metadata, "title": title, "source": source, "uri": source}
     )
+
+
+def _stem(source: str) -> str:
+    return posixpath.splitext(posixpath.basename(source))[0]
 
 
 def _decoded(file: Path, raw: bytes) -> str:
@@ -284,6 +320,8 @@ def _warn(message: str) -> None:
 _HTML = frozenset([".html", ".htm", ".xhtml"])
 LINES = frozenset([".jsonl", ".ndjson"])
 """The suffixes of files of which every line is a document."""
+SEVERAL = LINES | {".mbox"}
+"""The suffixes of files that hold several documents."""
 _READERS: dict[str, Callable[[str], _Read]] = {
     ".txt": _read_text,
     ".text": _read_text,
@@ -294,5 +332,11 @@ _READERS: dict[str, Callable[[str], _Read]] = {
     ".rest": _read_rst,
     **dict.fromkeys(_HTML, _read_html),
 }
-SUPPORTED_SUFFIXES = tuple(sorted([*_READERS, *LINES]))
-"""The suffixes of the files that are read in folders."""
+SUPPORTED_SUFFIXES = tuple(sorted([*_READERS, *LINES, *KINDS]))
+"""The suffixes of the files that are read in folders; some need the extra ``documents``."""
+
+
+def _readable() -> frozenset[str]:
+    """The suffixes of the files that can be read as things are."""
+    lacking = {suffix for suffix, kind in KINDS.items() if not kind.is_installed}
+    return frozenset(SUPPORTED_SUFFIXES) - lacking

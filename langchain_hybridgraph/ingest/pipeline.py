@@ -321,7 +321,7 @@ def _as_documents(given: Any) -> Iterable[Any]:
             f"ingest takes an iterable of Documents, not one {type(given).__name__}: ingest([document], store), "
             "or ingest(read_files([path]), store) for files"
         )
-    for name in ("lazy_load", "lazy_load_data", "load_data"):
+    for name in ("lazy_load", "load_data"):
         if callable(load := getattr(given, name, None)):
             loaded: Iterable[Any] = load()
             return loaded

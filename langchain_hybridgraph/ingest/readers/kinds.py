@@ -1,0 +1,85 @@
+"""Names the kinds of files that have a reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+INSTALL = 'pip install "langchain-hybridgraph[documents]"'
+
+
+class Part(NamedTuple):
+    """A part of a file: a page, a slide, some rows of a sheet, or all of it.
+
+    ``text`` is Markdown. ``metadata`` say where it is: ``page``, ``sheet``, ``table``, ``section_heading``. A part with
+    a ``number`` is a document of its own, as a message in a mailbox is.
+    """
+
+    text: str
+    metadata: Mapping[str, Any]
+    title: str = ""
+    number: int | None = None
+
+
+class UnreadableError(Exception):
+    """A file that cannot be read; the message says why and what to do."""
+
+
+class Kind(NamedTuple):
+    """Who reads files of a suffix, and the library that it needs, "" for none."""
+
+    module: str
+    library: str = ""
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether its library is there."""
+        return not self.library or find_spec(self.library) is not None
+
+
+KINDS: Mapping[str, Kind] = {
+    ".pdf": Kind("pdf", "pypdf"),
+    ".docx": Kind("word", "docx"),
+    ".pptx": Kind("slides", "pptx"),
+    ".xlsx": Kind("sheets", "openpyxl"),
+    ".epub": Kind("books"),
+    ".ipynb": Kind("notebooks"),
+    ".eml": Kind("mail"),
+    ".mbox": Kind("mail"),
+}
+"""The kinds by suffix."""
+
+
+def table(rows: list[list[str]]) -> str:
+    """Rows as a Markdown table, the first as its head; "" for none with a text.
+
+    >>> print(table([["a", "b"], ["1", "2|3"]]))
+    | a | b |
+    | --- | --- |
+    | 1 | 2\\|3 |
+    """
+    full = [row for row in rows if any(cell.strip() for cell in row)]
+    if not full:
+        return ""
+    width = max(map(len, full))
+    lines = [_line([*row, *[""] * (width - len(row))]) for row in full]
+    return "\n".join([lines[0], _line(["---"] * width), *lines[1:]])
+
+
+def flat(text: str) -> str:
+    """The text on one line.
+
+    >>> flat(" a\\n b ")
+    'a b'
+    """
+    return " ".join(text.split())
+
+
+def joined(blocks: Iterator[str]) -> str:
+    """Blocks of Markdown with blank lines between them; empty ones are left out."""
+    return "\n\n".join(block for block in blocks if block.strip())
+
+
+def _line(cells: list[str]) -> str:
+    return "| " + " | ".join(flat(cell).replace("|", "\\|") for cell in cells) + " |"
