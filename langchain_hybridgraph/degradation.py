@@ -1,4 +1,4 @@
-"""The reasons that an answer can give in ``degraded``."""
+"""Degradation reasons of a result."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Level = Literal["warning", "info"]
 
 @dataclass(frozen=True)
 class Degradation:
-    """A reason in ``degraded``.
+    """An entry of ``degraded``.
 
-    ``level`` is ``"warning"`` when something that was requested did not happen, and ``"info"`` when the outcome is a
-    normal one. ``meaning`` explains the reason in Markdown; ``plain_meaning`` is the same without markup.
-    ``may_miss_hits`` says whether the answer may lack hits that the store could have given.
+    ``level`` is ``"warning"`` when something that was requested did not happen, and ``"info"`` when the outcome is
+    normal. ``meaning`` explains the reason in Markdown; ``plain_meaning`` is the same without markup.
+    ``may_miss_hits`` tells whether the result may lack hits that the store could have returned.
     """
 
     name: str
@@ -26,7 +26,7 @@ class Degradation:
 
     @property
     def plain_meaning(self) -> str:
-        """The meaning without Markdown."""
+        """Meaning without Markdown."""
         return self.meaning.replace("`", "")
 
 
@@ -41,10 +41,11 @@ def _info(name: str, meaning: str) -> Degradation:
 _TABLE = (
     # -- search
     _info(
-        "no-query-text", "the query has no text, so keyword search was skipped; only the vector was searched, if given"
+        "no-query-text",
+        "the query has no text, so keyword search was skipped; only the vector was searched, if there was one",
     ),
     _info("query-cut", "the query is longer than 10,000 characters; only its beginning was searched for"),
-    _warning("no-keyword-index", "there is no keyword index; the vector search answered alone", may_miss_hits=False),
+    _warning("no-keyword-index", "there is no keyword index; only the vector search was used", may_miss_hits=False),
     _warning(
         "keyword-fallback",
         "the keyword index cannot be opened, so BM25 was computed over the stored texts; `hybridgraph repair` fixes it",
@@ -52,18 +53,18 @@ _TABLE = (
     ),
     _warning(
         "keyword-stale",
-        "the vector store has changed since its texts were indexed, so what it received later was not searched by "
-        "words; `refresh()` takes it in",
+        "the vector store has changed since its texts were indexed, so newer texts were not searched by keyword; "
+        "`refresh()` indexes them",
     ),
     _warning(
         "keyword-behind",
-        "the keyword index does not have the newest texts, which are found by their vectors only; the next write or "
-        "opening for writing brings it up to date",
+        "the keyword index does not have the newest texts yet, so they are found by their vectors only; the next "
+        "write, or opening the store for writing, brings it up to date",
     ),
-    _warning("keyword-failed", "the keyword search failed; the vector search answered alone"),
+    _warning("keyword-failed", "the keyword search failed; only the vector search was used"),
     _warning(
         "no-vector-index",
-        "the vectors, or the model that made them, are missing or damaged; the keyword search answered alone; "
+        "the vectors, or the model that made them, are missing or damaged; only the keyword search was used; "
         "`hybridgraph repair` restores them",
     ),
     _warning(
@@ -71,92 +72,94 @@ _TABLE = (
         "some vectors are missing or damaged; those texts are found by keyword only; "
         "`hybridgraph repair` restores them",
     ),
-    _warning("vector-failed", "the vector search failed; the keyword search answered alone"),
+    _warning("vector-failed", "the vector search failed; only the keyword search was used"),
     _warning(
         "no-lsa-index",
-        "the index has too few texts for LSA vectors; the keyword search answered alone",
+        "the index has too few texts for LSA vectors; only the keyword search was used",
         may_miss_hits=False,
     ),
     _warning(
         "query-out-of-vocabulary",
-        "the LSA vectors know no word of the query, so only the keyword search could find anything. LSA learns new "
-        "words as the index grows, or by `hybridgraph repair --refit`",
+        "the LSA model knows none of the words of the query, so only the keyword search was used. LSA learns new "
+        "words as the index grows, or with `hybridgraph repair --refit`",
     ),
     _info(
         "no-cosine",
-        "the vector store does not say what its scores mean, so only their order counted and `vector_score` is None",
+        "the vector store does not define its scores, so only their order was used and `vector_score` is None",
     ),
     _warning("fusion-failed", "the result lists could not be fused"),
-    _warning("interleaved", "the result lists were interleaved in turn instead of fused"),
+    _warning("interleaved", "the result lists were interleaved instead of fused"),
     _info(
         "filter-post-applied", "the vector store cannot evaluate this filter, so it was applied to the store's results"
     ),
     _warning(
         "lookup-failed",
-        "the vector store could not confirm that keyword hits still exist; they are returned as they were indexed",
+        "the vector store could not confirm that the keyword hits still exist; they are returned as indexed",
     ),
     _warning("catalogue-failed", "the catalogue could not be read, so the hits could not be returned"),
     # -- graph
     _warning(
         "no-graph-store",
-        "the store has no edges; the answer is that of the hybrid search, or the seeds alone with `seed_ids` or "
+        "the store has no edges; the result is that of the hybrid search, or only the seeds with `seed_ids` or "
         '`candidates="reached"`',
         may_miss_hits=False,
     ),
-    _info("no-edges", "the store has no edges, and no setting requested a walk; the answer is that of the search"),
+    _info("no-edges", "the store has no edges, and no setting requested a traversal; the result is that of the search"),
     _warning(
         "graph-failed",
-        "the edges could not be walked; the answer is that of the hybrid search, or the seeds alone with `seed_ids` or "
+        "the traversal failed; the result is that of the hybrid search, or only the seeds with `seed_ids` or "
         '`candidates="reached"`',
     ),
     _warning(
         "no-seeds",
-        "no text that the search found passes `seed_filter` and has one of `seed_labels`, so no edge was walked; with "
-        '`candidates="reached"` the answer is empty',
+        "no search hit passes `seed_filter` and has one of `seed_labels`, so there was no traversal; with "
+        '`candidates="reached"` the result is empty',
     ),
     _warning(
         "seeds-missing",
-        "some of `seed_ids` are neither chunks nor documents that this call may see; the walk began at the others, and "
-        "without any the answer is empty",
+        "some of `seed_ids` are neither chunks nor documents that this call may see; the traversal started at the "
+        "others, and if there are none the result is empty",
     ),
     _warning(
         "unknown-relation",
-        "no edge has one of the requested relations (`relations`, `relation_filter`); the walk used the others. "
+        "no edge has one of the requested relations (`relations`, `relation_filter`); the traversal used the others. "
         '`plan["remarks"]` and `explain` list the existing relations',
     ),
-    _info("node-cap-reached", "edges led to more chunks than `max_nodes` allows; the best of them were kept"),
+    _info("node-cap-reached", "the traversal reached more chunks than `max_nodes` allows; the best of them were kept"),
     # -- hierarchy
-    _info("converged-early", "the best results stopped changing, so the walk ended early; nothing is missing"),
+    _info("converged-early", "the best results stopped changing, so the traversal ended early; nothing is missing"),
     _warning(
         "no-tree",
-        "the texts have no directories; the answer is that of the hybrid search, one hit per document",
+        "the texts have no directories; the result is that of the hybrid search, with one hit per document",
         may_miss_hits=False,
     ),
     _info(
         "no-layers",
-        "the directories have no summaries, so the search began at documents; `hybridgraph tree` makes them",
+        "the directories have no summaries, so the search started at documents; `hybridgraph tree` creates them",
     ),
     _warning(
         "layers-stale",
         "texts have changed since their directories were summarised, so some summaries were left out; `hybridgraph "
         "tree` updates them",
     ),
-    _warning("layers-failed", "the summaries of the directories could not be searched; the search began at documents"),
+    _warning(
+        "layers-failed", "the summaries of the directories could not be searched, so the search started at documents"
+    ),
     # -- conversation
     _warning("session-failed", "the conversation could not be read, so the query was planned without it"),
-    _warning("expander-failed", "the query could not be rewritten from the conversation; it was searched for as given"),
-    _warning("history-failed", "the session's history could not be fetched; the query was searched for as given"),
-    _warning("planner-failed", "the planner gave no usable plan; the query was searched for as given"),
+    _warning("expander-failed", "the query could not be rewritten using the conversation; the original query was used"),
+    _warning("history-failed", "the session's history could not be fetched; the original query was used"),
+    _warning("planner-failed", "the planner returned no usable plan; the original query was used"),
     # -- memory
     _warning(
         "nothing-similar",
         "no memory is similar to the query or shares a word with it; the most recent and most trusted memories are "
-        "returned instead, with a similarity of 0",
+        "returned instead, with similarity 0",
         may_miss_hits=False,
     ),
     # -- results
     _warning("parents-failed", "some parents could not be read; their children are returned instead"),
-    _warning("rerank-failed", "the reranker failed; the earlier order was kept"),
+    _warning("rerank-failed", "the reranker failed; the order from before it was kept"),
     _warning(
         "single-chunk-exceeds-budget",
         "the best chunk alone exceeds the token budget; it is returned in full",
@@ -164,21 +167,21 @@ _TABLE = (
     ),
     # -- any source
     _warning("deadline-exceeded:SOURCE", "this source did not answer within `deadline_ms` and was left out"),
-    _warning("SOURCE-failed", "this source failed; the others answered"),
+    _warning("SOURCE-failed", "this source failed; the others were used"),
 )
 
 REASONS: Mapping[str, Degradation] = MappingProxyType({each.name: each for each in _TABLE})
-"""Every reason by its name, in the order of the documentation; ``SOURCE`` is any source's name."""
+"""All reasons by name, in the order of the documentation. ``SOURCE`` stands for the name of any source."""
 
 
 def degradation(reason: str) -> Degradation:
-    """Return the entry for a reason; a name that a planner or retriever of your own made up is a warning.
+    """Return the entry for a reason. Unknown names, such as those of a custom planner, count as warnings.
 
     >>> degradation("converged-early").level, degradation("deadline-exceeded:vector").name
     ('info', 'deadline-exceeded:SOURCE')
     """
-    known = REASONS.get(reason) or REASONS.get(_pattern(reason))
-    return known or _warning(reason, "see the documentation of the component that reports it")
+    entry = REASONS.get(reason) or REASONS.get(_pattern(reason))
+    return entry or _warning(reason, "see the documentation of the component that reported it")
 
 
 def warnings_in(reasons: Iterable[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The errors a caller may want to catch."""
+"""Errors that callers may want to catch."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ _LONG_QUOTE = re.compile(r"'[^']{200,}'|\"[^\"]{200,}\"")
 
 
 class HybridGraphError(Exception):
-    """The base of every error that this package raises on purpose.
+    """Base class of all errors that this package raises deliberately.
 
-    A long message is cut: the values that it quotes, and, where that is not enough, its middle.
+    Long messages are shortened: first the values that they quote, then, if still too long, the middle of the message.
     """
 
     def __init__(self, *args: Any) -> None:
-        super().__init__(*(_cut(each) if isinstance(each, str) else each for each in args))
+        super().__init__(*(_shorten_message(each) if isinstance(each, str) else each for each in args))
 
 
 class RetrievalError(HybridGraphError):
-    """Every source of a query failed, so there is no answer at all; the causes are in the message."""
+    """Every source of a query failed, so there is no result. The message lists the causes."""
 
 
 class FilterError(HybridGraphError, ValueError):
-    """A filter is malformed or names an operator that does not exist."""
+    """A filter is malformed or uses an unknown operator."""
 
 
 class ConfigurationError(HybridGraphError, ValueError):
@@ -33,46 +33,46 @@ class ConfigurationError(HybridGraphError, ValueError):
 
 
 class TenantError(HybridGraphError, ValueError):
-    """A tenant is missing where one is needed, or is not the one the store was opened for."""
+    """A required tenant is missing, or differs from the tenant that the store was opened for."""
 
 
 class StoreError(HybridGraphError):
-    """The index folder cannot be used as asked."""
+    """The index folder cannot be used as requested."""
 
 
 class NotAnIndexError(StoreError):
-    """The folder holds something else than an index."""
+    """The folder contains something other than an index."""
 
 
 class FormatVersionError(StoreError):
-    """The index was written by a version of the package that this one cannot read."""
+    """The index was written by a version of the package whose format this version cannot read."""
 
 
 class StoreLockedError(StoreError):
-    """Other threads or processes wrote to the index for longer than a change waits (``write_timeout``)."""
+    """Another thread or process held the write lock for longer than ``write_timeout``."""
 
 
 class ReadOnlyError(StoreError):
-    """A write was asked of a store that is open for reading only."""
+    """A write was attempted on a store that is open read-only."""
 
 
 class EmbeddingMismatchError(StoreError, ValueError):
-    """The index was made with another embedding model."""
+    """The index was built with another embedding model."""
 
 
 class MissingExtraError(HybridGraphError, ImportError):
-    """An optional dependency is not installed; the message holds the line that installs it."""
+    """An optional dependency is not installed. The message contains the command that installs it."""
 
 
-def _cut(message: str) -> str:
+def _shorten_message(message: str) -> str:
     if len(message) <= LONGEST_MESSAGE:
         return message
-    cut = _LONG_QUOTE.sub(lambda quote: shortened(quote[0], _LONGEST_QUOTE), message)
-    return shortened(cut, LONGEST_MESSAGE)
+    message = _LONG_QUOTE.sub(lambda quote: shortened(quote[0], _LONGEST_QUOTE), message)
+    return shortened(message, LONGEST_MESSAGE)
 
 
 def brief(value: Any) -> str:
-    """Return the ``repr`` of a value as an error message quotes it: cut in the middle when it is long.
+    """Return the ``repr`` of a value for an error message, shortened in the middle if it is long.
 
     >>> brief("a" * 1_000_000) == "'" + 97 * "a" + " … " + 97 * "a" + "'"
     True
@@ -81,7 +81,7 @@ def brief(value: Any) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Return a text of at most this many characters: its beginning, and its end where it is longer.
+    """Return the text shortened to at most ``most`` characters, keeping its beginning and its end.
 
     >>> shortened("abcdefghij", 7)
     'ab … ij'

@@ -1,6 +1,7 @@
-r"""The one filter language: build, parse, check.
+r"""Metadata filters: parsing, building and matching.
 
-A filter is written like Chroma's and Mongo's, or built by :func:`by_source` and its like and joined by ``& | ~``:
+Filters are written as in Chroma and MongoDB, or built with functions such as :func:`by_source`; combine them with
+``& | ~``:
 
 >>> recent = parse_filter({"labels": {"$contains": "api"}, "year": {"$gte": 2020, "$lt": 2030}})
 >>> recent.matches({"labels": ["api", "web"], "year": 2024})
@@ -8,41 +9,42 @@ True
 >>> (recent & ~by_source("old.md")).matches({"labels": ["api"], "year": 2024, "source": "old.md"})
 False
 
-What each operator accepts, for a metadata value v and an operand x:
+Meaning of each operator, for a metadata value v and an operand x:
 
 ==================  ========================================================================================
-``$eq``             v equals x. ``{"key": x}`` is short for it when x is a string, a number, a bool or a time
+``$eq``             v equals x. ``{"key": x}`` is shorthand for it if x is a string, number, bool or time
 ``$ne``             not ``$eq``, so a missing key matches
-``$in``             v equals one of the x; an empty list matches nothing
+``$in``             v equals one of the elements of x; an empty list matches nothing
 ``$nin``            not ``$in``, so a missing key matches, and an empty list matches everything
-``$gt $gte``        v and x are both numbers, or both times, or both other strings, and stand in this order; all
-``$lt $lte``        else is no match: bools, lists, objects, a time and a number, a time and another string
-``$contains``       x (a string, a number, a bool or a time) is an element of the list v, or a substring of
-                    the string v, case and all; an object has no elements
-``$not_contains``   short for ``{"$not": {"key": {"$contains": x}}}``
-``$exists``         true: v is there; false: it is missing
-``$and $or $not``   ``$and`` and ``$or`` take a list of filters, not empty; ``$not`` takes one filter, or stands
-                    in a field: ``{"year": {"$not": {"$gt": 2020}}}``
+``$gt $gte``        v and x are both numbers, both times or both other strings, and compare in this order; any
+``$lt $lte``        other pair does not match: bools, lists, objects, a time with a number or other string
+``$contains``       x (a string, number, bool or time) is an element of the list v, or a case-sensitive
+                    substring of the string v; an object has no elements
+``$not_contains``   shorthand for ``{"$not": {"key": {"$contains": x}}}``
+``$exists``         true: v is present; false: v is missing
+``$and $or $not``   ``$and`` and ``$or`` take a non-empty list of filters; ``$not`` takes one filter, or is used
+                    inside a field: ``{"year": {"$not": {"$gt": 2020}}}``
 several             several keys, or several operators on one key, must all match
 ==================  ========================================================================================
 
-What is missing, what is equal, what is a time, what is a key:
+Details of missing values, equality, times and keys:
 
-- Null equals missing. A missing key matches only ``$ne``, ``$nin``, ``$not`` (and so ``$not_contains``) and
-  ``{"$exists": false}``. An empty list, object or string is there.
-- True is not 1 and false is not 0, at any depth; 1 is 1.0, exactly (2**53 + 1 is not 2.0**53). NaN is there,
-  but equals nothing and stands in no order. Infinity is the largest number.
-- A list equals a list of equal elements in the same order, an object an object of equal keys and values. A list
-  never equals one of its elements; that is ``$contains``. Strings are equal, and ordered, by code points.
+- Null counts as missing. A missing key matches only ``$ne``, ``$nin``, ``$not`` (and so ``$not_contains``) and
+  ``{"$exists": false}``. An empty list, object or string is present.
+- True is not 1 and false is not 0, at any depth; 1 is 1.0, exactly (2**53 + 1 is not 2.0**53). NaN is present
+  but equals nothing and has no order. Infinity is the largest number.
+- Two lists are equal if they have equal elements in the same order, two objects if they have equal keys and
+  values. A list never equals one of its elements; use ``$contains``. Strings are compared by code points.
 - A time is a ``datetime``, a ``date`` or a string such as ``2024-05-01``, ``2024-05-01T10:00``,
-  ``2024-05-01 10:00:00.5+02:00``; without a zone it is UTC. Times are ordered by instant. Two strings are equal
-  as text only, but a ``datetime`` on either side equals every time of the same instant. Inside a list or an
-  object a ``datetime`` is its ISO text.
-- Dots in a key walk into objects, never into lists; ``\.`` is a dot in a name, ``\\`` a backslash, ``\$`` a dollar.
-- ``None`` and ``{}`` are no filter at all: everything matches. ``{}`` inside a filter is an error.
+  ``2024-05-01 10:00:00.5+02:00``; without a time zone it is UTC. Times are ordered by instant. Two strings are
+  equal only as text, but a ``datetime`` on either side equals every time of the same instant. Inside a list
+  or an object, a ``datetime`` is compared as its ISO text.
+- Dots in a key lead into objects, never into lists. Write ``\.`` for a dot in a name, ``\\`` for a backslash and
+  ``\$`` for a dollar sign.
+- ``None`` and ``{}`` mean no filter: everything matches. ``{}`` inside a filter is an error.
 
-Nothing is ever dropped: an unknown operator, an operand that could never match (null, NaN, an order of bools), a
-list or an object without its operator raise :class:`~langchain_hybridgraph.errors.FilterError`.
+No part of a filter is ever ignored. Unknown operators, operands that could never match (null, NaN, ordering by
+bools), and lists or objects without an operator raise :class:`~langchain_hybridgraph.errors.FilterError`.
 """
 
 from __future__ import annotations
@@ -82,7 +84,7 @@ _DEEPEST = 100  # levels of nesting: far beyond use, far below Python's recursio
 
 
 class Truth(Enum):
-    """A bool in canonical form: Python's True would equal 1."""
+    """A bool in canonical form, because Python's True equals 1."""
 
     FALSE = False
     TRUE = True
@@ -90,7 +92,7 @@ class Truth(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A datetime in canonical form, unix seconds UTC."""
+    """A datetime in canonical form: Unix seconds, UTC."""
 
     seconds: float
 
@@ -100,11 +102,11 @@ _NUMBERS = frozenset({int, float})
 
 
 def canonical(value: Any) -> Any:
-    """A metadata value as something hashable that is equal exactly when the filter language says so.
+    """Convert a metadata value to a hashable form whose ``==`` follows the filter language.
 
-    Strings, numbers and None stay; a bool becomes a :class:`Truth`, a list a tuple, an object a frozenset of
-    its items, a datetime a :class:`Moment`; numpy's values become Python's, anything else its text. A Moment
-    and the text of its instant are the one pair that the language calls equal and ``==`` does not.
+    Strings, numbers and None are unchanged. A bool becomes a :class:`Truth`, a list a tuple, an object a frozenset
+    of its items, a datetime a :class:`Moment`, a NumPy value a Python value, and anything else its ``str``. There is
+    one exception: a Moment and the text of the same instant are equal in the filter language, but not by ``==``.
     """
     if type(value) in _PLAIN:
         return value
@@ -116,14 +118,14 @@ def canonical(value: Any) -> Any:
 
 
 def instant(value: Any) -> float | None:
-    """Unix seconds of a canonical value that is a time, else None."""
+    """Return a canonical value in Unix seconds if it is a time, else None."""
     if type(value) is str:
         return iso_seconds(value)
     return value.seconds if type(value) is Moment else None
 
 
 def reader(path: Path) -> Callable[[Mapping[str, Any]], Any]:
-    """A function that gives the value at ``path`` as it stands in the metadata, None when it is missing."""
+    """Return a function that reads the unconverted value at ``path`` from metadata; None if it is missing."""
     if len(path) == 1:
         (key,) = path
         return lambda metadata: metadata.get(key)
@@ -140,7 +142,7 @@ def reader(path: Path) -> Callable[[Mapping[str, Any]], Any]:
 
 
 def split_key(key: str) -> Path:
-    r"""The names that a dotted key walks through.
+    r"""Split a dotted key into its names, resolving escapes.
 
     >>> split_key("author.name"), split_key(r"v1\.2")
     (('author', 'name'), ('v1.2',))
@@ -161,7 +163,7 @@ def split_key(key: str) -> Path:
 
 
 def join_key(path: Path) -> str:
-    r"""The dotted key that :func:`split_key` splits into ``path``.
+    r"""Join names into a dotted key, the inverse of :func:`split_key`.
 
     >>> join_key(("author", "v1.2"))
     'author.v1\\.2'
@@ -187,7 +189,7 @@ def _element(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """The Python value of a canonical one."""
+    """Convert a canonical value back to a Python value."""
     if isinstance(value, Truth):
         return value.value
     if isinstance(value, tuple):
@@ -203,31 +205,31 @@ def _plain(value: Any) -> Any:
 
 
 class Filter(ABC):
-    """A condition on metadata: immutable, hashable, equal to a filter of the same structure.
+    """A condition on metadata: immutable, hashable, and equal to any filter of the same structure.
 
-    Joined by ``&``, ``|`` and ``~``. Python's ``and``, ``or`` and ``not`` would drop a side, so they raise
-    FilterError; ask ``filter is None`` to see whether there is one.
+    Combine filters with ``&``, ``|`` and ``~``. Python's ``and``, ``or`` and ``not`` would silently drop a part, so
+    they raise FilterError. Use ``filter is None`` to test whether there is a filter.
 
     >>> by_source("a.md") | {"year": 2024}
     parse_filter({'$or': [{'source': {'$in': ['a.md']}}, {'year': {'$eq': 2024}}]})
     """
 
     def matches(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether the metadata satisfies the filter; the table above is what this does."""
+        """Return whether the metadata satisfies the filter, by the rules in the module docstring."""
         return self._matches(metadata)
 
     @cached_property
     @abstractmethod
     def _matches(self) -> Callable[[Mapping[str, Any]], bool]:
-        """:meth:`matches`, compiled once."""
+        """The test behind :meth:`matches`, compiled once."""
 
     @abstractmethod
     def keys(self) -> frozenset[Path]:
-        """The paths that the filter reads, as :func:`split_key` gives them."""
+        """Return the paths that the filter reads, split as by :func:`split_key`."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """The filter as an object that :func:`parse_filter` reads back as an equal filter."""
+        """Return the filter as an object from which :func:`parse_filter` makes an equal filter."""
 
     def __and__(self, other: Filter | Mapping[str, Any]) -> Filter:
         parsed = _operand_filter(other)
@@ -242,21 +244,21 @@ class Filter(ABC):
 
     def __bool__(self) -> NoReturn:
         raise FilterError(
-            f"{self!r} has no truth of its own: join filters with & | ~ (not with and, or, not), "
-            "and ask `filter is None` to see whether there is one"
+            f"{self!r} cannot be used as a truth value; combine filters with & | ~ (not with and, or, not), "
+            "and use `filter is None` to test whether there is a filter"
         )
 
     def __repr__(self) -> str:
         return f"parse_filter({self.to_dict()!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The compiled closures can be neither copied nor sent to another process.
+        # The compiled closures cannot be copied or pickled.
         return parse_filter, (self.to_dict(),)
 
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Filter):
-    """One operator on one key; made by :func:`compare`, which sees to it that ``operand`` is canonical."""
+    """One operator on one key. Create it with :func:`compare`, which puts ``operand`` into canonical form."""
 
     path: Path
     operator: str
@@ -264,7 +266,7 @@ class Comparison(Filter):
 
     @cached_property
     def accepts(self) -> Test:
-        """Whether a canonical value (None: missing) satisfies the comparison."""
+        """Test of a canonical value (None if missing) against the operand."""
         return _compile(self.operator, self.operand)
 
     @cached_property
@@ -278,11 +280,11 @@ class Comparison(Filter):
         return matches
 
     def keys(self) -> frozenset[Path]:
-        """The one path."""
+        """Return the one path."""
         return frozenset({self.path})
 
     def to_dict(self) -> dict[str, Any]:
-        """``{key: {operator: operand}}``."""
+        """Return ``{key: {operator: operand}}``."""
         return {join_key(self.path): {self.operator: _plain(self.operand)}}
 
 
@@ -291,19 +293,19 @@ class _Joined(Filter):
     parts: tuple[Filter, ...]
 
     def keys(self) -> frozenset[Path]:
-        """The paths of all parts."""
+        """Return the paths of all parts."""
         return frozenset[Path]().union(*(part.keys() for part in self.parts))
 
 
 class And(_Joined):
-    """All parts match."""
+    """A filter that matches if all parts match."""
 
     @cached_property
     def _matches(self) -> Callable[[Mapping[str, Any]], bool]:
         tests = [part._matches for part in self.parts]
 
         def matches(metadata: Mapping[str, Any]) -> bool:
-            for test in tests:  # noqa: SIM110  # a third faster than all() over a generator
+            for test in tests:  # noqa: SIM110  # a third faster than all() with a generator
                 if not test(metadata):
                     return False
             return True
@@ -311,19 +313,19 @@ class And(_Joined):
         return matches
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"$and": [...]}``."""
+        """Return ``{"$and": [...]}``."""
         return {"$and": [part.to_dict() for part in self.parts]}
 
 
 class Or(_Joined):
-    """At least one part matches."""
+    """A filter that matches if at least one part matches."""
 
     @cached_property
     def _matches(self) -> Callable[[Mapping[str, Any]], bool]:
         tests = [part._matches for part in self.parts]
 
         def matches(metadata: Mapping[str, Any]) -> bool:
-            for test in tests:  # noqa: SIM110  # a third faster than any() over a generator
+            for test in tests:  # noqa: SIM110  # a third faster than any() with a generator
                 if test(metadata):
                     return True
             return False
@@ -331,13 +333,13 @@ class Or(_Joined):
         return matches
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"$or": [...]}``."""
+        """Return ``{"$or": [...]}``."""
         return {"$or": [part.to_dict() for part in self.parts]}
 
 
 @dataclass(frozen=True, repr=False)
 class Not(Filter):
-    """The part does not match."""
+    """A filter that matches if its part does not match."""
 
     part: Filter
 
@@ -350,11 +352,11 @@ class Not(Filter):
         return self.part
 
     def keys(self) -> frozenset[Path]:
-        """The paths of the part."""
+        """Return the paths of the part."""
         return self.part.keys()
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"$not": {...}}``."""
+        """Return ``{"$not": {...}}``."""
         return {"$not": self.part.to_dict()}
 
 
@@ -369,7 +371,7 @@ def _operand_filter(other: Any) -> Filter | None:
     return _parse_part(other, 0) if isinstance(other, (Filter, Mapping)) else None
 
 
-# -- what each operator accepts ------------------------------------------------------------------------------
+# -- operators -----------------------------------------------------------------------------------------------
 
 
 def _compile(operator: str, operand: Any) -> Test:
@@ -384,7 +386,7 @@ def _compile(operator: str, operand: Any) -> Test:
             return _contains(operand)
         case "$exists":
             return lambda value: (value is not None) is operand
-    return _stands(ORDERINGS[operator], operand)
+    return _is_ordered(ORDERINGS[operator], operand)
 
 
 def _negated(test: Test) -> Test:
@@ -417,7 +419,7 @@ def _contains(operand: Any) -> Test:
     return test
 
 
-def _stands(holds: Callable[[Any, Any], bool], operand: Any) -> Test:
+def _is_ordered(holds: Callable[[Any, Any], bool], operand: Any) -> Test:
     if type(operand) in _NUMBERS:
         return lambda value: type(value) in _NUMBERS and holds(value, operand)
     seconds = instant(operand)
@@ -430,9 +432,9 @@ def _stands(holds: Callable[[Any, Any], bool], operand: Any) -> Test:
 
 
 def parse_filter(value: Filter | Mapping[str, Any] | None) -> Filter | None:
-    """The filter that an object describes; None (no filter at all) for None and for ``{}``.
+    """Parse a filter object. Return None, meaning no filter, for None and for ``{}``.
 
-    A Filter comes back as it is. Raises FilterError for everything that is not in the table above.
+    A Filter is returned unchanged. Raises FilterError for anything that the module docstring does not allow.
 
     >>> parse_filter({"author.name": "Ada", "year": {"$gte": 1843}}).matches({"author": {"name": "Ada"}})
     False
@@ -441,14 +443,14 @@ def parse_filter(value: Filter | Mapping[str, Any] | None) -> Filter | None:
         return value
     if not isinstance(value, Mapping):
         raise FilterError(
-            f"{_json(value)} ({type(value).__name__}) is not a filter; a filter is an object such as "
-            f'{_EXAMPLE}, or made by by_source("a.md")'
+            f"{_json(value)} ({type(value).__name__}) is not a filter; pass an object such as "
+            f'{_EXAMPLE}, or by_source("a.md")'
         )
     return _parse_object(value, 0) if value else None
 
 
 def compare(key: str, operator: str, operand: Any) -> Comparison:
-    """The comparison of a (dotted) key with an operand; raises FilterError when it could never match."""
+    """Compare a (dotted) key with an operand. Raises FilterError if the comparison could never match."""
     return Comparison(split_key(key), operator, _check_operand(key, operator, operand))
 
 
@@ -460,7 +462,7 @@ def _parse_object(value: Mapping[Any, Any], depth: int) -> Filter:
 def _check_depth(depth: int) -> None:
     if depth > _DEEPEST:
         raise FilterError(
-            f"a filter is nested more than {_DEEPEST} levels deep; put the parts side by side in one $and or $or"
+            f"a filter is nested more than {_DEEPEST} levels deep; list the parts side by side in one $and or $or"
         )
 
 
@@ -468,7 +470,9 @@ def _parse_part(value: Any, depth: int) -> Filter:
     if isinstance(value, Filter):
         return value
     if not isinstance(value, Mapping) or not value:
-        raise FilterError(f"{_json(value)} stands where a filter is wanted; write an object such as {_EXAMPLE}")
+        raise FilterError(
+            f"{_json(value)} is not a filter inside $and, $or or $not; write an object such as {_EXAMPLE}"
+        )
     return _parse_object(value, depth + 1)
 
 
@@ -487,7 +491,7 @@ def _parse_entry(key: Any, value: Any, depth: int) -> Filter:
 def _parts(operator: str, value: Any) -> Sequence[Any]:
     if not isinstance(value, (list, tuple)) or not value:
         raise FilterError(
-            f"{operator} takes a list of filters that is not empty, not {_json(value)}; "
+            f"{operator} takes a non-empty list of filters, not {_json(value)}; "
             f"write {_json({operator: [{'source': 'a.md'}, {'year': 2024}]})}"
         )
     return value
@@ -497,12 +501,12 @@ def _parse_field(key: str, value: Any, depth: int) -> Filter:
     _check_depth(depth)
     if isinstance(value, Mapping):
         if not value:
-            raise FilterError(f"{_json({key: value})} names no operator; write {_json({key: {'$exists': True}})}")
+            raise FilterError(f"{_json({key: value})} has no operator; write {_json({key: {'$exists': True}})}")
         return _join(And, [_parse_operator(key, name, operand, depth) for name, operand in value.items()])
     if isinstance(value, (list, tuple, Set)):
         raise FilterError(
-            f"{_json({key: value})} is ambiguous; write {_json({key: {'$in': value}})} for one of these, "
-            f"or {_json({key: {'$eq': value}})} for this very list"
+            f"{_json({key: value})} is ambiguous; write {_json({key: {'$in': value}})} for any of these values, "
+            f"or {_json({key: {'$eq': value}})} for exactly this list"
         )
     return compare(key, "$eq", value)
 
@@ -511,7 +515,8 @@ def _parse_operator(key: str, operator: Any, operand: Any, depth: int) -> Filter
     if operator == "$not":
         if not isinstance(operand, Mapping):
             raise FilterError(
-                f"{_json({key: {'$not': operand}})} negates no operator; write {_json({key: {'$ne': operand}})}"
+                f"{_json({key: {'$not': operand}})} is a $not without an operator; "
+                f"write {_json({key: {'$ne': operand}})}"
             )
         return ~_parse_field(key, operand, depth + 1)
     if operator == "$not_contains":
@@ -533,7 +538,7 @@ def _check_operand(key: str, operator: str, operand: Any) -> Any:
     value = _check_value(key, operator, operand)
     if operator == "$contains" and isinstance(value, (tuple, frozenset)):
         raise FilterError(
-            f"{_json({key: {operator: operand}})} is ambiguous, $contains takes one element; "
+            f"{_json({key: {operator: operand}})} is ambiguous: $contains takes one element; "
             f'write has_labels(any_of=[...], key="{key}"), all_of= for all of them, '
             f"or {_json({'$or': [{key: {operator: 'a'}}, {key: {operator: 'b'}}]})}"
         )
@@ -545,17 +550,17 @@ def _check_operand(key: str, operator: str, operand: Any) -> Any:
 def _check_value(key: str, operator: str, operand: Any) -> Any:
     if operand is None:
         raise FilterError(
-            f"{_json({key: {operator: None}})} compares with null, which equals missing; "
-            f"write {_json({key: {'$exists': False}})} for missing, {_json({key: {'$exists': True}})} for there"
+            f"{_json({key: {operator: None}})} compares with null, which counts as missing; "
+            f"write {_json({key: {'$exists': False}})} for missing, {_json({key: {'$exists': True}})} for present"
         )
     try:
         if not _is_value(operand):
             raise _unusable(key, operator, operand, "a JSON value or a datetime", str(operand))
         value = canonical(operand)
         if _has_nan(value):
-            raise _unusable(key, operator, operand, "a value that something can equal", 0)
+            raise _unusable(key, operator, operand, "a value that can equal another (not NaN)", 0)
     except RecursionError:
-        raise _unusable(key, operator, operand, "a value of fewer levels", 0) from None
+        raise _unusable(key, operator, operand, "a less deeply nested value", 0) from None
     return value
 
 
@@ -575,7 +580,7 @@ def _has_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-# -- what is said about a filter that is none ----------------------------------------------------------------
+# -- errors --------------------------------------------------------------------------------------------------
 
 _EXAMPLE = '{"source": "a.md"}'
 
@@ -584,32 +589,32 @@ def _unknown(key: str, operator: Any, operand: Any) -> FilterError:
     from difflib import get_close_matches
 
     near = get_close_matches("$" + str(operator).lstrip("$"), FIELD_OPERATORS, n=1) or ["$eq"]
-    said = (
+    message = (
         f"{operator!r} on {key!r} is not an operator; a field takes {' '.join(FIELD_OPERATORS)}. "
         f"Write {_json({key: {near[0]: operand}})}"
     )
     if not str(operator).startswith("$"):
         inner, whole = {f"{key}.{operator}": operand}, {key: {"$eq": {operator: operand}}}
-        said += f"; or {_json(inner)} to look into an object, {_json(whole)} for a whole one"
-    return FilterError(said)
+        message += f"; or {_json(inner)} to look inside an object, {_json(whole)} to compare a complete object"
+    return FilterError(message)
 
 
 def _misplaced(operator: str, value: Any) -> FilterError:
     joining = " ".join(JOINING_OPERATORS)
     if operator in FIELD_OPERATORS:
         return FilterError(
-            f"{operator} stands without a field, as only {joining} do; write {_json({'field': {operator: value}})}"
+            f"{operator} needs a field, only {joining} do not; write {_json({'field': {operator: value}})}"
         )
     return FilterError(
-        f"{brief(operator)} is not an operator; filters are joined by {joining}, a field takes "
+        f"{brief(operator)} is not an operator; filters are combined with {joining}, and a field takes "
         f"{' '.join(FIELD_OPERATORS)}. Write {_json({'$or': [{'source': 'a.md'}, {'year': {'$gte': 2020}}]})}; "
-        f"a key that begins with a dollar is written {_json(chr(92) + operator)}"
+        f"a key that begins with a dollar sign is written {_json(chr(92) + operator)}"
     )
 
 
-def _unusable(key: str, operator: str, operand: Any, wanted: str, example: Any) -> FilterError:
+def _unusable(key: str, operator: str, operand: Any, expected: str, example: Any) -> FilterError:
     return FilterError(
-        f"{operator} on {brief(key)} takes {wanted}, not {_json(operand)} ({type(operand).__name__}); "
+        f"{operator} on {brief(key)} takes {expected}, not {_json(operand)} ({type(operand).__name__}); "
         f"write {_json({key: {operator: example}})}"
     )
 
@@ -617,7 +622,7 @@ def _unusable(key: str, operator: str, operand: Any, wanted: str, example: Any) 
 def _json(value: Any) -> str:
     try:
         text = json.dumps(value, default=_json_default, ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError):  # keys that are no strings, a list that holds itself
+    except (TypeError, ValueError, RecursionError):  # non-string keys, a list that contains itself
         text = reprlib.repr(value)
     return text if len(text) <= 160 else text[:157] + "..."
 
@@ -630,7 +635,7 @@ def _json_default(value: Any) -> Any:
 
 
 def by_document(*ids: str, key: str = "document_id") -> Filter:
-    """The chunks of these documents; nothing without ids.
+    """Match the chunks of these documents; without ids, match nothing.
 
     >>> by_document("a", "b").matches({"document_id": "b"})
     True
@@ -639,7 +644,7 @@ def by_document(*ids: str, key: str = "document_id") -> Filter:
 
 
 def exclude_document(*ids: str, key: str = "document_id") -> Filter:
-    """The chunks of all other documents; everything without ids.
+    """Match the chunks of all other documents; without ids, match everything.
 
     >>> exclude_document("a").matches({"document_id": "b"})
     True
@@ -648,7 +653,7 @@ def exclude_document(*ids: str, key: str = "document_id") -> Filter:
 
 
 def by_source(*sources: str, key: str = "source") -> Filter:
-    """The chunks from these sources (paths, addresses), equal as text; nothing without sources.
+    """Match the chunks from these sources (paths, URLs), compared as text; without sources, match nothing.
 
     >>> by_source("a.md").matches({"source": "a.md"})
     True
@@ -657,25 +662,25 @@ def by_source(*sources: str, key: str = "source") -> Filter:
 
 
 def by_meta(**equals: Any) -> Filter:
-    """The chunks whose metadata equals all of these values; raises FilterError without any.
+    """Match the chunks whose metadata equals all of these values. Raises FilterError without any.
 
     >>> by_meta(lang="en", **{"author.name": "Ada"}).matches({"lang": "en", "author": {"name": "Ada"}})
     True
     """
     if not equals:
-        raise FilterError('by_meta() asks for nothing; write by_meta(lang="en")')
+        raise FilterError('by_meta() got no values to compare; write by_meta(lang="en")')
     for key, value in equals.items():
         if isinstance(value, Mapping) and any(str(inner).startswith("$") for inner in value):
             raise FilterError(
-                f"by_meta({key}={value!r}) asks for equality; an operator is written {{{key!r}: {value!r}}}"
+                f"by_meta({key}={value!r}) tests for equality only; to use an operator, write {{{key!r}: {value!r}}}"
             )
     return _join(And, [compare(key, "$eq", value) for key, value in equals.items()])
 
 
 def created_after(t: Any, *, key: str = "created_at") -> Filter:
-    """The chunks created later than t, as :func:`~langchain_hybridgraph.times.parse_time` reads it.
+    """Match the chunks created later than ``t``, which :func:`~langchain_hybridgraph.times.parse_time` parses.
 
-    Later, not at: it is ``$gt``. The metadata may hold an ISO time or unix seconds.
+    The comparison is strict (``$gt``). The metadata may contain an ISO time or Unix seconds.
 
     >>> created_after("2024-05-01").matches({"created_at": 1714525200.0})
     True
@@ -684,7 +689,7 @@ def created_after(t: Any, *, key: str = "created_at") -> Filter:
 
 
 def created_before(t: Any, *, key: str = "created_at") -> Filter:
-    """The chunks created earlier than t (``$lt``), as :func:`created_after` reads it.
+    """Match the chunks created earlier than ``t`` (``$lt``), parsed as in :func:`created_after`.
 
     >>> created_before("2024-05-01").matches({"created_at": "2024-04-30T23:59:00Z"})
     True
@@ -698,10 +703,10 @@ def has_labels(
     *,
     key: str = "labels",
 ) -> Filter:
-    """The chunks whose list of labels holds one of ``any_of`` and all of ``all_of``.
+    """Match the chunks whose list of labels contains at least one of ``any_of`` and all of ``all_of``.
 
-    An empty ``any_of`` matches nothing. Raises FilterError when nothing is asked for. A text in place of the list
-    of labels is searched as a text, as ``$contains`` does.
+    An empty ``any_of`` matches nothing. Raises FilterError without any labels. If the metadata holds a string instead
+    of a list of labels, the labels are searched for as substrings, as with ``$contains``.
 
     >>> has_labels(any_of=["api", "web"], all_of=["public"]).matches({"labels": ["public", "web"]})
     True
@@ -711,7 +716,7 @@ def has_labels(
         choices = [compare(key, "$contains", label) for label in _several(any_of)]
         parts.append(_join(Or, choices) if choices else compare(key, "$in", ()))
     if not parts:
-        raise FilterError('has_labels() asks for nothing; write has_labels(any_of=["a", "b"])')
+        raise FilterError('has_labels() got no labels; write has_labels(any_of=["a", "b"])')
     return _join(And, parts)
 
 

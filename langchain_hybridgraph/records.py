@@ -1,7 +1,7 @@
-"""The records that pass between the parts.
+"""Records shared by all parts of the package.
 
-All are frozen: a stage that changes something makes a new record. Identity is an id, never a text.
-Nothing here knows LangChain, an engine or a file.
+All are frozen: a stage that changes something makes a new record. Records are identified by id, never by text.
+This module depends on neither LangChain nor an engine nor the file system.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ DERIVED_FROM = "derived_from"
 
 @dataclass(frozen=True, slots=True)
 class Chunk(Serializable):
-    """A piece of text that is indexed, or a parent that children point to.
+    """An indexed piece of text, or a parent that child chunks point to.
 
-    ``metadata`` is the user's JSON, untouched. ``document_id`` and ``parent_id`` are read from it when they
-    are not given: the document is ``metadata["document_id"]``, else ``metadata["source"]``, else the id.
+    ``metadata`` is the user's JSON, unchanged. ``document_id`` and ``parent_id`` default to the values in it:
+    the document is ``metadata["document_id"]``, else ``metadata["source"]``, else the chunk's id.
 
     >>> Chunk("a#1", "text", {"source": "a.md"}).document
     'a.md'
@@ -67,30 +67,30 @@ class Chunk(Serializable):
 
     @property
     def document(self) -> str:
-        """The id of the document that the chunk belongs to."""
+        """Id of the document that the chunk belongs to."""
         if self.document_id is not None:
             return self.document_id
-        named = self.metadata.get("document_id")
-        if named is None:
-            named = self.metadata.get("source")
-        return self.id if named is None else str(named)
+        document_id = self.metadata.get("document_id")
+        if document_id is None:
+            document_id = self.metadata.get("source")
+        return self.id if document_id is None else str(document_id)
 
     @property
     def parent(self) -> str | None:
-        """The id of the parent, None for a chunk without one."""
+        """Id of the parent, or None if the chunk has no parent."""
         if self.parent_id is not None:
             return self.parent_id
-        named = self.metadata.get("parent_id")
-        return None if named is None else str(named)
+        parent_id = self.metadata.get("parent_id")
+        return None if parent_id is None else str(parent_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Edge(Serializable):
-    """A directed edge between two chunks (or a chunk and an entity); unique on source, target and relation.
+    """A directed edge between two chunks (or a chunk and an entity), unique by source, target and relation.
 
-    The times are given in any form that :mod:`~langchain_hybridgraph.times` reads, and kept as unix seconds, UTC; a
-    ``valid_until`` that is a date without a time is the end of that day. Raises ValueError for a weight outside
-    (0, 1], an edge to itself, what is no time, and an end before its begin.
+    Pass times in any form that :mod:`~langchain_hybridgraph.times` reads; they are stored as Unix seconds, UTC. A
+    ``valid_until`` that is a date without a time means the end of that day. Raises ValueError for a weight outside
+    (0, 1], an edge from a chunk to itself, an unreadable time, and a ``valid_until`` before ``valid_from``.
 
     >>> Edge("a", "b", "cites", valid_from="1970-01-02").valid_from
     86400.0
@@ -105,20 +105,20 @@ class Edge(Serializable):
     valid_until: float | None = None
 
     def __post_init__(self) -> None:
-        # An ingest makes a million of these, nearly all with a float and without times.
+        # A large ingest creates a million edges, nearly all with a float weight and without times.
         if type(self.weight) is not float:
             object.__setattr__(self, "weight", _weight(self))
         if not 0.0 < self.weight <= 1.0:
-            raise ValueError(_no_weight(self))
+            raise ValueError(_weight_message(self))
         if self.source == self.target:
-            raise ValueError(f"{_named(self)} points to itself")
+            raise ValueError(f"{_label(self)} points to itself; connect two different ids")
         if self.valid_from is not None or self.valid_until is not None:
             for name, seconds in zip(("valid_from", "valid_until"), _period(self), strict=True):
                 object.__setattr__(self, name, seconds)
 
     if TYPE_CHECKING:
-        # What may be given for a time is more than what is kept of it.
-        def __init__(  # noqa: PLR0917 - the fields, in their order
+        # The constructor accepts more types for a time than the fields store.
+        def __init__(  # noqa: PLR0917 - the fields, in order
             self,
             source: str,
             target: str,
@@ -130,49 +130,49 @@ class Edge(Serializable):
         ) -> None: ...
 
 
-def _named(edge: Edge) -> str:
+def _label(edge: Edge) -> str:
     return f"edge {brief(edge.source)} → {brief(edge.target)} ({shortened(edge.relation, 100)})"
 
 
 def _weight(edge: Edge) -> float:
-    """The weight of an edge, an int's or numpy's as a float."""
+    """Return the weight as a float; it may be an int or a NumPy number."""
     if isinstance(edge.weight, bool) or not isinstance(edge.weight, Real):
-        raise ValueError(_no_weight(edge))
+        raise ValueError(_weight_message(edge))
     return float(edge.weight)
 
 
-def _no_weight(edge: Edge) -> str:
-    return f"{_named(edge)} has weight {brief(edge.weight)}; pass a weight above 0 and up to 1, such as weight=0.5"
+def _weight_message(edge: Edge) -> str:
+    return f"{_label(edge)} has weight {brief(edge.weight)}; pass a weight above 0 and up to 1, such as weight=0.5"
 
 
 def _period(edge: Edge) -> tuple[float | None, float | None]:
-    """From when until when an edge is valid, in unix seconds."""
-    begin, end = _seconds(edge, "valid_from", parse_time), _seconds(edge, "valid_until", parse_end)
-    if begin is not None and end is not None and end < begin:
+    """Return the start and end of an edge's validity, in Unix seconds."""
+    start, end = _seconds(edge, "valid_from", parse_time), _seconds(edge, "valid_until", parse_end)
+    if start is not None and end is not None and end < start:
         raise ValueError(
-            f"{_named(edge)} has valid_until ({brief(edge.valid_until)}) before valid_from ({brief(edge.valid_from)}): "
-            "so it would never be valid, and never be walked"
+            f"{_label(edge)} has valid_until ({brief(edge.valid_until)}) before valid_from ({brief(edge.valid_from)}): "
+            "the edge would never be valid; swap the two times, or leave one out"
         )
-    return begin, end
+    return start, end
 
 
-def _seconds(edge: Edge, name: str, read: Callable[[Any], float]) -> float | None:
+def _seconds(edge: Edge, name: str, parse: Callable[[Any], float]) -> float | None:
     value = getattr(edge, name)
     if value is None:
         return None
     try:
-        return read(value)
+        return parse(value)
     except ValueError as error:
-        raise ValueError(f"{_named(edge)}, {name}: {error}") from error
+        raise ValueError(f"{_label(edge)}, {name}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """Which edges a walk may take.
+    """The edges that a traversal may follow.
 
-    ``direction`` is seen from the edge: ``"out"`` walks from source to target, ``"in"`` back, ``"both"`` either way.
-    ``relations`` None allows all. Edges lighter than ``min_weight`` do not exist. A node with more than ``hub_degree``
-    edges passes on less, in proportion: its edges count weight · hub_degree / degree; None lets it pass on all.
+    ``direction`` ``"out"`` follows edges from source to target, ``"in"`` from target to source, ``"both"`` either way.
+    ``relations`` None allows all. Edges lighter than ``min_weight`` are ignored. The edges of a node with more than
+    ``hub_degree`` edges count less: weight · hub_degree / degree. None leaves their weights unchanged.
 
     Raises ValueError for an unknown direction, a weight outside [0, 1] or a degree below 1.
     """
@@ -184,29 +184,29 @@ class Ways:
 
     def __post_init__(self) -> None:
         if self.direction not in ("out", "in", "both"):
-            raise ValueError(f"direction is {brief(self.direction)}; wanted 'out', 'in' or 'both'")
+            raise ValueError(f"direction must be 'out', 'in' or 'both', got {brief(self.direction)}")
         if not 0.0 <= self.min_weight <= 1.0:
-            raise ValueError(f"min_weight is {brief(self.min_weight)}; wanted a number from 0 to 1")
+            raise ValueError(f"min_weight must be a number from 0 to 1, got {brief(self.min_weight)}")
         if self.hub_degree is not None and self.hub_degree < 1:
-            raise ValueError(f"hub_degree is {brief(self.hub_degree)}; wanted a whole number from 1, or None")
+            raise ValueError(f"hub_degree must be a whole number of at least 1, or None, got {brief(self.hub_degree)}")
 
 
 class Times(Enum):
-    """Times that are no moment."""
+    """Special values of ``as_of`` that are not a point in time."""
 
     ALL = "all"
 
 
 ALL_TIME = Times.ALL
-"""As ``as_of``: chunks and edges of all times, valid now or not."""
+"""Value of ``as_of`` that includes chunks and edges of all times, whether valid now or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a call may see: every hit, whatever path found it, satisfies all three.
+    """The chunks that a call may see. Every hit satisfies all four fields, no matter which source found it.
 
-    ``as_of`` is unix seconds UTC; None switches the check of validity off. ``known_at`` is unix seconds UTC, too: what
-    was taken in later is not there, and validity is what was known of it then; None is what is known now.
+    ``as_of`` is in Unix seconds, UTC; None turns the validity check off. ``known_at`` is in Unix seconds, UTC, too:
+    chunks stored later are left out, and validity is evaluated as it was known then. None means as known now.
     """
 
     filter: Filter | None = None
@@ -217,12 +217,13 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What a store knows of a chunk beside its text: given in its metadata, or learned since.
+    """What a store knows about a chunk in addition to its text, from its metadata or learned since.
 
-    Times are unix seconds UTC. None is unset, which is not 0. ``confidence`` and ``utility`` lie in [0, 1].
-    ``used_at`` is when it was last of use, ``updated_at`` when its metadata say that it was changed, ``learned_at``
-    when the store took it in, ``provenance_depth`` how many derivations lie between it and what was seen or said.
-    ``end_learned`` says that ``valid_until`` was not given with it but learned later, when something superseded it.
+    Times are in Unix seconds, UTC. None means unset, which differs from 0. ``confidence`` and ``utility`` are in
+    [0, 1]. ``used_at`` is when the chunk was last useful, ``updated_at`` when it last changed according to its
+    metadata, and ``learned_at`` when the store received it. ``provenance_depth`` is the number of derivations between
+    the chunk and an original observation or statement. ``end_learned`` is true when ``valid_until`` did not come with
+    the chunk but was set later, when another chunk superseded it.
     """
 
     confidence: float | None = None
@@ -241,9 +242,9 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One search: the text or its vector (or both), and what may come back.
+    """One search: its text or vector (or both), the number of results, and its scope.
 
-    ``text`` None means that only the vector speaks; ``vector`` None means that the text is embedded.
+    With ``text`` None only the vector is searched for; with ``vector`` None the text is embedded.
     ``weight`` is the priority among several planned queries.
     """
 
@@ -255,9 +256,9 @@ class Query:
 
 
 class Scored(NamedTuple):
-    """A chunk's id with a source's own score (cosine, BM25), higher is better.
+    """A chunk's id with a source's own score (cosine, BM25). Higher is better.
 
-    ``chunk`` is set by sources that cannot be asked for it again by id: in all of its entries, or in none.
+    Sources that cannot return a chunk by id set ``chunk``: in all of their entries, or in none.
     """
 
     id: str
@@ -266,13 +267,13 @@ class Scored(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a store answers to one search.
+    """The result of one search of a store.
 
-    ``entries`` are best first, ties by id. ``vector`` is what was searched for on the vector side. ``bound`` and
-    ``background`` are those of :class:`Ranking`. ``reason`` says what kept the search from its full strength (a word
-    of ``degraded``), None when nothing did; ``remark`` says more about it. ``rest`` is the largest score that anything
-    not listed can have, None when that is not known. ``are_cosines`` says of a vector search whether its scores are
-    cosines; else only their order means something. ``exact`` is that of :class:`Ranking`.
+    ``entries`` are best first, ties by id. ``vector`` is the query vector of the vector search. ``bound`` and
+    ``background`` are those of :class:`Ranking`. ``reason`` is the degradation reason (an entry of ``degraded``) if
+    the search was limited, else None; ``remark`` adds detail. ``rest`` is the largest score that an unlisted chunk
+    can have, or None if unknown. ``are_cosines`` tells whether the scores of a vector search are cosines; if not,
+    only their order is meaningful. ``exact`` is that of :class:`Ranking`.
     """
 
     entries: Sequence[Scored]
@@ -288,15 +289,15 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What one source answered.
+    """The ranked list of one source.
 
-    ``entries`` are best first, ties by id. ``scores`` holds the source's own score for every candidate of ALL
-    sources where it is known, so it may hold more ids than ``entries``; it never holds fewer. ``bound`` is the
-    largest score that the source could give to this query (1 for a cosine), None when it is not known.
-    ``background`` is the mean and the standard deviation of the source's score for this query over arbitrary chunks
-    of its scope, None when they are not known. ``rest`` is the largest score that a candidate without one can have,
-    None when that is not known. ``exact`` says of some chunks, listed or not, how likely the query means them, in
-    (0, 1), because they have an identifier or a rare word of it.
+    ``entries`` are best first, ties by id. ``scores`` maps candidates of ALL sources to this source's own score,
+    where it is known. It contains every id in ``entries`` and may contain more. ``bound`` is the largest score that
+    the source could give for this query (1 for a cosine), or None if unknown. ``background`` is the mean and the
+    standard deviation of the source's score for this query over arbitrary chunks in scope, or None if unknown.
+    ``rest`` is the largest score that a candidate without a score can have, or None if unknown.
+    ``exact`` maps chunk ids, listed or not, to the probability in (0, 1) that the query means this chunk, because the
+    chunk contains an identifier or a rare word of the query.
     """
 
     source: str
@@ -310,7 +311,7 @@ class Ranking:
 
 
 class Fused(NamedTuple):
-    """One candidate after fusion: score in [0, 1] and each source's part of it (the parts sum to the score)."""
+    """One candidate after fusion: its score in [0, 1] and each source's part (the parts sum to the score)."""
 
     id: str
     score: float
@@ -319,12 +320,12 @@ class Fused(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hit(Serializable):
-    """A chunk with its score and the reasons for it; the one record that goes through all stages.
+    """A chunk with its score and the parts of that score; the record that passes through all stages.
 
-    ``parts`` sum to ``score``; ``found_by`` names the sources that brought the chunk. ``path`` lists chunk ids from
-    the seed to this chunk, length 1 for a seed. ``graph_context`` describes the last edges of it as they are stored,
-    the very last first, with ``direction`` ``"backward"`` where the walk went from an edge's target to its source.
-    ``child`` is the chunk that was found when a parent stands in its place.
+    ``parts`` sum to ``score``; ``found_by`` names the sources that found the chunk. ``path`` lists chunk ids from
+    the seed to this chunk and has length 1 for a seed. ``graph_context`` describes the last edges of the path as they
+    are stored, last edge first; ``direction`` is ``"backward"`` for an edge followed from its target to its source.
+    ``child`` is the matching chunk when its parent was returned in its place.
     """
 
     chunk: Chunk
@@ -342,99 +343,99 @@ class Hit(Serializable):
 
     @property
     def id(self) -> str:
-        """The chunk's id."""
+        """Id of the chunk."""
         return self.chunk.id
 
     def explain(self) -> str:
-        """Say in one line why this hit ranks where it ranks, and by which edges a walk came to it.
+        """Explain in one line the rank of this hit and the edges through which it was found.
 
-        Of a long path only the last edges are known (``graph_context``); those before are left out.
+        Only the last edges of a long path are known (``graph_context``); earlier ones are left out.
 
         >>> parts, both = {"vector": 0.6, "keyword": 0.3}, ("vector", "keyword")
         >>> Hit(Chunk("a", "t"), 0.9, "fused", parts, vector_score=0.8, found_by=both).explain()
         'score 0.900 = vector 0.600 + keyword 0.300 · found by vector and keyword · cosine 0.800'
         >>> cites = {"from_chunk_id": "a", "relation": "cites", "weight": 0.8, "description": "B builds on A."}
         >>> parts, path = {"vector": 0.2, "graph": 0.3}, ("a", "b")
-        >>> led = Hit(Chunk("b", "t"), 0.5, "graph", parts, hops=1, path=path, graph_context=(cites,))
-        >>> for reason in led.explain().split(" · "):
+        >>> reached = Hit(Chunk("b", "t"), 0.5, "graph", parts, hops=1, path=path, graph_context=(cites,))
+        >>> for reason in reached.explain().split(" · "):
         ...     print(reason)
         score 0.500 = vector 0.200 + graph 0.300
         found by graph
         1 hop from a to b: cites (weight 0.80, “B builds on A.”)
         >>> from dataclasses import replace
-        >>> replace(led, graph_context=({**cites, "direction": "backward"},)).explain().split(" · ")[-1]
+        >>> replace(reached, graph_context=({**cites, "direction": "backward"},)).explain().split(" · ")[-1]
         '1 hop from a to b: b cites a (walked backward, weight 0.80, “B builds on A.”)'
         """
         parts = " + ".join(f"{name} {value:.3f}" for name, value in self.parts.items())
-        found = _listed(self.found_by) or self.source
-        said = [f"score {self.score:.3f} = {parts}" if parts else f"score {self.score:.3f}", f"found by {found}"]
+        sources = _enumeration(self.found_by) or self.source
+        reasons = [f"score {self.score:.3f} = {parts}" if parts else f"score {self.score:.3f}", f"found by {sources}"]
         if self.vector_score is not None:
-            said.append(f"cosine {self.vector_score:.3f}")
+            reasons.append(f"cosine {self.vector_score:.3f}")
         if self.bm25_score is not None:
-            said.append(f"BM25 {self.bm25_score:.2f}")
+            reasons.append(f"BM25 {self.bm25_score:.2f}")
         if self.rerank_score is not None:
-            said.append(f"reranked {self.rerank_score:.3f}")
+            reasons.append(f"reranked {self.rerank_score:.3f}")
         if self.hops:
-            said[1:1] = _shares(self.parts)
-            said.append(_led(self))
+            reasons[1:1] = _shares(self.parts)
+            reasons.append(_route(self))
         elif self.parts.get("graph"):
-            said.append("the question names its title")
+            reasons.append("the question names its title")
         if self.child is not None:
-            said.append(f"parent of {self.child.id}")
-        return " · ".join(said)
+            reasons.append(f"parent of {self.child.id}")
+        return " · ".join(reasons)
 
 
-def _listed(names: Sequence[str]) -> str:
+def _enumeration(names: Sequence[str]) -> str:
     *before, last = names or ("",)
     return f"{', '.join(before)} and {last}" if before else last
 
 
 def _shares(parts: Mapping[str, float]) -> list[str]:
-    """How much of a score came from searching and how much from walking, where the parts do not say it themselves.
+    """Split a score into search and graph, unless the parts already show the split.
 
-    What a reranker changed is neither. Where a memory is scored, both have one part together.
+    The reranker's part counts as neither. The score of a memory has one part for both.
     """
-    found = [part for name, part in parts.items() if name not in ("graph", "rerank")]
-    if "graph" not in parts or len(found) < 2:
+    searched = [part for name, part in parts.items() if name not in ("graph", "rerank")]
+    if "graph" not in parts or len(searched) < 2:
         return []
-    return [f"{sum(found):.3f} from search, {parts['graph']:.3f} from the graph"]
+    return [f"{sum(searched):.3f} from search, {parts['graph']:.3f} from the graph"]
 
 
-def _led(hit: Hit) -> str:
-    """How a walk came to a hit: its seed, what lies between, and the steps that are known."""
+def _route(hit: Hit) -> str:
+    """Describe the path to a hit: its seed, the chunks in between, and the known steps."""
     seed, *between, end = hit.path if len(hit.path) > 1 else (hit.id, hit.id)
     via = f" via {', '.join(between if len(between) < 4 else [between[0], '…', between[-1]])}" if between else ""
-    known = {step["from_chunk_id"]: step for step in hit.graph_context}
-    steps = ", then ".join(_step(known[one], one, two) for one, two in pairwise(hit.path) if one in known)
+    edges = {step["from_chunk_id"]: step for step in hit.graph_context}
+    steps = ", then ".join(_step(edges[one], one, two) for one, two in pairwise(hit.path) if one in edges)
     hops = "1 hop" if hit.hops == 1 else f"{hit.hops} hops"
     return f"{hops} from {seed}{via} to {end}" + (f": {steps}" if steps else "")
 
 
 def _step(step: Mapping[str, Any], one: str, two: str) -> str:
-    """An edge that a walk took from one chunk to another, in words; one that points back is named with both ends."""
+    """Describe the edge followed from one chunk to the next; an edge followed backward is shown with both ends."""
     weight, description = f"weight {step['weight']:.2f}", str(step["description"])
     if entity := str(step.get("entity", "")):
         return f"both mention {entity.partition(':')[2] or entity} ({weight})"
-    said = f"{weight}, “{description}”" if description else weight
+    details = f"{weight}, “{description}”" if description else weight
     relation = str(step["relation"]).replace("_", " ")
-    return f"{two} {relation} {one} (walked backward, {said})" if is_backward(step) else f"{relation} ({said})"
+    return f"{two} {relation} {one} (walked backward, {details})" if is_backward(step) else f"{relation} ({details})"
 
 
 def is_backward(step: Mapping[str, Any]) -> bool:
-    """Whether the walk took this edge of a ``graph_context`` from its target to its source."""
+    """Return whether this edge of a ``graph_context`` was followed from its target to its source."""
     return step.get("direction") == "backward"
 
 
-SHOWN = 80  # characters of a text in a line
+SHOWN = 80  # number of characters of a text shown on one line
 D_co = TypeVar("D_co", covariant=True)
 
 
 class RetrievalResult(Sequence[D_co], Generic[D_co]):
-    """The answer to one call: a sequence of documents that also says how it came about.
+    """The result of one call: a sequence of documents with details of how they were found.
 
-    ``degraded`` lists the reasons (:mod:`langchain_hybridgraph.degradation`) of both levels, ``warnings`` only those
-    that mean that something requested did not happen. ``took_ms`` is wall time; ``plan`` describes the queries that
-    were run and the stages' times.
+    ``degraded`` lists the degradation reasons (:mod:`langchain_hybridgraph.degradation`) of both levels. ``warnings``
+    lists only those that mean that something requested did not happen. ``took_ms`` is the wall time in milliseconds.
+    ``plan`` describes the queries that were run and the duration of each stage.
     """
 
     __slots__ = ("_documents", "degraded", "hits", "plan", "took_ms")
@@ -456,7 +457,7 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The reasons in ``degraded`` that mean that something requested did not happen."""
+        """Reasons in ``degraded`` that mean that something requested did not happen."""
         return warnings_in(self.degraded)
 
     @overload
@@ -478,7 +479,7 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         return NotImplemented
 
     def __add__(self, other: object) -> list[D_co]:
-        """Return a list of both: an answer joined to other documents is not the answer to one call any more."""
+        """Return a plain list: a result joined with other documents is no longer the result of one call."""
         if isinstance(other, Sequence) and not isinstance(other, str):
             return [*self, *other]
         return NotImplemented
@@ -489,7 +490,7 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         return NotImplemented
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON has it; :func:`~langchain_hybridgraph.serialization.to_json` says how.
+        """Return all fields as JSON values, converted by :func:`~langchain_hybridgraph.serialization.to_json`.
 
         >>> hit = Hit(Chunk("a", "text"), 0.5, "vector", {"vector": 0.5})
         >>> list(RetrievalResult([], hits=[hit]).to_dict())
@@ -505,12 +506,12 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
 
     @classmethod
     def from_dict(cls: type[RetrievalResult[Any]], data: Mapping[str, Any]) -> RetrievalResult[Any]:
-        """Return the result that :meth:`to_dict` gave, of LangChain Documents.
+        """Rebuild a result from the output of :meth:`to_dict`, with LangChain Documents.
 
-        Times and other values of metadata that JSON does not have stay as they were written. Raises ValueError for
-        anything else.
+        Datetimes and other metadata values that JSON lacks stay in their JSON form. Raises ValueError for any other
+        input.
         """
-        # Late: only who reads a result from JSON needs LangChain here.
+        # Imported here because this module needs LangChain only to rebuild a result from JSON.
         from langchain_hybridgraph.retrievers.documents import documents_from
 
         try:
@@ -523,24 +524,24 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
             )
         except (KeyError, TypeError) as error:
             raise ValueError(
-                f"this is not a RetrievalResult ({error}): pass what RetrievalResult.to_dict() returned"
+                f"this is not a RetrievalResult ({error}); pass the output of RetrievalResult.to_dict()"
             ) from error
 
-    __hash__ = None  # type: ignore[assignment]  # equal to lists, which have no hash either
+    __hash__ = None  # type: ignore[assignment]  # equal to lists, which are unhashable, too
 
     def __repr__(self) -> str:
         degraded = f", degraded={list(self.degraded)}" if self.degraded else ""
         return f"RetrievalResult({len(self)} documents in {self.took_ms:.1f} ms{degraded})"
 
     def __str__(self) -> str:
-        """A line each: place, score, id (the source, where the id is made of the text), first words; then degraded."""
+        """List the hits, one per line: rank, score, id (or source, if the id is a hash), text; then ``degraded``."""
         if not self.hits:
             return repr(self)
-        lines = [f"{place:>2}. {_line(hit)}" for place, hit in enumerate(self.hits, 1)]
+        lines = [f"{rank:>2}. {_line(hit)}" for rank, hit in enumerate(self.hits, 1)]
         return "\n".join([*lines, *([f"degraded: {', '.join(self.degraded)}"] if self.degraded else [])])
 
     def _repr_html_(self) -> str:
-        # Late: only a notebook asks for this.
+        # Imported here because only notebooks use it.
         from langchain_hybridgraph.display.table import Table
 
         return Table(self)._repr_html_()
@@ -548,19 +549,19 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
 
 def _line(hit: Hit) -> str:
     source = str(hit.chunk.metadata.get("source", ""))
-    named = source if source and hit.id == content_id(hit.chunk.text, source) else hit.id
+    label = source if source and hit.id == content_id(hit.chunk.text, source) else hit.id
     words = " ".join(hit.chunk.text.split())
-    return f"{hit.score:.3f}  {named}  {words if len(words) <= SHOWN else words[: SHOWN - 1] + '…'}"
+    return f"{hit.score:.3f}  {label}  {words if len(words) <= SHOWN else words[: SHOWN - 1] + '…'}"
 
 
 def content_id(text: str, source: str) -> str:
-    """The id of a text that has none: the same text from the same source gets the same one in every run."""
+    """Return an id for a text without one: a hash of text and source, so it is the same in every run."""
     content = f"{source}\x00{text}".encode("utf-8", "surrogatepass")
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 def cleaned(text: str) -> str:
-    """The text with lone surrogates, which no file and no engine can hold, replaced by U+FFFD.
+    """Replace lone surrogates, which files and engines cannot store, by U+FFFD.
 
     >>> cleaned("a\\ud800b")
     'a\ufffdb'

@@ -1,4 +1,4 @@
-"""Every reason in ``degraded`` is defined once, in langchain_hybridgraph/degradation.py."""
+"""Degradation reasons: the table in langchain_hybridgraph/degradation.py is complete and documented."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ KEBAB = re.compile(r"[a-z]+(-[a-z]+)*(:[a-z]+)?")
 
 
 def reasons_in(tree):
-    """The literals that a module passes to ``degrade``, or gives or returns as a ``reason``."""
+    """Yield the literals that a module passes to ``degrade``, or assigns or returns as a ``reason``."""
     for node in ast.walk(tree):
         places = []
         if isinstance(node, ast.Call):
@@ -23,8 +23,8 @@ def reasons_in(tree):
             if isinstance(node.func, ast.Attribute) and node.func.attr == "degrade":
                 places += node.args[:1]
         elif isinstance(node, ast.Assign):
-            named = {ast.unparse(target).rpartition(".")[2] for target in node.targets}
-            places += [node.value] if named & {"reason", "short"} else []
+            targets = {ast.unparse(target).rpartition(".")[2] for target in node.targets}
+            places += [node.value] if targets & {"reason", "short"} else []
         elif isinstance(node, ast.FunctionDef) and node.name in {"reason", "without_edges"}:
             places += [each.value for each in ast.walk(node) if isinstance(each, ast.Return)]
         for place in places:
@@ -34,13 +34,13 @@ def reasons_in(tree):
 
 def test_every_reason_in_the_code_is_in_the_table():
     """No module reports a reason without a level and a meaning."""
-    found = {
+    reasons = {
         reason
         for file in (ROOT / "langchain_hybridgraph").rglob("*.py")
         for reason in reasons_in(ast.parse(file.read_text(encoding="utf-8")))
     }
-    assert {"interleaved", "keyword-fallback", "filter-post-applied", "no-graph-store", "no-edges"} <= found
-    assert found - set(REASONS) == set()
+    assert {"interleaved", "keyword-fallback", "filter-post-applied", "no-graph-store", "no-edges"} <= reasons
+    assert reasons - set(REASONS) == set()
 
 
 def test_the_documentation_has_the_table():
@@ -51,7 +51,7 @@ def test_the_documentation_has_the_table():
 
 @pytest.mark.parametrize("name", REASONS)
 def test_an_entry_is_complete(name):
-    """Each has its own name, a level and a meaning that fits into a table; normal outcomes miss nothing."""
+    """Each entry has its name, a level and a meaning that fits into a table cell; normal outcomes miss no hits."""
     entry = REASONS[name]
     assert entry.name == name
     assert entry.level in {"warning", "info"}
@@ -68,19 +68,19 @@ def test_an_entry_is_complete(name):
         ("rerank-failed", "rerank-failed"),
     ],
 )
-def test_a_reason_that_names_its_source_is_found(reason, entry):
-    """Any source has the entry of its kind, unless it has one of its own."""
+def test_a_reason_with_a_source_matches_its_pattern(reason, entry):
+    """A reason that contains a source uses the general entry, unless it has its own."""
     assert degradation(reason) is REASONS[entry]
 
 
-def test_a_reason_of_a_foreign_component_is_a_warning():
-    """A planner of the application may report a reason that the table does not know."""
+def test_an_unknown_reason_is_a_warning():
+    """A custom planner may report a reason that is not in the table."""
     assert degradation("quota-used-up").level == "warning"
     assert degradation("quota-used-up").meaning
 
 
 def test_warnings_leave_out_normal_outcomes():
-    """``degraded`` keeps both levels, ``warnings`` only what was requested and did not happen."""
+    """``degraded`` keeps both levels; ``warnings`` keeps only what was requested and did not happen."""
     result = RetrievalResult([], degraded=["converged-early", "vector-failed", "node-cap-reached"])
     assert result.degraded == ("converged-early", "vector-failed", "node-cap-reached")
     assert result.warnings == warnings_in(result.degraded) == ("vector-failed",)

@@ -1,4 +1,4 @@
-"""Error messages stay short, whatever they quote."""
+"""Length of error messages."""
 
 import pickle
 
@@ -25,8 +25,8 @@ QUOTES = "'\"" * 2_500_000
 
 @pytest.fixture(scope="module")
 def store():
-    with HybridGraphStore.from_texts(["The cat sat.", "Dogs bark."], "lsa", ids=["cat", "dog"]) as made:
-        yield made
+    with HybridGraphStore.from_texts(["The cat sat.", "Dogs bark."], "lsa", ids=["cat", "dog"]) as store:
+        yield store
 
 
 CALLS = {
@@ -75,16 +75,16 @@ CALLS = {
     ],
     ids=lambda value: value[:20],
 )
-def test_a_huge_value_is_cut(store, call, value):
-    """The message quotes a few hundred characters of five megabytes; the fix at its end stays."""
+def test_a_huge_value_is_shortened(store, call, value):
+    """The message quotes only a few hundred characters of a five-megabyte value."""
     with pytest.raises((ValueError, TypeError, OSError)) as raised:
         CALLS[call](store, value)
     assert 0 < len(str(raised.value)) < 2_000
     assert type(raised.value).__module__ != "builtins" or len(repr(raised.value)) < 2_200
 
 
-def test_the_end_of_a_message_stays():
-    """The fix comes last and is not cut."""
+def test_the_end_of_a_message_is_kept():
+    """The fix at the end of a message survives shortening."""
     error = ConfigurationError(f"mode is {HUGE!r}; pass 'quick' or 'thinking'")
     assert str(error).startswith("mode is 'xxx")
     assert str(error).endswith("xxx'; pass 'quick' or 'thinking'")
@@ -94,6 +94,6 @@ def test_the_end_of_a_message_stays():
 
 
 def test_short_values_are_quoted_in_full():
-    """As repr shows them."""
+    """Short values appear exactly as their repr."""
     assert brief("a'b") == repr("a'b")
     assert brief(["a", 1]) == "['a', 1]"

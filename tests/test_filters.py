@@ -1,4 +1,4 @@
-"""The filter language: what matches, what raises, what comes back."""
+"""Filters: matching, errors and round trips."""
 
 import copy
 import json
@@ -37,7 +37,7 @@ def matches(condition, metadata):
     return parse_filter(condition).matches(metadata)
 
 
-# -- the table, one line per claim -----------------------------------------------------------------------------
+# -- the rules of the module docstring, one line per claim ---------------------------------------------------
 
 TABLE = [
     # a missing key matches nothing but $ne, $nin, $not and {"$exists": false}; null equals missing
@@ -52,7 +52,7 @@ TABLE = [
             ({"$not_contains": "x"}, True),
         ]
     ],
-    # there, though empty
+    # empty values are present
     *[({"a": {"$exists": True}}, {"a": value}, True) for value in ("", 0, False, [], {}, NAN)],
     # True is not 1, 1 is 1.0, at any depth
     ({"a": 1}, {"a": True}, False), ({"a": True}, {"a": 1}, False), ({"a": 0}, {"a": False}, False),
@@ -62,7 +62,7 @@ TABLE = [
     ({"a": {"$eq": {"b": [1]}}}, {"a": {"b": [True]}}, False),
     ({"a": 2**53 + 1}, {"a": 2.0**53}, False), ({"a": {"$gt": 2.0**53}}, {"a": 2**53 + 1}, True),
     ({"a": 1}, {"a": "1"}, False), ({"a": "1"}, {"a": 1}, False),
-    # NaN is there, equals nothing, stands in no order; infinity is the largest number
+    # NaN is present, equals nothing and has no order; infinity is the largest number
     ({"a": 0}, {"a": NAN}, False), ({"a": {"$ne": 0}}, {"a": NAN}, True), ({"a": {"$gt": 0}}, {"a": NAN}, False),
     ({"a": {"$lte": 0}}, {"a": NAN}, False), ({"a": {"$gt": 10**400}}, {"a": math.inf}, True),
     # bools have no order
@@ -86,9 +86,9 @@ TABLE = [
     ({"a": {"$gt": 1, "$lt": 3}}, {"a": 2}, True), ({"a": {"$gt": 1, "$lt": 3}}, {"a": 3}, False),
     ({"$or": [{"a": 1}, {"a": 2}], "b": 3}, {"a": 1, "b": 4}, False),
     ({"$or": [{"a": 1}, {"a": 2}], "b": 3}, {"a": 2, "b": 3}, True),
-    # empty $in matches nothing, empty $nin everything
+    # an empty $in matches nothing, an empty $nin everything
     ({"a": {"$in": []}}, {"a": 1}, False), ({"a": {"$nin": []}}, {"a": 1}, True),
-    # ordering: numbers with numbers, times with times, strings with strings, else no match
+    # ordering: numbers with numbers, times with times, strings with strings; other pairs do not match
     ({"a": {"$gte": 2}}, {"a": 2.0}, True), ({"a": {"$gt": 2}}, {"a": 2}, False),
     ({"a": {"$lt": 2}}, {"a": -1}, True),
     ({"a": {"$gt": 2}}, {"a": "3"}, False), ({"a": {"$gt": "2"}}, {"a": 3}, False),
@@ -114,7 +114,7 @@ TABLE = [
     ({"a": {"$contains": MAY}}, {"a": ["x", "2024-05-01T10:00Z"]}, True),
     ({"a": MAY}, {"a": MAY.timestamp()}, False),
     ({"a": date(2024, 5, 1)}, {"a": "2024-05-01"}, True),
-    # dots walk into objects, a literal dot is escaped
+    # dots lead into objects; a literal dot is escaped
     ({"a.b": 1}, {"a": {"b": 1}}, True), ({"a.b": 1}, {"a.b": 1}, False), ({r"a\.b": 1}, {"a.b": 1}, True),
     ({r"a\.b": 1}, {"a": {"b": 1}}, False), ({r"a\.b.c": 1}, {"a.b": {"c": 1}}, True),
     ({"a.b": 1}, {"a": [{"b": 1}]}, False),
@@ -127,7 +127,7 @@ TABLE = [
     ({"$not": {"a": 1}}, {"a": 1}, False), ({"$not": {"a": 1, "b": 2}}, {"a": 1}, True),
     ({"a": {"$not": {"$gt": 1, "$lt": 3}}}, {"a": 2}, False), ({"a": {"$not": {"$gt": 1}}}, {"a": "x"}, True),
     ({"a": {"$not": {"$not": {"$eq": 1}}}}, {"a": 1}, True),
-    # numpy's values and tuples are values like any other
+    # NumPy values and tuples are values like any other
     ({"a": np.int64(1)}, {"a": 1}, True), ({"a": 1}, {"a": np.float32(1)}, True),
     ({"a": True}, {"a": np.True_}, True),
     ({"a": {"$contains": 2}}, {"a": np.array([1, 2])}, True), ({"a": {"$eq": (1, 2)}}, {"a": [1, 2]}, True),
@@ -136,17 +136,17 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("condition", "metadata", "expected"), TABLE, ids=repr)
-def test_the_table(condition, metadata, expected):
-    """Each line of the table holds, and the negation of the filter gives the contrary."""
+def test_matching_follows_the_table(condition, metadata, expected):
+    """Each line of the table holds, and negating the filter gives the opposite."""
     assert matches(condition, metadata) is expected
     assert matches({"$not": condition}, metadata) is not expected
 
 
-# -- an independent reading of the table -----------------------------------------------------------------------
+# -- an independent implementation -----------------------------------------------------------------------
 
 
 def kind(value):
-    """The class of values within which the language compares."""
+    """Return the class of values within which the language compares."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, (int, float)):
@@ -209,7 +209,7 @@ def holds(value, operator, operand):
 
 
 def naive(condition, metadata):
-    """The language once more, slow and straight from the table."""
+    """Evaluate the filter language slowly, straight from its table."""
     for key, value in condition.items():
         if key == "$and":
             good = all(naive(part, metadata) for part in value)
@@ -261,16 +261,16 @@ conditions = st.recursive(
 
 @settings(max_examples=200, deadline=None)
 @given(conditions, st.lists(metadatas, min_size=1, max_size=5))
-def test_matches_agrees_with_a_naive_reading_of_the_table(condition, metadatas):
-    """Compiled and naive evaluation agree on arbitrary filters and arbitrary JSON metadata."""
+def test_matches_agrees_with_the_naive_implementation(condition, metadatas):
+    """Compiled and naive evaluation agree on arbitrary filters and JSON metadata."""
     for metadata in metadatas:
         assert matches(condition, metadata) is naive(condition, metadata)
 
 
 @settings(deadline=None)
 @given(conditions, metadatas)
-def test_a_filter_survives_to_dict_and_json(condition, metadata):
-    """parse_filter(f.to_dict()) equals f, also by way of JSON text, and has the same hash."""
+def test_a_filter_round_trips_through_to_dict_and_json(condition, metadata):
+    """parse_filter(f.to_dict()) equals f and has the same hash, even through JSON text."""
     parsed = parse_filter(condition)
     again = parse_filter(json.loads(json.dumps(parsed.to_dict())))
     assert again == parsed
@@ -280,8 +280,8 @@ def test_a_filter_survives_to_dict_and_json(condition, metadata):
 
 @settings(deadline=None)
 @given(conditions, conditions, metadatas)
-def test_joining_filters_is_joining_answers(first, second, metadata):
-    """& | ~ are and, or, not of what the filters say."""
+def test_operators_combine_the_results_of_filters(first, second, metadata):
+    """& | ~ are the and, or, not of the results of the filters."""
     a, b = parse_filter(first), parse_filter(second)
     assert (a & b).matches(metadata) is (a.matches(metadata) and b.matches(metadata))
     assert (a | b).matches(metadata) is (a.matches(metadata) or b.matches(metadata))
@@ -289,113 +289,113 @@ def test_joining_filters_is_joining_answers(first, second, metadata):
 
 
 @given(st.lists(st.text(alphabet="ab.\\$", max_size=4), min_size=1, max_size=3).map(tuple))
-def test_a_path_survives_being_written_as_a_key(path):
-    """split_key reads what join_key writes, whatever the names hold."""
+def test_split_key_inverts_join_key(path):
+    """Names with dots, backslashes and dollar signs survive the round trip."""
     assert split_key(join_key(path)) == path
     assert not join_key(path).startswith("$")
 
 
-# -- records ---------------------------------------------------------------------------------------------------
+# -- filter objects ---------------------------------------------------------------------------------------------------
 
 
-def test_none_and_the_empty_object_are_no_filter():
-    """None and {} mean that everything matches, and say so by None."""
+def test_none_and_the_empty_object_mean_no_filter():
+    """None and {} match everything, so parse_filter returns None."""
     assert parse_filter(None) is None
     assert parse_filter({}) is None
 
 
-def test_a_filter_is_parsed_once():
-    """parse_filter gives a Filter back as it is."""
-    made = by_source("a")
-    assert parse_filter(made) is made
+def test_parsing_a_filter_returns_it():
+    """parse_filter returns a Filter unchanged."""
+    filter_ = by_source("a")
+    assert parse_filter(filter_) is filter_
 
 
-def test_filters_stand_inside_objects():
-    """A Filter can be a part of a filter that is written as an object."""
+def test_filters_can_be_nested_in_objects():
+    """A Filter can be part of a filter that is written as an object."""
     assert matches({"$or": [by_source("a"), {"b": 1}]}, {"source": "a"})
 
 
-def test_an_object_joins_a_filter():
-    """& and | take an object on the right."""
+def test_an_object_can_be_combined_with_a_filter():
+    """& and | accept an object on the right."""
     assert (by_source("a") & {"b": 1}) == parse_filter({"$and": [by_source("a"), {"b": 1}]})
 
 
 def test_filters_of_true_and_of_one_are_different():
-    """Equality and hash keep True and 1 apart, as a cache of masks needs."""
+    """Equality and hash distinguish True and 1, as the cache of masks requires."""
     assert parse_filter({"a": True}) != parse_filter({"a": 1})
     assert parse_filter({"a": {"$in": [True]}}) != parse_filter({"a": {"$in": [1]}})
     assert len({parse_filter({"a": 1}), parse_filter({"a": 1.0}), parse_filter({"a": True})}) == 2
 
 
 def test_and_is_not_or():
-    """Joined filters of the same parts differ by how they are joined."""
+    """Filters with the same parts differ if their operators differ."""
     a, b = by_source("a"), by_source("b")
     assert (a & b) != (a | b)
     assert isinstance(a & b & a, And)
     assert isinstance(a | b, Or)
 
 
-def test_joining_is_flat():
-    """a & b & c has three parts, which keeps it readable."""
+def test_nested_conjunctions_are_flattened():
+    """a & b & c has three parts, which keeps its repr readable."""
     a, b, c = by_source("a"), by_source("b"), by_source("c")
     assert (a & b & c) == (a & (b & c)) == And((a, b, c))
 
 
-def test_not_not_is_nothing():
+def test_double_negation_cancels():
     """~~f is f."""
-    made = by_source("a")
-    assert ~~made is made
+    filter_ = by_source("a")
+    assert ~~filter_ is filter_
 
 
-def test_keys_are_the_paths_that_are_read():
-    """keys() names every path once, split at its dots."""
-    made = parse_filter({"$or": [{"a.b": 1}, {"$not": {r"c\.d": {"$gt": 1, "$lt": 2}}}]})
-    assert made.keys() == {("a", "b"), ("c.d",)}
+def test_keys_are_the_paths_that_the_filter_reads():
+    """keys() contains every path once, split at its dots."""
+    filter_ = parse_filter({"$or": [{"a.b": 1}, {"$not": {r"c\.d": {"$gt": 1, "$lt": 2}}}]})
+    assert filter_.keys() == {("a", "b"), ("c.d",)}
 
 
 def test_a_filter_is_immutable():
-    """No field of a filter can be set."""
+    """Setting a field of a filter raises AttributeError."""
     with pytest.raises(AttributeError):
         by_source("a").path = ("b",)
 
 
 def test_changing_the_object_later_does_not_change_the_filter():
-    """The operand is copied when the filter is made."""
-    wanted = ["a"]
-    made = parse_filter({"x": {"$in": wanted}})
-    wanted.append("b")
-    assert not made.matches({"x": "b"})
+    """The operand is copied when the filter is built."""
+    operand = ["a"]
+    filter_ = parse_filter({"x": {"$in": operand}})
+    operand.append("b")
+    assert not filter_.matches({"x": "b"})
 
 
 @pytest.mark.parametrize(
     "join", [lambda a, b: a and b, lambda a, b: a or b, lambda a, b: not a], ids=["and", "or", "not"]
 )
 def test_pythons_own_and_or_not_raise(join):
-    """`a and b` would silently drop a, so it raises and names & | ~."""
+    """`a and b` would silently drop a, so it raises an error that names & | ~."""
     with pytest.raises(FilterError, match=r"& \| ~"):
         join(by_source("a"), by_source("b"))
 
 
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))])
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda filter_: pickle.loads(pickle.dumps(filter_))])
 def test_a_used_filter_can_be_copied(duplicate):
-    """Compiled parts do not keep a filter from being copied or sent to a worker process."""
-    made = by_source("a") & ~created_after(MAY)
-    made.matches({})
-    assert duplicate(made) == made
+    """A filter can be copied and pickled after its parts have been compiled."""
+    filter_ = by_source("a") & ~created_after(MAY)
+    filter_.matches({})
+    assert duplicate(filter_) == filter_
 
 
-def test_repr_reads_as_the_line_that_makes_it():
-    """repr is Python that gives the same filter."""
-    made = by_source("a") & ~by_meta(year=2024)
-    assert eval(repr(made)) == made
-    assert repr(made) == "parse_filter({'$and': [{'source': {'$in': ['a']}}, {'$not': {'year': {'$eq': 2024}}}]})"
+def test_repr_is_python_code():
+    """Evaluating the repr gives an equal filter."""
+    filter_ = by_source("a") & ~by_meta(year=2024)
+    assert eval(repr(filter_)) == filter_
+    assert repr(filter_) == "parse_filter({'$and': [{'source': {'$in': ['a']}}, {'$not': {'year': {'$eq': 2024}}}]})"
 
 
-def test_a_datetime_survives_to_dict():
+def test_a_datetime_round_trips_through_to_dict():
     """A datetime operand stays a datetime of the same instant."""
-    made = parse_filter({"a": {"$in": [MAY.astimezone(timezone(timedelta(hours=3)))]}})
-    assert made.to_dict() == {"a": {"$in": [MAY]}}
-    assert parse_filter(made.to_dict()) == made
+    filter_ = parse_filter({"a": {"$in": [MAY.astimezone(timezone(timedelta(hours=3)))]}})
+    assert filter_.to_dict() == {"a": {"$in": [MAY]}}
+    assert parse_filter(filter_.to_dict()) == filter_
 
 
 # -- constructors ----------------------------------------------------------------------------------------------
@@ -435,15 +435,15 @@ CONSTRUCTED = [
 ]
 
 
-@pytest.mark.parametrize(("made", "metadata", "expected"), CONSTRUCTED, ids=repr)
-def test_constructors(made, metadata, expected):
-    """Each constructor asks what its name says, and its negation the contrary."""
-    assert isinstance(made, Filter)
-    assert made.matches(metadata) is expected
-    assert (~made).matches(metadata) is not expected
+@pytest.mark.parametrize(("filter_", "metadata", "expected"), CONSTRUCTED, ids=repr)
+def test_constructors(filter_, metadata, expected):
+    """Each constructor matches as its name says, and its negation matches the opposite."""
+    assert isinstance(filter_, Filter)
+    assert filter_.matches(metadata) is expected
+    assert (~filter_).matches(metadata) is not expected
 
 
-# -- what raises -----------------------------------------------------------------------------------------------
+# -- errors -----------------------------------------------------------------------------------------------
 
 
 def deep(name, levels):
@@ -464,29 +464,29 @@ RAISES = [
     ({"a": {"$and": [{"$gt": 1}]}}, "'$and' on 'a'", "$eq"),
     ({"a": {5: 1}}, "5 on 'a'", "$eq"),
     ({"$nor": [{"a": 1}]}, "'$nor' is not an operator", '{"$or": ['),
-    ({"$eq": 5}, "$eq stands without a field", '{"field": {"$eq": 5}}'),
-    ({"$contains": "text"}, "$contains stands without a field", '{"field": {"$contains": "text"}}'),
+    ({"$eq": 5}, "$eq needs a field", '{"field": {"$eq": 5}}'),
+    ({"$contains": "text"}, "$contains needs a field", '{"field": {"$contains": "text"}}'),
     ({"a": 1, "$where": "x"}, "'$where' is not an operator", r'"\\$where"'),
-    ({"$or": []}, "not empty, not []", '{"$or": [{"source": "a.md"}'),
-    ({"$and": {"a": 1}}, '$and takes a list of filters that is not empty, not {"a": 1}', '{"$and": ['),
-    ({"$or": [{"a": 1}, {}]}, "{} stands where a filter is wanted", '{"source": "a.md"}'),
-    ({"$or": [None]}, "null stands where a filter is wanted", '{"source": "a.md"}'),
-    ({"$not": [{"a": 1}]}, "stands where a filter is wanted", '{"source": "a.md"}'),
-    ({"$not": {}}, "{} stands where a filter is wanted", '{"source": "a.md"}'),
-    ({"a": {"$not": 5}}, "negates no operator", '{"a": {"$ne": 5}}'),
-    ({"a": {}}, "names no operator", '{"a": {"$exists": true}}'),
+    ({"$or": []}, "a non-empty list of filters, not []", '{"$or": [{"source": "a.md"}'),
+    ({"$and": {"a": 1}}, '$and takes a non-empty list of filters, not {"a": 1}', '{"$and": ['),
+    ({"$or": [{"a": 1}, {}]}, "{} is not a filter inside", '{"source": "a.md"}'),
+    ({"$or": [None]}, "null is not a filter inside", '{"source": "a.md"}'),
+    ({"$not": [{"a": 1}]}, "is not a filter inside", '{"source": "a.md"}'),
+    ({"$not": {}}, "{} is not a filter inside", '{"source": "a.md"}'),
+    ({"a": {"$not": 5}}, "is a $not without an operator", '{"a": {"$ne": 5}}'),
+    ({"a": {}}, "has no operator", '{"a": {"$exists": true}}'),
     ({"a": [1, 2]}, "is ambiguous", '{"a": {"$in": [1, 2]}}'),
-    ({"a": None}, "null, which equals missing", '{"a": {"$exists": false}}'),
-    ({"a": {"$ne": None}}, "null, which equals missing", '{"a": {"$exists": true}}'),
-    ({"a": {"$in": ["x", None]}}, "null, which equals missing", '{"a": {"$exists": false}}'),
+    ({"a": None}, "null, which counts as missing", '{"a": {"$exists": false}}'),
+    ({"a": {"$ne": None}}, "null, which counts as missing", '{"a": {"$exists": true}}'),
+    ({"a": {"$in": ["x", None]}}, "null, which counts as missing", '{"a": {"$exists": false}}'),
     ({"a": {"$in": "abc"}}, "$in on 'a' takes a list", '{"a": {"$in": ["abc"]}}'),
     ({"a": {"$nin": {"b": 1}}}, "$nin on 'a' takes a list", '{"a": {"$nin": [{"b": 1}]}}'),
     ({"a": {"$gt": True}}, "takes a number, a time or a string, not true", '{"a": {"$gt": 2024}}'),
     ({"a": {"$lte": [1]}}, "takes a number, a time or a string, not [1]", '{"a": {"$lte": 2024}}'),
     ({"a": {"$contains": ["x"]}}, "is ambiguous", 'has_labels(any_of=[...], key="a")'),
     ({"a": {"$exists": 1}}, "takes true or false, not 1", '{"a": {"$exists": true}}'),
-    ({"a": NAN}, "that something can equal, not NaN", '{"a": {"$eq": 0}}'),
-    ({"a": {"$eq": {"b": [np.float32("nan")]}}}, "that something can equal", '{"a": {"$eq": 0}}'),
+    ({"a": NAN}, "a value that can equal another (not NaN), not NaN", '{"a": {"$eq": 0}}'),
+    ({"a": {"$eq": {"b": [np.float32("nan")]}}}, "a value that can equal another", '{"a": {"$eq": 0}}'),
     ({"a": {"$eq": [object()]}}, "takes a JSON value or a datetime", '{"a": {"$eq": '),
     ({"a": b"x"}, "takes a JSON value or a datetime", '{"a": {"$eq": '),
     ({5: 1}, "the key 5 is not a string", '{"5": 1}'),
@@ -495,17 +495,17 @@ RAISES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("condition", "said", "mended"), RAISES, ids=[said for _, said, _ in RAISES])
-def test_a_malformed_filter_raises_and_says_how_to_mend_it(condition, said, mended):
-    """The error names what was given and holds a corrected example; nothing is dropped."""
+@pytest.mark.parametrize(("condition", "message", "correction"), RAISES, ids=[message for _, message, _ in RAISES])
+def test_the_error_of_a_malformed_filter_shows_a_correction(condition, message, correction):
+    """The error quotes the input and contains a corrected example; no part of a filter is ignored."""
     with pytest.raises(FilterError) as raised:
         parse_filter(condition)
-    assert said in str(raised.value)
-    assert mended in str(raised.value)
+    assert message in str(raised.value)
+    assert correction in str(raised.value)
 
 
-def test_an_unknown_operator_lists_the_known_ones():
-    """The error lists every operator that a field takes."""
+def test_the_error_of_an_unknown_operator_lists_all_operators():
+    """The error lists every operator that a field accepts."""
     with pytest.raises(
         FilterError, match=r"\$eq \$ne \$gt \$gte \$lt \$lte \$in \$nin \$contains \$not_contains \$exists \$not"
     ):
@@ -513,26 +513,26 @@ def test_an_unknown_operator_lists_the_known_ones():
 
 
 @pytest.mark.parametrize("level", [5000, 50])
-def test_an_operand_may_be_nested_but_not_endlessly(level):
-    """A list in a list is an operand; one that no recursion can walk raises instead of crashing."""
+def test_an_operand_may_be_nested_within_limits(level):
+    """Nested lists are valid operands; a list nested too deeply for recursion raises FilterError."""
     operand = []
     for _ in range(level):
         operand = [operand]
     if level == 50:
         assert matches({"a": {"$eq": operand}}, {"a": operand})
     else:
-        with pytest.raises(FilterError, match="fewer levels"):
+        with pytest.raises(FilterError, match="less deeply nested"):
             parse_filter({"a": {"$eq": operand}})
 
 
-@pytest.mark.parametrize("ask", [has_labels, by_meta, lambda: has_labels(all_of=[]), lambda: created_after("soon")])
-def test_constructors_that_ask_for_nothing_raise(ask):
-    """A constructor without anything to compare raises rather than matching everything."""
+@pytest.mark.parametrize("call", [has_labels, by_meta, lambda: has_labels(all_of=[]), lambda: created_after("soon")])
+def test_constructors_without_values_raise(call):
+    """A constructor with nothing to compare raises instead of matching everything."""
     with pytest.raises(FilterError):
-        ask()
+        call()
 
 
 def test_filter_errors_are_value_errors():
-    """Callers who know nothing of this package can catch ValueError."""
+    """Callers that do not import this package can catch ValueError."""
     with pytest.raises(ValueError, match="not an operator"):
         parse_filter({"a": {"$x": 1}})
