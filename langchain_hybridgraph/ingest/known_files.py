@@ -108,20 +108,26 @@ class KnownFiles:
 
 
 def _stamp(path: Path) -> str:
-    """What the file system says of a file; "" where that cannot be trusted."""
+    """What the file system says of a file; "" where that cannot be trusted, or the file cannot be read."""
     now = time.time_ns()
-    found = os.stat(path)
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ""  # reading it says why
     if not stat.S_ISREG(found.st_mode) or now - max(found.st_mtime_ns, found.st_ctime_ns) < _TICK:
         return ""
     return f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}"
 
 
 def _digest(path: Path) -> bytes:
-    """A digest of the bytes of a file, b"" for what is not a regular file."""
+    """A digest of the bytes of a file, b"" for what is not a regular file or cannot be read."""
     if not path.is_file():
         return b""
     digest = blake2b(digest_size=16)
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
+    try:
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    except OSError:
+        return b""
     return digest.digest()

@@ -190,6 +190,18 @@ def test_the_report_names_what_was_left_out(folder):
     assert report.warnings == ("skipped docs/pipe.txt: this is not a regular file; write its content to one",)
 
 
+def test_a_link_that_leads_nowhere_is_left_out(folder):
+    """The other files are ingested, and the report names the link, also when it is run again."""
+    root = folder(docs__a_DOT_md="They purr.")
+    (root / "docs" / "lost.txt").symlink_to(root / "missing.txt")
+    with HybridGraphStore(None) as store:
+        for _ in range(2):
+            with pytest.warns(UserWarning, match="lost.txt"):
+                report = ingest(read_files("docs"), store)
+            assert report.warnings == ("skipped docs/lost.txt: it cannot be read: No such file or directory",)
+        assert len(store) == 1
+
+
 def test_files_have_title_and_uri(folder):
     """The title is the first heading, the page's title, or the file's name."""
     folder(
