@@ -15,7 +15,7 @@ from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, Callba
 from langchain_core.documents import Document
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from langchain_hybridgraph.errors import ConfigurationError, TenantError
+from langchain_hybridgraph.errors import ConfigurationError, TenantError, shortened
 from langchain_hybridgraph.filters import Filter, parse_filter
 from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.calls import Search, adrive, drive
@@ -79,6 +79,10 @@ class CallOptions(CallSettings, total=False):
 GRAPH_OPTIONS = frozenset({"seed_ids", "seed_k", "traversal", "score", "graph_slots", "candidates"})
 
 
+# Characters of a message that quote what was given.
+_LONGEST_PART = 500
+
+
 def unknown_options(whose: str, unknown: Mapping[str, Any], known: Iterable[str]) -> TypeError:
     """The error for options that a call does not take: what takes them, those that are alike, and all that there are.
 
@@ -89,7 +93,8 @@ def unknown_options(whose: str, unknown: Mapping[str, Any], known: Iterable[str]
     near = [one for name in unknown for one in get_close_matches(name, known, 1)] if not lines else []
     meant = f"; did you mean {' and '.join(near)}?" if near else "".join(f"; per call give {line}" for line in lines)
     there_are = f"; there are {', '.join(known)}" if known else ""
-    return TypeError(f"{whose} takes no {', '.join(unknown)} per call{meant}{there_are}")
+    names = shortened(", ".join(unknown), _LONGEST_PART)
+    return TypeError(f"{whose} takes no {names} per call{shortened(meant, _LONGEST_PART)}{there_are}")
 
 
 class PipelineRetriever(ObservedRetriever):

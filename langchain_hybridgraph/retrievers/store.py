@@ -473,7 +473,7 @@ def _chunk_of(document: Document | str) -> Chunk:
 
 
 def _shown(document: Document | str) -> str:
-    return repr(document) if isinstance(document, str) else f"Document({document.page_content!r}, …)"
+    return brief(document) if isinstance(document, str) else f"Document({brief(document.page_content)}, …)"
 
 
 def _turn(turn: Any) -> tuple[str, str]:
