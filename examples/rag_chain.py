@@ -64,7 +64,7 @@ def main(model: str | None = None) -> None:
     """Ingest, ask, and print the answer as it comes."""
     store = HybridGraphStore(embedding="lsa")  # HybridGraphStore("texts.hybridgraph", OpenAIEmbeddings()) to keep it
     ingest([Document(text, metadata={"source": name}) for name, text in TEXTS.items()], store)
-    chain = answering(HybridRetriever(store, k=2), chat_model(model))
+    chain = answering(HybridRetriever(store, k=2, annotate="score"), chat_model(model))
 
     for part in chain.stream({"question": "Which second factor does E-4711 ask for?"}):
         for document in part.get("documents", ()):

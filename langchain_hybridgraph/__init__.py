@@ -73,10 +73,12 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.retrievers.found import FindResult as FindResult
     from langchain_hybridgraph.retrievers.graph import GraphRetriever as GraphRetriever
     from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever as HierarchicalRetriever
+    from langchain_hybridgraph.retrievers.history_aware import history_aware as history_aware
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever as HybridRetriever
     from langchain_hybridgraph.retrievers.indexing import index as index
     from langchain_hybridgraph.retrievers.memory import MemoryRetriever as MemoryRetriever
     from langchain_hybridgraph.retrievers.store import HybridGraphStore as HybridGraphStore
+    from langchain_hybridgraph.retrievers.structured_query import FilterTranslator as FilterTranslator
     from langchain_hybridgraph.stores.memory_graph import InMemoryGraph as InMemoryGraph
     from langchain_hybridgraph.telemetry import LogSink as LogSink
     from langchain_hybridgraph.telemetry import OpenTelemetrySink as OpenTelemetrySink
@@ -123,10 +125,12 @@ _HOMES = {
     "retrievers.found": ("FindResult",),
     "retrievers.graph": ("GraphRetriever",),
     "retrievers.hierarchical": ("HierarchicalRetriever",),
+    "retrievers.history_aware": ("history_aware",),
     "retrievers.hybrid": ("HybridRetriever",),
     "retrievers.indexing": ("index",),
     "retrievers.memory": ("MemoryRetriever",),
     "retrievers.store": ("HybridGraphStore",),
+    "retrievers.structured_query": ("FilterTranslator",),
     "stores.memory_graph": ("InMemoryGraph",),
     "telemetry": ("LogSink", "OpenTelemetrySink", "PrometheusSink", "add_sink", "remove_sink"),
 }

@@ -44,6 +44,10 @@ _TABLE = (
         "no-query-text",
         "the query has no text, so keyword search was skipped; only the vector was searched, if there was one",
     ),
+    _info(
+        "filter-only",
+        "the query has a filter and no text; the answer is what the filter matches, in the order of the store",
+    ),
     _info("query-cut", "the query is longer than 10,000 characters; only its beginning was searched for"),
     _warning("no-keyword-index", "there is no keyword index; only the vector search was used", may_miss_hits=False),
     _warning(

@@ -324,7 +324,7 @@ class Keys(BaseSettings):
         "adaptive or fixed",
         "Whether the default fusion weighs the words by what they say about this question.",
     )
-    retriever_k: Count = _setting(5, _FROM_1, "How many Documents come back.", ge=1)
+    retriever_k: Count = _setting(10, _FROM_1, "How many Documents come back.", ge=1)
     retriever_filter: FilterForm | None = _setting(
         None, "a mapping such as {year: {$gte: 2020}}", "Filter of every call; a call's own filter narrows it further."
     )
@@ -399,6 +399,12 @@ class Keys(BaseSettings):
         "auto, never or a number of seconds from 0",
         "Refreshing of the keyword index over another vector store: at each search, never, or at most once in this "
         "number of seconds.",
+    )
+    retriever_annotate: Literal["all", "score", "none"] = _setting(
+        "none",
+        "all, score or none",
+        "Metadata of the Documents that invoke gives: as stored (none), with their score, or with all that is known "
+        "of how they were found.",
     )
     retriever_metadata_prefix: str = _setting(
         "", "a text", "Stands before the keys that retrieval writes into metadata."

@@ -105,12 +105,12 @@ class HybridGraphSettings(Keys):
     def arguments(self, section: str) -> dict[str, Any]:
         """The keys of one section without its name, as a constructor takes them.
 
-        Only those that were given, so that the rest is the constructor's; but always ``k``.
+        Only those that were given, so that the rest is the constructor's.
 
         >>> HybridGraphSettings(retriever_min_score=0.2, retriever_keyword_weight=0.5).arguments("retriever")
-        {'keyword_weight': 0.5, 'k': 5, 'min_score': 0.2}
+        {'keyword_weight': 0.5, 'min_score': 0.2}
         """
-        given = self.model_fields_set | {"retriever_k"}
+        given = self.model_fields_set
         prefix = f"{section}_"
         return {key.removeprefix(prefix): value for key, value in self if key in given and key.startswith(prefix)}
 
@@ -119,7 +119,7 @@ class HybridGraphSettings(Keys):
         """All keys as a Markdown table: key, default, allowed values, meaning.
 
         >>> print(next(row for row in HybridGraphSettings.table().splitlines() if "`retriever_k`" in row))
-        | `retriever_k` | 5 | a whole number from 1 | How many Documents come back. |
+        | `retriever_k` | 10 | a whole number from 1 | How many Documents come back. |
         """
         rows = [
             f"| `{key}` | {_shown(field.default)} | {allowed(key)} | {field.description} |"

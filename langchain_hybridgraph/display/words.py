@@ -78,12 +78,16 @@ def _about(result: RetrievalResult[Any]) -> str:
     query = plan.get("query")
     hits = f"{len(result.hits)} hit{'' if len(result.hits) == 1 else 's'}" if result.hits else "Nothing found"
     said = f"{hits} in {result.took_ms:.1f} ms{_searched(plan)}{_walked(plan)}."
-    return "\n".join(["(a vector, without words)" if query is None else query, said, *told(result)])
+    if plan.get("method") == "filter":
+        query = "(a filter, without words)"
+    elif query is None:
+        query = "(a vector, without words)"
+    return "\n".join([query, said, *told(result)])
 
 
 def _searched(plan: Mapping[str, Any]) -> str:
     weights = [f"{name} (weight {weight:g})" for name, weight in plan.get("weights", {}).items()]
-    if not weights:
+    if not weights or plan.get("method") == "filter":
         return ""
     return f", searched by {' and '.join(weights)}" + (f", joined by {plan['fusion']}" if len(weights) > 1 else "")
 

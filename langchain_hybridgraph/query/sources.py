@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from langchain_hybridgraph.query.calls import Call
 from langchain_hybridgraph.query.workers import lane_of
-from langchain_hybridgraph.records import Found, Query, Scored
+from langchain_hybridgraph.records import Found, Query, Scope, Scored
 from langchain_hybridgraph.stores.base import (
     AwaitsVectors,
     HasQuickWords,
@@ -178,6 +178,25 @@ class SessionSource:
 
     def score(self, query: Query, found: Found, ids: Sequence[str]) -> Call | None:
         """Of what is no turn nothing is known."""
+        return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ListedSource:
+    """The first chunks of the query's scope, in the order of the store; what is asked plays no part."""
+
+    store: object
+    listing: Callable[[Scope, int], Found]
+    weight: float = 1.0
+    name: str = "filter"
+
+    def search(self, query: Query, n: int) -> Call:
+        """List them."""
+        scope = query.scope
+        return Call(self.name, lambda: self.listing(scope, n), lane=lane_of(self.name, self.store))
+
+    def score(self, query: Query, found: Found, ids: Sequence[str]) -> Call | None:
+        """Of what is not listed nothing is known."""
         return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import NamedTuple
 
@@ -29,6 +30,7 @@ class Trace:
         self.remarks: dict[str, str] = {}
         self.began = time.perf_counter()
         self.raises = False
+        self.results: Sequence[tuple[str, float]] = ()  # ids and scores of the answer
         self.has_context = False  # whether a conversation had its part in the search
 
     @property

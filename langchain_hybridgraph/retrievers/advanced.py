@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack, cast
 
 import numpy as np
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
@@ -38,11 +38,14 @@ from langchain_hybridgraph.records import RetrievalResult
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
 from langchain_hybridgraph.retrievers.asked import Asked, Input, read
 from langchain_hybridgraph.retrievers.asked_queries import AskedQueries
-from langchain_hybridgraph.retrievers.base import PipelineRetriever
+from langchain_hybridgraph.retrievers.base import PipelineRetriever, taken
+from langchain_hybridgraph.retrievers.documents import Annotate, annotate, chosen_level
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.mistakes import check_retriever, check_vector
-from langchain_hybridgraph.retrievers.observed import ObservedRetriever, scores_of
+from langchain_hybridgraph.retrievers.observed import ObservedRetriever, hits_of, scores_of
 from langchain_hybridgraph.retrievers.sessions import messages_call
+from langchain_hybridgraph.retrievers.settings import AdvancedHybridSettings, AdvancedSettings, ConversationSettings
+from langchain_hybridgraph.retrievers.streaming import EARLY
 from langchain_hybridgraph.retrievers.tool import QueryArguments, SearchArguments, chosen_arguments, search_tool
 from langchain_hybridgraph.retrievers.two_searches import fused_by_rank, fused_by_score, with_notes
 from langchain_hybridgraph.stores.base import can
@@ -120,11 +123,14 @@ class AdvancedRetriever(ObservedRetriever):
     )
     k: int | None = Field(None, ge=0, description="How many Documents come back; None: as many as the retriever gives.")
     get_session_history: Callable[[str], Any] | None = Field(None, description="The history of a session, by its id.")
+    annotate: Annotate | None = Field(
+        None, description="Metadata of the Documents that invoke gives; None: as the retriever's own, else as stored."
+    )
 
     _queries: AskedQueries = PrivateAttr(default_factory=AskedQueries)
 
-    def __init__(self, retriever: BaseRetriever, **settings: Any) -> None:
-        super().__init__(**settings | {"retriever": retriever})
+    def __init__(self, retriever: BaseRetriever, **settings: Unpack[AdvancedSettings]) -> None:
+        super().__init__(**{**cast(Any, settings), "retriever": retriever})
 
     @field_validator("retriever", mode="before")
     @classmethod
@@ -150,14 +156,14 @@ class AdvancedRetriever(ObservedRetriever):
         embedding: Embeddings | str | None = None,
         *,
         path: str | Path | None = None,
-        **settings: Any,
+        **settings: Unpack[AdvancedHybridSettings],
     ) -> Self:
         """Over a HybridRetriever with a new (or grown) store of these Documents."""
         own, inner = cls._own(settings)
         return cls(HybridRetriever.from_documents(documents, embedding, path=path, **inner), **own)
 
     @classmethod
-    def from_store(cls, store: VectorStore, **settings: Any) -> Self:
+    def from_store(cls, store: VectorStore, **settings: Unpack[AdvancedHybridSettings]) -> Self:
         """Over a HybridRetriever with this store."""
         own, inner = cls._own(settings)
         return cls(HybridRetriever(store, **inner), **own)
@@ -177,7 +183,7 @@ class AdvancedRetriever(ObservedRetriever):
     @classmethod
     def _own(cls, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """The settings of the conversation, and those of the retriever below, k among them."""
-        names = {"expander", "fuse_raw", "get_session_history"}
+        names = ConversationSettings.__annotations__
         own = {name: value for name, value in settings.items() if name in names}
         return own, {name: value for name, value in settings.items() if name not in names}
 
@@ -282,9 +288,12 @@ class AdvancedRetriever(ObservedRetriever):
         conversation_history: Any = None,
         k: int | None = None,
         session_id: str | None = None,
+        annotate: Annotate | None = None,
+        return_scores: bool | None = None,
         **options: Any,
     ) -> list[Document]:
-        asked = Asked(query, conversation_history, k, session_id, options, run_manager.get_child())
+        level, (early, options) = self._level(annotate, return_scores), taken(EARLY, options)
+        asked = Asked(query, conversation_history, k, session_id, options, run_manager.get_child(), level, early)
         trace = Trace()
         with stage_events(run_manager, trace):
             return list(self._run(asked, trace))
@@ -297,9 +306,12 @@ class AdvancedRetriever(ObservedRetriever):
         conversation_history: Any = None,
         k: int | None = None,
         session_id: str | None = None,
+        annotate: Annotate | None = None,
+        return_scores: bool | None = None,
         **options: Any,
     ) -> list[Document]:
-        asked = Asked(query, conversation_history, k, session_id, options, run_manager.get_child())
+        level, (early, options) = self._level(annotate, return_scores), taken(EARLY, options)
+        asked = Asked(query, conversation_history, k, session_id, options, run_manager.get_child(), level, early)
         trace = Trace()
         async with astage_events(run_manager, trace):
             return list(await self._arun(asked, trace))
@@ -344,6 +356,14 @@ class AdvancedRetriever(ObservedRetriever):
 
     # -- the search -----------------------------------------------------------------------------------------
 
+    @property
+    def _streams_early(self) -> bool:
+        return isinstance(self.retriever, PipelineRetriever) and self.retriever._streams_early
+
+    def _level(self, called: Annotate | None, return_scores: bool | None) -> Annotate:
+        below: Annotate = self.retriever.annotate if isinstance(self.retriever, PipelineRetriever) else "none"
+        return chosen_level(called, return_scores, below if self.annotate is None else self.annotate)
+
     def _run(self, asked: Asked, trace: Trace | None = None) -> Result:
         trace = Trace() if trace is None else trace
         with self._statistics.counting_errors():
@@ -358,8 +378,9 @@ class AdvancedRetriever(ObservedRetriever):
         """The search, told to those who listen."""
         below = AnyRetriever(self.retriever)
         k = next((k for k in (asked.k, self.k, below.k) if k is not None), None)
-        results = partial(scores_of, prefix=below.prefix)
+        results = partial(_results, prefix=below.prefix)
         result = yield from self._observed(self._search(asked, trace), trace, asked.query, k, results)
+        trace.results = results(result)
         self._statistics.answered(trace, len(result))
         return result
 
@@ -440,7 +461,8 @@ class AdvancedRetriever(ObservedRetriever):
     def _once(self, how: str, text: str | None, asked: Asked) -> Search[_Found]:
         """What one search finds."""
         below = AnyRetriever(self.retriever)
-        (result,) = yield [below.search("retriever", text, asked.k, _in_time(asked), asked.callbacks)]
+        told = {"level": asked.level, "early": asked.early}
+        (result,) = yield [below.search("retriever", text, asked.k, _in_time(asked), asked.callbacks, **told)]
         if isinstance(result, Failure):
             raise result.error
         return _Found(how, result)
@@ -458,8 +480,12 @@ class AdvancedRetriever(ObservedRetriever):
         weight = expanded.weight if expanded.sure else expanded.weight / 2
         weights = {"question": 1 - weight, "conversation": weight}
         if least is None:
-            return _Found("both", fused_by_rank(answers, weights, k, trace))
-        return _Found("both", fused_by_score(answers, weights, k, trace, least=least, prefix=below.prefix))
+            return _Found("both", fused_by_rank(answers, weights, k, trace, level=asked.level))
+        fused = fused_by_score(answers, weights, k, trace, least=least, prefix=below.prefix)
+        if asked.level == "all":
+            return _Found("both", fused)
+        documents = annotate(fused.hits, trace.method, trace.reasons, below.prefix, asked.level)
+        return _Found("both", RetrievalResult(documents, hits=fused.hits, degraded=fused.degraded, plan=fused.plan))
 
     def _mixed(
         self, asked: Asked, expanded: ExpandedQuery, embeddings: Embeddings, trace: Trace, until: float | None
@@ -489,12 +515,12 @@ class AdvancedRetriever(ObservedRetriever):
         below = AnyRetriever(self.retriever)
         vectors = {"question": question, "conversation": mixed}
         answers = yield [
-            below.search(name, asked.query, asked.k, _in_time(_by(asked, vector)), asked.callbacks)
+            below.search(name, asked.query, asked.k, _in_time(_by(asked, vector)), asked.callbacks, level=asked.level)
             for name, vector in vectors.items()
         ]
         for failure in (one for one in answers if isinstance(one, Failure)):
             raise failure.error
-        own, leant = (one[0].metadata.get(below.prefix + "score", 0.0) if one else 0.0 for one in answers)
+        own, leant = (one.hits[0].score if one.hits else 0.0 for one in answers)
         return _Found("raw", answers[0]) if leant < _NEAR * own else _Found("mixed", answers[1])
 
     def _described(self, found: _Found, asked: Asked, expanded: ExpandedQuery, trace: Trace) -> Result:
@@ -503,14 +529,16 @@ class AdvancedRetriever(ObservedRetriever):
         trace.method = AnyRetriever(self.retriever).method(result)
         for reason in result.degraded:
             trace.degrade(reason)
-        documents = list(result)[: asked.k]
-        if own:
+        documents, hits = list(result)[: asked.k], result.hits[: asked.k]
+        if asked.level == "all" and own:
             noted = {AnyRetriever(self.retriever).prefix + "degraded": list(trace.reasons)}
-            documents = [with_notes(document, noted) for document in documents]
+            if hits:  # made for this answer, and some may have been handed out
+                for document in documents:
+                    document.metadata |= noted
+            else:
+                documents = [with_notes(document, noted) for document in documents]
         plan = {**result.plan, **_plan(found, asked, expanded, trace)}
-        return RetrievalResult(
-            documents, hits=result.hits[: asked.k], degraded=trace.reasons, took_ms=trace.took_ms, plan=plan
-        )
+        return RetrievalResult(documents, hits=hits, degraded=trace.reasons, took_ms=trace.took_ms, plan=plan)
 
 
 def _retriever(name: str) -> type[HybridRetriever]:
@@ -572,6 +600,11 @@ def _in_time(asked: Asked) -> Mapping[str, Any]:
 def _by(asked: Asked, vector: Vector) -> Asked:
     """The same call with a vector."""
     return asked._replace(options={**asked.options, "vector": vector})
+
+
+def _results(result: Result, prefix: str) -> list[tuple[str, float]]:
+    """The ids and scores of an answer; 0 where nobody has scored it."""
+    return hits_of(result.hits) if result.hits else scores_of(result, prefix)
 
 
 def _fail(trace: Trace, error: Exception) -> None:

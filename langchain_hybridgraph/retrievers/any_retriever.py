@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
 from langchain_core.documents import Document
@@ -18,6 +18,8 @@ from langchain_hybridgraph.query.sources import VectorSource
 from langchain_hybridgraph.query.workers import lane_of
 from langchain_hybridgraph.records import RetrievalResult
 from langchain_hybridgraph.retrievers.base import PipelineRetriever, unknown_options
+from langchain_hybridgraph.retrievers.documents import Annotate
+from langchain_hybridgraph.retrievers.streaming import COMPLETE, EARLY
 
 Result = RetrievalResult[Document]
 
@@ -90,34 +92,52 @@ class AnyRetriever(NamedTuple):
         found = getattr(getattr(self.retriever, "vector_store", None), "embeddings", None)
         return found if isinstance(found, Embeddings) else None
 
-    def search(self, name: str, query: str | None, k: int | None, options: Mapping[str, Any], callbacks: Any) -> Call:
-        """One search by it, called ``name`` where it fails; a run below that of ``callbacks`` where there are any."""
+    def search(
+        self,
+        name: str,
+        query: str | None,
+        k: int | None,
+        options: Mapping[str, Any],
+        callbacks: Any,
+        *,
+        level: Annotate = "all",
+        early: Callable[[Document], object] | None = None,
+    ) -> Call:
+        """One search by it, called ``name`` where it fails; a run below that of ``callbacks`` where there are any.
+
+        Of a retriever of ours, Documents say how they were found as ``level`` wants it, and those that are certain are
+        handed to ``early``.
+        """
         retriever, config = self.retriever, cast("RunnableConfig", {"callbacks": callbacks, "tags": [name]})
         counted = dict(options) if k is None or not self.takes("k") else {**options, "k": k}
         asked: Any = query  # None beside vector=
+        if isinstance(retriever, PipelineRetriever):
+            counted |= {"annotate": level} | ({} if early is None else {EARLY: early})
 
         def run() -> Result:
-            if callbacks is None and isinstance(retriever, PipelineRetriever):
+            if not isinstance(retriever, PipelineRetriever):
+                return RetrievalResult(retriever.invoke(asked, config, **counted))
+            if callbacks is None:
                 return retriever.retrieve(query, **cast("Any", counted))
-            return self._result(retriever.invoke(asked, config, **counted))
+            whole: list[Result] = []
+            documents = retriever.invoke(asked, config, **counted, **{COMPLETE: whole.append})
+            return whole[0] if whole else RetrievalResult(documents)
 
         async def arun() -> Result:
-            if callbacks is None and isinstance(retriever, PipelineRetriever):
+            if not isinstance(retriever, PipelineRetriever):
+                return RetrievalResult(await retriever.ainvoke(asked, config, **counted))
+            if callbacks is None:
                 return await retriever.aretrieve(query, **cast("Any", counted))
-            return self._result(await retriever.ainvoke(asked, config, **counted))
+            whole: list[Result] = []
+            documents = await retriever.ainvoke(asked, config, **counted, **{COMPLETE: whole.append})
+            return whole[0] if whole else RetrievalResult(documents)
 
         awaited = arun if is_asynchronous(retriever) else None
         return Call(name, run, awaited, lane=lane_of("retriever", retriever))
 
     def method(self, result: Result) -> str:
         """How it has found its Documents; "other" where it does not say."""
-        noted = result[0].metadata.get(self.prefix + "retrieval_method") if result else None
-        return str(result.plan.get("method") or noted or "other")
-
-    def _result(self, documents: Sequence[Document]) -> Result:
-        """What Documents say of how they were found."""
-        noted = documents[0].metadata.get(self.prefix + "degraded") if documents else None
-        return RetrievalResult(documents, degraded=tuple(noted) if isinstance(noted, list) else ())
+        return str(result.plan.get("method") or "other")
 
 
 def _searches(retriever: VectorStoreRetriever) -> Iterator[Mapping[str, inspect.Parameter]]:

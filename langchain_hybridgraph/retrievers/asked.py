@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.history import ASSISTANT, turns
+from langchain_hybridgraph.retrievers.documents import Annotate
 
 _QUESTIONS = ("input", "query", "question", "messages")
 _HISTORIES = ("chat_history", "history")
@@ -31,7 +32,7 @@ Question = Annotated[
     str | list[Turn] | Message,
     Field(description="The question as a text, or messages whose last one of the user is the question."),
 ]
-History = Annotated[list[Turn], Field(description="What was said before, oldest first.")]
+History = Annotated[list[Turn] | None, Field(description="What was said before, oldest first.")]
 
 
 class ConversationInput(TypedDict, total=False):
@@ -58,7 +59,11 @@ Input = str | ConversationInput | list[Turn] | Message
 
 
 class Asked(NamedTuple):
-    """One call; ``deadline`` is a ``time.monotonic()`` moment for all of it."""
+    """One call.
+
+    ``level`` is how much the Documents say of how they were found, ``early`` receives those that are certain before the
+    answer is complete, and ``deadline`` is a ``time.monotonic()`` moment for all of it.
+    """
 
     query: str | None
     history: Any
@@ -66,6 +71,8 @@ class Asked(NamedTuple):
     session_id: str | None
     options: Mapping[str, Any]
     callbacks: Any = None
+    level: Annotate = "all"
+    early: Any = None
     deadline: float | None = None
 
 

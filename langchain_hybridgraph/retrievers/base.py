@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
 from difflib import get_close_matches
@@ -29,14 +29,14 @@ from langchain_hybridgraph.query.selection import Selection
 from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.query.workers import lane_of
-from langchain_hybridgraph.records import ALL_TIME, Hit, Query, RetrievalResult, Scope
+from langchain_hybridgraph.records import ALL_TIME, Found, Hit, Query, RetrievalResult, Scope
 from langchain_hybridgraph.retrievers.compressors import as_reranker
-from langchain_hybridgraph.retrievers.documents import annotate, moment
+from langchain_hybridgraph.retrievers.documents import Annotate, annotate, chosen_level, moment
 from langchain_hybridgraph.retrievers.mistakes import check_value, check_vector, stage_lines
 from langchain_hybridgraph.retrievers.observed import ObservedRetriever, hits_of
-from langchain_hybridgraph.retrievers.streaming import EARLY, EarlyDocuments
+from langchain_hybridgraph.retrievers.streaming import COMPLETE, EARLY, EarlyDocuments
 from langchain_hybridgraph.retrievers.tool import SearchArguments, chosen_arguments, search_tool
-from langchain_hybridgraph.stores.base import HasGraph, Reads
+from langchain_hybridgraph.stores.base import HasGraph, ListsChunks, Reads, can
 from langchain_hybridgraph.telemetry.stage_events import astage_events, stage_events
 from langchain_hybridgraph.times import parse_time
 
@@ -61,6 +61,8 @@ class CallSettings(TypedDict, total=False):
     min_score: float | None
     mmr_lambda: float | None
     max_tokens: int | None
+    annotate: Annotate | None
+    return_scores: bool | None
     deadline_ms: float | None
     seed_ids: Sequence[str] | None
     seed_k: int | None
@@ -100,6 +102,8 @@ def unknown_options(whose: str, unknown: Mapping[str, Any], known: Iterable[str]
 class PipelineRetriever(ObservedRetriever):
     """The settings that every retriever has.
 
+    ``invoke`` returns Documents with the metadata that were stored, so that equal ones are recognised as equal, and
+    ``annotate`` adds to them; :meth:`retrieve` always says everything, in the metadata and in its hits.
     ``filter`` and ``tenant`` narrow every call; a call's own filter narrows further. ``as_of`` (ISO 8601, datetime or
     unix seconds) is the time whose truth is asked for: None is now, ``ALL_TIME`` switches the check off.
     """
@@ -124,6 +128,11 @@ class PipelineRetriever(ObservedRetriever):
     budget: TokenBudget | None = Field(None, description="Whole chunks up to so many tokens.")
     deadline_ms: float | None = Field(None, gt=0, description="Sources that take longer are left out and named.")
     on_error: Literal["degrade", "empty", "raise"] = Field("degrade", description="What a failing source means.")
+    annotate: Annotate = Field(
+        "none",
+        description="Metadata of the Documents that invoke gives: as stored (none), with their score, or with all that "
+        "is known of how they were found.",
+    )
     metadata_prefix: str = Field("", description="Stands before the keys that retrieval writes into metadata.")
 
     _call_options: ClassVar[Set[str]] = CallOptions.__annotations__.keys() - GRAPH_OPTIONS
@@ -180,13 +189,13 @@ class PipelineRetriever(ObservedRetriever):
         ``options`` are those of :class:`CallSettings`, the same as for ``invoke``. With ``vector=`` the query may be
         None. Raises RetrievalError when no source could answer, FilterError, TenantError, ValueError.
         """
-        return self._run(self._prepare(query, _with_k(options, k)))
+        return self._run(self._prepare(query, with_k(options, k)))
 
     async def aretrieve(
         self, query: str | None, k: int | None = None, **options: Unpack[CallSettings]
     ) -> RetrievalResult[Document]:
         """What :meth:`retrieve` gives, without holding up the event loop."""
-        return await self._arun(self._prepare(query, _with_k(options, k)))
+        return await self._arun(self._prepare(query, with_k(options, k)))
 
     def explain(self, query: str | None, k: int | None = None, **options: Unpack[CallSettings]) -> str:
         """How the answer to a query comes about, in words: a paragraph about the search, then one about each hit.
@@ -222,16 +231,18 @@ class PipelineRetriever(ObservedRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
     ) -> list[Document]:
+        complete, options = taken(COMPLETE, options)
         prepared = self._prepare(query, options, run_manager.get_child())
         with stage_events(run_manager, prepared.trace):
-            return list(self._run(prepared))
+            return handed_over(self._run(prepared), complete)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[CallOptions]
     ) -> list[Document]:
+        complete, options = taken(COMPLETE, options)
         prepared = self._prepare(query, options, run_manager.get_child())
         async with astage_events(run_manager, prepared.trace):
-            return list(await self._arun(prepared))
+            return handed_over(await self._arun(prepared), complete)
 
     def _has_context(self, options: CallOptions) -> bool:
         """Whether a conversation has its part in this call."""
@@ -242,20 +253,20 @@ class PipelineRetriever(ObservedRetriever):
         return self.reranker is not None or self._graph is not None
 
     def _prepare(self, query: str | None, options: CallOptions, callbacks: Any = None) -> _Prepared:
-        put = cast(Mapping[str, Any], options).get(EARLY)
-        options = cast(CallOptions, {name: value for name, value in options.items() if name != EARLY})
+        put, options = taken(EARLY, options)
         self._check_options(options)
         trace = Trace()
         trace.raises = self.on_error == "raise"
         trace.has_context = self._has_context(options)
         pipeline = self._pipeline(options, callbacks)
         early = None if put is None else EarlyDocuments(put)
+        level = self._level(options)
         if early is not None:
-            pipeline = replace(pipeline, announce=partial(self._announce, early, trace))
+            pipeline = replace(pipeline, announce=partial(self._announce, early, trace, level))
         asked = self._query_of(bounded(query, trace), options)
         deadline_ms = _first(options.get("deadline_ms"), self.deadline_ms)
         deadline = None if deadline_ms is None else time.monotonic() + deadline_ms / 1e3
-        return _Prepared(asked, pipeline, trace, deadline, early)
+        return _Prepared(asked, pipeline, trace, deadline, level=level, early=early)
 
     def _query_of(self, query: str | None, options: CallOptions) -> Query:
         vector = options.get("vector")
@@ -280,7 +291,14 @@ class PipelineRetriever(ObservedRetriever):
             ),
             budget=self._budget(options),
             on_error=self.on_error,
+            listing=self._listing,
         )
+
+    @property
+    def _listing(self) -> Callable[[Scope, int], Found] | None:
+        """What lists the chunks of a scope, where the store can."""
+        store = self._store
+        return store.list_chunks if can(store, ListsChunks) else None
 
     def _check_options(self, options: CallOptions) -> None:
         unknown = {name: value for name, value in sorted(options.items()) if name not in self._call_options}
@@ -306,6 +324,10 @@ class PipelineRetriever(ObservedRetriever):
 
     def _graph_slots(self, options: CallOptions) -> int:
         return 0
+
+    def _level(self, options: CallOptions) -> Annotate:
+        """How much the Documents of a call say of how they were found."""
+        return chosen_level(options.get("annotate"), options.get("return_scores"), self.annotate)
 
     def _k(self, options: CallOptions) -> int:
         k = _first(options.get("k"), self.k)
@@ -339,19 +361,20 @@ class PipelineRetriever(ObservedRetriever):
         hits = yield from self._observed(prepared.search, trace, query.text, query.k, hits_of)
         return self._result(hits, prepared)
 
-    def _announce(self, early: EarlyDocuments, trace: Trace, certain: Certain) -> None:
+    def _announce(self, early: EarlyDocuments, trace: Trace, level: Annotate, certain: Certain) -> None:
         """Hand out hits of an answer that is not complete."""
-        documents = annotate(certain.hits, trace.method, trace.reasons, self.metadata_prefix)
-        if not certain.is_head:
+        documents = annotate(certain.hits, trace.method, trace.reasons, self.metadata_prefix, level)
+        if level == "all" and not certain.is_head:
             for document in documents:
                 document.metadata[f"{self.metadata_prefix}retrieval_rank"] = None
         early.hand_out(documents)
 
     def _result(self, hits: list[Hit], prepared: _Prepared) -> RetrievalResult[Document]:
         trace = prepared.trace
-        documents = annotate(hits, trace.method, trace.reasons, self.metadata_prefix)
+        documents = annotate(hits, trace.method, trace.reasons, self.metadata_prefix, prepared.level)
         if prepared.early is not None:
             documents = prepared.early.completed(documents)
+        trace.results = hits_of(hits)
         self._statistics.answered(trace, len(hits))
         return RetrievalResult(
             documents, hits=hits, degraded=trace.reasons, took_ms=trace.took_ms, plan=prepared.described()
@@ -367,12 +390,15 @@ class _Prepared:
         pipeline: Pipeline,
         trace: Trace,
         deadline: float | None,
+        *,
+        level: Annotate = "all",
         early: EarlyDocuments | None = None,
     ) -> None:
         self.query = query
         self.pipeline = pipeline
         self.trace = trace
         self.deadline = deadline
+        self.level = level
         self.early = early
         self.search = search(query, pipeline, trace) if query.k else _nothing()
 
@@ -402,8 +428,23 @@ def _nothing() -> Any:
     yield
 
 
-def _with_k(options: CallSettings, k: int | None) -> CallOptions:
-    return cast(CallOptions, {**options, "k": k})
+def with_k(options: CallSettings, k: int | None) -> CallOptions:
+    """The options of ``retrieve``, which says everything about its Documents unless it is told otherwise."""
+    return cast(CallOptions, {**options, "k": k, "annotate": options.get("annotate") or "all"})
+
+
+def taken(name: str, options: Any) -> tuple[Any, Any]:
+    """An option that is for the retriever itself, and the others."""
+    return options.get(name), {key: value for key, value in options.items() if key != name}
+
+
+def handed_over(
+    result: RetrievalResult[Document], complete: Callable[[RetrievalResult[Document]], object] | None
+) -> list[Document]:
+    """The Documents of an answer, after the retriever around this one has received the whole of it."""
+    if complete is not None:
+        complete(result)
+    return list(result)
 
 
 def _first(*values: Any) -> Any:

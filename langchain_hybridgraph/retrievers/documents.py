@@ -5,13 +5,30 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 from langchain_core.documents import Document
 
-from langchain_hybridgraph.errors import brief
+from langchain_hybridgraph.errors import ConfigurationError, brief
 from langchain_hybridgraph.records import ALL_TIME, Chunk, Hit, content_id
 from langchain_hybridgraph.times import parse_time
+
+Annotate = Literal["all", "score", "none"]
+"""How much of how it was found a Document's metadata say."""
+
+
+def chosen_level(called: Annotate | None, return_scores: bool | None, own: Annotate) -> Annotate:
+    """What a call wants, else the retriever's own; ``return_scores`` wants the score at least.
+
+    Raises ConfigurationError for another value.
+
+    >>> chosen_level(None, True, "none"), chosen_level(None, True, "all"), chosen_level("none", None, "all")
+    ('score', 'all', 'none')
+    """
+    level = own if called is None else called
+    if level not in get_args(Annotate):
+        raise ConfigurationError(f"annotate is {level!r}; wanted 'all', 'score' or 'none'")
+    return "score" if return_scores and level == "none" else level
 
 
 def to_document(chunk: Chunk) -> Document:
@@ -40,17 +57,26 @@ def content_key(document: Document) -> tuple[str, str]:
     return document.page_content, str(document.metadata.get("source", ""))
 
 
-def annotate(hits: Sequence[Hit], method: str, degraded: Sequence[str] = (), prefix: str = "") -> list[Document]:
-    """The hits as new Documents whose metadata says how they were found; stored objects stay as they are.
+def annotate(
+    hits: Sequence[Hit], method: str, degraded: Sequence[str] = (), prefix: str = "", level: Annotate = "all"
+) -> list[Document]:
+    """The hits as new Documents whose metadata say how they were found; stored objects stay as they are.
 
-    ``prefix`` stands before each of our keys, for metadata that has such keys itself.
+    With ``level`` ``"score"`` they say the score alone, with ``"none"`` nothing: the metadata are those that were
+    stored. ``prefix`` stands before each of our keys, for metadata that has such keys itself.
     """
     documents = []
     for rank, hit in enumerate(hits, start=1):
-        ours = _annotations(hit, rank, method, degraded)
+        ours = _annotations(hit, rank, method, degraded) if level == "all" else {}
+        ours |= score_notes(hit.score) if level == "score" else {}
         metadata = _own_copy(hit.chunk.metadata) | {prefix + key: value for key, value in ours.items()}
         documents.append(Document(id=hit.chunk.id, page_content=hit.chunk.text, metadata=metadata))
     return documents
+
+
+def score_notes(score: float) -> dict[str, Any]:
+    """A score under the two names by which LangChain's tools look for it."""
+    return {"relevance_score": score, "score": score}
 
 
 def _annotations(hit: Hit, rank: int, method: str, degraded: Sequence[str]) -> dict[str, Any]:
@@ -58,8 +84,7 @@ def _annotations(hit: Hit, rank: int, method: str, degraded: Sequence[str]) -> d
     labels = hit.chunk.metadata.get("labels")
     notes: dict[str, Any] = {
         "retrieval_rank": rank,
-        "relevance_score": hit.score,
-        "score": hit.score,
+        **score_notes(hit.score),
         "retrieval_method": method,
         "retrieval_source": hit.source,
         "vector_score": hit.vector_score,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, Unpack, cast
 
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
@@ -40,11 +40,15 @@ from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.mistakes import check_texts
+from langchain_hybridgraph.retrievers.settings import GraphSettings, Preset
 from langchain_hybridgraph.retrievers.store import HybridGraphStore
 from langchain_hybridgraph.stores.base import HasGraph, SearchesVectors, can
 from langchain_hybridgraph.stores.memory_graph import InMemoryGraph
 
-Preset = Literal["evidence", "hop_decay", "distance_decay", "propagation", "ring_decay", "beam", "pagerank"]
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from langchain_core.embeddings import Embeddings
 
 
 class _Setting(NamedTuple):
@@ -143,9 +147,40 @@ class GraphRetriever(HybridRetriever):
     _call_options: ClassVar[Set[str]] = frozenset(CallOptions.__annotations__)
     _edges: HasGraph | None = PrivateAttr(None)
 
-    def __init__(self, vector_store: VectorStore, documents: Iterable[Document] | None = None, **settings: Any) -> None:
-        super().__init__(vector_store, documents, **settings)
+    def __init__(
+        self,
+        vector_store: VectorStore,
+        documents: Iterable[Document] | None = None,
+        **settings: Unpack[GraphSettings],
+    ) -> None:
+        super().__init__(vector_store, documents, **cast(Any, settings))
         self._edges = self._found_graph()
+
+    if TYPE_CHECKING:  # the settings of this kind of retriever
+
+        @classmethod
+        def from_documents(
+            cls,
+            documents: Sequence[Document],
+            embedding: Embeddings | str | None = None,
+            *,
+            path: str | Path | None = None,
+            **settings: Unpack[GraphSettings],
+        ) -> Self:
+            """See :class:`HybridRetriever`."""
+            ...
+
+        @classmethod
+        def from_store(cls, store: VectorStore, **settings: Unpack[GraphSettings]) -> Self:
+            """See :class:`HybridRetriever`."""
+            ...
+
+        @classmethod
+        def from_config(
+            cls, path: str | Path | None = None, *, store: VectorStore | None = None, **settings: Unpack[GraphSettings]
+        ) -> Self:
+            """See :class:`HybridRetriever`."""
+            ...
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set what the constructor would take."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, Unpack, cast
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
@@ -20,18 +20,25 @@ from langchain_hybridgraph.query.planner import MEMORY, RESOURCE, SKILL, RulePla
 from langchain_hybridgraph.query.tree_search import Descent
 from langchain_hybridgraph.query.workers import lane_of
 from langchain_hybridgraph.records import RetrievalResult, Scope
-from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings
+from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings, handed_over, taken, with_k
 from langchain_hybridgraph.retrievers.documents import annotate
 from langchain_hybridgraph.retrievers.found import FindResult
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.named_stages import PLANNERS, made
+from langchain_hybridgraph.retrievers.observed import hits_of
 from langchain_hybridgraph.retrievers.sessions import as_session
+from langchain_hybridgraph.retrievers.settings import HierarchicalSettings
+from langchain_hybridgraph.retrievers.streaming import COMPLETE
 from langchain_hybridgraph.retrievers.targets import as_targets
 from langchain_hybridgraph.retrievers.tree_answers import Answer, Asked, answered
 from langchain_hybridgraph.retrievers.tree_texts import Standing, standing
 from langchain_hybridgraph.telemetry.stage_events import astage_events, stage_events
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from langchain_core.embeddings import Embeddings
+
     from langchain_hybridgraph.stores.base import Tree
 
 Mode = Literal["thinking", "quick"]
@@ -117,8 +124,13 @@ class HierarchicalRetriever(HybridRetriever):
     _call_options: ClassVar[Set[str]] = HybridRetriever._call_options | FindOptions.__annotations__.keys()
     _rules: Any = PrivateAttr(default_factory=RulePlanner)
 
-    def __init__(self, vector_store: VectorStore, documents: Iterable[Document] | None = None, **settings: Any) -> None:
-        super().__init__(vector_store, documents, **settings)
+    def __init__(
+        self,
+        vector_store: VectorStore,
+        documents: Iterable[Document] | None = None,
+        **settings: Unpack[HierarchicalSettings],
+    ) -> None:
+        super().__init__(vector_store, documents, **cast(Any, settings))
         if self.plain is not None and self.texts is None:
             raise ConfigurationError(
                 f"the texts of {type(vector_store).__name__} cannot be listed, so there is no tree of directories: "
@@ -129,6 +141,36 @@ class HierarchicalRetriever(HybridRetriever):
                 f"fusion={type(self._fusion).__name__} ranks whole lists; a tree's nodes are scored level by level: "
                 "leave fusion= out, or take 'convex'"
             )
+
+    if TYPE_CHECKING:  # the settings of this kind of retriever
+
+        @classmethod
+        def from_documents(
+            cls,
+            documents: Sequence[Document],
+            embedding: Embeddings | str | None = None,
+            *,
+            path: str | Path | None = None,
+            **settings: Unpack[HierarchicalSettings],
+        ) -> Self:
+            """See :class:`HybridRetriever`."""
+            ...
+
+        @classmethod
+        def from_store(cls, store: VectorStore, **settings: Unpack[HierarchicalSettings]) -> Self:
+            """See :class:`HybridRetriever`."""
+            ...
+
+        @classmethod
+        def from_config(
+            cls,
+            path: str | Path | None = None,
+            *,
+            store: VectorStore | None = None,
+            **settings: Unpack[HierarchicalSettings],
+        ) -> Self:
+            """See :class:`HybridRetriever`."""
+            ...
 
     @field_validator("planner")
     @classmethod
@@ -223,16 +265,18 @@ class HierarchicalRetriever(HybridRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[FindOptions]
     ) -> list[Document]:
+        complete, options = taken(COMPLETE, options)
         asked = self._asked(query, options, run_manager.get_child())
         with stage_events(run_manager, asked.trace):
-            return list(self._run_tree(asked))
+            return handed_over(self._run_tree(asked), complete)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[FindOptions]
     ) -> list[Document]:
+        complete, options = taken(COMPLETE, options)
         asked = self._asked(query, options, run_manager.get_child())
         async with astage_events(run_manager, asked.trace):
-            return list(await self._arun_tree(asked))
+            return handed_over(await self._arun_tree(asked), complete)
 
     # -- the layers of one directory or document ------------------------------------------------------------
 
@@ -316,6 +360,7 @@ class HierarchicalRetriever(HybridRetriever):
                 threshold=self.score_threshold if threshold is None else threshold,
             ),
             described=prepared.described,
+            level=prepared.level,
         )
 
     def _run_tree(self, asked: Asked) -> RetrievalResult[Document]:
@@ -349,10 +394,12 @@ class HierarchicalRetriever(HybridRetriever):
     def _as_documents(self, answer: Answer, asked: Asked) -> RetrievalResult[Document]:
         trace, prefix = asked.trace, self.metadata_prefix
         hits = [each.hit for each in answer.contexts if each.hit is not None]
-        documents = annotate(hits, trace.method, trace.reasons, prefix)
-        for document, each in zip(documents, answer.contexts, strict=True):
-            for name in ("uri", "context_type", "is_leaf", "abstract"):
-                document.metadata[prefix + name] = getattr(each, name)
+        documents = annotate(hits, trace.method, trace.reasons, prefix, asked.level)
+        if asked.level == "all":
+            for document, each in zip(documents, answer.contexts, strict=True):
+                for name in ("uri", "context_type", "is_leaf", "abstract"):
+                    document.metadata[prefix + name] = getattr(each, name)
+        trace.results = hits_of(hits)
         self._statistics.answered(trace, len(hits))
         described = asked.described() | {
             "queries": [each.plan() for each in answer.results],
@@ -379,4 +426,4 @@ def _of_search(session: Any, target: Any, k: int | None, options: WalkSettings) 
 
 
 def _as_options(options: FindSettings, k: int | None) -> FindOptions:
-    return cast(FindOptions, {**options, "k": k})
+    return cast(FindOptions, with_k(options, k))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, Unpack, cast
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
@@ -19,12 +21,14 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.calls import offload
 from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion, check_weights
 from langchain_hybridgraph.query.sources import KeywordSource, Source, VectorSource
+from langchain_hybridgraph.records import Found, Scope
 from langchain_hybridgraph.retrievers.base import CallOptions, PipelineRetriever
 from langchain_hybridgraph.retrievers.freshness import Freshness, Refreshed, Stored, read_store
 from langchain_hybridgraph.retrievers.identity import Identity
 from langchain_hybridgraph.retrievers.mistakes import check_documents, check_store
 from langchain_hybridgraph.retrievers.plain import FreshKeywordSource, PlainStore, plain_store
 from langchain_hybridgraph.retrievers.retriever_source import RetrieverSource
+from langchain_hybridgraph.retrievers.settings import HybridSettings
 from langchain_hybridgraph.retrievers.store import HybridGraphStore
 from langchain_hybridgraph.retrievers.texts import Engine, Texts, chunk_of
 from langchain_hybridgraph.retrievers.vector_stores import StoreAdapter, adapter_of
@@ -46,7 +50,8 @@ class HybridRetriever(PipelineRetriever):
     alone gives the other 1 − it; without any they suit the embedding. If one side fails or is missing the other
     answers, and ``degraded`` says so.
 
-    Raises ValueError (pydantic's ValidationError) for a setting that does not exist or has no usable value.
+    Warns where words are to count and the texts of the store can neither be listed nor are given. Raises ValueError
+    (pydantic's ValidationError) for a setting that does not exist or has no usable value.
 
     >>> from langchain_hybridgraph import HybridGraphStore
     >>> store = HybridGraphStore.from_texts(["the cat sat", "dogs bark"], "lsa", ids=["cat", "dog"])
@@ -84,8 +89,13 @@ class HybridRetriever(PipelineRetriever):
 
     _sections: ClassVar[tuple[str, ...]] = ("retriever",)
 
-    def __init__(self, vector_store: VectorStore, documents: Iterable[Document] | None = None, **settings: Any) -> None:
-        super().__init__(**settings | {"vector_store": vector_store})
+    def __init__(
+        self,
+        vector_store: VectorStore,
+        documents: Iterable[Document] | None = None,
+        **settings: Unpack[HybridSettings],
+    ) -> None:
+        super().__init__(**{**cast(Any, settings), "vector_store": vector_store})
         if isinstance(vector_store, SearchesVectors) and isinstance(vector_store, Reads):
             if documents is not None:
                 raise ConfigurationError(
@@ -127,6 +137,12 @@ class HybridRetriever(PipelineRetriever):
                 stored=there,
                 is_given=documents is not None,
             )
+        if self.texts is None and self._weights({})[1] > 0:
+            warnings.warn(
+                f"the texts of {type(self.vector_store).__name__} cannot be listed, so nothing is found by its words: "
+                f"give them, {type(self).__name__}(vector_store, documents=[…])",
+                stacklevel=3,
+            )
         if self.texts is not None:
             freshness = Freshness(self.texts, adapter, stored, self.version)
         self.plain = plain_store(
@@ -166,7 +182,7 @@ class HybridRetriever(PipelineRetriever):
         embedding: Embeddings | str | None = None,
         *,
         path: str | Path | None = None,
-        **settings: Any,
+        **settings: Unpack[HybridSettings],
     ) -> Self:
         """A retriever over a new (or grown) store with these Documents; in memory unless ``path`` names a folder."""
         given = check_documents(documents)
@@ -179,12 +195,14 @@ class HybridRetriever(PipelineRetriever):
         store.add_documents(documents)
 
     @classmethod
-    def from_store(cls, store: VectorStore, **settings: Any) -> Self:
+    def from_store(cls, store: VectorStore, **settings: Unpack[HybridSettings]) -> Self:
         """A retriever over a store that is there."""
         return cls(store, **settings)
 
     @classmethod
-    def from_config(cls, path: str | Path | None = None, *, store: VectorStore | None = None, **settings: Any) -> Self:
+    def from_config(
+        cls, path: str | Path | None = None, *, store: VectorStore | None = None, **settings: Unpack[HybridSettings]
+    ) -> Self:
         """A retriever whose settings and store come from a YAML file, the environment and these arguments.
 
         The later is overruled by the earlier: arguments, environment (``HYBRIDGRAPH_…``), file, default. Without a
@@ -251,6 +269,13 @@ class HybridRetriever(PipelineRetriever):
         elif can(store, SearchesKeywords) and keyword > 0:
             sources.append(KeywordSource(store, keyword))
         return tuple(sources)
+
+    @property
+    def _listing(self) -> Callable[[Scope, int], Found] | None:
+        plain = self.plain
+        if plain is None:
+            return super()._listing
+        return partial(plain.list_chunks, refresh=self.refresh_policy, version=self.version)
 
     def _weights(self, options: CallOptions) -> tuple[float, float]:
         """(vector, keyword), the call's before the constructor's; one alone gives the other 1 − it."""

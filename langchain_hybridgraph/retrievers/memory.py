@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial, reduce
 from operator import and_, or_
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar, Unpack, cast
 
 import numpy as np
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
@@ -51,6 +51,7 @@ from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.retrievers.modes import Mode, mode_from
 from langchain_hybridgraph.retrievers.scopes import in_scope
+from langchain_hybridgraph.retrievers.settings import MemorySettings
 from langchain_hybridgraph.retrievers.tool import SearchArguments
 from langchain_hybridgraph.stores.base import (
     GivesVectors,
@@ -68,6 +69,9 @@ from langchain_hybridgraph.stores.vectors import unit
 from langchain_hybridgraph.times import parse_time
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from langchain_core.embeddings import Embeddings
     from numpy.typing import NDArray
 
 WEIGHTS: Mapping[str, float] = MappingProxyType({"vector": 0.45, "graph": 0.40, "session": 0.15})
@@ -80,7 +84,7 @@ MOST_MESSAGES = 1_000
 MOST_RECENT = 1_000
 
 
-class MemorySettings(CallSettings, total=False):
+class MemoryCallSettings(CallSettings, total=False):
     """What a single call of a :class:`MemoryRetriever` may set beside k."""
 
     mode: Any
@@ -92,7 +96,7 @@ class MemorySettings(CallSettings, total=False):
     source_weights: Mapping[str, float] | None
 
 
-class MemoryOptions(MemorySettings, total=False):
+class MemoryOptions(MemoryCallSettings, total=False):
     """What a single call may set, as ``invoke`` takes it."""
 
     k: int | None
@@ -158,9 +162,39 @@ class MemoryRetriever(GraphRetriever):
     _tool_arguments: ClassVar[type[BaseModel]] = MemoryArguments
     _embedded: dict[str, NDArray[np.float32]] = PrivateAttr(default_factory=dict)
 
-    # Without it a type checker reads the fields as arguments that all have to be given.
-    def __init__(self, vector_store: VectorStore, documents: Iterable[Document] | None = None, **settings: Any) -> None:
-        super().__init__(vector_store, documents, **settings)
+    def __init__(
+        self,
+        vector_store: VectorStore,
+        documents: Iterable[Document] | None = None,
+        **settings: Unpack[MemorySettings],
+    ) -> None:
+        super().__init__(vector_store, documents, **cast(Any, settings))
+
+    if TYPE_CHECKING:  # the settings of this kind of retriever
+
+        @classmethod
+        def from_documents(
+            cls,
+            documents: Sequence[Document],
+            embedding: Embeddings | str | None = None,
+            *,
+            path: str | Path | None = None,
+            **settings: Unpack[MemorySettings],
+        ) -> Self:
+            """See :class:`HybridRetriever`."""
+            ...
+
+        @classmethod
+        def from_store(cls, store: VectorStore, **settings: Unpack[MemorySettings]) -> Self:
+            """See :class:`HybridRetriever`."""
+            ...
+
+        @classmethod
+        def from_config(
+            cls, path: str | Path | None = None, *, store: VectorStore | None = None, **settings: Unpack[MemorySettings]
+        ) -> Self:
+            """See :class:`HybridRetriever`."""
+            ...
 
     @field_validator("mode")
     @classmethod
@@ -197,16 +231,16 @@ class MemoryRetriever(GraphRetriever):
     # -- retrieving -----------------------------------------------------------------------------------------
 
     def retrieve(
-        self, query: str | None, k: int | None = None, **options: Unpack[MemorySettings]
+        self, query: str | None, k: int | None = None, **options: Unpack[MemoryCallSettings]
     ) -> RetrievalResult[Document]:
-        """See :meth:`PipelineRetriever.retrieve`; ``options`` are those of :class:`MemorySettings`.
+        """See :meth:`PipelineRetriever.retrieve`; ``options`` are those of :class:`MemoryCallSettings`.
 
         An unknown mode or a session in a wrong form is a ConfigurationError.
         """
         return super().retrieve(query, k, **cast(CallSettings, options))
 
     async def aretrieve(
-        self, query: str | None, k: int | None = None, **options: Unpack[MemorySettings]
+        self, query: str | None, k: int | None = None, **options: Unpack[MemoryCallSettings]
     ) -> RetrievalResult[Document]:
         """What :meth:`retrieve` gives, without holding up the event loop."""
         return await super().aretrieve(query, k, **cast(CallSettings, options))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -216,6 +217,29 @@ class PlainStore:
             return {}
         rows = [self.texts.row_of[id] for id in ids if id in self.texts.row_of]
         return {self.texts.ids[row]: score for row, score in self.texts.index.scores(text, rows).items()}
+
+    def list_chunks(self, scope: Scope, n: int, *, refresh: Refresh = "auto", version: Any = None) -> Found:
+        """Return the first n texts of a scope, in the order in which they were given or the vector store lists them.
+
+        ``refresh`` and ``version`` are the retriever's. Where the texts are neither given nor can be listed, the vector
+        store is searched for an empty text, and the order is that of its answer.
+        """
+        if self.texts is None:
+            return self._found_without_text(scope, n)
+        reason, remark = None, None
+        if self.freshness is not None:
+            reason, remark = self.freshness.bring_up_to_date(refresh, version)
+        mask = self.texts.allowed(scope)
+        rows = sorted(self.texts.row_of.values())
+        ids = (self.texts.ids[row] for row in rows if mask is None or (row < len(mask) and mask[row]))
+        return Found([Scored(id, 1.0) for id in islice(ids, n)], reason=reason, remark=remark)
+
+    def _found_without_text(self, scope: Scope, n: int) -> Found:
+        if self._adapter.can_list:
+            documents = self._adapter.documents()
+            entries = self._entries((document, 1.0) for document in documents)
+            return Found(list(islice((each for each in entries if in_scope(cast(Chunk, each.chunk), scope)), n)))
+        return self.vector_search(Query("", min(n, MOST_FETCHED), scope), min(n, MOST_FETCHED))
 
     def _pushed_down(self, scope: Scope) -> Any:
         """The scope as the store's own filter; None where it has to be answered by asking for more."""

@@ -8,13 +8,11 @@ from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import RunnableConfig
 
-from langchain_hybridgraph.query.asynchronous import is_asynchronous
 from langchain_hybridgraph.query.calls import Call
-from langchain_hybridgraph.query.workers import lane_of
 from langchain_hybridgraph.records import Chunk, Found, Query, Scope, Scored
-from langchain_hybridgraph.retrievers.documents import chunk_id, content_key
+from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
+from langchain_hybridgraph.retrievers.documents import chunk_id, content_key, to_document
 from langchain_hybridgraph.stores.base import KnowsContents, Reads, can
 
 SCORE_KEYS = ("bm25_score", "score", "relevance_score")
@@ -24,9 +22,10 @@ SCORE_KEYS = ("bm25_score", "score", "relevance_score")
 class RetrieverSource:
     """The Documents of another retriever, in its order.
 
-    Their score is what the metadata of all of them says, in falling order, under ``bm25_score``, ``score`` or
-    ``relevance_score``, else 1 − place/n. A Document whose id ``store`` does not know gets the one under which the
-    store holds its text and source. ``callbacks`` make the retriever's run a child of the caller's.
+    Their score is that of the hits of a retriever of ours; else what the metadata of all of them says, in falling
+    order, under ``bm25_score``, ``score`` or ``relevance_score``; else 1 − place/n. A Document whose id ``store`` does
+    not know gets the one under which the store holds its text and source. ``callbacks`` make the retriever's run a
+    child of the caller's.
     """
 
     retriever: BaseRetriever
@@ -42,27 +41,30 @@ class RetrieverSource:
         if text is None:
             return None
 
-        config: RunnableConfig = {"callbacks": self.callbacks, "tags": [self.name]}
+        call = AnyRetriever(self.retriever).search(self.name, text, None, {}, self.callbacks)
+        first, afirst = call.run, call.arun
 
         async def awaited() -> Found:
-            return self._found(await self.retriever.ainvoke(text, config), query.scope)
+            assert afirst is not None
+            return self._found(await afirst(), query.scope)
 
         def run() -> Found:
-            return self._found(self.retriever.invoke(text, config), query.scope)
+            return self._found(first(), query.scope)
 
-        lane = lane_of(self.name, self.retriever)
-        return Call(self.name, run, awaited if is_asynchronous(self.retriever) else None, lane=lane)
+        return call._replace(run=run, arun=None if afirst is None else awaited)
 
     def score(self, query: Query, found: Found, ids: Sequence[str]) -> Call | None:
         """A retriever cannot be asked for the scores of given Documents."""
         return None
 
-    def _found(self, documents: Sequence[Document], scope: Scope) -> Found:
+    def _found(self, result: Result, scope: Scope) -> Found:
+        documents = [to_document(hit.chunk) for hit in result.hits] or list(result)
+        scores = [hit.score for hit in result.hits] or _scores(documents)
         ids = [chunk_id(document, self.id_key) for document in documents]
         if self.store is not None and self.id_key is None:
             ids = self._stored_ids(self.store, documents, ids, scope)
         chunks = [Chunk(id, d.page_content, d.metadata) for id, d in zip(ids, documents, strict=True)]
-        entries = zip(chunks, _scores(documents), strict=True)
+        entries = zip(chunks, scores, strict=True)
         return Found([Scored(chunk.id, score, chunk) for chunk, score in entries])
 
     @staticmethod

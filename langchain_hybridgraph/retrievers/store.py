@@ -18,7 +18,7 @@ from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.ingest.admission import Admission, admit, check_near_duplicate
 from langchain_hybridgraph.ingest.contradictions import NEAREST
 from langchain_hybridgraph.query.selection import Selection, select
-from langchain_hybridgraph.records import Chunk, Hit, Query, Scope, Times
+from langchain_hybridgraph.records import Chunk, Hit, Query, Scope, Scored, Times
 from langchain_hybridgraph.retrievers.documents import moment, to_document
 from langchain_hybridgraph.retrievers.mistakes import check_documents, check_vector
 from langchain_hybridgraph.stores import tenants
@@ -254,7 +254,8 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         given = _document(document)
         if not given.page_content.strip():
             raise ValueError(f"what takes the place of {brief(old_id)} has no text: retract({brief(old_id)}) ends it")
-        own = given.id or content_id(given.page_content, {**given.metadata, "supersedes": old_id})
+        made = content_id(given.page_content, {**given.metadata, "supersedes": old_id})
+        own = made if given.id is None else _checked_id(given.id)
         self._supersede(old_id, Chunk(own, given.page_content, given.metadata), at)
         return own
 
@@ -308,7 +309,11 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         return [to_document(chunk) for chunk in self.get(ids)]
 
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
-        """The k Documents of largest cosine; takes ``filter=``, ``as_of=`` and ``known_at=``."""
+        """The k Documents of largest cosine; takes ``filter=``, ``as_of=`` and ``known_at=``.
+
+        For a blank query with a filter it is the first k that the filter matches, in the order in which they were added
+        or last changed; each has the score 1.
+        """
         return [document for document, _ in self.similarity_search_with_score(query, k, **kwargs)]
 
     def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:
@@ -425,11 +430,16 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         return Query(text, k, scope, None if vector is None else check_vector(vector))
 
     def _nearest_documents(self, query: Query, k: int) -> list[tuple[Document, float]]:
-        found = self.vector_search(query, k).entries
+        found = self._entries(query, k)
         chunks = self.read([entry.id for entry in found], query.scope, {})
         return [(to_document(chunks[entry.id]), entry.score) for entry in found if entry.id in chunks]
 
+    def _entries(self, query: Query, k: int) -> Sequence[Scored]:
+        return (self.list_chunks(query.scope, k) if _is_filter_only(query) else self.vector_search(query, k)).entries
+
     def _diverse(self, query: Query, k: int, fetch_k: int, lambda_mult: float) -> list[Document]:
+        if _is_filter_only(query):
+            return [document for document, _ in self._nearest_documents(query, k)]
         found = self.vector_search(query, max(k, fetch_k)).entries
         chunks = self.read([entry.id for entry in found], query.scope, {})
         hits = [Hit(chunks[e.id], e.score, "vector", {"vector": e.score}) for e in found if e.id in chunks]
@@ -450,6 +460,10 @@ def _chosen(given: Embeddings | str | None, made_with: str | None, path: Path | 
     return made_with
 
 
+def _is_filter_only(query: Query) -> bool:
+    return query.vector is None and not (query.text or "").strip() and query.scope.filter is not None
+
+
 def _configured(form: Mapping[str, Any], settings: HybridGraphSettings) -> Embeddings:
     """The embedding that a mapping names, with its parameters; LSA is of the index's language, or of the setting's."""
     options = dict(form)
@@ -458,7 +472,13 @@ def _configured(form: Mapping[str, Any], settings: HybridGraphSettings) -> Embed
 
 
 def _chunk(text: str, metadata: Mapping[str, Any], id: str | None) -> Chunk:
-    return Chunk(id or content_id(text, metadata), text, metadata)
+    return Chunk(content_id(text, metadata) if id is None else _checked_id(id), text, metadata)
+
+
+def _checked_id(id: str) -> str:
+    if not id:
+        raise ValueError('an id is "", which names nothing; leave it out (None) to have one made from the text')
+    return id
 
 
 def _document(given: Any) -> Document:

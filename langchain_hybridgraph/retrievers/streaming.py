@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 EARLY = "_early"
 """The option of ``invoke`` by which a stream receives Documents before the answer is complete."""
 
+COMPLETE = "_complete"
+"""The option of ``invoke`` by which a retriever around this one receives the answer with its hits and its plan."""
+
 
 class StreamingRetriever(BaseRetriever):
     """A retriever whose stream adds up to its answer."""

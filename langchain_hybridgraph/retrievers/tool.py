@@ -62,7 +62,7 @@ def chosen_arguments(given: type[BaseModel] | None, types: object, own: type[Bas
 def search_tool(
     retriever: BaseRetriever, arguments: type[BaseModel], name: str | None = None, description: str | None = None
 ) -> BaseTool:
-    """A tool that invokes ``retriever`` with what a model says, in the form of ``arguments``.
+    """A tool that invokes ``retriever``, one of ours, with what a model says, in the form of ``arguments``.
 
     ``arguments`` has a ``query``; its other fields are options of the retriever's calls, left out when they are None. A
     filter may be a pydantic model of its own, whose fields that are set must all hold.
@@ -78,14 +78,16 @@ def search_tool(
 
     def search(query: str, config: RunnableConfig, callbacks: Any = None, **options: Any) -> tuple[str, list[Document]]:
         with _told_to_the_model():
-            found = retriever.invoke(query, patch_config(config, callbacks=callbacks), **_given(options))
+            asked = {"annotate": "all", **_given(options)}
+            found = retriever.invoke(query, patch_config(config, callbacks=callbacks), **asked)
         return told(found, prefix), found
 
     async def asearch(
         query: str, config: RunnableConfig, callbacks: Any = None, **options: Any
     ) -> tuple[str, list[Document]]:
         with _told_to_the_model():
-            found = await retriever.ainvoke(query, patch_config(config, callbacks=callbacks), **_given(options))
+            asked = {"annotate": "all", **_given(options)}
+            found = await retriever.ainvoke(query, patch_config(config, callbacks=callbacks), **asked)
         return told(found, prefix), found
 
     return StructuredTool(

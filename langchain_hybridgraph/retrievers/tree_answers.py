@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from langchain_hybridgraph.query.calls import Call, Failure, Search
-from langchain_hybridgraph.query.pipeline import Pipeline, Run, choose, fit, plan, resolve_parents
+from langchain_hybridgraph.query.pipeline import (
+    Pipeline,
+    Run,
+    choose,
+    fit,
+    is_filter_only,
+    plan,
+    read_matches,
+    resolve_parents,
+)
 from langchain_hybridgraph.query.planner import RESOURCE, QueryPlan, TypedQuery
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.query.tree_search import Descent, descend
 from langchain_hybridgraph.query.workers import lane_of
-from langchain_hybridgraph.records import CONTAINS, MENTIONS, SEQUENCE, Edge, Hit, Query, Scope
+from langchain_hybridgraph.records import CONTAINS, MENTIONS, SEQUENCE, Edge, Found, Hit, Query, Scope, Scored
+from langchain_hybridgraph.retrievers.documents import Annotate
 from langchain_hybridgraph.retrievers.found import FoundContext, QueryResult, Relation
 from langchain_hybridgraph.retrievers.sessions import Session, planned
 from langchain_hybridgraph.retrievers.targets import path_of, rooted, targeted
@@ -57,6 +68,7 @@ class Asked:
     per_type: bool
     descent: Descent
     described: Callable[[], dict[str, Any]]
+    level: Annotate
 
 
 class Answer(NamedTuple):
@@ -95,7 +107,10 @@ def answered(asked: Asked) -> Search[Answer]:
     is_quick = can(store, Local) and store.is_local  # another vector store may have to be read first
     (tree,) = yield [Call("tree", partial(asked.tree, asked.query.scope), quick=is_quick, lane=lane_of("tree", store))]
     if isinstance(tree, Failure):
-        raise tree.error
+        asked.trace.degrade(tree.reason)
+        asked.trace.note(tree.source, tree.error)
+        Run(asked.query, asked.pipeline, asked.trace).judge([tree], some_answered=tree.late)
+        return Answer((), queries, ())
     walks = yield from together([_walk(typed, tree, asked) for typed in queries])
     asked.trace.method = "hierarchical"
     best = yield from _merged(queries, walks, asked)
@@ -137,7 +152,10 @@ def _walk(typed: TypedQuery, tree: Tree, asked: Asked) -> Search[_Walked]:
     query = plan(replace(asked.query, text=text, weight=typed.weight))
     if typed.context_type is not None and not _is_there(tree, typed.context_type, asked):
         return _Walked((), (), 0, 0)
-    nodes = Nodes(tree, Run(query, asked.pipeline, asked.trace))
+    run = Run(query, asked.pipeline, asked.trace)
+    if is_filter_only(run):
+        return (yield from _listed(run, typed, tree, asked))
+    nodes = Nodes(tree, run)
     yield from nodes.search(asked.weights)
     below = tuple(tree.uri(node) for node in _roots(tree, typed.context_type, asked) if node != TOP)
     if not nodes.has_found:
@@ -152,6 +170,43 @@ def _walk(typed: TypedQuery, tree: Tree, asked: Asked) -> Search[_Walked]:
                 best[each.uri] = each
     ordered = sorted(best.values(), key=lambda each: (-each.hit.score, each.uri))
     return _Walked(tuple(ordered), below, len(nodes.scored), opened)
+
+
+def _listed(run: Run, typed: TypedQuery, tree: Tree, asked: Asked) -> Search[_Walked]:
+    """The documents in which the filter matches anything, by uri: what is not in the scope is not in the tree."""
+    roots = _roots(tree, typed.context_type, asked)
+    limit = _wanted(asked)
+    named: dict[str, tuple[int, str]] = {}
+    counts: Counter[str] = Counter()
+    for node in _documents(tree, roots):
+        context_type = _type(tree, node, asked.roots)
+        if typed.context_type not in (None, context_type):
+            continue
+        counts[context_type if asked.per_type else ""] += 1
+        if limit is None or counts[context_type if asked.per_type else ""] <= limit:
+            named[tree.chunks(node)[0]] = node, context_type
+    asked.trace.degrade("filter-only")
+    hits = yield from read_matches(run, Found([Scored(id, 1.0) for id in named]), len(named))
+    found = [
+        _Found(tree.uri(node), node, context_type, not tree.is_directory(node), hit)
+        for hit in hits
+        for node, context_type in [named[hit.id]]
+    ]
+    below = tuple(tree.uri(node) for node in roots if node != TOP)
+    return _Walked(tuple(found), below, len(named), 0)
+
+
+def _documents(tree: Tree, roots: Sequence[int]) -> Iterator[int]:
+    """The documents at these nodes and below, each once, in a directory by uri."""
+    left = [node for root in reversed(roots) for node in ([root] if root != TOP else reversed(tree.top()))]
+    seen: set[int] = set()
+    while left:
+        node = left.pop()
+        if node not in seen:
+            seen.add(node)
+            if tree.is_document(node):
+                yield node
+            left += reversed(tree.children(node))
 
 
 def _walked_types(typed: TypedQuery, tree: Tree, asked: Asked) -> list[str | None]:

@@ -13,7 +13,7 @@ from langchain_hybridgraph.query.calls import Failure
 from langchain_hybridgraph.query.fusion import ConvexCombination, ReciprocalRankFusion
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.records import Fused, Hit, Ranking, RetrievalResult, Scored
-from langchain_hybridgraph.retrievers.documents import chunk_id
+from langchain_hybridgraph.retrievers.documents import Annotate, chunk_id, score_notes
 
 Result = RetrievalResult[Document]
 T = TypeVar("T")
@@ -40,23 +40,37 @@ def fused_by_score(
     found = _found(answers, trace)
     rankings = [_ranking(name, weights[name], one, prefix + "score") for name, one in found.items()]
     best = [one for one in ConvexCombination(normalize="bound")(rankings) if one.score >= least]
-    return _joined(found, best, k, trace, prefix)
+    return _joined(found, best, k, trace, prefix=prefix)
 
 
 def fused_by_rank(
-    answers: Mapping[str, Result | Failure], weights: Mapping[str, float], k: int | None, trace: Trace
+    answers: Mapping[str, Result | Failure],
+    weights: Mapping[str, float],
+    k: int | None,
+    trace: Trace,
+    *,
+    level: Annotate = "all",
 ) -> Result:
     """The k best by weighted reciprocal ranks; without k as many as the longer of the lists has.
 
     ``answers`` and ``weights`` have the same names. Where one search failed it is what the others found, and ``trace``
-    says so. Raises the error of a search when all failed, and the first's where that is one of how it was asked.
+    says so. ``level`` is how much the metadata say of it. Raises the error of a search when all failed, and the
+    first's where that is one of how it was asked.
     """
     found = _found(answers, trace)
     best = ReciprocalRankFusion()([_ranking(name, weights[name], one) for name, one in found.items()])
-    return _joined(found, best, k, trace)
+    return _joined(found, best, k, trace, level=level)
 
 
-def _joined(found: dict[str, Result], best: Sequence[Fused], k: int | None, trace: Trace, prefix: str = "") -> Result:
+def _joined(
+    found: dict[str, Result],
+    best: Sequence[Fused],
+    k: int | None,
+    trace: Trace,
+    *,
+    prefix: str = "",
+    level: Annotate = "all",
+) -> Result:
     """The results of both searches in this order; each keeps the metadata of either search."""
     best = best[: max(map(len, found.values())) if k is None else k]
     documents = {name: _by_id(one) for name, one in found.items()}
@@ -64,7 +78,7 @@ def _joined(found: dict[str, Result], best: Sequence[Fused], k: int | None, trac
     for reason in (reason for one in found.values() for reason in one.degraded):
         trace.degrade(reason)
     return RetrievalResult(
-        [_document(one, rank, _of(one.id, documents), prefix) for rank, one in enumerate(best, start=1)],
+        [_document(one, rank, _of(one.id, documents), prefix, level) for rank, one in enumerate(best, start=1)],
         hits=[_hit(one, seen) for one in best if (seen := _of(one.id, hits))],
         plan=next(iter(found.values())).plan,
     )
@@ -96,11 +110,16 @@ def _hit(fused: Fused, seen: Mapping[str, Hit]) -> Hit:
     return hit
 
 
-def _document(fused: Fused, rank: int, seen: Mapping[str, tuple[int, Document]], prefix: str) -> Document:
+def _document(
+    fused: Fused, rank: int, seen: Mapping[str, tuple[int, Document]], prefix: str, level: Annotate
+) -> Document:
     """A Document with the metadata of all searches that found it; the first wins where both say something.
 
     ``searches`` has what each search said under the keys that the fused answer has values of its own for.
     """
+    first = next(iter(seen.values()))[1]
+    if level != "all":
+        return with_notes(first, score_notes(fused.score)) if level == "score" else first
     metadata: dict[str, Any] = {}
     for _, document in seen.values():
         metadata |= {key: value for key, value in document.metadata.items() if metadata.get(key) is None}
@@ -109,13 +128,11 @@ def _document(fused: Fused, rank: int, seen: Mapping[str, tuple[int, Document]],
     scored = {name: (one.get("score"), one.get("score_breakdown")) for name, one in said.items()}
     notes = {
         "retrieval_rank": rank,
-        "relevance_score": fused.score,
-        "score": fused.score,
+        **score_notes(fused.score),
         "score_breakdown": _parts(fused, scored),
         "retrieval_source": "fused" if len(sources) > 1 else next(iter(sources)),
         "searches": said,
     }
-    first = next(iter(seen.values()))[1]
     named = {prefix + key: value for key, value in notes.items()}
     return first.model_copy(update={"metadata": {**metadata, **named}})
 

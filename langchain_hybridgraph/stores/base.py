@@ -302,6 +302,15 @@ class Reads(Protocol):
 
 
 @runtime_checkable
+class ListsChunks(Protocol):
+    """A store that can say which chunks there are."""
+
+    def list_chunks(self, scope: Scope, n: int) -> Found:
+        """The first n chunks of a scope, in the order in which they were added or last changed."""
+        ...
+
+
+@runtime_checkable
 class Rechecks(Protocol):
     """A store that keeps copies of texts whose own place is elsewhere, where they may have changed since."""
 

@@ -48,10 +48,15 @@ class Given(NamedTuple):
     def checked(cls, metadata: Mapping[str, Any]) -> Given:
         """What these metadata give; raises ValueError for a value that cannot be used, and for an end before its begin.
 
+        ``labels`` in them must be a list: of one text every part would pass for a label.
+
         >>> Given.checked({"confidence": 7})
         Traceback (most recent call last):
         ValueError: confidence: 7 is not a number from 0 to 1
         """
+        labels = metadata.get("labels")
+        if not isinstance(labels, list | tuple | set | frozenset | None):
+            raise ValueError(f"labels: {brief(labels)} is not a list of texts; write [{brief(labels)}]")
         values = {key: metadata.get(key) for key in cls._fields}
         given = cls(**{key: _checked(key, value) for key, value in values.items() if value is not None})
         if given.never_valid:

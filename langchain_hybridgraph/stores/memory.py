@@ -106,12 +106,12 @@ class RememberingIndex(WrittenIndex):
     # -- feedback --------------------------------------------------------------------------------------------
 
     def feedback(self, ids: str | Iterable[str], verb: str) -> list[str]:
-        """Say what became of memories; returns the ids of the known ones.
+        """Say what became of memories; returns their ids.
 
         ``"validate"``: confidence +0.15, utility +0.05, and their source was right. ``"refute"``: confidence 0.05,
         utility −0.2, and their source was wrong. ``"useful"``: utility +0.15. ``"stale"``: confidence −0.1, utility
         −0.25. All within [0, 1]; an unset confidence counts as 0.5, an unset utility as 1. Raises ValueError for any
-        other verb.
+        other verb, and for an id of no memory, which it names; nothing is changed then.
 
         >>> from langchain_hybridgraph import HybridGraphStore
         >>> store = HybridGraphStore(None)
@@ -121,7 +121,7 @@ class RememberingIndex(WrittenIndex):
         """
         effect = _verb(verb)
         with self._writer(), self._catalogue.writing() as connection:
-            known = self._held(connection, ids)
+            known = self._all_held(connection, ids)
             for held in known.values():
                 catalog_learned.revise(connection, held, _after(held.kept, effect), self.clock())
                 if held.source is not None and (effect.ok or effect.bad):

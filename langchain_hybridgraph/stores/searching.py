@@ -12,7 +12,7 @@ import numpy as np
 from langchain_hybridgraph.errors import (
     StoreError,
 )
-from langchain_hybridgraph.records import Found
+from langchain_hybridgraph.records import Found, Scored
 from langchain_hybridgraph.stores.catalog import Stored
 from langchain_hybridgraph.stores.encoding import text_hash
 from langchain_hybridgraph.stores.generation import Generation
@@ -118,6 +118,14 @@ class SearchedIndex(OpenIndex):
         with self._gate:
             rows = self._refresh().rows
             return rows.ids(np.flatnonzero(self._allowed(rows, scope)).tolist())
+
+    def list_chunks(self, scope: Scope, n: int) -> Found:
+        """The first n chunks of a scope, in the order in which they were added or last changed."""
+        self._check_scope(scope)
+        with self._gate:
+            rows = self._refresh().rows
+            ids = rows.ids(np.flatnonzero(self._allowed(rows, scope))[:n].tolist())
+        return Found([Scored(id, 1.0) for id in ids])
 
     def __len__(self) -> int:
         """How many chunks there are; parents are not counted."""

@@ -57,5 +57,10 @@ def _events(trace: Trace) -> list[tuple[str, dict[str, Any]]]:
         }
         for run in trace.runs
     ]
-    search = {"mode": trace.method, "degraded": list(trace.reasons), "took_ms": round(trace.took_ms, 3)}
+    search = {
+        "mode": trace.method,
+        "degraded": list(trace.reasons),
+        "took_ms": round(trace.took_ms, 3),
+        "results": [{"id": id, "score": score} for id, score in trace.results],
+    }
     return [*((STAGE, stage) for stage in stages), (SEARCH, search)]

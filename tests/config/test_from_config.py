@@ -91,10 +91,9 @@ def arguments(section):
     return {field.alias or name: field.default for name, field in OF[section].model_fields.items()}
 
 
-# What differs on purpose: k (5 here, 10 there), the weights and language of a store (chosen there), and objects there
+# What differs on purpose: the weights and language of a store (chosen there), and objects there
 # that have a name here.
 OTHER = {
-    "retriever_k",
     "retriever_semantic_weight",
     "retriever_keyword_weight",
     "store_language",
@@ -219,11 +218,11 @@ def test_a_retriever_from_a_file_opens_its_index_and_answers(kind, write):
 
 
 @pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever])
-def test_k_is_5_from_a_file_and_10_from_a_constructor(kind, write, folder):
-    """So it stands in the contract."""
+def test_k_is_the_same_from_a_file_and_from_a_constructor(kind, write, folder):
+    """One default for programs, files and the command line."""
     with HybridGraphStore(folder, read_only=True) as store:
-        assert (kind.from_config(write(), store=store).k, kind(store).k) == (5, 10)
-        assert AdvancedRetriever.from_config(write(), store=store).retriever.k == 5
+        assert (kind.from_config(write(), store=store).k, kind(store).k) == (10, 10)
+        assert AdvancedRetriever.from_config(write(), store=store).retriever.k == 10
 
 
 def test_the_whole_precedence(write, folder, monkeypatch):

@@ -29,10 +29,10 @@ def write(tmp_path):
 
 
 def test_defaults():
-    """Five Documents, no index, and no weights: the embedding decides."""
+    """Ten Documents, no index, and no weights: the embedding decides."""
     settings = HybridGraphSettings()
     assert (settings.retriever_semantic_weight, settings.retriever_keyword_weight) == (None, None)
-    assert (settings.retriever_k, settings.store_path) == (5, None)
+    assert (settings.retriever_k, settings.store_path) == (10, None)
 
 
 def test_precedence(write, monkeypatch):
@@ -80,10 +80,10 @@ def test_an_empty_file_is_no_settings(write):
 def test_without_a_path_the_working_directory_is_looked_at(tmp_path, monkeypatch):
     """``from_file()`` reads hybridgraph.yaml where it is called, and needs none; a plain constructor never reads."""
     monkeypatch.chdir(tmp_path)
-    assert HybridGraphSettings.from_file().retriever_k == 5
+    assert HybridGraphSettings.from_file().retriever_k == 10
     Path("hybridgraph.yaml").write_text("retriever_k: 6", encoding="utf-8")
     assert HybridGraphSettings.from_file().retriever_k == 6
-    assert HybridGraphSettings().retriever_k == 5
+    assert HybridGraphSettings().retriever_k == 10
 
 
 def test_a_relative_index_starts_at_its_file(write, tmp_path, monkeypatch):
@@ -157,9 +157,9 @@ def test_weights_from_two_places(write, monkeypatch):
 
 def test_only_what_was_given_is_passed_on():
     """Without a given weight the retriever may choose, and makes the other of one; but k is always 5."""
-    assert HybridGraphSettings().arguments("retriever") == {"k": 5}
+    assert HybridGraphSettings().arguments("retriever") == {}
     given = HybridGraphSettings(retriever_semantic_weight=0.7, graph_seed_k=3)
-    assert given.arguments("retriever") == {"semantic_weight": 0.7, "k": 5}
+    assert given.arguments("retriever") == {"semantic_weight": 0.7}
     assert given.arguments("graph") == {"seed_k": 3}
 
 
@@ -254,7 +254,7 @@ def test_an_unknown_variable_is_not_ignored(monkeypatch):
     with pytest.raises(ConfigurationError, match=r"^HYBRIDGRAPH_RETRIEVER_KAY is not a setting; did you mean"):
         HybridGraphSettings()
     monkeypatch.delenv("HYBRIDGRAPH_RETRIEVER_KAY")
-    assert HybridGraphSettings() == HybridGraphSettings(retriever_k=5)
+    assert HybridGraphSettings() == HybridGraphSettings(retriever_k=10)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_variables_of_other_programs_are_ignored(monkeypatch):
     """Names after the prefix that resemble no setting are not ours to judge."""
     for name in ("SETS", "INDEX", "LOG_LEVEL", "API_KEY", "DATA"):
         monkeypatch.setenv(f"HYBRIDGRAPH_{name}", "1")
-    assert HybridGraphSettings() == HybridGraphSettings(retriever_k=5)
+    assert HybridGraphSettings() == HybridGraphSettings(retriever_k=10)
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_where_each_value_comes_from(write, monkeypatch):
     found = {each.key: each for each in HybridGraphSettings.effective(path, retriever_k=7)}
     said = {key: (each.value, each.default, str(each.origin)) for key, each in found.items()}
     assert list(found) == list(HybridGraphSettings.model_fields)
-    assert said["retriever_k"] == (7, 5, "call")
+    assert said["retriever_k"] == (7, 10, "call")
     assert said["retriever_overfetch"] == (4, 3, "HYBRIDGRAPH_RETRIEVER_OVERFETCH")
     assert said["retriever_semantic_weight"] == (0.6, None, f"{path}:3")
     assert said["retriever_keyword_weight"] == (0.4, None, f"{path}:3")

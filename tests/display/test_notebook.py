@@ -12,7 +12,7 @@ pytest.importorskip("IPython")
 @pytest.fixture(scope="module")
 def documents():
     store = HybridGraphStore.from_texts(["Parcels were lost.", "Trains are late."], "lsa", ids=["n", "m"])
-    return HybridRetriever(store).invoke("a lost parcel")
+    return HybridRetriever(store, annotate="all").invoke("a lost parcel")
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ from langchain_hybridgraph import (
     HybridGraphStore,
     HybridRetriever,
     LLMRewrite,
+    history_aware,
 )
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.expanders import ExpandedQuery
@@ -280,7 +281,7 @@ def test_every_score_is_kept_when_two_searches_are_fused(hybrid, reranked, calle
             assert hit.parts == pytest.approx(document.metadata["score_breakdown"])
     else:
         result = retriever.invoke(
-            {"input": query, "chat_history": HISTORY}, {"callbacks": [BaseCallbackHandler()]}, k=k
+            {"input": query, "chat_history": HISTORY}, {"callbacks": [BaseCallbackHandler()]}, k=k, annotate="all"
         )
     raw, rewritten = ({one.id: one.metadata for one in below.retrieve(text, k=50)} for text in (query, WHOLE))
     assert any(raw[id]["bm25_score"] is None and rewritten[id]["bm25_score"] is not None for id in ids(result))
@@ -743,18 +744,27 @@ def test_in_a_chain_of_expressions(hybrid):
 
 
 def test_in_place_of_a_history_aware_retriever(hybrid):
-    """create_retrieval_chain gives input and chat_history to its retriever, and ours needs no model for it."""
+    """create_retrieval_chain gives its input to any Runnable that is not a BaseRetriever; ours needs no model."""
     answer = RunnableLambda(lambda state: state["context"][0].id)
     history = [HumanMessage("Which car is red?"), AIMessage("The roadster by Tesla is red.")]
     given = {"input": "and how fast?", "chat_history": history}
     prompt = ChatPromptTemplate([MessagesPlaceholder("chat_history"), ("human", "{input}")])
     model = FakeListChatModel(responses=["How fast is the red roadster?"])
     for retriever in (
-        AdvancedRetriever(hybrid).with_config(run_name="aware"),
-        RunnableLambda(lambda state: state) | AdvancedRetriever(hybrid),
+        history_aware(hybrid),
+        history_aware(AdvancedRetriever(hybrid)),
         create_history_aware_retriever(model, AdvancedRetriever(hybrid), prompt),
     ):
         assert create_retrieval_chain(retriever, answer).invoke(given)["answer"] == "roadster"
+
+
+def test_an_empty_history_is_as_valid_as_none(hybrid):
+    """As chains pass it in the first turn; the schema says so."""
+    retriever = AdvancedRetriever(hybrid)
+    for history in (None, []):
+        given = {"input": "Which car is red?", "chat_history": history}
+        jsonschema.validate(given, retriever.get_input_jsonschema())
+        assert retriever.invoke(given) == retriever.invoke("Which car is red?")
 
 
 def test_with_message_history(hybrid):

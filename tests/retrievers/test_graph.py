@@ -443,7 +443,7 @@ async def test_candidates_may_be_set_for_one_call():
         found = retriever.retrieve("q", candidates="reached")
         assert set(scores(found)) == {"B", "C", "D"}
         assert (await retriever.aretrieve("q", candidates="reached")).hits == found.hits
-        assert retriever.invoke("q", candidates="reached") == list(found)
+        assert retriever.invoke("q", candidates="reached", annotate="all") == list(found)
         assert set(scores(hop_decay(store, candidates="reached").retrieve("q", candidates="all"))) == set(COSINES)
         with pytest.raises(ValidationError, match="'all' or 'reached'"):
             hop_decay(store, candidates="seeds")

@@ -686,7 +686,7 @@ def test_an_option_that_does_not_exist(shelf):
 def test_later_stages_work(shelf):
     """min_score, diversity and the budget."""
     retriever = HierarchicalRetriever(shelf, k=3, directories=False)
-    scores = [document.metadata["score"] for document in retriever.invoke("cats and dogs")]
+    scores = [document.metadata["score"] for document in retriever.retrieve("cats and dogs")]
     assert len(retriever.invoke("cats and dogs", min_score=scores[1])) == 2
     assert len(HierarchicalRetriever(shelf, k=3, mmr_lambda=0.5).invoke("cats and dogs")) == 3
     assert len(HierarchicalRetriever(shelf, k=3, budget=TokenBudget(max_tokens=16)).invoke("cats and dogs")) == 1
@@ -698,20 +698,20 @@ def test_later_stages_work(shelf):
 def test_invoke_is_find(shelf):
     """The same hits as Documents, which name them; directories are none unless they are wanted."""
     retriever = HierarchicalRetriever(shelf, k=3)
-    documents = retriever.invoke("How much is the red roadster?")
+    documents = retriever.invoke("How much is the red roadster?", annotate="all")
     found = HierarchicalRetriever(shelf, k=3, directories=False).find("How much is the red roadster?")
     assert [document.metadata["uri"] for document in documents] == uris(found)
     first = documents[0].metadata
     assert (first["is_leaf"], first["context_type"], first["retrieval_method"]) == (True, "resource", "hierarchical")
     assert first["abstract"] == TEXTS["lib/cars/roadster.md"]
-    with_them = HierarchicalRetriever(shelf, k=3, directories=True).invoke("pets: cats and dogs")
+    with_them = HierarchicalRetriever(shelf, k=3, directories=True, annotate="all").invoke("pets: cats and dogs")
     assert {document.metadata["is_leaf"] for document in with_them} == {True, False}
 
 
 def test_invoke_is_search_with_a_session():
     """The planner is asked."""
     retriever, asked = planned(TypedQuery("the editor", "memory"))
-    documents = retriever.invoke("what was it?", session=["The editor."])
+    documents = retriever.invoke("what was it?", session=["The editor."], annotate="all")
     assert {document.metadata["context_type"] for document in documents} == {"memory"}
     assert len(asked) == 1
 
@@ -766,8 +766,8 @@ def test_the_whole_tree_finds_what_a_flat_search_finds():
     flat = HybridRetriever(store, k=5)
     for question in ("cats purr", "a red roadster", "flour and water"):
         wanted = [hit.id.partition("#")[0] for hit in flat.retrieve(question).hits if hit.score > 0]
-        assert [document.metadata["uri"] for document in tree.invoke(question)] == wanted
-        scores = [document.metadata["score"] for document in tree.invoke(question)]
+        assert [document.metadata["uri"] for document in tree.retrieve(question)] == wanted
+        scores = [document.metadata["score"] for document in tree.retrieve(question)]
         assert np.allclose(scores, [hit.score for hit in flat.retrieve(question).hits if hit.score > 0], atol=1e-6)
 
 

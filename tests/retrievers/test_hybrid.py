@@ -14,7 +14,15 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 from pydantic import ValidationError
 
-from langchain_hybridgraph import ALL_TIME, GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever, by_meta
+from langchain_hybridgraph import (
+    ALL_TIME,
+    GraphRetriever,
+    HierarchicalRetriever,
+    HybridGraphStore,
+    HybridRetriever,
+    MemoryRetriever,
+    by_meta,
+)
 from langchain_hybridgraph.embeddings import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, FilterError, RetrievalError, TenantError
 
@@ -94,7 +102,7 @@ def test_words_find_what_vectors_do_not(retriever):
 
 def test_documents_say_how_they_were_found(retriever):
     """Rank, score, sources and path stand in the metadata, beside the user's own."""
-    best = retriever.invoke("water pump valve")[0]
+    best = retriever.invoke("water pump valve", annotate="all")[0]
     assert best.id == "pump"
     assert best.metadata["kind"] == "machine"
     assert best.metadata["retrieval_rank"] == 1
@@ -111,7 +119,7 @@ def test_documents_say_how_they_were_found(retriever):
 
 def test_ranks_and_scores_descend(retriever):
     """Ranks count from 1, scores lie in [0, 1] and fall."""
-    found = retriever.invoke("sleep in the day", k=6)
+    found = retriever.invoke("sleep in the day", k=6, annotate="all")
     scores = [document.metadata["score"] for document in found]
     assert [document.metadata["retrieval_rank"] for document in found] == list(range(1, len(found) + 1))
     assert scores == sorted(scores, reverse=True)
@@ -121,7 +129,7 @@ def test_ranks_and_scores_descend(retriever):
 def test_a_prefix_keeps_the_users_own_keys():
     """A user's ``score`` is not overwritten when a prefix is asked for."""
     store = HybridGraphStore.from_texts(["alpha beta"], "lsa", [{"score": "mine"}])
-    (found,) = HybridRetriever(store, metadata_prefix="hg_").invoke("alpha")
+    (found,) = HybridRetriever(store, metadata_prefix="hg_", annotate="all").invoke("alpha")
     assert found.metadata["score"] == "mine"
     assert found.metadata["hg_retrieval_rank"] == 1
 
@@ -147,7 +155,7 @@ def test_retrieve_tells_about_itself(retriever):
     """A result is a sequence of Documents with degradation, time and plan."""
     result = retriever.retrieve("water pump", 2)
     assert len(result) == 2
-    assert result == retriever.invoke("water pump", k=2)
+    assert result == retriever.invoke("water pump", k=2, annotate="all")
     assert result.degraded == ()
     assert result.took_ms > 0
     assert result.plan["k"] == 2
@@ -229,7 +237,7 @@ def test_a_vector_beside_the_text(store):
 def test_min_score(store):
     """What is below is left out, what is above stays."""
     retriever = HybridRetriever(store)
-    everything = retriever.invoke("water pump")
+    everything = retriever.retrieve("water pump")
     bound = everything[1].metadata["score"]
     assert ids(retriever.invoke("water pump", min_score=bound)) == ids(everything[:2])
 
@@ -347,7 +355,7 @@ def chroma(tmp_path):
 def test_a_chroma_collection_alone_is_enough(chroma):
     """Its texts are read to make the keyword index; hits of both sides merge by id."""
     retriever = HybridRetriever(chroma, k=2)
-    best = retriever.invoke("water for the pump")[0]
+    best = retriever.retrieve("water for the pump")[0]
     assert best.id == "pump"
     assert best.metadata["retrieval_source"] == "fused"
     assert ids(retriever.invoke("E4711", keyword_weight=1.0)) == ["code"]
@@ -387,7 +395,7 @@ def test_scores_are_cosines_in_every_space(tmp_path, space):
     store = Chroma.from_documents(
         documents(), model, persist_directory=str(tmp_path), collection_configuration={"hnsw": {"space": space}}
     )
-    question, best = "water pump", HybridRetriever(store, semantic_weight=1.0, k=1).invoke("water pump")[0]
+    question, best = "water pump", HybridRetriever(store, semantic_weight=1.0, k=1).retrieve("water pump")[0]
     (vector,) = model.embed_documents([best.page_content])
     cosine = sum(a * b for a, b in zip(model.embed_query(question), vector, strict=True))
     assert best.metadata["vector_score"] == pytest.approx(cosine, abs=1e-4)
@@ -415,7 +423,7 @@ def test_the_keyword_side_may_be_another_retriever():
     bm25 = pytest.importorskip("langchain_community.retrievers")
     store = InMemoryVectorStore.from_documents(documents(), embedding())
     other = bm25.BM25Retriever.from_documents(documents(), k=4)
-    found = HybridRetriever(store, keyword_retriever=other, k=3).invoke("E4711")
+    found = HybridRetriever(store, keyword_retriever=other, k=3).retrieve("E4711")
     assert found[0].id == "code"
     assert found[0].metadata["retrieval_source"] == "fused"
 
@@ -609,14 +617,14 @@ def bare() -> list[Document]:
 def test_another_retrievers_documents_without_ids_merge_with_a_plain_store():
     """The same text from both sides is one hit, under the store's id."""
     store = InMemoryVectorStore.from_documents(documents(), embedding())
-    found = HybridRetriever(store, keyword_retriever=bm25_over(bare()), k=12).invoke("water for the pump")
+    found = HybridRetriever(store, keyword_retriever=bm25_over(bare()), k=12).retrieve("water for the pump")
     assert sorted(ids(found)) == sorted(TEXTS)
     assert found[0].metadata["retrieval_source"] == "fused"
 
 
 def test_another_retrievers_documents_without_ids_merge_with_our_store(store):
     """They are found in the catalogue by text and source."""
-    found = HybridRetriever(store, keyword_retriever=bm25_over(bare()), k=12).invoke("water for the pump")
+    found = HybridRetriever(store, keyword_retriever=bm25_over(bare()), k=12).retrieve("water for the pump")
     assert ids(found)[0] == "pump"
     assert sorted(ids(found)) == sorted(TEXTS)
     assert found[0].metadata["retrieval_source"] == "fused"
@@ -684,7 +692,7 @@ def test_reranked_answers_are_heads_of_larger_ones(numbered):
 
 def test_what_a_reranker_did_not_read_ranks_below(numbered):
     """No hit is lost because the reranker read only the best."""
-    found = HybridRetriever(numbered, reranker=ByNumber(), rerank_depth=5).invoke("water", k=20)
+    found = HybridRetriever(numbered, reranker=ByNumber(), rerank_depth=5).retrieve("water", k=20)
     assert len(found) == 20
     assert [document.metadata["rerank_score"] is None for document in found] == [False] * 5 + [True] * 15
 
@@ -738,7 +746,7 @@ async def test_an_empty_answer_streams_alike(store):
 def test_a_users_own_label_stays():
     """``label`` is written only where there are labels."""
     store = HybridGraphStore.from_texts(["alpha", "beta"], "lsa", [{"label": "mine"}, {"labels": ["x", "y"]}])
-    retriever = HybridRetriever(store, k=1)
+    retriever = HybridRetriever(store, k=1, annotate="all")
     assert retriever.invoke("alpha")[0].metadata["label"] == "mine"
     assert retriever.invoke("beta")[0].metadata["label"] == "x"
 
@@ -778,16 +786,17 @@ def test_sub_retrievers_run_as_children(store):
     assert parents[1] is not None
 
 
-def test_another_vector_store_needs_another_retriever():
+@pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetriever])
+def test_another_vector_store_needs_another_retriever(kind):
     """The texts of a foreign vector store are read once, so another one would be answered with the old texts."""
     embedding = DeterministicFakeEmbedding(size=8)
     foreign = InMemoryVectorStore.from_texts(["quokka"], embedding)
     own = HybridGraphStore.from_texts(["coal"], embedding)
-    for retriever in (HybridRetriever(own), HybridRetriever(InMemoryVectorStore.from_texts(["coal"], embedding))):
-        with pytest.raises(ConfigurationError, match=r"make another one: HybridRetriever\(vector_store\)"):
+    for retriever in (kind(own), kind(InMemoryVectorStore.from_texts(["coal"], embedding))):
+        with pytest.raises(ConfigurationError, match=rf"make another one: {kind.__name__}\(vector_store\)"):
             retriever.vector_store = foreign
         assert [found.page_content for found in retriever.invoke("coal")] == ["coal"]
-    retriever = HybridRetriever(own)
+    retriever = kind(own)
     retriever.vector_store = HybridGraphStore.from_texts(["quokka"], embedding)
     assert [found.page_content for found in retriever.invoke("quokka")] == ["quokka"]
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import threading
 import warnings
 
 import pytest
@@ -11,7 +12,7 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore, LSAEmbeddings
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.errors import ConfigurationError, RetrievalError
 from langchain_hybridgraph.query.fusion import ConvexCombination
 
 with warnings.catch_warnings():
@@ -158,6 +159,31 @@ def test_a_wide_directory_is_not_read_in_full(tmp_path, monkeypatch):
     monkeypatch.setattr(Collection, "get", watched)
     assert retriever.find("thing123").contexts[0].uri == "d123"
     assert sum(read) < 900
+
+
+@pytest.mark.parametrize("on_error", ["degrade", "empty"])
+async def test_a_tree_that_is_read_too_slowly_is_named(on_error):
+    """The answer is empty and says why; sync and async."""
+    store, gate, is_slow = InMemoryVectorStore.from_documents(documents()[:8], embedding()), threading.Event(), []
+
+    def version():
+        return gate.wait(20) if is_slow else True
+
+    retriever = HierarchicalRetriever(store, version=version, deadline_ms=30, on_error=on_error)
+    is_slow.append(True)
+    try:
+        for result in (retriever.retrieve("cats"), await retriever.aretrieve("cats"), retriever.find("cats")):
+            assert (list(result), result.degraded) == ([], ("deadline-exceeded:tree",))
+    finally:
+        gate.set()
+
+
+def test_a_tree_that_cannot_be_read():
+    """No source could answer."""
+    retriever = HierarchicalRetriever(InMemoryVectorStore.from_documents(documents()[:8], embedding()))
+    retriever.plain.tree = None
+    with pytest.raises(RetrievalError, match=r"no source could answer .tree: TypeError"):
+        retriever.invoke("cats")
 
 
 def test_given_documents_are_the_tree():

@@ -96,7 +96,7 @@ def test_the_breakdown_sums_to_the_score():
     """Each Document says what its score is made of."""
     known = {"confidence": 0.9, "utility": 0.5, "created_at": (NOW - DAY).isoformat(), "active_count": 9}
     retriever = by_vector({"a": ("a 0.8", known), "b": ("b 0.3", {})}, hotness=0.2)
-    for document in retriever.invoke("?"):
+    for document in retriever.retrieve("?"):
         breakdown = document.metadata["score_breakdown"]
         assert {"similarity", "confidence", "recency", "utility", "hotness"} <= breakdown.keys()
         assert math.fsum(breakdown.values()) == pytest.approx(document.metadata["score"], abs=1e-9)
@@ -104,7 +104,7 @@ def test_the_breakdown_sums_to_the_score():
 
 def test_the_parts_are_those_of_what_the_store_knows():
     """Confidence .9 counts .27 in the general mode, and utility .5 counts .05."""
-    (found,) = by_vector({"a": ("a 0.8", {"confidence": 0.9, "utility": 0.5})}).invoke("?")
+    (found,) = by_vector({"a": ("a 0.8", {"confidence": 0.9, "utility": 0.5})}).retrieve("?")
     breakdown = found.metadata["score_breakdown"]
     assert (breakdown["confidence"], breakdown["utility"]) == pytest.approx((0.27, 0.05))
 
@@ -131,7 +131,7 @@ def test_hotness_reads_when_a_memory_was_updated(plain):
     left, changed = (
         {one.id: one.metadata["score_breakdown"]["hotness"] for one in found}[id]
         for id in ("left", "changed")
-        for found in [MemoryRetriever(made, source_weights=weights, hotness=0.2).invoke("?")]
+        for found in [MemoryRetriever(made, source_weights=weights, hotness=0.2).retrieve("?")]
     )
     assert changed > left
 
@@ -241,7 +241,7 @@ def test_the_stores_mode_unless_another_is_said():
         store.add_texts(["The gate code is 4711."], ids=["gate"])
 
         def weights(retriever, **options):
-            parts = retriever.invoke("gate code", **options)[0].metadata["score_breakdown"]
+            parts = retriever.retrieve("gate code", **options)[0].metadata["score_breakdown"]
             return round(parts["utility"], 6)
 
         said, unsaid = MemoryRetriever(store, mode="agent_memory"), MemoryRetriever(store)
@@ -284,18 +284,18 @@ def chain():
 def test_the_depth_is_that_of_the_mode():
     """Beam goes two edges far, BFS three."""
     made = chain()
-    hops = {d.id: d.metadata["hops"] for d in MemoryRetriever(made, seed_k=1, mode="agent_memory").invoke("a")}
+    hops = {d.id: d.metadata["hops"] for d in MemoryRetriever(made, seed_k=1, mode="agent_memory").retrieve("a")}
     assert max(hops.values()) == 2
-    hops = {d.id: d.metadata["hops"] for d in MemoryRetriever(made, seed_k=1, mode="procedural").invoke("a")}
+    hops = {d.id: d.metadata["hops"] for d in MemoryRetriever(made, seed_k=1, mode="procedural").retrieve("a")}
     assert max(hops.values()) == 3
 
 
 def test_the_traversal_may_change_per_call():
     """A call's traversal takes the place of the mode's; without a weight nothing is walked."""
     retriever = MemoryRetriever(chain(), seed_k=1)
-    found = retriever.invoke("a", traversal={"type": "bfs", "max_hops": 4, "direction": "out"})
+    found = retriever.retrieve("a", traversal={"type": "bfs", "max_hops": 4, "direction": "out"})
     assert max(document.metadata["hops"] for document in found) == 4
-    found = retriever.invoke("a", source_weights={"vector": 1.0})
+    found = retriever.retrieve("a", source_weights={"vector": 1.0})
     assert {document.metadata["hops"] for document in found} == {0}
 
 
@@ -310,7 +310,7 @@ def test_given_seeds_count_without_a_weight_of_the_graph(fusion):
 
 def test_sources_are_named():
     """What vectors, words and edges found says so."""
-    found = {d.id: d.metadata["retrieval_source"] for d in MemoryRetriever(chain(), seed_k=1).invoke("a")}
+    found = {d.id: d.metadata["retrieval_source"] for d in MemoryRetriever(chain(), seed_k=1).retrieve("a")}
     assert found["a"] == "fused"
     assert set(found.values()) <= {"vector", "keyword", "graph", "session", "fused"}
 
@@ -383,12 +383,12 @@ def test_what_was_believed_before_it_was_known_better():
     assert known(april) == known(may) == {"rome", "far"}
     assert known(may, labels=["none"]) == set()
     trusts = [
-        next(d for d in retriever.invoke("home", known_at=time) if d.id == "far").metadata["score_breakdown"]
+        next(d for d in retriever.retrieve("home", known_at=time) if d.id == "far").metadata["score_breakdown"]
         for time in (march, april)
     ]
     assert [trust["confidence"] for trust in trusts] == pytest.approx([0.15, 0.015])
     hops = [
-        {d.id: d.metadata["hops"] for d in retriever.invoke("home", known_at=time, traversal=BFS(direction="both"))}
+        {d.id: d.metadata["hops"] for d in retriever.retrieve("home", known_at=time, traversal=BFS(direction="both"))}
         for time in (april, may)
     ]
     assert [each["far"] for each in hops] == [0, 1]
@@ -450,7 +450,7 @@ def test_a_superseded_fact_is_as_sure_as_it_was():
             "paris", Document("Ada lives in Rome.", id="rome", metadata={"confidence": 0.9}), at="2024-07-01"
         )
         for mode in MODES:
-            (found,) = MemoryRetriever(made, k=1, mode=mode).invoke("Where does Ada live?", as_of="2024-06-30T23:00")
+            (found,) = MemoryRetriever(made, k=1, mode=mode).retrieve("Where does Ada live?", as_of="2024-06-30T23:00")
             assert found.id == "paris"
             sure = MODES[mode].composite.confidence * 0.9
             assert found.metadata["score_breakdown"]["confidence"] == pytest.approx(sure)
@@ -465,7 +465,7 @@ def test_the_question_is_neither_a_memory_nor_said(kind):
     """As the session's last turn it buries no answer; what was said before it is a turn as ever."""
     with HybridGraphStore.from_texts(list(ANSWERS.values()), "lsa", ids=list(ANSWERS)) as made:
         made.add_turns("s", [("user", "Tea, please."), ("user", QUESTION)])
-        retriever = MemoryRetriever(made, k=5)
+        retriever = MemoryRetriever(made, k=5, annotate="all")
         found = {
             "stored": lambda: retriever.invoke(QUESTION, session_id="s"),
             "config": lambda: retriever.invoke(QUESTION, {"configurable": {"session_id": "s"}}),
@@ -509,7 +509,7 @@ def test_labels_of_no_use(labels):
 
 def test_a_memory_of_tomorrow_is_not_fresh():
     """What is dated after the time that is asked for says nothing of that time."""
-    (found,) = by_vector({"a": ("a 0.8", {"created_at": (NOW + DAY).isoformat()})}).invoke("?")
+    (found,) = by_vector({"a": ("a 0.8", {"created_at": (NOW + DAY).isoformat()})}).retrieve("?")
     assert found.metadata["score_breakdown"]["recency"] == 0.0
 
 
@@ -518,7 +518,7 @@ def test_a_named_day_finds_its_memories():
     memories = {f"m{n}": (f"m{n} 0.9", {"created_at": "2022-01-01"}) for n in range(120)}
     memories["day"] = ("day 0.5", {"created_at": "2023-05-03T10:00:00"})
     made = store(memories)
-    found = MemoryRetriever(made).invoke("what was said on 3 May 2023")
+    found = MemoryRetriever(made).retrieve("what was said on 3 May 2023")
     assert "day" in ids(found)
     assert {d.id: d.metadata["score_breakdown"].get("time", 0) > 0 for d in found}["day"]
     assert "day" not in ids(MemoryRetriever(made, named_times=0).invoke("what was said on 3 May 2023"))
@@ -695,7 +695,7 @@ def test_from_documents_and_from_config(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     made = HybridGraphStore.from_texts(["The gate code is 4711."], "lsa", ids=["a"])
     retriever = MemoryRetriever.from_config(store=made, mode="procedural")
-    assert (ids(retriever.invoke("gate code")), retriever.k) == (["a"], 5)
+    assert (ids(retriever.invoke("gate code")), retriever.k) == (["a"], 10)
 
 
 def test_sync_and_async_agree():

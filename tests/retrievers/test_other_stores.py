@@ -134,7 +134,7 @@ def test_vector_scores_are_cosines(store, kind):
 
 def test_what_the_words_found_has_its_cosine(store, kind):
     """The vectors that a store gives score the other side's finds as well."""
-    found = HybridRetriever(store, documents(), keyword_weight=0.99, k=1).invoke(QUESTION)
+    found = HybridRetriever(store, documents(), keyword_weight=0.99, k=1).retrieve(QUESTION)
     assert ids(found) == ["ada"]
     if kind not in CLOSED:
         assert found[0].metadata["vector_score"] == pytest.approx(1.0, abs=1e-4)
@@ -148,7 +148,7 @@ def test_edges_between_the_applications_ids_are_walked(store, given):
     """From the best hit to a text that has nothing to do with the question."""
     side = {"documents": documents()} if given == "documents" else {"keyword_retriever": bm25(documents())}
     retriever = GraphRetriever(store, graph=[Edge("ada", "zebra", "references")], max_hops=1, seed_k=1, **side)
-    by_id = {document.id: document.metadata for document in retriever.invoke(QUESTION)}
+    by_id = {document.id: document.metadata for document in retriever.retrieve(QUESTION)}
     assert by_id["zebra"]["source_path"] == ["ada", "zebra"]
     assert by_id["zebra"]["hops"] == 1
 
@@ -160,7 +160,7 @@ async def test_edges_between_the_stores_ids_are_walked(store, kind):
     named = {document.page_content: document.id for document in HybridRetriever(store).invoke(QUESTION)}
     source, target = named[TEXTS["ada"]], named[TEXTS["zebra"]]
     retriever = GraphRetriever(store, graph=[Edge(source, target, "references")], max_hops=1, seed_k=1)
-    found = await retriever.ainvoke(QUESTION)
+    found = await retriever.aretrieve(QUESTION)
     paths = {document.id: document.metadata["source_path"] for document in found}
     assert paths[target] == [source, target]
 
@@ -211,7 +211,7 @@ def test_equal_texts_of_different_sources_stay_two():
         {"keyword_retriever": bm25(given)},
         {"keyword_retriever": Hidden(inner=bm25(given))},
     ):
-        found = HybridRetriever(store, **side).invoke(QUESTION)
+        found = HybridRetriever(store, **side).retrieve(QUESTION)
         assert {document.id: document.metadata["source"] for document in found} == {"a.md": "a.md", "b.md": "b.md"}
         assert [document.metadata["retrieval_source"] for document in found] == ["fused", "fused"]
 

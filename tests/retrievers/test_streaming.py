@@ -25,8 +25,10 @@ from langchain_hybridgraph import (
     HybridGraphStore,
     HybridRetriever,
     MemoryRetriever,
+    history_aware,
 )
 from langchain_hybridgraph.errors import RetrievalError
+from langchain_hybridgraph.query.expanders import ExpandedQuery
 from langchain_hybridgraph.query.rerank import TextReranker
 from langchain_hybridgraph.records import Chunk
 from langchain_hybridgraph.retrievers.graph import PRESETS
@@ -109,7 +111,7 @@ def test_the_first_hit_comes_before_the_edges(preset):
     with stored() as store:
         gate = Gate()
         retriever = GraphRetriever(
-            store, graph=SlowGraph(EDGES, gate), preset=preset, k=3, seed_k=2, seed_keyword_weight=0.0
+            store, graph=SlowGraph(EDGES, gate), preset=preset, k=3, seed_k=2, seed_keyword_weight=0.0, annotate="all"
         )
         stream = retriever.stream("q")
         (first,) = next(stream)
@@ -124,7 +126,9 @@ async def test_the_first_hit_comes_before_the_edges_awaited():
     """The same in an event loop."""
     with stored() as store:
         gate = Gate()
-        retriever = GraphRetriever(store, graph=SlowGraph(EDGES, gate), preset="hop_decay", k=3, seed_k=2)
+        retriever = GraphRetriever(
+            store, graph=SlowGraph(EDGES, gate), preset="hop_decay", k=3, seed_k=2, annotate="all"
+        )
         stream = retriever.astream("q")
         (first,) = await asyncio.wait_for(anext(stream), SECONDS)
         assert first.id == "a"
@@ -138,7 +142,7 @@ def test_hits_that_a_reranker_only_orders_come_before_it(kind):
     """There are places for all of them; their ranks are known at the end."""
     with stored() as store:
         gate = Gate()
-        retriever = kind(store, k=6, reranker=SlowReranker(gate))
+        retriever = kind(store, k=6, reranker=SlowReranker(gate), annotate="all")
         stream = retriever.stream("q")
         early = [next(stream) for _ in COSINES]
         assert set(ids(early)) == set(COSINES)
@@ -171,6 +175,43 @@ def test_a_hit_that_a_reranker_may_drop_waits_for_it(settings):
         gate.opened.set()
         reading.join(SECONDS)
         assert ids(first) == [document.id for document in retriever.invoke("q")]
+
+
+@pytest.mark.parametrize("annotate", ["none", "all"])
+def test_an_advanced_retriever_hands_out_what_its_retriever_does(annotate):
+    """One search of a rewritten question: its first hit comes before the edges."""
+    with stored() as store:
+        gate = Gate()
+        below = GraphRetriever(
+            store, graph=SlowGraph(EDGES, gate), preset="hop_decay", k=3, seed_k=2, seed_keyword_weight=0.0
+        )
+        retriever = history_aware(below, expander=lambda query, turns: ExpandedQuery("q", sure=True), annotate=annotate)
+        asked = {"input": "and that?", "chat_history": ["User: q?"]}
+        stream = retriever.stream(asked)
+        (first,) = next(stream)
+        assert (first.id, "retrieval_rank" in first.metadata) == ("a", annotate == "all")
+        gate.opened.set()
+        parts = [[first], *stream]
+        assert sorted(ids(parts)) == sorted(document.id for document in retriever.invoke(asked))
+        assert len(parts) == 3
+
+
+def test_two_searches_hand_out_nothing_before_their_answer():
+    """Both have to be complete before the first is known."""
+    with stored() as store:
+        gate = Gate()
+        below = GraphRetriever(store, graph=SlowGraph(EDGES, gate), preset="hop_decay", k=3, seed_k=2)
+        retriever = AdvancedRetriever(below, expander=lambda query, turns: "q", fuse_raw=True)
+        parts = []
+        reading = threading.Thread(
+            target=lambda: parts.extend(retriever.stream({"input": "that?", "chat_history": ["User: q?"]})), daemon=True
+        )
+        reading.start()
+        reading.join(0.2)
+        assert parts == []
+        gate.opened.set()
+        reading.join(SECONDS)
+        assert len(parts) == 3
 
 
 # -- the parts and the answer -----------------------------------------------------------------------------------------
@@ -222,7 +263,7 @@ def test_the_parts_are_the_answer(cosines, links, chosen, fails):
         chosen["reranker"] = SlowReranker(gate)
     with stored(known, [], **labels) as store:
         graph = FailingGraph() if fails else edges
-        retriever = GraphRetriever(store, graph=graph, **chosen)
+        retriever = GraphRetriever(store, graph=graph, annotate="all", **chosen)
         answer = retriever.invoke("text")
         parts = list(retriever.stream("text"))
         assert all(len(part) == 1 for part in parts) or parts == [[]]
@@ -278,7 +319,7 @@ class Heard(BaseCallbackHandler):
 async def test_callbacks_are_those_of_invoke():
     """One run, the same stages, and the whole answer at its end, in its order."""
     with stored() as store:
-        retriever = GraphRetriever(store, preset="hop_decay", k=3, seed_k=2)
+        retriever = GraphRetriever(store, preset="hop_decay", k=3, seed_k=2, annotate="all")
         heard = [Heard() for _ in range(4)]
         retriever.invoke("q", {"callbacks": [heard[0]]})
         list(retriever.stream("q", {"callbacks": [heard[1]]}))

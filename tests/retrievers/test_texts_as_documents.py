@@ -36,3 +36,37 @@ def test_documents_are_taken():
         assert store.add_documents([Document("Dogs bark.", id="dog")]) == ["dog"]
         assert asyncio.run(store.aadd_documents([Document("Birds sing.", id="bird")])) == ["bird"]
         assert len(store) == 3
+
+
+@pytest.mark.parametrize("call", [*(call for call in CALLS if call != "ingest"), "texts", "supersede"])
+def test_an_empty_id_is_refused(call):
+    """It names nothing; None has an id made from the text."""
+    with HybridGraphStore() as store:
+        store.add_texts(["Cats purr."], ids=["cat"])
+        nameless = [Document("Dogs bark.", id="")]
+        calls = CALLS | {
+            "texts": lambda store, documents: store.add_texts([documents[0].page_content], ids=[""]),
+            "supersede": lambda store, documents: store.supersede("cat", documents[0]),
+        }
+        with pytest.raises(ValueError, match=r'id.* "", which names nothing'):
+            calls[call](store, nameless)
+        assert len(store) == 1
+
+
+def test_exact_copies_without_ids_are_one_document():
+    """As the page on migration says: the id is made of text and metadata."""
+    with HybridGraphStore() as store:
+        store.add_documents(
+            [Document("Cats purr."), Document("Cats purr.", metadata={"page": 2}), Document("Cats purr.")]
+        )
+        assert len(store) == 2
+
+
+def test_labels_of_a_memory_are_a_list():
+    """Of one text every part would pass for a label."""
+    with HybridGraphStore() as store:
+        for write in (store.remember, lambda memories: store.supersede("old", memories[0])):
+            store.add_texts(["Ada lives in Paris."], ids=["old"])
+            with pytest.raises(ValueError, match=r"labels: 'home' is not a list of texts; write \['home'\]"):
+                write([Document("Ada lives in Rome.", metadata={"labels": "home"})])
+        assert len(store) == 1

@@ -136,7 +136,7 @@ def test_arguments_of_ones_own(store):
 
     retriever = HybridRetriever(store)
     found = called(retriever.as_tool(Weighted), query="coal", keyword_weight=1.0).artifact
-    assert found == retriever.invoke("coal", keyword_weight=1.0)
+    assert found == retriever.invoke("coal", keyword_weight=1.0, annotate="all")
     with pytest.raises(ConfigurationError, match="no field 'query'"):
         retriever.as_tool(type("Other", (SearchArguments.__base__.__base__,), {}))
     with pytest.raises(ConfigurationError, match="arg_types"):

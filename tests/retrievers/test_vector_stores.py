@@ -74,7 +74,7 @@ def test_faiss_numbers_its_rows_again_after_a_deletion():
     retriever.invoke(QUESTION)
     first = next(iter(store.index_to_docstore_id.values()))
     store.delete([first])
-    scores = {d.id: d.metadata["vector_score"] for d in retriever.invoke(QUESTION, semantic_weight=1.0)}
+    scores = {d.id: d.metadata["vector_score"] for d in retriever.retrieve(QUESTION, semantic_weight=1.0)}
     assert scores == pytest.approx({id: COSINES[id] for id in ("engine", "zebra")}, abs=1e-4)
 
 
@@ -99,7 +99,7 @@ def test_a_faiss_store_may_embed_by_a_function():
     """As langchain-community still allows."""
     store = faiss(list(TEXTS.values()), None)
     store.embedding_function = Fixed().embed_query
-    found = HybridRetriever(store, documents()).invoke(QUESTION)
+    found = HybridRetriever(store, documents()).retrieve(QUESTION)
     assert found[0].metadata["vector_score"] == pytest.approx(1.0)
 
 
@@ -111,7 +111,7 @@ def test_qdrant_points_with_numbers(folder):
     store = qdrant([], folder)
     store.add_texts(list(TEXTS.values()), ids=[1, 2, 3])
     retriever = HybridRetriever(store)
-    found = retriever.invoke(QUESTION)
+    found = retriever.retrieve(QUESTION)
     assert sorted(document.id for document in found) == ["1", "2", "3"]
     assert found[0].metadata["vector_score"] == pytest.approx(1.0)
     store.delete([1])

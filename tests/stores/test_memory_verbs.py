@@ -178,8 +178,16 @@ def test_a_value_that_is_no_longer_given_takes_back_itself(memory):
 def test_a_verb_changes_confidence_and_utility(store, verb, after):
     """From confidence 0.4 and utility 0.4."""
     put(store, chunk("a", confidence=0.4, utility=0.4))
-    assert store.feedback(["a", "unknown"], verb) == ["a"]
+    assert store.feedback(["a"], verb) == ["a"]
     assert trust(store) == pytest.approx(after)
+
+
+def test_feedback_names_an_unknown_memory(memory):
+    """Nothing is changed then, also of the known ones."""
+    put(memory, chunk("a", confidence=0.4, utility=0.4))
+    with pytest.raises(ValueError, match="'unknown' is not in this store"):
+        memory.feedback(["a", "unknown"], "validate")
+    assert trust(memory) == (0.4, 0.4)
 
 
 def test_unset_values_start_in_the_middle_and_at_the_top(memory):
@@ -500,11 +508,15 @@ def test_tenants_learn_apart(tmp_path):
         put(store, chunk("a", source="s"), chunk("b", source="s"))
     with closing(opened(folder, "two")) as store:
         put(store, chunk("a", source="s"), chunk("c", source="s"))
-        store.feedback(["a", "b"], "refute")
+        store.feedback("a", "refute")
         store.mark_used(["a", "b"])
         store.retract("a")
         assert store.learned(["b"], Scope()) == {}
-        for change in (lambda: store.retract("b"), lambda: store._supersede("b", chunk("new"), None)):
+        for change in (
+            lambda: store.retract("b"),
+            lambda: store.feedback("b", "refute"),
+            lambda: store._supersede("b", chunk("new"), None),
+        ):
             with pytest.raises(ValueError, match="'b' is not in this store"):
                 change()
         with pytest.raises(TenantError):

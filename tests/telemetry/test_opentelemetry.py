@@ -115,7 +115,7 @@ def test_a_span_has_the_attributes_of_a_retrieval(store, collector):
 def test_text_and_documents_are_opted_in(store, collector):
     """The conventions' own attributes for them: the query, and ids with scores."""
     sink = OpenTelemetrySink(collector.tracer, text=True, documents=True)
-    found = HybridRetriever(store, k=1, sinks=[sink]).invoke(QUESTION)
+    found = HybridRetriever(store, k=1, sinks=[sink]).invoke(QUESTION, return_scores=True)
     seen = attributes(collector.spans()[0])
     assert seen["gen_ai.retrieval.query.text"] == QUESTION
     assert json.loads(seen["gen_ai.retrieval.documents"]) == [

@@ -16,7 +16,7 @@ from langchain_hybridgraph.query.scoring import Scoring
 from langchain_hybridgraph.query.selection import Selection
 from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.query.trace import Trace
-from langchain_hybridgraph.records import Hit, Query, Scope
+from langchain_hybridgraph.records import Found, Hit, Query, Scope
 from langchain_hybridgraph.stores.base import HasGraph, HasParents, Reads, can
 
 # Every source is asked for at least so many candidates: the scores of fewer say too little about each other.
@@ -41,7 +41,8 @@ class Pipeline:
     ``newest`` gives the ids of the newest chunks of a scope, of which the answer is made when no source found anything;
     None leaves it empty. ``on_error`` decides about a failing source: ``"degrade"`` goes on with the others and raises
     RetrievalError when none is left, ``"empty"`` returns nothing then. ``"raise"`` raises at the first failure of any
-    stage. ``announce`` receives hits that are certain to be in the answer, before it is complete.
+    stage. ``announce`` receives hits that are certain to be in the answer, before it is complete; ``listing`` gives the
+    first n chunks of a scope in the store's order.
     """
 
     store: Reads
@@ -59,6 +60,7 @@ class Pipeline:
     budget: TokenBudget | None = None
     on_error: Literal["degrade", "empty", "raise"] = "degrade"
     announce: Callable[[Certain], None] | None = None
+    listing: Callable[[Scope, int], Found] | None = None
 
     @property
     def resolves_parents(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from langchain_hybridgraph.errors import ConfigurationError
@@ -9,23 +10,31 @@ from langchain_hybridgraph.query.calls import Search
 from langchain_hybridgraph.query.pipeline.candidates import gather, rank
 from langchain_hybridgraph.query.pipeline.certain import announce_before_rerank, announce_before_walk
 from langchain_hybridgraph.query.pipeline.chosen import choose, fit, rerank, resolve_parents
+from langchain_hybridgraph.query.pipeline.listed import is_filter_only, list_matches
 from langchain_hybridgraph.query.pipeline.remembered import recall, score
 from langchain_hybridgraph.query.pipeline.run import Pipeline, Run
 from langchain_hybridgraph.query.pipeline.walked import describe, expand
+from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.query.trace import Trace
-from langchain_hybridgraph.records import Hit, Query, cleaned
+from langchain_hybridgraph.records import Found, Hit, Query, cleaned
+from langchain_hybridgraph.stores.base import Graph
 
 
 def search(query: Query, pipeline: Pipeline, trace: Trace) -> Search[list[Hit]]:
     """The hits of a query, best first; yields calls to engines and models and is sent what came of them."""
     trace.raises = pipeline.on_error == "raise"
     run = Run(plan(query), pipeline, trace)
-    seeking = run.for_seeds()
-    found = yield from gather(seeking)
-    hits, ranked = yield from rank(seeking, found)
-    yield from announce_before_walk(run, hits, ranked)
-    hits, graph = yield from expand(run, hits, ranked)
-    hits = yield from resolve_parents(run, hits)
+    found: Mapping[Source, Found] = {}
+    graph: Graph | None = None
+    if is_filter_only(run):
+        hits = yield from list_matches(run)
+    else:
+        seeking = run.for_seeds()
+        found = yield from gather(seeking)
+        hits, ranked = yield from rank(seeking, found)
+        yield from announce_before_walk(run, hits, ranked)
+        hits, graph = yield from expand(run, hits, ranked)
+        hits = yield from resolve_parents(run, hits)
     announce_before_rerank(run, hits)
     hits = yield from rerank(run, hits)
     hits = yield from score(run, hits)

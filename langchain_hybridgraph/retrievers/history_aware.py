@@ -1,0 +1,65 @@
+"""A retriever for chains that hand on a conversation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Unpack
+
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables.base import RunnableBindingBase
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from langchain_hybridgraph.retrievers.settings import AdvancedSettings
+
+if TYPE_CHECKING:
+    from langchain_core.tools import BaseTool
+    from pydantic import BaseModel
+
+
+class HistoryAwareRetriever(RunnableBindingBase[Any, list[Document]]):
+    """An :class:`AdvancedRetriever` as a Runnable that is not a BaseRetriever; :func:`history_aware` makes it.
+
+    ``create_retrieval_chain`` gives a BaseRetriever the question alone, and any other Runnable the whole of its input.
+    """
+
+    bound: AdvancedRetriever
+
+    def as_tool(
+        self,
+        args_schema: type[BaseModel] | None = None,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        arg_types: dict[str, type] | None = None,
+    ) -> BaseTool:
+        """Return the tool that :meth:`AdvancedRetriever.as_tool` returns."""
+        return self.bound.as_tool(args_schema, name=name, description=description, arg_types=arg_types)
+
+
+def history_aware(retriever: BaseRetriever, **settings: Unpack[AdvancedSettings]) -> HistoryAwareRetriever:
+    """Return a Runnable that retrieves for a question and its conversation, in place of a history-aware retriever.
+
+    Its input is what :meth:`AdvancedRetriever.invoke` takes: ``{"input": …, "chat_history": …}``, the messages of a
+    LangGraph state (``{"messages": […]}``), messages, or a text. Give it, as it is, to ``create_retrieval_chain``, to
+    ``RunnablePassthrough.assign(context=…)``, and call it in a node of a graph.
+
+    ``retriever`` is one of ours or any LangChain retriever; ``settings`` are those of :class:`AdvancedRetriever`. An
+    AdvancedRetriever is taken as it is. Raises ConfigurationError for settings next to an AdvancedRetriever.
+
+    >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+    >>> texts = ["The red roadster costs 200,000.", "The blue van costs 9,000.", "Trains are slow."]
+    >>> store = HybridGraphStore.from_texts(texts, "lsa", ids=["roadster", "van", "train"])
+    >>> retriever = history_aware(HybridRetriever(store, k=1))
+    >>> asked = {"input": "and its price?", "chat_history": ["User: Which car is red?", "Assistant: The roadster."]}
+    >>> [document.id for document in retriever.invoke(asked)]
+    ['roadster']
+    """
+    if not isinstance(retriever, AdvancedRetriever):
+        return HistoryAwareRetriever(bound=AdvancedRetriever(retriever, **settings))
+    if settings:
+        raise ConfigurationError(
+            f"the AdvancedRetriever has its settings already, got {', '.join(settings)}: set them there, or give "
+            "history_aware the retriever below it"
+        )
+    return HistoryAwareRetriever(bound=retriever)

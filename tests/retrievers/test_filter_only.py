@@ -1,0 +1,183 @@
+"""A filter without a question, over every store."""
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from real_stores import CLOSED, STORES, close
+
+from langchain_hybridgraph import (
+    AdvancedRetriever,
+    GraphRetriever,
+    HierarchicalRetriever,
+    HybridGraphStore,
+    HybridRetriever,
+    MemoryRetriever,
+    by_meta,
+)
+
+TEXTS = [f"note {number} about {word}" for number, word in enumerate(["zebras", "ada", "engines", "cats", "ships"] * 3)]
+ODD = {"parity": "odd"}
+
+
+class Refusing(Embeddings):
+    """An embedding that cannot embed an empty text, as those behind an API."""
+
+    def embed_query(self, text):
+        assert text.strip(), "the text is empty"
+        return [1.0, 0.5, len(text) / 10]
+
+    def embed_documents(self, texts):
+        return [self.embed_query(text) for text in texts]
+
+
+def documents():
+    return [
+        Document(
+            text, id=f"n{number:02}", metadata={"parity": ["even", "odd"][number % 2], "uri": f"docs/{number:02}.md"}
+        )
+        for number, text in enumerate(TEXTS)
+    ]
+
+
+WANTED = [document.page_content for document in documents() if document.metadata["parity"] == "odd"]
+
+
+def texts(found):
+    return [document.page_content for document in found]
+
+
+@pytest.fixture(scope="module", params=["lsa", "another"])
+def store(request):
+    """Our store, by each kind of embedding."""
+    made = HybridGraphStore(None, "lsa" if request.param == "lsa" else Refusing())
+    made.add_documents(documents())
+    return made
+
+
+KINDS = [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever, AdvancedRetriever.from_store]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("blank", ["", "  \n"])
+async def test_it_is_answered_with_what_it_matches(store, kind, blank):
+    """The first k of them in the order in which they were added, sync and async; k is the head of more."""
+    retriever = kind(store, k=20)
+    found = retriever.invoke(blank, filter=ODD)
+    assert texts(found) == WANTED
+    assert found == await retriever.ainvoke(blank, filter=by_meta(parity="odd"))
+    assert retriever.invoke(blank, filter=ODD, k=3) == found[:3]
+    result = retriever.retrieve(blank, filter=ODD, k=2)
+    assert "filter-only" in result.degraded
+    assert result.warnings == ()
+    assert retriever.invoke(blank) == []
+
+
+def test_hits_say_how_they_were_found(store):
+    """By the filter, each as good as the other."""
+    result = HybridRetriever(store, k=2, filter=ODD).retrieve("")
+    assert [(hit.score, hit.found_by, dict(hit.parts)) for hit in result.hits] == [
+        (1.0, ("filter",), {"filter": 1.0})
+    ] * 2
+    assert result.plan["method"] == "filter"
+    assert HybridRetriever(store, filter=ODD).explain("").startswith("(a filter, without words)\n7 hits in")
+
+
+def test_later_stages(store):
+    """A least score leaves all, a share per document holds, and no edge is walked."""
+    assert len(HybridRetriever(store, k=20, min_score=0.9).invoke("", filter=ODD)) == len(WANTED)
+    assert len(GraphRetriever(store, k=20, max_hops=2).invoke("", filter=ODD)) == len(WANTED)
+    grouped = HybridGraphStore()
+    grouped.add_documents([Document(f"text {n}", id=str(n), metadata={"source": f"{n % 2}.md"}) for n in range(6)])
+    found = HybridRetriever(grouped, per_document=1).invoke("", filter={"source": {"$exists": True}})
+    assert [document.id for document in found] == ["0", "1"]
+
+
+def test_a_changed_text_comes_last():
+    """The order is that of the last change."""
+    store = HybridGraphStore()
+    store.add_texts(["one", "two", "three"], [ODD] * 3, ids=["1", "2", "3"])
+    store.add_texts(["one more"], [ODD], ids=["1"])
+    assert [document.id for document in HybridRetriever(store).invoke("", filter=ODD)] == ["2", "3", "1"]
+
+
+def test_parents_stand_where_their_first_children_stood():
+    """Each once."""
+    from langchain_hybridgraph import Chunk
+
+    store = HybridGraphStore()
+    children = [Chunk(f"c{9 - n}", f"child {n}", ODD, parent_id=f"p{n // 2}") for n in range(6)]
+    store.put(children, parents=[Chunk(f"p{n}", f"parent {n}", {}) for n in range(3)])
+    store.settle()
+    assert [document.id for document in HybridRetriever(store).invoke("", filter=ODD)] == ["p0", "p1", "p2"]
+
+
+def test_memories_come_by_what_they_are_worth():
+    """The surest and newest first."""
+    store = HybridGraphStore()
+    times = {"old": "2020-01-01", "new": "2024-01-01"}
+    store.add_documents(
+        [
+            Document(f"{name} {trust}", id=f"{name}-{trust}", metadata={"created_at": time, "confidence": trust} | ODD)
+            for name, time in times.items()
+            for trust in (0.1, 0.9)
+        ]
+    )
+    found = MemoryRetriever(store, mode={"type": "general", "decay_per_hour": 1e-5}).invoke("", filter=ODD)
+    assert [document.id for document in found] == ["new-0.9", "old-0.9", "new-0.1", "old-0.1"]
+    assert MemoryRetriever(store).invoke("", labels=["none"]) == []
+
+
+def test_a_tree_is_listed_below_its_target(store):
+    """By uri."""
+    retriever = HierarchicalRetriever(store, k=3)
+    assert [context.uri for context in retriever.find("", "docs/07.md", filter=ODD).resources] == ["docs/07.md"]
+    assert [context.uri for context in retriever.find("", filter=ODD)] == ["docs/01.md", "docs/03.md", "docs/05.md"]
+
+
+@pytest.mark.parametrize("search", ["similarity_search", "max_marginal_relevance_search"])
+def test_the_stores_own_search(store, search):
+    """As SelfQueryRetriever calls it."""
+    assert texts(getattr(store, search)("", k=3, filter=ODD)) == WANTED[:3]
+    assert [score for _, score in store.similarity_search_with_relevance_scores("", k=2, filter=ODD)] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_every_vector_store(kind, tmp_path):
+    """All that match, whatever the filter; in the order of the given texts, else in that of the store."""
+    make, options = STORES[kind]
+    made = make(TEXTS, tmp_path, **options)
+    try:
+        given = HybridRetriever(made, documents(), k=20)
+        assert texts(given.invoke("", filter=ODD)) == WANTED
+        if kind in CLOSED:
+            return
+        alone = HybridRetriever(made, k=20)
+        filter = {"$or": [{"parity": "odd"}, {"parity": {"$exists": False}}]}
+        found = texts(alone.invoke("", filter=filter))
+        assert sorted(found) == sorted(TEXTS)
+        assert texts(alone.invoke("", filter=filter, k=4)) == found[:4]
+        if kind.startswith(("chroma", "faiss", "in memory")):
+            assert found == TEXTS
+    finally:
+        close(made)
+
+
+def test_a_store_that_cannot_be_listed(tmp_path):
+    """What it returns for an empty text is filtered."""
+    make, options = STORES["bare"]
+    with pytest.warns(UserWarning, match=r"cannot be listed.*documents=\[…\]"):
+        retriever = HybridRetriever(make(TEXTS, tmp_path, **options), k=20)
+    assert sorted(texts(retriever.invoke("", filter={"parity": {"$exists": False}}))) == sorted(TEXTS)
+    assert retriever.invoke("", filter=ODD) == []
+
+
+def test_texts_that_come_later_are_listed():
+    """And those that go are not."""
+    from langchain_core.vectorstores import InMemoryVectorStore
+
+    store = InMemoryVectorStore(Refusing())
+    retriever = HybridRetriever(store)
+    store.add_documents(documents()[:4])
+    assert texts(retriever.invoke("", filter=ODD)) == WANTED[:2]
+    store.delete(["n01"])
+    assert texts(retriever.invoke("", filter=ODD)) == WANTED[1:2]

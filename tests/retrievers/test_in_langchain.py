@@ -1,0 +1,375 @@
+"""LangChain's own classes and chains around our retrievers and our store, as programs use them."""
+
+from operator import itemgetter
+from typing import Annotated, TypedDict
+
+import pytest
+from langchain.agents import create_agent
+from langchain_classic.chains import create_retrieval_chain
+from langchain_classic.chains.combine_documents import create_stuff_documents_chain
+from langchain_classic.retrievers import (
+    ContextualCompressionRetriever,
+    EnsembleRetriever,
+    MergerRetriever,
+    MultiQueryRetriever,
+    MultiVectorRetriever,
+    ParentDocumentRetriever,
+    RePhraseQueryRetriever,
+    SelfQueryRetriever,
+    TimeWeightedVectorStoreRetriever,
+)
+from langchain_classic.retrievers.document_compressors import EmbeddingsFilter
+from langchain_core.chat_history import InMemoryChatMessageHistory
+from langchain_core.documents import Document
+from langchain_core.language_models import FakeListChatModel, GenericFakeChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableLambda, RunnablePassthrough
+from langchain_core.runnables.history import RunnableWithMessageHistory
+from langchain_core.stores import InMemoryStore
+from langchain_core.tools import create_retriever_tool
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_text_splitters import CharacterTextSplitter
+from langgraph.graph import START, StateGraph
+from langgraph.graph.message import add_messages
+
+from langchain_hybridgraph import (
+    AdvancedRetriever,
+    FilterTranslator,
+    GraphRetriever,
+    HierarchicalRetriever,
+    HybridGraphStore,
+    HybridRetriever,
+    LSAEmbeddings,
+    MemoryRetriever,
+    history_aware,
+)
+from langchain_hybridgraph.errors import ConfigurationError, FilterError
+
+pytestmark = pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainDeprecationWarning")
+
+TEXTS = {
+    "roadster": ("The red roadster by Tesla costs 200,000 euros.", {"kind": "car", "year": 2020}),
+    "van": ("The blue van costs 9,000 euros.", {"kind": "car", "year": 2008}),
+    "train": ("Trains are slow and carry coal.", {"kind": "train", "year": 1990}),
+    "ship": ("Ships carry wood over the sea.", {"kind": "ship", "year": 2020}),
+    "cats": ("Cats sleep most of the day.", {"kind": "pet", "year": 2015}),
+}
+HISTORY = [HumanMessage("Which car is red?"), AIMessage("The roadster by Tesla is red.")]
+ASKED = {"input": "and its price?", "chat_history": HISTORY}
+
+
+def documents():
+    return [
+        Document(text, id=id, metadata={"source": f"{id}.md", **metadata}) for id, (text, metadata) in TEXTS.items()
+    ]
+
+
+@pytest.fixture(scope="module")
+def store():
+    made = HybridGraphStore()
+    made.add_documents(documents())
+    return made
+
+
+@pytest.fixture(scope="module")
+def other():
+    return InMemoryVectorStore.from_documents(documents(), LSAEmbeddings().fit([text for text, _ in TEXTS.values()]))
+
+
+def ids(found):
+    return [document.id for document in found]
+
+
+# -- a conversation ------------------------------------------------------------------------------------------------
+
+
+def answering():
+    """A chain that answers with the ids in its context, and says which messages and documents it was given."""
+    prompt = ChatPromptTemplate([("system", "{context}"), MessagesPlaceholder("chat_history"), ("human", "{input}")])
+    model = RunnableLambda(lambda prompt: AIMessage(prompt.to_string()))
+    return create_stuff_documents_chain(model, prompt)
+
+
+def test_create_retrieval_chain_hands_on_the_conversation(store):
+    """Unwrapped; a BaseRetriever there receives the question alone."""
+    chain = create_retrieval_chain(history_aware(HybridRetriever(store, k=1)), answering())
+    answer = chain.invoke(ASKED)
+    assert ids(answer["context"]) == ["roadster"]
+    assert "200,000" in answer["answer"]
+    alone = create_retrieval_chain(AdvancedRetriever(HybridRetriever(store, k=1)), answering())
+    assert ids(alone.invoke(ASKED)["context"]) != ["roadster"]
+    assert not isinstance(history_aware(HybridRetriever(store)), BaseRetriever)
+
+
+async def test_create_retrieval_chain_awaited_and_streamed(store):
+    """The same answer, and the parts of a stream add up to it."""
+    chain = create_retrieval_chain(history_aware(HybridRetriever(store, k=2)), answering())
+    answer = chain.invoke(ASKED)
+    assert (await chain.ainvoke(ASKED))["context"] == answer["context"]
+    streamed = [part["context"] for part in chain.stream(ASKED) if "context" in part]
+    assert [document for part in streamed for document in part] == answer["context"]
+
+
+def test_a_question_without_a_conversation(store):
+    """Alone or with an empty history it is searched for as it is."""
+    retriever = history_aware(HybridRetriever(store, k=1))
+    for asked in ("coal trains", {"input": "coal trains"}, {"input": "coal trains", "chat_history": None}):
+        assert ids(retriever.invoke(asked)) == ["train"]
+    assert [ids(each) for each in retriever.batch(["coal trains", ASKED])] == [["train"], ["roadster"]]
+
+
+def test_lcel_hands_on_the_conversation(store):
+    """As a step of a chain, and beside the question in a mapping."""
+    retriever = history_aware(HybridRetriever(store, k=1))
+    assert (retriever | ids).invoke(ASKED) == ["roadster"]
+    chain = RunnablePassthrough.assign(context=retriever) | itemgetter("context") | ids
+    assert chain.invoke(ASKED) == ["roadster"]
+    bound = retriever.bind(filter={"kind": "train"}).with_config(tags=["mine"])
+    assert ids(bound.invoke(ASKED)) == ["train"]
+
+
+def test_message_history_hands_on_the_conversation(store):
+    """LangChain keeps the messages of each session."""
+    kept = {}
+    chat = RunnableWithMessageHistory(
+        create_retrieval_chain(history_aware(HybridRetriever(store, k=1)), answering()),
+        lambda session: kept.setdefault(session, InMemoryChatMessageHistory()),
+        input_messages_key="input",
+        history_messages_key="chat_history",
+        output_messages_key="answer",
+    )
+    ada, bo = ({"configurable": {"session_id": name}} for name in ("ada", "bo"))
+    assert ids(chat.invoke({"input": "Which car is red?"}, ada)["context"]) == ["roadster"]
+    assert ids(chat.invoke({"input": "Which trains carry coal?"}, bo)["context"]) == ["train"]
+    assert ids(chat.invoke({"input": "and its price?"}, ada)["context"]) == ["roadster"]
+
+
+class State(TypedDict):
+    messages: Annotated[list, add_messages]
+    context: list[Document]
+
+
+def test_a_node_of_langgraph_hands_on_the_conversation(store):
+    """The state's messages are question and history; the runnable itself may stand in a node's chain, too."""
+    retriever = history_aware(HybridRetriever(store, k=1))
+    for node in (lambda state: {"context": retriever.invoke(state)}, {"context": retriever} | RunnablePassthrough()):
+        graph = StateGraph(State)
+        graph.add_node("retrieve", node)
+        graph.add_edge(START, "retrieve")
+        state = graph.compile().invoke({"messages": [*HISTORY, HumanMessage("and its price?")]})
+        assert ids(state["context"]) == ["roadster"]
+
+
+class Calling(GenericFakeChatModel):
+    def bind_tools(self, tools, **kwargs):
+        return self
+
+
+def test_an_agent_hands_on_the_conversation(store):
+    """As a tool whose model passes what was said."""
+    tool = history_aware(HybridRetriever(store, k=1)).as_tool(name="cars", description="Finds cars.")
+    arguments = {"query": "and its price?", "conversation_history": ["User: Which car is red?", "Assistant: Roadster"]}
+    call = AIMessage("", tool_calls=[{"name": "cars", "args": arguments, "id": "1"}])
+    agent = create_agent(Calling(messages=iter([call, AIMessage("200,000")])), [tool])
+    *_, told, _ = agent.invoke({"messages": [("user", "and its price?")]})["messages"]
+    assert ids(told.artifact) == ["roadster"]
+
+
+def test_settings_of_history_aware(store):
+    """They are those of AdvancedRetriever; one that is there already has its own."""
+    inner = AdvancedRetriever(HybridRetriever(store), k=1)
+    assert len(history_aware(inner).invoke(ASKED)) == len(history_aware(inner.retriever, k=1).invoke(ASKED)) == 1
+    with pytest.raises(ConfigurationError, match="has its settings already, got k"):
+        history_aware(inner, k=2)
+    with pytest.raises(ValueError, match="fuse"):
+        history_aware(inner.retriever, fuse=True)
+
+
+# -- Documents as they were stored ---------------------------------------------------------------------------------
+
+KINDS = [HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetriever]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, AdvancedRetriever.from_store])
+def test_documents_come_back_as_they_were_stored(store, other, kind):
+    """Whatever found them; so that equal ones are recognised, and prompts say what they said before."""
+    stored = {document.id: document for document in documents()}
+    for vector_store in (store, other):
+        for question in ("red roadster", "coal", "What sleeps?"):
+            found = kind(vector_store).invoke(question)
+            assert found
+            assert found == [stored[document.id] for document in found]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, AdvancedRetriever.from_store])
+async def test_scores_are_there_for_whoever_wants_them(store, kind):
+    """By setting, per call, and in retrieve whatever the setting."""
+    retriever = kind(store, k=2)
+    (first, *_) = hits = retriever.retrieve("red roadster").hits
+    scores = {"relevance_score": pytest.approx(first.score), "score": pytest.approx(first.score)}
+    plain = documents()[0].metadata
+    for found in (
+        retriever.invoke("red roadster", return_scores=True),
+        await retriever.ainvoke("red roadster", annotate="score"),
+        kind(store, k=2, annotate="score").invoke("red roadster"),
+    ):
+        assert found[0].metadata == {**plain, **scores}
+    told = retriever.invoke("red roadster", annotate="all")
+    assert [document.metadata["relevance_score"] for document in told] == pytest.approx([hit.score for hit in hits])
+    assert told[0].metadata.keys() == retriever.retrieve("red roadster")[0].metadata.keys()
+    noted = kind(store, k=2, annotate="all")
+    assert noted.invoke("red roadster")[0].metadata.keys() == told[0].metadata.keys()
+    assert noted.invoke("red roadster", annotate="none")[0].metadata == plain
+    with pytest.raises(ValueError, match="annotate"):
+        retriever.invoke("red roadster", annotate="some")
+
+
+def test_the_prompts_of_an_old_program_stay_as_they_were(store):
+    """``Source: {doc.metadata}`` prints what was stored."""
+    retriever = HybridRetriever(store, k=1)
+    prompt = "\n".join(f"Source: {doc.metadata}\n{doc.page_content}" for doc in retriever.invoke("red roadster"))
+    assert prompt == "Source: {'source': 'roadster.md', 'kind': 'car', 'year': 2020}\n" + TEXTS["roadster"][0]
+
+
+# -- classes around a retriever ------------------------------------------------------------------------------------
+
+
+def test_multi_query_retriever(store):
+    """What several questions find is there once."""
+    model = FakeListChatModel(responses=["red roadster\ncosts euros\nTesla"])
+    found = MultiQueryRetriever.from_llm(HybridRetriever(store, k=3), model).invoke("How much is it?")
+    assert len(found) > 2
+    assert len(ids(found)) == len(set(ids(found)))
+
+
+def test_merger_and_ensemble_retriever(store):
+    """Beside a retriever of LangChain over the same texts; the same Document from both is one."""
+    plain = store.as_retriever(search_kwargs={"k": 3})
+    merged = MergerRetriever(retrievers=[HybridRetriever(store, k=3), plain]).invoke("red roadster")
+    assert merged[0] == merged[1]
+    for id_key in (None, "source"):
+        ensemble = EnsembleRetriever(retrievers=[HybridRetriever(store, k=5), plain], weights=[0.5, 0.5], id_key=id_key)
+        found = ensemble.invoke("red roadster")
+        assert found[0].id == "roadster"
+        assert len(ids(found)) == len(set(ids(found)))
+
+
+def test_an_ensemble_as_the_keyword_side(other):
+    """EnsembleRetriever with ours inside, inside ours; and ours as the keyword side with its scores."""
+    inside = HybridRetriever(other, k=4)
+    for side in (EnsembleRetriever(retrievers=[inside], weights=[1.0]), inside):
+        result = HybridRetriever(other, keyword_retriever=side, k=2).retrieve("red roadster")
+        assert result[0].id == "roadster"
+        assert result.hits[0].chunk.metadata == documents()[0].metadata
+    assert result.hits[0].bm25_score == inside.retrieve("red roadster").hits[0].score
+
+
+def test_contextual_compression_retriever(store, other):
+    """A compressor chooses among what ours finds."""
+    compressor = EmbeddingsFilter(embeddings=other.embeddings, similarity_threshold=0.5)
+    around = ContextualCompressionRetriever(base_compressor=compressor, base_retriever=HybridRetriever(store, k=5))
+    assert around.invoke("red roadster by Tesla")[0].page_content == TEXTS["roadster"][0]
+
+
+def test_re_phrase_query_retriever(store):
+    """A model rewrites the question before."""
+    prompt = PromptTemplate.from_template("{question}")
+    model = FakeListChatModel(responses=["coal trains"])
+    around = RePhraseQueryRetriever.from_llm(HybridRetriever(store, k=1), model, prompt)
+    assert ids(around.invoke("Hi, could you tell me what carries the black stuff?")) == ["train"]
+
+
+def test_create_retriever_tool(store):
+    """The texts alone, or each by a prompt of its metadata."""
+    tool = create_retriever_tool(HybridRetriever(store, k=1), "cars", "Finds cars.")
+    assert tool.invoke({"query": "red roadster"}) == TEXTS["roadster"][0]
+    prompt = PromptTemplate.from_template("{source} ({year}): {page_content}")
+    tool = create_retriever_tool(
+        HybridRetriever(store, k=1), "cars", "Finds cars.", document_prompt=prompt, response_format="content"
+    )
+    assert tool.invoke({"query": "red roadster"}) == "roadster.md (2020): " + TEXTS["roadster"][0]
+
+
+# -- classes around a vector store ---------------------------------------------------------------------------------
+
+
+def test_parent_document_retriever_over_our_store():
+    """Pieces are searched, parents come back from LangChain's docstore."""
+    splitter = CharacterTextSplitter(separator=". ", chunk_size=30, chunk_overlap=0)
+    around = ParentDocumentRetriever(
+        vectorstore=HybridGraphStore(), docstore=InMemoryStore(), child_splitter=splitter, search_kwargs={"k": 1}
+    )
+    whole = [Document("Ada wrote programs. Bo plays chess."), Document("Trains carry coal. Ships sail.")]
+    around.add_documents(whole)
+    assert around.invoke("coal trains")[0].page_content == whole[1].page_content
+
+
+def test_multi_vector_retriever_over_our_store():
+    """Summaries are searched, what they are of comes back; with a score threshold as well."""
+    kept, summaries = InMemoryStore(), HybridGraphStore()
+    kept.mset([(id, document) for id, document in zip(TEXTS, documents(), strict=True)])
+    summaries.add_documents([Document(text, metadata={"doc_id": id}) for id, (text, _) in TEXTS.items()])
+    for search in ({}, {"search_type": "mmr"}, {"search_type": "similarity_score_threshold"}):
+        options = {"k": 1, "score_threshold": 0.1} if "score" in str(search) else {"k": 1}
+        around = MultiVectorRetriever(vectorstore=summaries, docstore=kept, search_kwargs=options, **search)
+        assert ids(around.invoke("red roadster by Tesla")) == ["roadster"]
+
+
+def test_time_weighted_retriever_over_our_store():
+    """LangChain counts the age, ours the similarity."""
+    around = TimeWeightedVectorStoreRetriever(vectorstore=HybridGraphStore(), decay_rate=1e-9, k=1)
+    around.add_documents([Document(text) for text, _ in TEXTS.values()])
+    assert around.invoke("red roadster by Tesla")[0].page_content == TEXTS["roadster"][0]
+
+
+def self_query(store, structured):
+    answer = f'```json\n{{"query": "{structured[0]}", "filter": {structured[1]}, "limit": {structured[2]}}}\n```'
+    return SelfQueryRetriever.from_llm(
+        FakeListChatModel(responses=[answer]),
+        store,
+        "vehicles",
+        [{"name": "kind", "description": "kind", "type": "string"}, {"name": "year", "description": "", "type": "int"}],
+        structured_query_translator=FilterTranslator(),
+        enable_limit=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("structured", "wanted"),
+    [
+        (("", '"eq(\\"year\\", 2020)"', "null"), ["roadster", "ship"]),
+        (("", '"eq(\\"year\\", 2020)"', "1"), ["roadster"]),
+        (("", '"and(gt(\\"year\\", 2000), not(eq(\\"kind\\", \\"car\\")))"', "null"), ["ship", "cats"]),
+        (("", '"in(\\"kind\\", [\\"pet\\", \\"train\\"])"', "null"), ["train", "cats"]),
+        (("coal", '"lt(\\"year\\", 2000)"', "null"), ["train"]),
+        (("red roadster", '"NO_FILTER"', "1"), ["roadster"]),
+    ],
+)
+def test_self_query_retriever_over_our_store(store, structured, wanted):
+    """A filter without a query is answered with what it matches."""
+    assert ids(self_query(store, structured).invoke("?")) == wanted
+
+
+async def test_self_query_constructor_before_a_hybrid_retriever(store):
+    """What the constructor makes is a query and options of a call."""
+    constructor = self_query(store, ("", '"eq(\\"kind\\", \\"car\\")"', "1")).query_constructor
+    retriever, translator = HybridRetriever(store), FilterTranslator()
+
+    async def search(structured):
+        query, options = translator.visit_structured_query(structured)
+        return await retriever.ainvoke(query, **options)
+
+    assert ids(await (constructor | search).ainvoke({"query": "any car"})) == ["roadster"]
+
+
+def test_what_a_structured_query_cannot_say():
+    """``like`` is refused, dates lose their type."""
+    from langchain_core.structured_query import Comparator, Comparison
+
+    translator = FilterTranslator()
+    with pytest.raises(FilterError, match="like is not a comparator"):
+        translator.visit_comparison(Comparison(Comparator.LIKE, "kind", "c%"))
+    day = Comparison(Comparator.GT, "at", {"date": "2024-05-01", "type": "date"})
+    assert translator.visit_comparison(day) == {"at": {"$gt": "2024-05-01"}}

@@ -1,0 +1,132 @@
+"""mypy and pyright, run on a program as a user writes it."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from langchain_hybridgraph import (
+    AdvancedRetriever,
+    GraphRetriever,
+    HierarchicalRetriever,
+    HybridRetriever,
+    MemoryRetriever,
+)
+from langchain_hybridgraph.retrievers import settings
+
+ROOT = Path(__file__).parent.parent
+
+PROGRAM = """
+from langchain_core.documents import Document
+
+from langchain_hybridgraph import (
+    AdvancedRetriever,
+    GraphRetriever,
+    HierarchicalRetriever,
+    HybridGraphStore,
+    HybridRetriever,
+    MemoryRetriever,
+    history_aware,
+)
+
+store = HybridGraphStore()
+documents = [Document("text")]
+
+hybrid = HybridRetriever(store, semantic_weight=0.7, k=5, filter={"year": 2024}, refresh="auto", tags=["mine"])
+HybridRetriever(store, semantic_wieght=0.7)  # wrong
+HybridRetriever(store, k="five")  # wrong
+HybridRetriever(store, max_hops=2)  # wrong
+HybridRetriever(store, reranker=lambda query, texts: [1.0 for _ in texts], fusion="rrf")
+HybridRetriever.from_documents(documents, "lsa", keyword_weight=0.5)
+HybridRetriever.from_documents(documents, "lsa", keyword_wieght=0.5)  # wrong
+HybridRetriever.from_config(store=store, annotate="score")
+HybridRetriever.from_config(store=store, annotate="scores")  # wrong
+
+GraphRetriever(store, max_hops=2, k=3, preset=None, traversal={"type": "bfs"})
+GraphRetriever(store, max_hop=2)  # wrong
+GraphRetriever.from_store(store, seed_labels=["Claim"], keyword_weight=0.5)
+GraphRetriever.from_store(store, seed_label=["Claim"])  # wrong
+
+MemoryRetriever(store, mode={"type": "general"}, seed_k=3, session_turns=5)
+MemoryRetriever(store, session_turn=5)  # wrong
+MemoryRetriever.from_documents(documents, hotness=0.2).invoke("text")
+MemoryRetriever.from_documents(documents, hottness=0.2)  # wrong
+
+HierarchicalRetriever.from_config(store=store, start_k=3)
+HierarchicalRetriever.from_config(store=store, starts=3)  # wrong
+HierarchicalRetriever(store, max_hops=3)  # wrong
+
+AdvancedRetriever(hybrid, fuse_raw=True, expander="strip_question")
+AdvancedRetriever(hybrid, fuse=True)  # wrong
+AdvancedRetriever.from_store(store, fuse_raw=True, keyword_weight=0.5)
+history_aware(hybrid, k=2, get_session_history=lambda session: [])
+history_aware(hybrid, get_history=lambda session: [])  # wrong
+"""
+
+MYPY = """
+[mypy]
+follow_imports = skip
+ignore_missing_imports = True
+[mypy-langchain_hybridgraph.*,langchain_core.*,pydantic.*,typing_extensions]
+follow_imports = silent
+"""
+
+
+@pytest.fixture(scope="module")
+def errors(tmp_path_factory):
+    """The lines with an error, by checker; both run at the same time."""
+    folder = tmp_path_factory.mktemp("program")
+    (folder / "program.py").write_text(PROGRAM, encoding="utf-8")
+    (folder / "mypy.ini").write_text(MYPY, encoding="utf-8")
+    (folder / "pyrightconfig.json").write_text(json.dumps({"typeCheckingMode": "standard", "extraPaths": [str(ROOT)]}))
+    commands = {
+        "mypy": ["mypy", "--config-file", "mypy.ini", "--cache-dir", str(ROOT / ".mypy_cache" / "program")],
+        "pyright": ["basedpyright", "--pythonpath", sys.executable],
+    }
+    running = {
+        name: subprocess.Popen(
+            [sys.executable, "-m", *command, "program.py"],
+            cwd=folder,
+            env={"MYPYPATH": str(ROOT), "HOME": str(folder), "PATH": "/usr/bin:/bin"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for name, command in commands.items()
+    }
+    said = {name: process.communicate(timeout=300)[0] for name, process in running.items()}
+    pattern = {"mypy": r"program\.py:(\d+): error", "pyright": r"program\.py:(\d+):\d+ - error"}
+    return {name: ({int(line) for line in re.findall(pattern[name], text)}, text) for name, text in said.items()}
+
+
+@pytest.mark.parametrize("checker", ["mypy", "pyright"])
+def test_a_misspelt_setting_is_an_error_and_nothing_else_is(errors, checker):
+    """Exactly in the lines that are marked as wrong."""
+    lines = PROGRAM.splitlines()
+    wrong = {number for number, line in enumerate(lines, start=1) if line.endswith("# wrong")}
+    found, text = errors[checker]
+    assert found == wrong, text
+
+
+# What is no setting: the first argument, and what a retriever makes of it.
+_INNER = {"vector_store", "retriever", "texts", "plain"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "typed"),
+    [
+        (HybridRetriever, settings.HybridSettings),
+        (GraphRetriever, settings.GraphSettings),
+        (MemoryRetriever, settings.MemorySettings),
+        (HierarchicalRetriever, settings.HierarchicalSettings),
+        (AdvancedRetriever, settings.AdvancedSettings),
+    ],
+)
+def test_the_typed_settings_are_the_fields(kind, typed):
+    """All of them, each by the name that the constructor takes; an editor completes these."""
+    fields = {field.alias or name for name, field in kind.model_fields.items()}
+    assert typed.__optional_keys__ == fields - _INNER
+    assert not typed.__required_keys__
