@@ -1,1 +1,1 @@
-"""The embedded store and the engines beside it."""
+"""The embedded store and the search engines it is built on."""

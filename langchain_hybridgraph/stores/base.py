@@ -1,4 +1,4 @@
-"""The protocols that engines and stores fulfil; each has only methods that some stage calls."""
+"""The protocols that engines and stores implement; each has only methods that some stage calls."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ Ability = TypeVar("Ability")
 
 
 class KeywordIndex(Protocol):
-    """BM25 over rows. Texts come as they are; analysis is the engine's own business."""
+    """BM25 over rows. Texts are passed in unchanged; the engine analyses them itself."""
 
     @property
     def applied(self) -> int:
-        """The version of the last :meth:`apply` that is durable, 0 for an empty index."""
+        """Version of the last :meth:`apply` that is durable; 0 for an empty index."""
         ...
 
     def search(self, text: str, n: int, allowed: Mask | None = None) -> list[tuple[int, float]]:
-        """The n best rows with their BM25 score (> 0), best first, ties by row; [] for a text without words.
+        """Return the n best rows with their BM25 scores (> 0), best first, ties by row; [] for a text without words.
 
-        ``allowed[row]`` False keeps a row out; rows beyond the mask's end are out too.
+        ``allowed[row]`` False excludes a row; rows beyond the end of the mask are excluded too.
         """
         ...
 
     def scores(self, text: str, rows: Sequence[int]) -> dict[int, float]:
-        """The BM25 score of each of these rows; rows that share no word with the text are left out."""
+        """Return the BM25 score of each of these rows; rows that share no word with the text are left out."""
         ...
 
     def bound(self, text: str) -> float:
-        """The largest BM25 score any text could reach for this query: Σ idf·(k1 + 1); 0 without known words."""
+        """Return the largest BM25 score any text could reach for this query, Σ idf·(k1 + 1); 0 without known words."""
         ...
 
     def exact(self, text: str, allowed: Mask | None = None) -> dict[int, float]:
@@ -54,22 +54,22 @@ class KeywordIndex(Protocol):
         ...
 
     def apply(self, version: int, add: Iterable[tuple[int, str]], remove: Sequence[int]) -> None:
-        """Take rows in and out and remember ``version``, all in one atomic commit.
+        """Add and remove rows and record ``version``, all in one atomic commit.
 
-        Idempotent: an added row replaces the row of the same number, a removed row may be missing.
+        Idempotent: an added row replaces the row of the same number, and a row to remove may be missing.
         """
         ...
 
     def __len__(self) -> int:
-        """How many rows are in the index."""
+        """Return the number of rows in the index."""
         ...
 
     def rows(self) -> set[int]:
-        """All rows in the index, for ``check``."""
+        """Return all rows in the index, for ``check``."""
         ...
 
     def reload(self) -> None:
-        """See what other processes have committed since."""
+        """Make visible what other processes have committed."""
         ...
 
     def close(self) -> None:
@@ -77,15 +77,15 @@ class KeywordIndex(Protocol):
         ...
 
 
-# -- asking what something can do -----------------------------------------------------------------------------
+# -- capabilities ---------------------------------------------------------------------------------------------
 
 _can: dict[tuple[type, type], bool] = {}
 
 
 def can(thing: object, ability: type[Ability]) -> TypeIs[Ability]:
-    """Whether something has an ability (a runtime-checkable protocol), looked up once per class.
+    """Return whether an object implements a capability (a runtime-checkable protocol), looked up once per class.
 
-    ``isinstance`` with a protocol takes ten microseconds, and a query asks a dozen times.
+    ``isinstance`` with a protocol takes ten microseconds, and a query checks a dozen times.
     """
     key = (type(thing), ability)
     known = _can.get(key)
@@ -98,11 +98,11 @@ def can(thing: object, ability: type[Ability]) -> TypeIs[Ability]:
 
 
 class Hops(NamedTuple):
-    """Edges that leave some nodes, as arrays of one length, an entry per edge.
+    """Edges that leave some nodes, as arrays of equal length, one entry per edge.
 
-    ``origin`` is a place in the nodes that were asked about, ``node`` what the edge leads to, ``weight`` lies in
-    (0, 1]. ``via`` is the entity between two chunks that mention it, -1 for an edge without one. An edge of several
-    relations between the same two nodes stands there once, with its largest weight.
+    ``origin`` is a position in the array of nodes passed in, ``node`` is where the edge leads, ``weight`` is in (0, 1].
+    ``via`` is the entity between two chunks that mention it, -1 for a direct edge. Two nodes joined by edges of several
+    relations have one entry, with the largest weight.
     """
 
     origin: Nodes
@@ -112,85 +112,85 @@ class Hops(NamedTuple):
 
 
 class Graph(Protocol):
-    """One state of a graph, as one call may see it and walk it.
+    """One state of a graph, as one call may see and traverse it.
 
-    Only chunks in the call's scope are nodes of it, beside entities, which have no text; edges outside the scope's
-    time or the call's ``Ways`` do not exist. What is deleted or hidden is neither led to nor led through.
+    The nodes are the chunks in the call's scope, and entities, which have no text. Edges outside the scope's time or
+    excluded by the call's ``Ways`` do not exist. Deleted and hidden chunks are neither reached nor passed through.
     """
 
     def __len__(self) -> int:
-        """How many chunks there are, in scope or not: among so many an entity is rare."""
+        """Return the number of chunks, in scope or not: the total against which an entity is rare."""
         ...
 
     @property
     def has_entities(self) -> bool:
-        """Whether there is any; without one no name has to be looked up."""
+        """Whether the graph has entities; without any, no name has to be looked up."""
         ...
 
     @property
     def relations(self) -> Collection[str]:
-        """The relations that its edges have, in scope or not: a walk over any other leads nowhere."""
+        """The relations of its edges, in scope or not: a traversal over any other relation leads nowhere."""
         ...
 
     def nodes(self, ids: Sequence[str]) -> Nodes:
-        """The node of each id, -1 for one that is not in the graph or not in scope."""
+        """Return the node of each id, -1 for an id that is not in the graph or not in scope."""
         ...
 
     def ids(self, nodes: Nodes) -> list[str]:
-        """The id of each node; an entity's id too."""
+        """Return the id of each node, chunk or entity."""
         ...
 
     def among(self, nodes: Nodes) -> Graph:
-        """The same graph, but ``neighbours`` gives only the hops to these chunks."""
+        """Return the same graph with ``neighbours`` restricted to hops that lead to these chunks."""
         ...
 
     def neighbours(self, nodes: Nodes) -> Hops:
-        """The chunks one hop away: by an edge, or by an entity that both mention (weight: the product of both)."""
+        """Return the chunks one hop away, by an edge or by a shared entity (weight: the product of both mentions)."""
         ...
 
     def links(self, nodes: Nodes) -> Hops:
-        """The edges as they are, to chunks and to entities, and from entities to the chunks that mention them."""
+        """Return the edges as stored: to chunks and entities, and from entities to the chunks that mention them."""
         ...
 
     def degrees(self, nodes: Nodes) -> Nodes:
-        """How many edges each node has, of all relations, in scope or not: what makes an entity common."""
+        """Return the number of edges of each node, over all relations, in scope or not; common entities have many."""
         ...
 
     def is_chunk(self, nodes: Nodes) -> Mask:
-        """Which of the nodes are chunks."""
+        """Return which of the nodes are chunks."""
         ...
 
     def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
-        """The cosine of each chunk with a unit vector; NaN where it is not known."""
+        """Return the cosine of each chunk with a unit vector; NaN where it is unknown."""
         ...
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
-        """What each step from chunk to chunk was: the heaviest edge, or the two mentions of the rarest shared entity.
+        """Return the heaviest edge of each step between chunks, or the two mentions of the rarest entity both share.
 
-        The edges are given as they are stored, whichever way they were walked; None for a step that is none.
+        Edges keep their stored direction, whichever way they were traversed; None for a step without an edge.
         """
         ...
 
 
 @runtime_checkable
 class HasGraph(Protocol):
-    """A store whose chunks are joined by edges."""
+    """A store whose chunks are connected by edges."""
 
     @property
     def has_graph(self) -> bool:
-        """Whether there is any edge now."""
+        """Whether the store has any edge now."""
         ...
 
     def graph(self, scope: Scope, ways: Ways) -> Graph:
-        """The graph as a call with this scope may walk it."""
+        """Return the graph as a call with this scope may traverse it."""
         ...
 
 
 class Level(NamedTuple):
-    """What stands in one directory, by uri; arrays and ``uris`` have one entry per node.
+    """The children of one directory, by uri; arrays and ``uris`` have one entry per node.
 
-    ``chunks`` are the ids of all their chunks, of each node the oldest first; ``owners`` has the place of each one's
-    node. What else is said of a node is what :class:`Tree` says of it.
+    ``chunks`` holds the ids of all their chunks, the oldest first within each node; ``owners`` holds the position of
+    each chunk's node. The other fields have the meaning of the methods of :class:`Tree` with the same name.
     """
 
     nodes: Nodes
@@ -203,100 +203,100 @@ class Level(NamedTuple):
 
 
 class Tree(Protocol):
-    """The directories and documents of one state of a store, as one call may see them.
+    """The directories and documents in one state of a store, as one call may see them.
 
-    Nodes are numbers. A document may be a directory, too. What holds nothing in the call's scope is not there.
+    Nodes are numbers. A document may also be a directory. Nodes without anything in the call's scope do not exist.
     """
 
     def __len__(self) -> int:
-        """How many directories and documents there are."""
+        """Return the number of directories and documents."""
         ...
 
     def node(self, uri: str) -> int:
-        """The number of a directory or document, -1 for one that is not there."""
+        """Return the number of a directory or document, -1 for an unknown uri."""
         ...
 
     def uri(self, node: int) -> str:
-        """The uri of a node."""
+        """Return the uri of a node."""
         ...
 
     def above(self, node: int) -> int:
-        """The directory that a node stands in, -1 at the top."""
+        """Return the directory that contains a node, -1 at the top."""
         ...
 
     def top(self) -> list[int]:
-        """What stands in no directory, by uri."""
+        """Return the nodes outside any directory, by uri."""
         ...
 
     def children(self, node: int) -> list[int]:
-        """What stands in a directory, by uri."""
+        """Return the children of a directory, by uri."""
         ...
 
     def level(self, nodes: Iterable[int]) -> Level:
-        """These nodes, as if they stood in one directory."""
+        """Return these nodes as if they were the children of one directory."""
         ...
 
     def below(self, node: int) -> Level:
-        """What stands in a directory; below -1 what stands in none."""
+        """Return the children of a directory; below -1, the nodes outside any directory."""
         ...
 
     def is_directory(self, node: int) -> bool:
-        """Whether anything stands in it."""
+        """Return whether the node has children."""
         ...
 
     def is_document(self, node: int) -> bool:
-        """Whether chunks stand at it itself."""
+        """Return whether the node has chunks of its own."""
         ...
 
     def is_whole(self, node: int) -> bool:
-        """Whether the call may see everything that stands there and below."""
+        """Return whether the call may see everything at and below the node."""
         ...
 
     def chunks(self, node: int) -> list[str]:
-        """The ids of the chunks of a document, the oldest first; none for a directory that is no document."""
+        """Return the ids of a document's chunks, the oldest first; [] for a directory that is not a document."""
         ...
 
     def state(self, node: int) -> str:
-        """Another text whenever a chunk there or below has come, gone or changed."""
+        """Return a text that differs whenever a chunk at or below the node was added, deleted or changed."""
         ...
 
     def context_type(self, node: int) -> str | None:
-        """What the document's metadata say that it is."""
+        """Return the context type in the document's metadata."""
         ...
 
     def types(self) -> set[str]:
-        """All that documents' metadata say that they are; also what only those said that are gone."""
+        """Return all context types in the documents' metadata, those of deleted documents included."""
         ...
 
     def nodes(self, ids: Sequence[str]) -> list[int]:
-        """The node at which each chunk stands, -1 for one that the call may not see."""
+        """Return the node of each chunk, -1 for a chunk that the call may not see."""
         ...
 
     def nearest(self, nodes: Sequence[int], vector: Vector, n: int) -> list[int]:
-        """The n of these nodes whose own chunks are nearest to a unit vector."""
+        """Return the n of these nodes whose own chunks are nearest to a unit vector."""
         ...
 
 
 @runtime_checkable
 class HasTree(Protocol):
-    """A store whose chunks stand in directories."""
+    """A store whose chunks are organised in directories."""
 
     def tree(self, scope: Scope) -> Tree:
-        """The tree as a call with this scope may see it."""
+        """Return the tree as a call with this scope may see it."""
         ...
 
 
-# -- stores: they know chunks by their ids ---------------------------------------------------------------------
+# -- stores: they know chunks by their ids --------------------------------------------------------------------
 
 
 @runtime_checkable
 class Reads(Protocol):
-    """The part of every store that ``admit`` asks."""
+    """The part of every store that the ``admit`` stage calls."""
 
     def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        """The chunks among ``ids`` that exist, in this tenant, pass the filter and are valid; others are absent.
+        """Return the chunks among ``ids`` that exist in this tenant, pass the filter and are valid; omit the others.
 
-        ``known`` holds the chunks that the sources brought along, for stores that cannot be asked by id.
+        ``known`` holds the chunks that the sources returned, for stores that cannot look up ids.
         """
         ...
 
@@ -312,48 +312,48 @@ class ListsChunks(Protocol):
 
 @runtime_checkable
 class Rechecks(Protocol):
-    """A store that keeps copies of texts whose own place is elsewhere, where they may have changed since."""
+    """A store that holds copies of texts whose originals live elsewhere and may have changed since."""
 
     def current(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
-        """What stands there now under these ids, None for what is deleted; nothing of what never stood there."""
+        """Return the present chunk under each id, None for a deleted one; omit ids that never had an original."""
         ...
 
 
 @runtime_checkable
 class SearchesVectors(Protocol):
-    """A store that finds chunks near a vector."""
+    """A store that searches chunks by vector."""
 
     def vector_search(self, query: Query, n: int) -> Found:
-        """The n chunks of largest cosine in the query's scope, by its vector or else the vector of its text.
+        """Return the n chunks with the largest cosine in the query's scope, by its vector or else its text's vector.
 
-        ``Found.vector`` is the vector that was used, unit length, None when the store does not tell.
+        ``Found.vector`` is the unit vector that was used, None when the store does not report it.
         """
         ...
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
-        """The cosine of each of these chunks; what is not known is left out."""
+        """Return the cosine of each of these chunks; chunks without a known one are left out."""
         ...
 
 
 @runtime_checkable
 class AwaitsVectors(SearchesVectors, Protocol):
-    """A store whose vector search is a network call that an event loop can wait for."""
+    """A store whose vector search is a network call that an event loop can await."""
 
     async def avector_search(self, query: Query, n: int) -> Found:
-        """What :meth:`SearchesVectors.vector_search` gives, awaited."""
+        """Return the result of :meth:`SearchesVectors.vector_search` without blocking the event loop."""
         ...
 
 
 @runtime_checkable
 class SearchesKeywords(Protocol):
-    """A store that finds chunks by their words."""
+    """A store that searches chunks by keywords."""
 
     def keyword_search(self, query: Query, n: int) -> Found:
-        """The n chunks of largest BM25 in the query's scope; ``Found.bound`` is the largest BM25 attainable."""
+        """Return the n chunks with the largest BM25 in the query's scope; ``Found.bound`` is the largest possible."""
         ...
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
-        """The BM25 of each of these chunks; chunks that share no word with the text are left out."""
+        """Return the BM25 of each of these chunks; chunks that share no word with the text are left out."""
         ...
 
 
@@ -363,22 +363,22 @@ class Local(Protocol):
 
     @property
     def is_local(self) -> bool:
-        """Whether that holds; look-ups are not worth a thread then."""
+        """Whether look-ups are that fast; if so, they are not worth a thread."""
         ...
 
 
 @runtime_checkable
 class KnowsContents(Protocol):
-    """A store that can say under which ids it holds given texts."""
+    """A store that can return the ids under which it holds given texts."""
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """The ids of the chunks with these texts and sources ("" for none), as far as there are any."""
+        """Return the ids of the chunks with these texts and sources ("" for none); unknown pairs are left out."""
         ...
 
 
 @runtime_checkable
 class HasQuickWords(Protocol):
-    """A store that can say whether its keyword search is over before a thread for it has begun."""
+    """A store that knows whether its keyword search takes less time than starting a thread."""
 
     @property
     def quick_words(self) -> bool:
@@ -392,29 +392,29 @@ class HasParents(Protocol):
 
     @property
     def has_parents(self) -> bool:
-        """Whether there is any parent now."""
+        """Whether the store has any parent now."""
         ...
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
-        """The parents among ``ids`` that exist in this tenant and are valid; the filter judges children only."""
+        """Return the parents among ``ids`` that exist in this tenant and are valid; the filter is for children only."""
         ...
 
 
 @runtime_checkable
 class GivesVectors(Protocol):
-    """A store that can be asked for its chunks' vectors; diversity (MMR) is measured with them."""
+    """A store that returns the vectors of its chunks, with which diversity (MMR) is measured."""
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
-        """The unit vectors of these chunks, len(ids) × dimension; zeros for an id without one."""
+        """Return the unit vectors of these chunks, len(ids) × dimension; zeros for an id without one."""
         ...
 
 
 class Remembered(NamedTuple):
-    """What is known of memories, as columns of one length; NaN is unset.
+    """The state of memories as columns of equal length; NaN means unset.
 
-    See :class:`~langchain_hybridgraph.records.Learned`; ``began`` is when each became valid, else was created, else was
-    taken in. ``valid_until`` is the end that was given with it, unset where it was learned later. ``kind`` is the place
-    of its type in ``kinds``, −1 for none.
+    See :class:`~langchain_hybridgraph.records.Learned`. ``began`` is when each memory became valid; if unknown, when it
+    was created; if that is unknown too, when it was ingested. ``valid_until`` is the end that came with the memory; it
+    is unset where the end was learned later. ``kind`` is the index of its type in ``kinds``, −1 for none.
     """
 
     confidence: Weights
@@ -430,7 +430,7 @@ class Remembered(NamedTuple):
 
     @classmethod
     def of(cls, learned: Sequence[Learned]) -> Remembered:
-        """The columns of records."""
+        """Build the columns from records."""
         places: dict[str, int] = {}
         rows = [
             (
@@ -452,24 +452,24 @@ class Remembered(NamedTuple):
 
 @runtime_checkable
 class Remembers(Protocol):
-    """A store that keeps what was learned of its chunks: how sure, how useful, how often used, valid when."""
+    """A store that keeps what was learned about its chunks: confidence, utility, use, validity."""
 
     def learned(self, ids: Sequence[str], scope: Scope) -> dict[str, Learned]:
-        """What is known of each of these chunks at the scope's ``known_at``; those that are not there are left out."""
+        """Return what was known of each of these chunks at the scope's ``known_at``; missing chunks are left out."""
         ...
 
     def remembered(self, ids: Sequence[str], scope: Scope) -> Remembered:
-        """The same as columns with one entry per id; of those that are not there all is unset."""
+        """Return the same as columns with one entry per id; all values of a missing chunk are unset."""
         ...
 
 
 @runtime_checkable
 class HasMode(Protocol):
-    """A store that keeps how its tenant's memories are to be searched."""
+    """A store that keeps the search mode of its tenant's memories."""
 
     @property
     def mode(self) -> Any:
-        """A name or a mapping, None where nothing was chosen."""
+        """A name or a mapping, None if no mode was chosen."""
         ...
 
 
@@ -478,7 +478,7 @@ class HasSessions(Protocol):
     """A store that keeps the turns of conversations."""
 
     def session_turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
-        """The last n turns of a session in the call's scope, the newest first; [] for an unknown session."""
+        """Return the last n turns of a session in the call's scope, the newest first; [] for an unknown session."""
         ...
 
 
@@ -489,39 +489,39 @@ class TakesChunks(Protocol):
     def put(
         self, chunks: Sequence[Chunk], *, parents: Sequence[Chunk] = (), edges: Sequence[Edge] = ()
     ) -> Mapping[str, int]:
-        """Write one batch in one transaction: new, changed and unchanged chunks are told apart by their content.
+        """Write one batch in one transaction, telling new, changed and unchanged chunks apart by their content.
 
-        Returns the counts ``added``, ``updated``, ``unchanged`` and ``embedded``. The last of several chunks
-        with the same id counts. When the call returns, the batch survives a crash; searches find it
-        after the next :meth:`settle` at the latest.
+        Return the counts ``added``, ``updated``, ``unchanged`` and ``embedded``. Of several chunks with the same id the
+        last one counts. When the call returns, the batch survives a crash; searches see it after the next
+        :meth:`settle` at the latest.
         """
         ...
 
     def settle(self) -> int:
-        """Bring every index up to date with what was put, and do what waits for the whole of an ingest.
+        """Bring every index up to date with the batches written, and do the work that waits for the end of an ingest.
 
-        Returns how many texts were embedded only now.
+        Return the number of texts that were embedded only now.
         """
         ...
 
     def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
-        """The ids of the chunks and parents that each document has now; an unknown document has none."""
+        """Return the ids of each document's present chunks and parents; an empty set for an unknown document."""
         ...
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Make ``edges`` the only edges of these relations that leave these sources; returns how many there are."""
+        """Make ``edges`` the only edges of these relations that leave these sources; return their number."""
         ...
 
     def remove(self, ids: Sequence[str]) -> int:
-        """Delete chunks and parents with their edges; returns how many there were."""
+        """Delete chunks and parents with their edges; return the number deleted."""
         ...
 
 
 class FileRecord(NamedTuple):
-    """A file as an ingest has read it.
+    """The state of a file when an ingest read it.
 
-    ``stamp`` is what the file system said of it, "" where that cannot be trusted: the file was written at about the
-    time it was read. ``digest`` is of its bytes, ``made_by`` of all else that its chunks and edges depend on.
+    ``stamp`` is the file system's stamp, "" where it cannot be trusted because the file was written at about the time
+    it was read. ``digest`` is the digest of its bytes, ``made_by`` of everything else its chunks and edges depend on.
     """
 
     source: str
@@ -535,13 +535,13 @@ class FileRecord(NamedTuple):
 
 @runtime_checkable
 class RecordsFiles(Protocol):
-    """A store that remembers which files its documents were read from, for as long as it has these as they were."""
+    """A store that remembers which files its documents were read from, as long as it holds them unchanged."""
 
     def files(self) -> list[FileRecord]:
-        """Records of the files whose chunks and edges are as the file made them.
+        """Return the records of the files whose chunks and edges are still as the ingest wrote them.
 
-        A record goes when a chunk of its documents changes, or when something else was deleted on which their edges
-        depend.
+        A record is dropped when a chunk of its documents changes, or when something else that their edges depend on is
+        deleted.
         """
         ...
 
@@ -550,7 +550,7 @@ class RecordsFiles(Protocol):
         ...
 
     def forget_files(self, sources: Sequence[str] | None = None) -> None:
-        """Delete records, None for all."""
+        """Delete the records of these files; None deletes all."""
         ...
 
 
@@ -559,35 +559,35 @@ class ListsTitles(Protocol):
     """A store that can list the titles of its documents."""
 
     def titles(self) -> Sequence[Edge]:
-        """The edges that lead to titles, from the first chunks of the documents."""
+        """Return the edges that lead from the first chunks of documents to their titles."""
         ...
 
 
 @runtime_checkable
 class KnowsDocuments(Protocol):
-    """A store that knows which chunks a document has."""
+    """A store that knows the chunks of each document."""
 
     def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
-        """The ids of the chunks and parents that each document has now; an unknown document has none."""
+        """Return the ids of each document's present chunks and parents; an empty set for an unknown document."""
         ...
 
 
 @runtime_checkable
 class ReadsBack(Protocol):
-    """A store that edge builders can ask about what earlier ingests left in it."""
+    """A store that edge builders can read the results of earlier ingests from."""
 
     def document_ids(self) -> Sequence[str]:
-        """The ids of all documents."""
+        """Return the ids of all documents."""
         ...
 
     def find(self, scope: Scope) -> list[str]:
-        """The ids of all chunks in this scope."""
+        """Return the ids of all chunks in this scope."""
         ...
 
     def get(self, ids: Sequence[str]) -> list[Chunk]:
-        """The chunks and parents with these ids, in the order of ``ids``; missing ones are left out."""
+        """Return the chunks and parents with these ids, in the order of ``ids``; missing ones are left out."""
         ...
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
-        """The edges that leave these chunks (``backwards``: arrive there)."""
+        """Return the edges that leave these chunks (with ``backwards``, those that arrive at them)."""
         ...

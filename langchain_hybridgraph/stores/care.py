@@ -1,4 +1,4 @@
-"""Checking an index and mending it."""
+"""Checking and repairing an index."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from langchain_hybridgraph.stores.encoding import text_hash
 from langchain_hybridgraph.stores.opening import is_large
 from langchain_hybridgraph.stores.writing import WrittenIndex
 
-# So many texts are given to the embedding at once when vectors are mended.
+# Number of texts embedded at once when vectors are repaired.
 EMBEDDED_AT_ONCE = 500
 # Seconds that a check waits for its turn to write; without it, engines that are being written to are not checked.
 CHECK_PATIENCE = 1.0
@@ -29,9 +29,9 @@ CHECK_PATIENCE = 1.0
 
 @dataclass(frozen=True, slots=True)
 class CheckReport(Serializable):
-    """What ``check`` found; without ``problems`` catalogue, matrix and engines agree.
+    """Result of ``check``; without ``problems``, catalogue, matrix and engines agree.
 
-    ``unchecked`` says what could not be looked at, because another process is writing or the folder is read-only.
+    ``unchecked`` lists the parts that were skipped because another process is writing or the folder is read-only.
     """
 
     problems: tuple[str, ...] = ()
@@ -40,17 +40,17 @@ class CheckReport(Serializable):
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether no problem was found."""
         return not self.problems
 
 
 class CaredIndex(WrittenIndex):
-    """An index that can tell whether its parts agree, and make them agree."""
+    """An index that can check whether its parts agree, and repair them."""
 
     def check(self) -> CheckReport:
-        """Compare catalogue, matrix and engines; nothing is changed, but what lags behind is brought up to date.
+        """Compare catalogue, matrix and engines without changing them; engines that lag behind are brought up to date.
 
-        Nobody writes meanwhile, where the turn to write can be had within a second.
+        Blocks writers meanwhile, if the turn to write can be had within a second.
         """
         with ExitStack() as stack:
             stack.enter_context(self._gate)
@@ -73,7 +73,7 @@ class CaredIndex(WrittenIndex):
                 faults = checked(version, set(rows), is_writer)
                 problems += faults or []
                 if faults is None:
-                    unchecked.append(f"{engine}: not looked into, another process may be writing")
+                    unchecked.append(f"{engine}: not checked, another process may be writing")
         return CheckReport(tuple(problems), tuple(unchecked), {"chunks": len(rows), "edges": edges})
 
     def _try_step(self) -> list[str]:
@@ -104,11 +104,11 @@ class CaredIndex(WrittenIndex):
         collection = self._folder.chroma.open(self._generation.number)
         matrix = self._generation.matrix
         assert matrix is not None, "a collection is filled from a matrix"
-        collection.search(np.ones(matrix.dimension, np.float32), 1)  # the list of rows says nothing of the graph
+        collection.search(np.ones(matrix.dimension, np.float32), 1)  # the list of rows does not show the graph's state
         return collection.rows()
 
     def repair(self) -> CheckReport:
-        """Mend what ``check`` finds: make both engines anew, embed again what has no usable vector; then check."""
+        """Repair what ``check`` reports: rebuild both engines, embed again where no vector is usable; then check."""
         with self._writer():
             with self._catalogue.writing() as connection:
                 catalog.delete_lost_edges(connection)
@@ -122,7 +122,7 @@ class CaredIndex(WrittenIndex):
         return self.check()
 
     def stats(self) -> dict[str, Any]:
-        """Counts (chunks, parents, edges, entities, sessions, retracted) and facts.
+        """Return counts (chunks, parents, edges, entities, sessions, retracted) and facts about the index.
 
         The facts are dimension, embedding, language, tenant, version, generation, bytes on disk.
         """
@@ -156,7 +156,7 @@ class CaredIndex(WrittenIndex):
         return faults
 
     def _without_vector(self, texts: Mapping[int, bytes]) -> list[int]:
-        """The rows without a usable vector of their own text; texts by their hashes."""
+        """Return the rows without a usable vector of their own text; ``texts`` maps rows to text hashes."""
         matrix = self._generation.matrix
         if matrix is None or self._is_unfitted(self._generation) or not texts:
             return []
@@ -182,19 +182,19 @@ class CaredIndex(WrittenIndex):
 def _bytes_in(folder: Path) -> int:
     total = 0
     for file in folder.rglob("*"):
-        with suppress(FileNotFoundError):  # a writer beside us removes files
+        with suppress(FileNotFoundError):  # a concurrent writer removes files
             total += file.stat().st_size if file.is_file() else 0
     return total
 
 
-def _difference(engine: str, wanted: set[int], rows: Callable[[], set[int]]) -> list[str]:
+def _difference(engine: str, expected: set[int], rows: Callable[[], set[int]]) -> list[str]:
     try:
-        there = rows()
+        present = rows()
     except StoreError as error:
-        return [f"{engine}: {error}; repair() makes it anew"]
+        return [f"{engine}: {error}; repair() rebuilds it"]
     faults = []
-    if missing := len(wanted - there):
+    if missing := len(expected - present):
         faults.append(f"{engine}: {missing} chunks are missing; repair() brings them back")
-    if left := len(there - wanted):
-        faults.append(f"{engine}: {left} deleted chunks are still in it; repair() removes them")
+    if leftover := len(present - expected):
+        faults.append(f"{engine}: {leftover} deleted chunks are still in it; repair() removes them")
     return faults

@@ -1,4 +1,4 @@
-"""The catalogue: SQLite, where a chunk is accepted and everything else can be rebuilt from."""
+"""The catalogue: the SQLite database that accepts chunks and from which everything else can be rebuilt."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 # Kinds of nodes; a graph node is only named by edges: an entity, a directory, or a chunk that is not there (yet).
 CHUNK, PARENT, GRAPH = "chunk", "parent", "graph"
 _LOST = "source NOT IN (SELECT node FROM nodes) OR target NOT IN (SELECT node FROM nodes)"
-# What edges may join in a tenant: chunks and parents, entities that a chunk mentions, directories with a chunk below.
+# The nodes that edges may join in a tenant: chunks, parents, entities a chunk mentions, directories with a chunk below.
 _JOINED = f"""
 WITH RECURSIVE joined (node) AS (
     SELECT node FROM nodes WHERE tenant = ?1 AND kind <> '{GRAPH}'
@@ -44,14 +44,14 @@ _POSITION = (
     "SELECT value, ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'graph_changes'), 0) "
     "FROM about WHERE name = 'version'"
 )
-# An edge as the graph in memory takes it.
+# Columns of an edge for the graph in memory.
 _ARC = "e.source, e.target, relation, weight, ifnull(e.valid_from, -9e999), ifnull(e.valid_until, 9e999), e.learned_at"
 _METADATA = "SELECT id, metadata FROM nodes WHERE metadata IS NOT NULL"
 _IS_MENTIONED = f"EXISTS (SELECT 1 FROM edges m WHERE m.target = nodes.node AND m.relation = '{MENTIONS}')"
 _ARCS_AT_ONCE = 50_000
 _EDGE = "s.id, t.id, e.relation, e.weight, e.description, e.valid_from, e.valid_until"
-# The log of the graph's changes holds so many at least, and a share of the number of nodes at most: who has missed
-# more reads the graph anew sooner than it follows.
+# Smallest number of graph changes kept in the log, and the share of the number of nodes added to it. A reader that
+# has missed more reads the graph again, which is faster than following the log.
 _KEPT_CHANGES, _KEPT_SHARE = 2_000, 4
 _WRONG = (
     "NOT weight BETWEEN 5e-324 AND 1 OR source = target OR valid_until < valid_from OR "
@@ -62,7 +62,7 @@ _COLUMNS = (
     "row, tenant, id, kind, document, parent, text, metadata, l.valid_from, l.valid_until, learned_at, retracted_at"
 )
 _STORED = "nodes CROSS JOIN learned l USING (node)"
-# The validity as it was known at a time: what held until the first change after it.
+# The validity as it was known at a time: the values that held until the first change after it.
 _COLUMNS_THEN = _COLUMNS.replace("l.valid_from", "iif(p.node, p.valid_from, l.valid_from)").replace(
     "l.valid_until", "iif(p.node, p.valid_until, l.valid_until)"
 )
@@ -95,7 +95,7 @@ class Entry(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the catalogue holds of an id, as far as writing needs it."""
+    """Hashes and row that the catalogue holds for an id, as far as writing needs them."""
 
     kind: str
     row: int | None
@@ -120,11 +120,14 @@ class Stored(NamedTuple):
     retracted_at: float | None = None
 
     def chunk(self) -> Chunk:
-        """The record that leaves the store; its metadata is parsed when somebody looks at it."""
+        """Return the record that leaves the store; its metadata is parsed on first access."""
         return Chunk(self.id, self.text, StoredMetadata(self.metadata), self.document, self.parent)
 
     def valid(self, as_of: float | None, known_at: float | None = None) -> bool:
-        """Whether it was taken in and not retracted at one time (None: now), and is valid at the other (None: any)."""
+        """Return whether it was known at one time (None: now) and is valid at the other (None: any).
+
+        Known means ingested and not retracted.
+        """
         return self._known(known_at) and (
             as_of is None
             or (
@@ -140,7 +143,7 @@ class Stored(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Place of a chunk in the tree, by its metadata."""
+    """Position of a chunk in the tree, from its metadata."""
 
     row: int
     id: str
@@ -152,9 +155,9 @@ class Place(NamedTuple):
 
 
 class StoredMetadata(Mapping[str, Any]):
-    """JSON metadata that is parsed at the first look: most candidates of a query are never looked at.
+    """JSON metadata parsed on first access: most candidates of a query are never looked at.
 
-    Metadata that cannot be parsed are empty and logged: one damaged row must not fail the searches of others.
+    Metadata that cannot be parsed is treated as empty and logged: a damaged row must not fail searches for other rows.
     """
 
     def __init__(self, raw: str) -> None:
@@ -178,7 +181,7 @@ class StoredMetadata(Mapping[str, Any]):
 
 
 def parsed(metadata: str) -> dict[str, Any] | None:
-    """The metadata of a row; None (and a line in the log) for those that cannot be read."""
+    """Parse the metadata of a row; return None (and log a warning) if it cannot be read."""
     try:
         read = json.loads(metadata)
     except (ValueError, RecursionError, TypeError) as error:
@@ -191,8 +194,8 @@ class Catalogue:
     """Connections to one SQLite database and the statements that run on it.
 
     ``path`` None keeps it in memory. Reads may run on any number of threads; one write at a time.
-    Raises NotAnIndexError when the file is no catalogue, FormatVersionError when it is too new, or too old and not to
-    be made (``create`` brings an old one to the present format).
+    Raises NotAnIndexError if the file is not a catalogue, and FormatVersionError if its format is too new, or too old
+    and ``create`` is False (``create`` converts an old catalogue to the present format).
     """
 
     def __init__(self, path: Path | None, *, create: bool = False) -> None:
@@ -207,7 +210,7 @@ class Catalogue:
         self._is_writable = path is None or (
             os.access(path.parent, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
         )
-        # An in-memory database is its one connection.
+        # An in-memory database exists only in this one connection.
         self._memory = _connection(":memory:") if path is None else None
         if path is not None and not create and not path.exists():
             raise NotAnIndexError(f"{path.parent} holds no index: there is no {path.name} in it")
@@ -223,7 +226,7 @@ class Catalogue:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection for SELECTs; each statement sees the last commit, inside :meth:`snapshot` the same one."""
+        """Borrow a connection for SELECTs; each sees the last commit, or inside :meth:`snapshot` the same one."""
         held: sqlite3.Connection | None = getattr(self._snapshot, "connection", None)
         try:
             if held is not None:
@@ -236,9 +239,9 @@ class Catalogue:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Let all that this thread reads inside be one and the same commit, whatever is written meanwhile."""
+        """Make everything that this thread reads inside see the same commit, whatever is written meanwhile."""
         if getattr(self._snapshot, "connection", None) is not None:
-            yield  # inside another one
+            yield  # nested
             return
         with self.reading() as connection:
             connection.execute("BEGIN")
@@ -251,7 +254,7 @@ class Catalogue:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A connection inside one transaction: committed (and on disk) at the end, rolled back on any error."""
+        """Borrow a connection inside one transaction, committed (and on disk) at the end, rolled back on any error."""
         with self._lock, self._borrowed() as connection:
             self._check_place()
             connection.execute("BEGIN IMMEDIATE")
@@ -267,12 +270,12 @@ class Catalogue:
                 raise
 
     def checkpoint(self) -> None:
-        """Move the write-ahead log into the database, so that no page of before is left; not while others read it."""
+        """Move the write-ahead log into the database, so that no old page is left; not possible while others read."""
         with self._lock, self._borrowed() as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
-        """Close all connections; the write-ahead log goes into the database where that is possible."""
+        """Close all connections; the write-ahead log is moved into the database where that is possible."""
         with self._lock:
             self._closed = True
             pool, self._pool = self._pool, []
@@ -283,7 +286,7 @@ class Catalogue:
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether there is no file."""
+        """Whether the catalogue has no file."""
         return self._path is None
 
     @property
@@ -330,7 +333,7 @@ class Catalogue:
 
     @contextmanager
     def _lending(self) -> Iterator[None]:
-        """Count a connection as lent; while a fork is prepared, a thread that has none waits for one."""
+        """Count a connection as lent; while a fork is being prepared, a thread without a connection waits for it."""
         lent = getattr(self._snapshot, "lent", 0)
         with _fork.changed:
             if _fork.is_near and not lent:
@@ -347,7 +350,7 @@ class Catalogue:
                     _fork.changed.notify_all()
 
     def _pooled(self, state: object) -> sqlite3.Connection | None:
-        """A connection that was made when the file was as it is now; others are closed."""
+        """Return a pooled connection made when the file was as it is now; close the others."""
         while True:
             try:
                 made, connection = self._pool.pop()
@@ -394,14 +397,14 @@ class Catalogue:
         return _connection(f"{self._path.resolve().as_uri()}?{mode}", uri=True)
 
     def _file_state(self) -> object:
-        """What a connection depends on beside the path: an immutable one does not notice another user's writes."""
+        """Identify the file's state, on which a connection depends: an immutable one misses another user's writes."""
         assert self._path is not None
         if self._is_writable:
             return None
         if self._has_log():
             return "log"
-        found = self._path.stat()
-        return found.st_mtime_ns, found.st_size
+        results = self._path.stat()
+        return results.st_mtime_ns, results.st_size
 
     def _has_log(self) -> bool:
         assert self._path is not None
@@ -413,17 +416,17 @@ class Catalogue:
     # -- facts ----------------------------------------------------------------------------------------------
 
     def about(self) -> dict[str, Any]:
-        """The facts of the index: version, next_row, generation, tenancy, language, embedding …"""
+        """Return the facts of the index: version, next_row, generation, tenancy, language, embedding …"""
         with self.reading() as connection:
             return dict(connection.execute("SELECT name, value FROM about"))
 
     def version(self) -> int:
-        """The number of the last commit that changed a chunk."""
+        """Return the number of the last commit that changed a chunk."""
         with self.reading() as connection:
             return int(connection.execute("SELECT value FROM about WHERE name = 'version'").fetchone()[0])
 
     def age(self) -> float:
-        """Seconds since its files were last written to; 0 for one in memory."""
+        """Return the seconds since its files were last written to; 0 for a catalogue in memory."""
         written = []
         for path in () if self._path is None else (self._path, self._path.with_name(f"{self._path.name}-wal")):
             with suppress(FileNotFoundError):
@@ -431,7 +434,7 @@ class Catalogue:
         return time.time() - max(written) if written else 0.0
 
     def graph_position(self) -> tuple[int, int]:
-        """The number of the last commit that changed a chunk, and of the last change of the graph."""
+        """Return the number of the last commit that changed a chunk, and that of the last change to the graph."""
         with self.reading() as connection:
             version, position = connection.execute(_POSITION).fetchone()
         return int(version), int(position)
@@ -439,70 +442,70 @@ class Catalogue:
     # -- reading --------------------------------------------------------------------------------------------
 
     def read_rows(self, rows: Iterable[int], known_at: float | None = None) -> list[Stored]:
-        """The chunks of these rows; rows that died are left out. In no particular order.
+        """Return the chunks of these rows, in no particular order; replaced and deleted rows are left out.
 
-        Their validity is as it was known at a time, None for what is known now.
+        Their validity is as known at ``known_at``, None for what is known now.
         """
         return self._select("row IN (SELECT value FROM json_each(?2))", known_at, _numbers(rows))
 
     def read_ids(self, tenant: str, ids: Iterable[str], known_at: float | None = None) -> list[Stored]:
-        """The chunks and parents with these ids."""
+        """Return the chunks and parents with these ids."""
         return self._select("tenant = ?2 AND id IN (SELECT value FROM json_each(?3))", known_at, tenant, listed(ids))
 
     def read_texts(self, tenant: str, hashes: Iterable[bytes]) -> list[Stored]:
-        """The chunks whose texts have these hashes."""
+        """Return the chunks whose texts have these hashes."""
         wanted = json.dumps([digest.hex().upper() for digest in hashes])
         return self._select(
             "tenant = ?2 AND row NOT NULL AND hex(text_hash) IN (SELECT value FROM json_each(?3))", None, tenant, wanted
         )
 
     def pages(self, start: int = 0, stop: int = 1 << 62, *, step: int = 2_000) -> Iterator[list[Stored]]:
-        """All chunks with a row in [start, stop), by row, a page at a time: no lock is held in between."""
+        """Yield all chunks with a row in [start, stop), by row, one page at a time; no lock is held between pages."""
         while page := self._select("row >= ?2 AND row < ?3 ORDER BY row LIMIT ?4", None, start, stop, step):
             yield page
             start = (page[-1].row or 0) + 1
 
     def iterate(self, start: int = 0, stop: int = 1 << 62) -> Iterator[Stored]:
-        """All chunks with a row in [start, stop), by row."""
+        """Yield all chunks with a row in [start, stop), by row."""
         return chain.from_iterable(self.pages(start, stop))
 
     def texts(self, start: int = 0) -> Iterator[tuple[int, str]]:
-        """Row and text of all chunks from this row on, by row."""
+        """Yield row and text of all chunks from this row on, by row."""
         return ((entry.row or 0, entry.text) for entry in self.iterate(start))
 
     def places(self, start: int, stop: int, tenant: str) -> Iterator[Place]:
-        """Places in the tree of a tenant's chunks with a row in [start, stop), by their metadata.
+        """Yield the tree positions of a tenant's chunks with a row in [start, stop), from their metadata.
 
         Python parses the metadata: SQLite's JSON has no NaN, and one malformed text would fail the statement.
         """
         with self.reading() as connection:
-            found = connection.execute(
-                # With the plus the tenant is no way to the rows: only the new ones are read.
+            results = connection.execute(
+                # The plus keeps SQLite from using an index on the tenant: only the new rows are read.
                 "SELECT row, id, document, metadata FROM nodes WHERE row >= ? AND row < ? AND +tenant = ? ORDER BY row",
                 (start, stop, tenant),
             )
-            while page := found.fetchmany(2_000):
+            while page := results.fetchmany(2_000):
                 for row, id, document, metadata in page:
                     named = StoredMetadata(metadata)
                     yield Place(row, id, document, *map(named.get, ("uri", "url", "source", "context_type")))
 
     def rows(self) -> list[int]:
-        """The rows of all chunks, ascending."""
+        """Return the rows of all chunks, ascending."""
         with self.reading() as connection:
             return [row for (row,) in connection.execute("SELECT row FROM nodes WHERE row NOT NULL ORDER BY row")]
 
     def text_hashes(self) -> dict[int, bytes]:
-        """The hash of the text of every chunk, by its row, ascending."""
+        """Return the text hash of every chunk by its row, ascending."""
         with self.reading() as connection:
             return dict(connection.execute("SELECT row, text_hash FROM nodes WHERE row NOT NULL ORDER BY row"))
 
     def count_rows(self) -> int:
-        """How many chunks there are, of all tenants."""
+        """Return the number of chunks, of all tenants."""
         with self.reading() as connection:
             return int(connection.execute("SELECT count(*) FROM nodes WHERE row NOT NULL").fetchone()[0])
 
     def past_validity(self, rows: Iterable[int] | None = None) -> list[tuple[int, float, float, float]]:
-        """(row, known until, valid from, valid until): what chunks were known with before; of these rows, or of all."""
+        """Return earlier validity as (row, known until, valid from, valid until), of these rows or of all."""
         chosen = "" if rows is None else "AND row IN (SELECT value FROM json_each(?))"
         with self.reading() as connection:
             return connection.execute(
@@ -512,9 +515,9 @@ class Catalogue:
             ).fetchall()
 
     def turns(self, tenant: str, session: str, known_at: float | None) -> Iterator[Stored]:
-        """The turns of a session, the newest first: those with a number, then by age."""
+        """Yield the turns of a session, the newest first: those with a number, then the others by age."""
         page, size = 0, 100
-        while found := self._select(
+        while results := self._select(
             "tenant = ?2 AND session = ?3 ORDER BY turn DESC, created_at DESC, row DESC LIMIT ?4 OFFSET ?5",
             known_at,
             tenant,
@@ -522,17 +525,17 @@ class Catalogue:
             size,
             page * size,
         ):
-            yield from found
+            yield from results
             page += 1
 
     def _select(self, where: str, known_at: float | None, *values: Any) -> list[Stored]:
         what = f"{_COLUMNS} FROM {_STORED}" if known_at is None else f"{_COLUMNS_THEN} FROM {_STORED_THEN}"
         with self.reading() as connection:
-            found = connection.execute(f"SELECT {what} WHERE {where}", (known_at, *values)).fetchall()
-        return [Stored(*values) for values in found]
+            results = connection.execute(f"SELECT {what} WHERE {where}", (known_at, *values)).fetchall()
+        return [Stored(*values) for values in results]
 
     def count(self, tenant: str) -> dict[str, int]:
-        """How many chunks, parents, edges and entities a tenant has."""
+        """Return a tenant's number of chunks, parents, edges and entities."""
         with self.reading() as connection:
             kinds = dict(
                 connection.execute("SELECT kind, count(*) FROM nodes WHERE tenant = ? GROUP BY kind", (tenant,))
@@ -547,7 +550,7 @@ class Catalogue:
         return {**counts, "edges": edges, "entities": entities}
 
     def tenants(self) -> dict[str, int]:
-        """Number of chunks of each tenant that anything is kept of, by name."""
+        """Return the number of chunks of each tenant that has any data, by name."""
         with self.reading() as connection:
             return dict(
                 connection.execute(
@@ -559,24 +562,24 @@ class Catalogue:
             )
 
     def has_parents(self, tenant: str) -> bool:
-        """Whether this tenant has any parent."""
+        """Return whether this tenant has any parent."""
         with self.reading() as connection:
-            # A literal, not a parameter: only so SQLite may use the partial index.
-            found = connection.execute(f"SELECT 1 FROM nodes WHERE kind = '{PARENT}' AND tenant = ? LIMIT 1", (tenant,))
-            return found.fetchone() is not None
+            # A literal, not a parameter: SQLite uses the partial index only then.
+            row = connection.execute(f"SELECT 1 FROM nodes WHERE kind = '{PARENT}' AND tenant = ? LIMIT 1", (tenant,))
+            return row.fetchone() is not None
 
     def known(self, tenant: str, ids: Iterable[str]) -> dict[str, Known]:
-        """What is held of these ids; ids that only edges name are known as kind ``graph``."""
+        """Return the hashes and row of these ids; ids that only edges name have the kind ``graph``."""
         with self.reading() as connection:
-            found = connection.execute(
+            results = connection.execute(
                 "SELECT id, kind, row, text_hash, content_hash FROM nodes "
                 "WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
                 (tenant, listed(ids)),
             )
-            return {id: Known(*rest) for id, *rest in found}
+            return {id: Known(*rest) for id, *rest in results}
 
     def documents(self, tenant: str, documents: Iterable[str]) -> Iterator[tuple[str, str]]:
-        """(document, id) of every chunk and parent of these documents."""
+        """Yield (document, id) for every chunk and parent of these documents."""
         with self.reading() as connection:
             yield from connection.execute(
                 "SELECT document, id FROM nodes WHERE tenant = ? AND document IN (SELECT value FROM json_each(?))",
@@ -584,109 +587,109 @@ class Catalogue:
             ).fetchall()
 
     def document_ids(self, tenant: str) -> list[str]:
-        """The ids of all documents of a tenant, sorted."""
+        """Return the ids of all documents of a tenant, sorted."""
         with self.reading() as connection:
-            found = connection.execute(
+            results = connection.execute(
                 "SELECT DISTINCT document FROM nodes WHERE tenant = ? AND document NOT NULL ORDER BY document",
                 (tenant,),
             )
-            return [document for (document,) in found]
+            return [document for (document,) in results]
 
     def files(self, tenant: str) -> list[FileRecord]:
-        """The records of the files whose documents are as the file made them."""
+        """Return the records of the files whose documents are still as the ingest wrote them."""
         with self.reading() as connection:
             return catalog_files.read(connection, tenant)
 
     def titles(self, tenant: str) -> list[Edge]:
-        """The edges that lead to titles of documents, by title and source."""
+        """Return the edges that lead to titles of documents, by title and source."""
         with self.reading() as connection:
-            found = connection.execute(
+            results = connection.execute(
                 f"SELECT {_EDGE} FROM nodes t CROSS JOIN edges e ON e.target = t.node "
                 "CROSS JOIN nodes s ON s.node = e.source WHERE t.tenant = ? AND t.id >= ? AND t.id < ? "
                 "ORDER BY t.id, s.id",
                 (tenant, TITLE, f"{TITLE}{chr(0x10FFFF)}"),
             ).fetchall()
-        return [Edge(*values) for values in found]
+        return [Edge(*values) for values in results]
 
     def changed_rows(self, version: int) -> list[int]:
-        """The rows that commits after ``version`` touched."""
+        """Return the rows that commits after ``version`` changed."""
         with self.reading() as connection:
             return [
                 row for (row,) in connection.execute("SELECT DISTINCT row FROM changes WHERE version > ?", (version,))
             ]
 
     def edges(self, tenant: str, ids: Iterable[str], *, backwards: bool = False) -> list[Edge]:
-        """The edges that leave these ids (or arrive at them)."""
+        """Return the edges that leave these ids (``backwards``: arrive at them), by source, relation and target."""
         here = "t" if backwards else "s"
         with self.reading() as connection:
-            found = connection.execute(
+            results = connection.execute(
                 f"SELECT {_EDGE} FROM edges e "
                 "JOIN nodes s ON s.node = e.source JOIN nodes t ON t.node = e.target "
                 f"WHERE {here}.tenant = ? AND {here}.id IN (SELECT value FROM json_each(?)) "
                 "ORDER BY s.id, relation, t.id",
                 (tenant, listed(ids)),
             ).fetchall()
-        return [Edge(*values) for values in found]
+        return [Edge(*values) for values in results]
 
     def faults(self) -> list[str]:
-        """What SQLite and the tables' own rules find wrong; empty when all is well."""
+        """Return the faults that SQLite and the tables' own rules find; [] for a sound catalogue."""
         with self.reading() as connection:
-            found = [row[0] for row in connection.execute("PRAGMA quick_check(5)") if row[0] != "ok"]
+            faults = [row[0] for row in connection.execute("PRAGMA quick_check(5)") if row[0] != "ok"]
             lost = connection.execute(f"SELECT count(*) FROM edges WHERE {_LOST}").fetchone()[0]
             wrong = connection.execute(f"SELECT count(*) FROM edges WHERE {_WRONG}").fetchone()[0]
             unread = [id for id, metadata in connection.execute(_METADATA) if parsed(metadata) is None]
-        found += [f"{lost} edges point to nothing"] if lost else []
+        faults += [f"{lost} edges point to missing nodes"] if lost else []
         if unread:
-            found.append(f"the metadata of {len(unread)} chunks cannot be read ({unread[0]!r:.80} …); add them again")
-        what = "weigh nothing, are valid at no time, or lead to themselves or another tenant"
-        return found + ([f"{wrong} edges {what}"] if wrong else [])
+            faults.append(f"the metadata of {len(unread)} chunks cannot be read ({unread[0]!r:.80} …); add them again")
+        what = "have no weight, are never valid, or lead to themselves or another tenant"
+        return faults + ([f"{wrong} edges {what}"] if wrong else [])
 
     # -- the graph ------------------------------------------------------------------------------------------
 
     def has_edges(self, tenant: str) -> bool:
-        """Whether this tenant has any edge."""
+        """Return whether this tenant has any edge."""
         with self.reading() as connection:
-            found = connection.execute(
+            results = connection.execute(
                 "SELECT 1 FROM edges JOIN nodes ON node = source WHERE tenant = ? LIMIT 1", (tenant,)
             )
-            return found.fetchone() is not None
+            return results.fetchone() is not None
 
     def count_edges(self) -> int:
-        """How many edges there are, of all tenants."""
+        """Return the number of edges, of all tenants."""
         with self.reading() as connection:
             return _count_edges(connection)
 
     def chunk_nodes(self) -> list[tuple[int, int]]:
-        """(row, node) of every chunk, of all tenants."""
+        """Return (row, node) of every chunk, of all tenants."""
         with self.reading() as connection:
             return connection.execute("SELECT row, node FROM nodes WHERE row NOT NULL ORDER BY row").fetchall()
 
     def parent_nodes(self, tenant: str) -> list[int]:
-        """The nodes of all parents."""
+        """Return the nodes of all parents of a tenant."""
         with self.reading() as connection:
-            found = connection.execute(f"SELECT node FROM nodes WHERE kind = '{PARENT}' AND tenant = ?", (tenant,))
-            return [node for (node,) in found]
+            results = connection.execute(f"SELECT node FROM nodes WHERE kind = '{PARENT}' AND tenant = ?", (tenant,))
+            return [node for (node,) in results]
 
     def arcs(self, tenant: str) -> Iterator[list[Arc]]:
-        """All edges of a tenant (of all tenants together for ""), some ten thousand at once."""
+        """Yield all edges of a tenant (of all tenants together for ""), some ten thousand at a time."""
         of_tenant = "nodes CROSS JOIN edges e ON e.source = node WHERE tenant = ?"
         with self.reading() as connection:
-            found = connection.execute(
+            results = connection.execute(
                 f"SELECT {_ARC} FROM " + (of_tenant if tenant else "edges e"),
                 (tenant,) if tenant else (),
             )
-            while arcs := found.fetchmany(_ARCS_AT_ONCE):
+            while arcs := results.fetchmany(_ARCS_AT_ONCE):
                 yield arcs
 
     def changed_pairs(self, position: int) -> list[tuple[int, int]]:
-        """The pairs of nodes between which edges changed after ``position``; a node with itself where it changed."""
+        """Return the pairs of nodes whose edges changed after ``position``; a changed node is paired with itself."""
         with self.reading() as connection:
             return connection.execute(
                 "SELECT DISTINCT source, target FROM graph_changes WHERE number > ?", (position,)
             ).fetchall()
 
     def changed_nodes(self, tenant: str, position: int) -> list[tuple[int, int, int]]:
-        """(node, row or -1, whether it is an entity) of this tenant's nodes that were touched after ``position``."""
+        """Return (node, row or -1, whether it is an entity) of this tenant's nodes that changed after ``position``."""
         with self.reading() as connection:
             return connection.execute(
                 "WITH touched (node) AS (SELECT source FROM graph_changes WHERE number > ?1 "
@@ -697,7 +700,7 @@ class Catalogue:
             ).fetchall()
 
     def changed_arcs(self, tenant: str, position: int) -> list[Arc]:
-        """The edges that there are now between this tenant's pairs of nodes that changed after ``position``."""
+        """Return the present edges between this tenant's pairs of nodes that changed after ``position``."""
         with self.reading() as connection:
             return connection.execute(
                 f"SELECT {_ARC} FROM (SELECT DISTINCT source, target FROM graph_changes WHERE number > ?) c "
@@ -707,7 +710,7 @@ class Catalogue:
             ).fetchall()
 
     def graph_nodes(self, tenant: str, ids: Iterable[str]) -> dict[str, int]:
-        """The nodes of those ids that only edges name."""
+        """Return the nodes of those ids that only edges name."""
         with self.reading() as connection:
             return dict(
                 connection.execute(
@@ -718,7 +721,7 @@ class Catalogue:
             )
 
     def ids_of_nodes(self, nodes: Iterable[int]) -> dict[int, str]:
-        """The id of each node that exists."""
+        """Return the id of each node that exists."""
         with self.reading() as connection:
             return dict(
                 connection.execute(
@@ -729,9 +732,9 @@ class Catalogue:
     def edges_between(
         self, pairs: Iterable[tuple[int, int]], known_at: float | None = None
     ) -> list[tuple[int, int, Edge]]:
-        """(source, target, edge) of all edges from the first to the second node of each pair, known then or now."""
+        """Return (source, target, edge) for all edges between the nodes of each pair, as known at a time or now."""
         with self.reading() as connection:
-            found = connection.execute(
+            results = connection.execute(
                 f"SELECT e.source, e.target, {_EDGE} FROM json_each(?) p "
                 "CROSS JOIN edges e ON e.source = json_extract(p.value, '$[0]') "
                 "AND e.target = json_extract(p.value, '$[1]') "
@@ -739,19 +742,19 @@ class Catalogue:
                 "WHERE e.learned_at <= ifnull(?, 9e999)",
                 (json.dumps(list(pairs)), known_at),
             ).fetchall()
-        return [(source, target, Edge(*values)) for source, target, *values in found]
+        return [(source, target, Edge(*values)) for source, target, *values in results]
 
 
 # -- writing: statements that run inside Catalogue.writing() ------------------------------------------------------
 
 
 def mode_name(tenant: str) -> str:
-    """Name of the fact that holds a tenant's mode."""
+    """Return the name of the fact that holds a tenant's mode."""
     return _MODE + tenant
 
 
 class _Fork:
-    """Whether a fork of this process is near, so that no connection may be lent."""
+    """State that keeps connections from being lent while this process is about to fork."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -765,7 +768,7 @@ _catalogues: weakref.WeakSet[Catalogue] = weakref.WeakSet()
 def close_connections_before_fork(deadline: float) -> None:
     """Wait until all connections of this process are back, close them, and lend none until the fork is over.
 
-    SQLite must not be carried into a forked process: its notes about locks would be those of the parent. A catalogue
+    SQLite must not be carried into a forked process: its record of locks would be the parent's. A catalogue
     that is still ``is_lending`` at the deadline (``time.monotonic()``) cannot be used in the child.
     """
     with _fork.changed:
@@ -781,14 +784,14 @@ def close_connections_before_fork(deadline: float) -> None:
 
 
 def lend_again_after_fork() -> None:
-    """In the parent: lend connections as before."""
+    """In the parent, lend connections as before."""
     with _fork.changed:
         _fork.is_near = False
         _fork.changed.notify_all()
 
 
 def begin_in_child() -> None:
-    """In the child: threads of the parent, which it does not have, wait for nothing and hold nothing."""
+    """In the child, forget the parent's threads, which neither wait nor hold anything here."""
     global _fork  # noqa: PLW0603 - a lock that a thread of the parent holds is never released here
     _fork = _Fork()
     _catalogues.clear()
@@ -802,7 +805,7 @@ def set_about(connection: sqlite3.Connection, **facts: Any) -> None:
 def put_entries(connection: sqlite3.Connection, entries: Sequence[Entry]) -> None:
     """Insert or replace chunks and parents by (tenant, id); edges that name them stay.
 
-    What is known of them beside their text is ``catalog_learned.take_in``'s, in the same transaction.
+    ``catalog_learned.take_in`` writes everything else about them in the same transaction.
     """
     names = Entry._fields[:-1]
     updates = ", ".join(f"{name} = excluded.{name}" for name in names[2:])
@@ -816,12 +819,12 @@ def put_entries(connection: sqlite3.Connection, entries: Sequence[Entry]) -> Non
 def put_edges(
     connection: sqlite3.Connection, tenant: str, edges: Collection[Edge], now: float, *, by_weight: bool = True
 ) -> None:
-    """Insert edges, making missing ends; of two with one source, target and relation the heavier stays.
+    """Insert edges, creating missing ends; of two with the same source, target and relation the heavier is kept.
 
-    Not ``by_weight`` the given ones stay. An edge whose validity changes is known since ``now``: what was known of it
-    before is not kept.
+    Without ``by_weight`` the new edge is kept. An edge whose validity changes counts as learned at ``now``; its earlier
+    validity is not kept.
     """
-    # In order, so that the same edges give the same numbers, which decide between what is equal.
+    # Sorted, so that the same edges get the same node numbers, which break ties.
     ends = sorted({end for edge in edges for end in (edge.source, edge.target)})
     connection.executemany(
         "INSERT OR IGNORE INTO nodes (tenant, id, kind) VALUES (?, ?, ?)", ((tenant, end, GRAPH) for end in ends)
@@ -846,7 +849,7 @@ def put_edges(
 
 
 def delete_edges(connection: sqlite3.Connection, tenant: str, edges: Collection[Edge]) -> None:
-    """Delete the edges with the source, relation and target of these."""
+    """Delete the edges that have the source, relation and target of one of these."""
     connection.executemany(
         "DELETE FROM edges WHERE source = (SELECT node FROM nodes WHERE tenant = ?1 AND id = ?2) AND relation = ?3 "
         "AND target = (SELECT node FROM nodes WHERE tenant = ?1 AND id = ?4)",
@@ -855,13 +858,13 @@ def delete_edges(connection: sqlite3.Connection, tenant: str, edges: Collection[
 
 
 def delete_orphan_edges(connection: sqlite3.Connection, tenant: str) -> int:
-    """Delete a tenant's edges that lead from or to nothing, then its graph nodes without an edge; counts the edges."""
+    """Delete a tenant's edges with a missing end, then its graph nodes without an edge; return the number of edges."""
     connection.execute(
         f"{_JOINED} DELETE FROM edges WHERE source IN (SELECT node FROM nodes WHERE tenant = ?1) "
         "AND (source NOT IN joined OR target NOT IN joined)",
         (tenant,),
     )
-    # A cursor's rowcount knows nothing of a statement that begins with WITH.
+    # A cursor's rowcount is not set by a statement that begins with WITH.
     deleted = int(connection.execute("SELECT changes()").fetchone()[0])
     connection.execute(
         f"DELETE FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' "
@@ -873,9 +876,9 @@ def delete_orphan_edges(connection: sqlite3.Connection, tenant: str) -> int:
 
 
 def delete_weak_edges(connection: sqlite3.Connection, tenant: str, min_weight: float, max_per_source: int) -> int:
-    """Delete a tenant's edges below a weight, then all but the heaviest per source (0: all stay); counts them.
+    """Delete a tenant's edges below a weight, then all but the heaviest per source (0: all stay); return their number.
 
-    Entities that nothing mentions any more go, and their edges, which count too.
+    Entities that are no longer mentioned are deleted with their edges, which are counted too.
     """
     before = _count_edges(connection)
     mentioned = _mentioned(connection, tenant)
@@ -896,17 +899,17 @@ def delete_weak_edges(connection: sqlite3.Connection, tenant: str, min_weight: f
 
 
 def graph_ends(connection: sqlite3.Connection, tenant: str, edges: Iterable[Edge]) -> list[int]:
-    """The entities to which these edges lead by a mention."""
+    """Return the entities that these edges mention."""
     targets = listed({edge.target for edge in edges if edge.relation == MENTIONS})
-    found = connection.execute(
+    results = connection.execute(
         f"SELECT node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND id IN (SELECT value FROM json_each(?))",
         (tenant, targets),
     )
-    return [node for (node,) in found]
+    return [node for (node,) in results]
 
 
 def delete_unmentioned(connection: sqlite3.Connection, entities: Iterable[int]) -> None:
-    """Delete those of these entities that nothing mentions any more, with their edges and what only those named."""
+    """Delete those of these entities that are no longer mentioned, their edges, and the nodes that only those named."""
     left = connection.execute(
         f"SELECT node FROM nodes WHERE node IN (SELECT value FROM json_each(?)) AND NOT {_IS_MENTIONED}",
         (_numbers(entities),),
@@ -918,32 +921,32 @@ def delete_unmentioned(connection: sqlite3.Connection, entities: Iterable[int]) 
 def delete_ids(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) -> tuple[int, list[int]]:
     """Delete chunks and parents with their edges; parents go when their last child goes.
 
-    Returns how many of ``ids`` there were, and the rows that died.
+    Return the number of ``ids`` that existed, and the rows that were freed.
     """
-    found = connection.execute(
+    results = connection.execute(
         f"SELECT node, row, parent FROM nodes WHERE tenant = ? AND kind <> '{GRAPH}' "
         "AND id IN (SELECT value FROM json_each(?))",
         (tenant, listed(ids)),
     ).fetchall()
-    _delete_nodes(connection, [node for node, _, _ in found])
+    _delete_nodes(connection, [node for node, _, _ in results])
     childless = connection.execute(
         f"SELECT node FROM nodes p WHERE kind = '{PARENT}' AND tenant = ?1 "
         "AND id IN (SELECT value FROM json_each(?2)) "
         "AND NOT EXISTS (SELECT 1 FROM nodes c WHERE c.tenant = ?1 AND c.parent = p.id)",
-        (tenant, listed({parent for _, _, parent in found if parent is not None})),
+        (tenant, listed({parent for _, _, parent in results if parent is not None})),
     ).fetchall()
     _delete_nodes(connection, [node for (node,) in childless])
-    return len(found), [row for _, row, _ in found if row is not None]
+    return len(results), [row for _, row, _ in results if row is not None]
 
 
 def delete_tenant(connection: sqlite3.Connection, tenant: str) -> list[int]:
-    """Delete all that is kept of a tenant, and overwrite it on disk; return the rows that died, ascending.
+    """Delete all data of a tenant and overwrite it on disk; return the freed rows, ascending.
 
-    The probe text of the embedding goes if it was the tenant's: the next write chooses another.
+    The probe text of the embedding is deleted if it was the tenant's; the next write chooses another.
     """
     connection.execute("PRAGMA secure_delete = ON")
-    found = connection.execute("SELECT row FROM nodes WHERE tenant = ? AND row NOT NULL ORDER BY row", (tenant,))
-    rows = [row for (row,) in found]
+    results = connection.execute("SELECT row FROM nodes WHERE tenant = ? AND row NOT NULL ORDER BY row", (tenant,))
+    rows = [row for (row,) in results]
     # Edges join nodes of one tenant.
     connection.execute("DELETE FROM edges WHERE source IN (SELECT node FROM nodes WHERE tenant = ?)", (tenant,))
     connection.execute("DELETE FROM nodes WHERE tenant = ?", (tenant,))
@@ -958,14 +961,14 @@ def delete_tenant(connection: sqlite3.Connection, tenant: str) -> list[int]:
 
 
 def delete_lost_edges(connection: sqlite3.Connection) -> None:
-    """Delete the edges that point to nothing and those that cannot be; whoever follows the graph reads it anew."""
+    """Delete edges with a missing end and invalid edges; readers of the graph then read it again."""
     connection.execute(f"DELETE FROM edges WHERE {_LOST} OR {_WRONG}")
     connection.execute("INSERT INTO graph_changes (source, target) VALUES (0, 0)")
     _forget_graph_changes(connection, connection.execute(_POSITION).fetchone()[1])
 
 
 def log_changes(connection: sqlite3.Connection, rows: Iterable[int]) -> int:
-    """Note in the outbox that these rows were touched, as a new version; returns its number."""
+    """Record in the outbox that these rows changed, as a new version; return its number."""
     connection.execute("UPDATE about SET value = value + 1 WHERE name = 'version'")
     version = int(connection.execute("SELECT value FROM about WHERE name = 'version'").fetchone()[0])
     connection.executemany("INSERT INTO changes VALUES (?, ?)", ((version, row) for row in set(rows)))
@@ -973,13 +976,13 @@ def log_changes(connection: sqlite3.Connection, rows: Iterable[int]) -> int:
 
 
 def trim_changes(connection: sqlite3.Connection, floor: int) -> None:
-    """Forget the changes up to version ``floor``: who has not seen them must read everything anew."""
+    """Drop the changes up to version ``floor``; a reader that has not seen them must read everything again."""
     connection.execute("DELETE FROM changes WHERE version <= ?", (floor,))
     set_about(connection, floor=floor)
 
 
 def _delete_nodes(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
-    """Delete nodes with their edges, the entities that nothing mentions then, and what no edge names then."""
+    """Delete nodes with their edges, the entities no longer mentioned, and the nodes that no edge names any more."""
     catalog_files.forget_linking(connection, nodes)
     listed = (_numbers(nodes),)
     ends = connection.execute(
@@ -1003,7 +1006,7 @@ def _delete_nodes(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
 
 
 def _delete_empty_directories(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
-    """Delete those of these nodes that are only contained, and contain nothing; then what contained only them."""
+    """Delete those of these nodes that contain nothing and are only contained, then directories that became empty."""
     while nodes:
         empty = [
             node
@@ -1024,10 +1027,10 @@ def _delete_empty_directories(connection: sqlite3.Connection, nodes: Sequence[in
 
 
 def _mentioned(connection: sqlite3.Connection, tenant: str) -> list[int]:
-    found = connection.execute(
+    results = connection.execute(
         f"SELECT node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND {_IS_MENTIONED}", (tenant,)
     )
-    return [node for (node,) in found]
+    return [node for (node,) in results]
 
 
 def _count_edges(connection: sqlite3.Connection) -> int:
@@ -1035,7 +1038,7 @@ def _count_edges(connection: sqlite3.Connection) -> int:
 
 
 def _trim_graph_changes(connection: sqlite3.Connection) -> None:
-    """Forget the older half of the graph's changes when there are too many."""
+    """Drop the older half of the graph's changes when there are too many."""
     first, last, nodes = connection.execute(
         "SELECT (SELECT min(number) FROM graph_changes), (SELECT max(number) FROM graph_changes), "
         "(SELECT max(node) FROM nodes)"
@@ -1061,7 +1064,7 @@ def _connection(database: str, *, uri: bool = False) -> sqlite3.Connection:
 
 
 def listed(texts: Iterable[str]) -> str:
-    """Texts for ``json_each``, which ends a text at a NUL; none that is stored has one."""
+    """Encode texts for ``json_each``. It ends a text at a NUL, so texts with one are left out; none is stored."""
     return json.dumps([text for text in texts if "\0" not in text])
 
 

@@ -14,12 +14,12 @@ _FILES_OF = (
     "DELETE FROM files WHERE (tenant, source) IN "
     "(SELECT f.tenant, f.source FROM file_documents f JOIN ({}) d ON f.tenant = d.tenant AND f.document = d.document)"
 )
-# Whose edges lead to one of these nodes: the fresh edges of such a document would lead elsewhere, or nowhere.
+# Files with an edge to one of these nodes: new edges of such a document would lead elsewhere, or nowhere.
 _LINKING = _FILES_OF.format(
     "SELECT DISTINCT n.tenant, n.document FROM json_each(?) gone CROSS JOIN edges e ON e.target = gone.value "
     "CROSS JOIN nodes n ON n.node = e.source WHERE n.document NOT NULL"
 )
-# Who mentions what was a title until now: without the title some of these mentions are none.
+# Files that mention a name that was a title until now: without the title some of these mentions disappear.
 _MENTIONING = _FILES_OF.format(
     "SELECT DISTINCT n.tenant, n.document FROM json_each(?) gone "
     f"CROSS JOIN nodes t ON t.node = gone.value AND t.kind = 'graph' AND substr(t.id, 1, {len(TITLE)}) = '{TITLE}' "
@@ -30,16 +30,16 @@ _MENTIONING = _FILES_OF.format(
 
 
 def read(connection: sqlite3.Connection, tenant: str) -> list[FileRecord]:
-    """Return the records of a tenant's files whose documents are as the file made them."""
+    """Return the records of a tenant's files whose documents are still as the ingest wrote them."""
     documents: dict[str, list[str]] = {}
     for source, document in connection.execute(
         "SELECT source, document FROM file_documents WHERE tenant = ? ORDER BY source, place", (tenant,)
     ):
         documents.setdefault(source, []).append(document)
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT source, stamp, digest, made_by, chunks, parents FROM files WHERE tenant = ?", (tenant,)
     )
-    return [FileRecord._make((*values, tuple(documents.get(values[0], ())))) for values in found]
+    return [FileRecord._make((*values, tuple(documents.get(values[0], ())))) for values in rows]
 
 
 def put(connection: sqlite3.Connection, tenant: str, records: Collection[FileRecord]) -> None:
@@ -63,7 +63,7 @@ def put(connection: sqlite3.Connection, tenant: str, records: Collection[FileRec
 
 
 def forget(connection: sqlite3.Connection, tenant: str, sources: Iterable[str] | None = None) -> None:
-    """Delete the records of these files, None for all of the tenant."""
+    """Delete the records of these files; None deletes all of the tenant's."""
     if sources is None:
         connection.execute("DELETE FROM files WHERE tenant = ?", (tenant,))
         connection.execute("DELETE FROM file_documents WHERE tenant = ?", (tenant,))

@@ -1,4 +1,4 @@
-"""The catalogue's tables, as numbered migrations."""
+"""The catalogue's tables as numbered migrations."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ CREATE TABLE about (
     value NOT NULL
 ) WITHOUT ROWID;
 
--- Everything that has an id: chunks are searched, parents are pointed to, the rest is only joined by edges.
--- A chunk's row is its place in the engines; every accepted version of a chunk gets a new one, never used again.
--- A node's number is never used again.
+-- Everything that has an id. Chunks are searched, parents are pointed to, other nodes are only joined by edges.
+-- A chunk's row is its position in the engines; every accepted version of a chunk gets a new row. Neither rows nor
+-- node numbers are ever reused.
 CREATE TABLE nodes (
     node INTEGER PRIMARY KEY AUTOINCREMENT,
     tenant TEXT NOT NULL,
@@ -39,9 +39,9 @@ CREATE INDEX chunks_by_text ON nodes (tenant, hex(text_hash)) WHERE row NOT NULL
 CREATE INDEX parents ON nodes (tenant) WHERE kind = 'parent';
 CREATE INDEX turns ON nodes (tenant, session, turn) WHERE session IS NOT NULL;
 
--- What is known of each chunk and parent beside its text, apart from it: what is learned every day is short.
--- Valid is when it is true in the world, learned to retracted when the store says so. What is over at expires_at may
--- be thrown away; a fact that was superseded is over, too, but stays.
+-- The state of each chunk and parent, apart from its text because it is short and changes often.
+-- valid_*: when it is true in the world. learned_at to retracted_at: when the store asserts it. A chunk past expires_at
+-- may be deleted; a superseded fact has also ended, but is kept.
 CREATE TABLE learned (
     node INTEGER PRIMARY KEY,
     valid_from REAL,
@@ -59,7 +59,7 @@ CREATE TABLE learned (
 );
 CREATE INDEX expiring ON learned (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX retracted ON learned (retracted_at) WHERE retracted_at IS NOT NULL;
--- What was known before, until it was known better.
+-- Earlier values, each with the time until which it was known.
 CREATE TABLE past_validity (
     node INTEGER NOT NULL,
     known_until REAL NOT NULL,
@@ -74,8 +74,8 @@ CREATE TABLE past_trust (
     utility REAL,
     PRIMARY KEY (node, known_until)
 ) WITHOUT ROWID;
--- Of which nodes something else was learned, the last 5,000 times: what is mirrored in memory follows this log, here
--- and in other processes.
+-- Nodes whose state changed, the last 5,000 changes: mirrors in memory follow this log, in this process and in
+-- others.
 CREATE TABLE learned_changes (
     number INTEGER PRIMARY KEY,
     node INTEGER NOT NULL
@@ -84,7 +84,7 @@ CREATE TRIGGER learned_otherwise AFTER UPDATE ON learned BEGIN
     INSERT INTO learned_changes (node) VALUES (new.node);
     DELETE FROM learned_changes WHERE number <= (SELECT max(number) FROM learned_changes) - 5000;
 END;
--- How often what a source said was confirmed, and how often refuted.
+-- Number of times a source's statements were confirmed and refuted.
 CREATE TABLE credibility (
     tenant TEXT NOT NULL,
     source TEXT NOT NULL,
@@ -106,8 +106,8 @@ CREATE TABLE edges (
 ) WITHOUT ROWID;
 CREATE INDEX edges_by_target ON edges (target, source);
 
--- Which edges and nodes (source = target) each statement touched: the graph in memory follows this log, here and in
--- other processes. Triggers write it, so that no statement can forget to.
+-- Edges and nodes (source = target) that each statement changed: the graph in memory follows this log, in this
+-- process and in others. Triggers write it, so that no statement can forget to.
 CREATE TABLE graph_changes (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     source INTEGER NOT NULL,
@@ -131,7 +131,7 @@ CREATE TRIGGER node_forgotten AFTER DELETE ON nodes WHEN old.kind <> 'graph' BEG
     DELETE FROM past_trust WHERE node = old.node;
 END;
 
--- The outbox: which rows each version touched. Engines and readers ask the nodes what became of them.
+-- The outbox: the rows that each version changed. Engines and readers look up the present state in nodes.
 CREATE TABLE changes (
     version INTEGER NOT NULL,
     row INTEGER NOT NULL,
@@ -142,11 +142,11 @@ INSERT INTO about VALUES ('version', 0), ('next_row', 0), ('floor', 0), ('genera
     ('chroma_applied', 0), ('graph_floor', 0);
 """
 
-# When a chunk says that it was updated; unknown of what was taken in before, until it comes again with other metadata.
+# The time a chunk says it was updated; NULL for chunks stored earlier, until they come again with other metadata.
 UPDATED_AT = "ALTER TABLE learned ADD COLUMN updated_at REAL;"
 
-# Files that an ingest has read to the end, so that the next one need not read those that look the same. Whatever
-# changes a chunk of its documents deletes a file's record, in the same transaction; which documents it had is kept.
+# Files that an ingest has read to the end, so that the next one can skip unchanged files. Any change to a chunk of its
+# documents deletes a file's record in the same transaction; the list of its documents is kept.
 FILES = """
 CREATE TABLE files (
     tenant TEXT NOT NULL,
@@ -189,9 +189,9 @@ FORMAT_VERSION = len(MIGRATIONS)
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Bring a catalogue to the present format, one transaction per step.
+    """Convert a catalogue to the present format, one transaction per step.
 
-    Raises FormatVersionError for a catalogue that a newer version of the package has written.
+    Raises FormatVersionError for a catalogue written by a newer version of the package.
     """
     version = format_version(connection)
     if version > FORMAT_VERSION:
@@ -201,27 +201,27 @@ def migrate(connection: sqlite3.Connection) -> None:
 
 
 def format_version(connection: sqlite3.Connection) -> int:
-    """The number of the last migration that the catalogue has seen; 0 for an empty database."""
+    """Return the number of the last migration applied to the catalogue; 0 for an empty database."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def is_older(path: Path) -> bool:
-    """Whether the file is a catalogue of an earlier format, which :func:`migrate` brings to the present one."""
+    """Return whether the file is a catalogue of an earlier format, which :func:`migrate` converts."""
     if not path.exists():
         return False
     try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             return 0 < format_version(connection) < FORMAT_VERSION
     except sqlite3.Error:
-        return False  # no catalogue: whoever opens it says what is the matter
+        return False  # not a catalogue: opening it reports the reason
 
 
 def check_format(version: int) -> None:
-    """Raise FormatVersionError for a format that is not the present one; the error says how to get there."""
+    """Raise FormatVersionError for a format other than the present one; the error says how to convert or upgrade."""
     if version < FORMAT_VERSION:
         raise FormatVersionError(
             f"the index has format {version}, this version of langchain-hybridgraph reads {FORMAT_VERSION}: open it "
-            "once for writing, which brings it there: HybridGraphStore(path, embedding).close(), with its embedding"
+            "once for writing, which converts it: HybridGraphStore(path, embedding).close(), with its own embedding"
         )
     if version > FORMAT_VERSION:
         raise FormatVersionError(

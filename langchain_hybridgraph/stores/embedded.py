@@ -1,8 +1,8 @@
-"""The embedded store: one folder, SQLite as the truth, three indexes beside it.
+"""The embedded store: one folder with SQLite as the source of truth and three indexes derived from it.
 
-Writing: vectors to the matrix (fsync) → one transaction of the catalogue, which accepts the batch → the engines. A
-crash between the steps leaves vectors that nobody owns (overwritten by the next batch) or engines that lag behind
-(brought up to date from the outbox at the next write or open). What the catalogue accepted is never lost.
+A write goes to the matrix (vectors, fsync), then to the catalogue in one transaction, which accepts the batch, and
+then to the engines. A crash between the steps leaves vectors without an owner (overwritten by the next batch) or
+engines that lag behind (brought up to date from the outbox at the next write or open). An accepted batch is never lost.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from langchain_hybridgraph.stores.sessions import SessionedIndex
 
 
 class EmbeddedStore(WalkedIndex, SessionedIndex, RememberingIndex, LayeredIndex):
-    """Chunks, parents and edges in one folder, searched by vector and by keyword, and walked.
+    """Chunks, parents and edges in one folder, searched by vector, by keyword and through the graph.
 
-    ``path`` None keeps everything in memory. ``embedding`` makes the vectors and ``name`` says which model it is;
-    ``load`` reads the model of a fitted embedding from its file. A ``tenant`` given at creation makes a
-    multi-tenant folder: from then on every opening names its tenant, and sees nothing else.
+    ``path`` None keeps everything in memory. ``embedding`` makes the vectors and ``name`` identifies its model;
+    ``load`` reads the model of a fitted embedding from its file. A ``tenant`` at creation makes a multi-tenant folder:
+    from then on every store opened on it names its tenant and sees only that tenant's data.
 
-    Any number of processes may read while one writes. Raises StoreError in its kinds (NotAnIndexError,
-    FormatVersionError, EmbeddingMismatchError) and TenantError.
+    Any number of processes may read while one writes. Raises StoreError or one of its subclasses (NotAnIndexError,
+    FormatVersionError, EmbeddingMismatchError), and TenantError.
     """

@@ -1,4 +1,4 @@
-"""Turns to write: one writer of an index folder at a time, in one process or in several."""
+"""Turns to write: one writer of an index folder at a time, in one process or across several."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pathlib import Path
 
 from langchain_hybridgraph.errors import ReadOnlyError, StoreError, StoreLockedError
 
-# Seconds between two looks at a file that somebody else has locked: short at first, since most writes are short.
+# Seconds between two attempts to lock a file held by another process: short at first, since most writes are short.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01
 
 
 class FairLock:
-    """A reentrant lock that threads get in the order in which they asked for it.
+    """A reentrant lock that threads get in the order in which they request it.
 
     >>> lock = FairLock()
     >>> lock.acquire(timeout=1.0), lock.acquire(timeout=1.0), lock.depth
@@ -34,7 +34,7 @@ class FairLock:
         self.depth = 0
 
     def acquire(self, timeout: float) -> bool:
-        """Wait up to ``timeout`` seconds for the lock; returns whether this thread has it now."""
+        """Wait up to ``timeout`` seconds for the lock; return whether this thread holds it."""
         thread = threading.get_ident()
         with self._guard:
             if self._owner in {None, thread} and (self._owner == thread or not self._waiting):
@@ -46,13 +46,13 @@ class FairLock:
             self._waiting.append((thread, turn))
         try:
             return turn.acquire(timeout=max(0.0, timeout)) or self._leave(thread, turn)
-        except BaseException:  # an interrupted thread must not keep what it may just have been given
+        except BaseException:  # an interrupted thread must not keep a lock that it has just been given
             if self._leave(thread, turn):
                 self.release()
             raise
 
     def release(self) -> None:
-        """Give the lock back, or hand it to the thread that has waited longest."""
+        """Release the lock, or pass it to the thread that has waited longest."""
         with self._guard:
             self.depth -= 1
             if self.depth:
@@ -64,7 +64,7 @@ class FairLock:
                 turn.release()
 
     def _leave(self, thread: int, turn: threading.Lock) -> bool:
-        """Stop waiting; returns True when the lock was handed over in the same moment."""
+        """Stop waiting; return True if the lock was passed over at the same moment."""
         with self._guard, contextlib.suppress(ValueError):
             self._waiting.remove((thread, turn))
             return False
@@ -72,9 +72,9 @@ class FairLock:
 
 
 class FileLock:
-    """An advisory lock on a file; the operating system frees it when its holder dies, however it dies.
+    """An advisory lock on a file; the operating system releases it when its holder dies, however it dies.
 
-    A child process made by a fork never holds it: its copy of the descriptor is closed as soon as the child begins.
+    A forked child process never holds it: its copy of the descriptor is closed as soon as the child starts.
     """
 
     def __init__(self, path: Path) -> None:
@@ -88,9 +88,9 @@ class FileLock:
         return self._file is not None
 
     def acquire(self, deadline: float) -> bool:
-        """Try until ``deadline`` (``time.monotonic()``), at least once; returns whether the lock is held now.
+        """Try until ``deadline`` (``time.monotonic()``), at least once; return whether the lock is held now.
 
-        Raises ReadOnlyError where the file cannot be written, StoreError where the file system has no locks.
+        Raises ReadOnlyError if the file cannot be written, StoreError if the file system has no locks.
         """
         if self._file is not None:
             return True
@@ -109,27 +109,27 @@ class FileLock:
         return True
 
     def sign(self) -> None:
-        """Write the number of this process into the file, for the errors of those who wait in vain."""
-        assert self._file is not None, "only the holder signs"
-        with contextlib.suppress(OSError):  # on a full disk the lock holds all the same, it only names nobody
+        """Write the id of this process into the file, for the errors of processes that wait in vain."""
+        assert self._file is not None, "only the holder may sign"
+        with contextlib.suppress(OSError):  # on a full disk the lock still holds, but names no process
             os.pwrite(self._file, f"{os.getpid():<20}".encode(), 0)  # padded: truncating takes milliseconds
 
     def holder(self) -> str:
-        """The process that signed last, "unknown" when nobody did."""
+        """Return the id of the process that signed last, "unknown" if none did."""
         try:
             return self.path.read_bytes()[:64].decode("ascii", "replace").strip() or "unknown"
         except OSError:
             return "unknown"
 
     def release(self) -> None:
-        """Give the lock back; does nothing when it is not held."""
+        """Release the lock; a no-op if it is not held."""
         file, self._file = self._file, None
         if file is not None:
             fcntl.flock(file, fcntl.LOCK_UN)  # closing is not enough while a forked child has a copy
             os.close(file)
 
     def leave_to_parent(self) -> None:
-        """In a forked child: close the copy of the descriptor, without unlocking it for the parent."""
+        """In a forked child, close the copy of the descriptor without unlocking it for the parent."""
         file, self._file = self._file, None
         if file is not None:
             os.close(file)
@@ -151,17 +151,17 @@ class FileLock:
             return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise ReadOnlyError(
-                f"{self.path.parent} cannot be written to ({error.strerror}): searching works, changes need a "
+                f"{self.path.parent} cannot be written to ({error.strerror}): searches work, but changes need a "
                 "writable folder"
             ) from error
 
 
 class WriterLock:
-    """The turn to write to an index folder, held for one change and then handed on.
+    """The turn to write to an index folder, held for one change and then passed on.
 
-    Threads of this process get it in the order in which they asked. Between processes it is a lock on a file behind a
-    second one, the queue: whoever has written has to queue again, so a process that writes without a pause cannot
-    keep the others out. ``path`` None is the lock of an index in memory. One object per folder and process.
+    Threads of this process get it in the order in which they request it. Between processes it is a lock on a file
+    behind a second lock, the queue: a process that has written has to queue again, so one that writes without a pause
+    cannot keep the others out. ``path`` None makes the lock of an index in memory. One object per folder and process.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -174,7 +174,7 @@ class WriterLock:
     def turn(self, timeout: float) -> Iterator[None]:
         """Hold the turn for a block of code; within it the same thread may take it again.
 
-        Raises StoreLockedError after ``timeout`` seconds of waiting, ReadOnlyError where nothing can be written.
+        Raises StoreLockedError after ``timeout`` seconds of waiting, ReadOnlyError if the folder cannot be written to.
         """
         deadline = time.monotonic() + timeout
         if not self._threads.acquire(timeout):
@@ -189,7 +189,7 @@ class WriterLock:
             self._threads.release()
 
     def pause(self, deadline: float) -> bool:
-        """Wait until no other thread of this process has the turn, and keep it from them; False when it is too late."""
+        """Wait until no other thread of this process has the turn, then block them; False after the deadline."""
         self._is_paused = self._threads.acquire(deadline - time.monotonic())
         return self._is_paused
 

@@ -1,4 +1,4 @@
-"""The parts of an index folder that all stores of this process share."""
+"""The parts of an index folder that all stores of a process share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from langchain_hybridgraph.stores.keywords import Keywords
 from langchain_hybridgraph.stores.lock import WriterLock
 
 CATALOGUE, KEYWORDS, LOCK = "catalogue.sqlite", "keywords", "writer.lock"
-# Seconds that a fork waits for a read or a write of another thread to end.
+# Seconds that a fork waits for another thread's read or write to end.
 FORK_PATIENCE = 5.0
 
 Key = tuple[Path, int, int]
@@ -25,8 +25,8 @@ Key = tuple[Path, int, int]
 class OpenFolder:
     """The catalogue, the engines and the turn to write of one folder, opened once per process.
 
-    The first store that opens a folder opens these; the last one that is closed or collected closes them. A child
-    process made by a fork shares none of them: its stores open the folder again.
+    The first store on a folder opens these; the last one to be closed or collected closes them. A forked child process
+    shares none of them: its stores open the folder again.
     """
 
     def __init__(self, path: Path | None, catalogue: Catalogue) -> None:
@@ -37,22 +37,22 @@ class OpenFolder:
         self.keywords = Keywords(path and path / KEYWORDS, self.language, catalogue)
         self.chroma = OwnedChroma(path)
         self.settled = -1
-        """The version of the catalogue up to which engines and model were brought last."""
+        """Version of the catalogue up to which engines and model were last brought up to date."""
         self.is_tidy = path is None
         """Whether this process has removed what a crash may have left in the folder."""
         self.has_turn = True
-        """Whether no other thread was writing when this process was forked last."""
+        """Whether no other thread was writing when this process was last forked."""
         self._holders = 0
 
     @classmethod
     def of(cls, path: Path) -> OpenFolder:
-        """The open folder at this path, opened now if no store of this process has it; :meth:`release` it once."""
+        """Return the open folder at this path, opening it if no store of the process has; :meth:`release` it once."""
         with _guard:
             key = _key(path)
             if key in _lost:
                 raise StoreError(
                     f"{path} cannot be opened in process {os.getpid()}, which was forked while another thread was "
-                    "using the index, so that SQLite cannot be trusted with it here: start workers by spawn or "
+                    "using the index, so SQLite cannot be trusted with it here: start workers by spawn or "
                     "forkserver, or fork while no thread reads or writes"
                 )
             folder = _open.get(key)
@@ -63,7 +63,7 @@ class OpenFolder:
 
     @classmethod
     def in_memory(cls, catalogue: Catalogue) -> OpenFolder:
-        """The parts of an index that is in memory only, which nobody shares."""
+        """Return the parts of an index in memory, which is not shared."""
         folder = cls(None, catalogue)
         folder._holders = 1
         return folder
@@ -82,7 +82,7 @@ class OpenFolder:
 
 
 def _key(path: Path) -> Key:
-    """The index that is at this path now; one that is mounted a second time, perhaps to be read only, is another."""
+    """Identify the index at this path now; one mounted a second time, perhaps read-only, is another."""
     catalogue = (path / CATALOGUE).stat()
     return path.resolve(), catalogue.st_dev, catalogue.st_ino
 

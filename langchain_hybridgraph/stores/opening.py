@@ -1,4 +1,4 @@
-"""An index folder that is open: who may write, and what is seen of it."""
+"""An open index folder: its writer's turn and a mirror of its committed state."""
 
 from __future__ import annotations
 
@@ -47,44 +47,45 @@ logger = logging.getLogger(__name__)
 
 # Up to this size the matrix is searched faster than Chroma.
 MATRIX_BYTES = 400 << 20
-# Seconds to wait for another process that is just making the index in the same folder, or converting it.
+# Seconds to wait for another process that is creating the index in the same folder, or converting it.
 CREATION_PATIENCE = 10.0
 # Seconds that a change waits for its turn to write.
 WRITE_TIMEOUT = 30.0
-# The cosine from which on the probe text's vector counts as the one that the index was made with.
+# Cosine from which the probe text's vector counts as the one that the index was made with.
 SAME_VECTOR = 0.99
 
 
 @runtime_checkable
 class Fitted(Embeds, Protocol):
-    """An embedding that is made from the corpus itself and kept in the index folder."""
+    """An embedding that is fitted to the corpus and kept in the index folder."""
 
     def fit(self, texts: Sequence[str]) -> Self:
         """Learn from the texts."""
         ...
 
     def save(self, path: Path) -> None:
-        """Write what was learned to a file, durably."""
+        """Write the fitted model to a file, durably."""
         ...
 
     def needs_refit(self, texts: Sequence[str]) -> bool:
-        """Whether these texts, taken in since the fit, are too far from what was learned."""
+        """Return whether these texts, added since the fit, differ too much from the texts it was fitted to."""
         ...
 
 
 class Seen(NamedTuple):
-    """One state of the index, that of ``rows.version``; a search works on one from beginning to end."""
+    """One state of the index, that of ``rows.version``; a search uses one state from beginning to end."""
 
     rows: Rows
     generation: Generation
 
 
 def recorded(path: Path | None, *, read_only: bool = False) -> dict[str, Any]:
-    """The facts of the index in this folder, {} when there is none yet.
+    """Return the facts of the index in this folder, {} when there is none yet.
 
-    An index of an earlier version of the package is brought to the present format; with ``read_only``, or in a folder
-    that cannot be written to, FormatVersionError says how. Raises NotAnIndexError for a folder that holds other things,
-    or a path that is no folder, and StoreLockedError for an index to be brought up to date while another writes to it.
+    An index made by an earlier version of the package is converted to the present format; with ``read_only``, or in a
+    folder that cannot be written to, FormatVersionError explains how to convert it. Raises NotAnIndexError for a folder
+    with other contents or a path that is not a folder, and StoreLockedError if another process writes to an index that
+    has to be converted.
     """
     if path is None or not path.exists():
         return {}
@@ -100,7 +101,7 @@ def recorded(path: Path | None, *, read_only: bool = False) -> dict[str, Any]:
             catalogue.close()
     if (path / "chroma.sqlite3").exists():
         raise NotAnIndexError(
-            f"{path} holds a Chroma collection and no index: search it with "
+            f"{path} holds a Chroma collection, not an index: search it with "
             f"HybridRetriever(Chroma(…, persist_directory={str(path)!r})), or name another folder for a new index"
         )
     if any(not entry.name.startswith((LOCK, CATALOGUE)) for entry in path.iterdir()):
@@ -115,7 +116,7 @@ def _bring_up_to_date(path: Path) -> None:
         with WriterLock(path / LOCK).turn(CREATION_PATIENCE):
             Catalogue(path / CATALOGUE, create=True).close()
     except ReadOnlyError:
-        return  # reading the catalogue then says what is to be done
+        return  # reading the catalogue then reports what to do
 
 
 # The attributes of a store that belong to this process: a copy, a pickle and a forked child open them again.
@@ -123,16 +124,16 @@ OPEN_STATE = frozenset(
     {
         *("_refreshing", "_gate", "_folder", "_finalizer", "_catalogue", "_keywords", "_seen", "_columns"),
         *("_is_known_embedding", "_pending", "language"),
-        *("_walked", "_has_graph", "_mirror", "_tree", "_places", "_layers", "_states"),
+        *("_graph_state", "_has_graph", "_mirror", "_tree", "_places", "_layers", "_states"),
     }
 )
 
 
 class OpenIndex:
-    """An index folder as one store sees it: the parts that the process shares, and a mirror of what was committed.
+    """An index folder as one store sees it: the parts that the process shares, and a mirror of the committed state.
 
-    The turn to write is taken for each change and then handed on. A store on disk may be pickled and copied, and goes
-    on working in a forked process: there the folder is opened again when it is first used.
+    The turn to write is taken for each change and then passed on. A store on disk can be pickled and copied, and keeps
+    working in a forked process, where it opens the folder again on first use.
     """
 
     def __init__(
@@ -156,7 +157,7 @@ class OpenIndex:
         self.clock: Callable[[], float] = time.time
         self.tenant = tenant
         self.write_timeout = write_timeout
-        self._given = embedding
+        self._unfitted_embedding = embedding
         self._load = load
         self._read_only = read_only
         self._wanted_language = language
@@ -171,7 +172,7 @@ class OpenIndex:
         self._catalogue = self._folder.catalogue
         self._keywords = self._folder.keywords
         self.language = self._folder.language
-        self._seen = Seen(Rows(self.tenant or ""), Generation(self.path, -1, None, self._given))
+        self._seen = Seen(Rows(self.tenant or ""), Generation(self.path, -1, None, self._unfitted_embedding))
         self._columns = MetadataColumns(partial(_metadata, self._catalogue, self.tenant or ""))
         self._is_known_embedding = False
         try:
@@ -179,7 +180,7 @@ class OpenIndex:
             self._catch_up()
         except BaseException:
             self.close()
-            for name in OPEN_STATE & self.__dict__.keys():  # a store that is opened when it is used tries again then
+            for name in OPEN_STATE & self.__dict__.keys():  # a store that opens on first use tries again then
                 del self.__dict__[name]
             raise
         _stores.add(self)
@@ -200,16 +201,16 @@ class OpenIndex:
     # -- opening and closing --------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Wait for running calls, then release files and engines; closing twice does nothing.
+        """Wait for running calls, then release files and engines; closing twice is a no-op.
 
-        A store that is no longer referenced closes by itself.
+        A store that is no longer referenced closes itself.
         """
         if self._gate.shut():
             self._generation.close()
             self._finalizer()
 
     def __getattr__(self, name: str) -> Any:
-        """Open the folder, of a store that comes from a pickle, a copy or a fork, when it is first used."""
+        """Open the folder on first use, for a store that comes from a pickle, a copy or a fork."""
         if name not in OPEN_STATE:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         with _reopening:
@@ -218,7 +219,7 @@ class OpenIndex:
         return object.__getattribute__(self, name)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The settings, from which the folder is opened again; raises StoreError for an index in memory."""
+        """Return the settings, from which the folder is opened again; raises StoreError for an index in memory."""
         if self.path is None:
             raise StoreError(
                 f"a {type(self).__name__} in memory cannot be copied or pickled: give it a folder, "
@@ -230,11 +231,11 @@ class OpenIndex:
         self.__dict__.update(state)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Another store on the same folder, with the same embedding."""
+        """Return another store on the same folder, with the same embedding."""
         return copy.copy(self)
 
     def _forget_parent(self) -> None:
-        """In a forked child: keep the settings only, so that the next use opens the folder again."""
+        """In a forked child, keep only the settings, so that the next use opens the folder again."""
         if self.path is None:
             return
         self._finalizer.detach()
@@ -254,20 +255,23 @@ class OpenIndex:
         return OpenFolder.of(self.path)
 
     def _create(self, path: Path, language: str) -> None:
-        """Found a new index; of several processes that try at once one does, and it appears whole."""
+        """Create a new index; of several processes that try at once one does, and the index appears complete."""
         if self._read_only:
-            raise NotAnIndexError(f"{path} holds no index, and a store that is opened read_only makes none")
+            raise NotAnIndexError(
+                f"{path} holds no index, and a store opened with read_only=True cannot create one: "
+                "check the path, or open it without read_only"
+            )
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ReadOnlyError(f"the folder {path} cannot be made: {error.strerror}") from error
+            raise ReadOnlyError(f"cannot create the folder {path}: {error.strerror}") from error
         with WriterLock(path / LOCK).turn(CREATION_PATIENCE):
             if not recorded(path):
                 self._create_alone(path, language)
 
     def _create_alone(self, path: Path, language: str) -> None:
-        for left in path.glob(f"{CATALOGUE}.new*"):
-            left.unlink()
+        for leftover in path.glob(f"{CATALOGUE}.new*"):
+            leftover.unlink()
         unfinished = path / f"{CATALOGUE}.new"
         catalogue = Catalogue(unfinished, create=True)
         self._found(catalogue, language)
@@ -290,38 +294,41 @@ class OpenIndex:
 
     def _check_scope(self, scope: Scope) -> None:
         if scope.tenant is not None and scope.tenant != self.tenant:
-            raise TenantError(f"the store is open for tenant {self.tenant!r}, the call asks for {scope.tenant!r}")
+            raise TenantError(
+                f"the store is open for tenant {self.tenant!r}, but the call requests tenant {scope.tenant!r}: "
+                "open a store for that tenant"
+            )
 
     def _check_embedding(self, facts: Mapping[str, Any], generation: Generation) -> None:
         """Raise EmbeddingMismatchError unless the recorded probe text still gets the recorded vector."""
-        made_with = facts.get("embedding")
-        if made_with is None or self._is_known_embedding:
+        recorded_name = facts.get("embedding")
+        if recorded_name is None or self._is_known_embedding:
             return
         embedding = generation.embedding
-        if made_with == self.name and (isinstance(embedding, Fitted) or "probe_text" not in facts):
+        if recorded_name == self.name and (isinstance(embedding, Fitted) or "probe_text" not in facts):
             self._is_known_embedding = True
             return
         try:
             vectors = unit(embedding.embed_documents([facts["probe_text"]] * 2))
-        except Exception:  # noqa: BLE001 - a model that cannot embed now is told by its name; queries raise its error
-            same = made_with == self.name
+        except Exception:  # noqa: BLE001 - a model that cannot embed now is recognised by name; queries raise its error
+            same = recorded_name == self.name
         else:
-            # A model that does not agree with itself (random test vectors) cannot be told from another.
+            # A model that disagrees with itself (random test vectors) cannot be told apart from another.
             same = _similar(vectors[0], np.frombuffer(facts["probe_vector"], np.float32)) or (
-                made_with == self.name and not _similar(vectors[0], vectors[1])
+                recorded_name == self.name and not _similar(vectors[0], vectors[1])
             )
         if not same:
             raise EmbeddingMismatchError(
-                f"{self.path} was made with the embedding {made_with!r} ({facts['dimension']} dimensions), not with "
-                f"this {self.name!r}: open it with that one, or ingest the documents into a new folder"
+                f"{self.path} was made with the embedding {recorded_name!r} ({facts['dimension']} dimensions), not "
+                f"with this {self.name!r}: open it with that one, or ingest the documents into a new folder"
             )
         self._is_known_embedding = True
 
     @contextmanager
     def _writer(self, timeout: float | None = None) -> Iterator[None]:
-        """Be the writer for one change: wait for the turn, see what others have written, and hand the turn on."""
+        """Be the writer for one change: wait for the turn, load what others have written, and pass the turn on."""
         if self._read_only:
-            raise ReadOnlyError(f"{self.path} was opened with read_only=True: open it without to change it")
+            raise ReadOnlyError(f"{self.path} was opened with read_only=True: open it without read_only to change it")
         with self._gate, self._folder.lock.turn(self.write_timeout if timeout is None else timeout):
             self._refresh()
             if not self._folder.is_tidy:
@@ -330,12 +337,12 @@ class OpenIndex:
             yield
 
     def _catch_up(self) -> None:
-        """Bring up to date what lies beside the catalogue, once at opening; nothing for who only looks."""
+        """Bring the parts derived from the catalogue up to date, once at opening; a no-op for readers."""
 
     # -- the mirror in memory -------------------------------------------------------------------------------
 
     def _refresh(self) -> Seen:
-        """See what was committed since, by this store or by another process; returns the state to work on."""
+        """Load what was committed since, by this store or another process; return the state to work on."""
         if self._catalogue.version() != self._rows.version:
             with self._refreshing:
                 seen, facts = self._latest()
@@ -359,7 +366,7 @@ class OpenIndex:
             if present.matrix is not None:
                 present.matrix.remap()
             return present
-        generation = Generation(self.path, number, dimension, self._given)
+        generation = Generation(self.path, number, dimension, self._unfitted_embedding)
         if self._load is not None and self.path is not None and number > 0:
             generation.load(self._load)
         return generation
@@ -385,14 +392,15 @@ class OpenIndex:
     # -- the embedding ---------------------------------------------------------------------------------------
 
     def _is_unfitted(self, generation: Generation) -> bool:
-        """Whether the model is still to be made; the one that was given is never used, but a fitted copy of it."""
-        return isinstance(generation.embedding, Fitted) and generation.embedding is self._given
+        """Return whether the model is yet to be fitted; a fitted copy is used, never the embedding passed in."""
+        return isinstance(generation.embedding, Fitted) and generation.embedding is self._unfitted_embedding
 
     def _embed(self, texts: Sequence[str], generation: Generation) -> NDArray[np.float32]:
         vectors = unit(generation.embedding.embed_documents(list(texts)))
         if vectors.ndim != 2 or len(vectors) != len(texts):
             raise ValueError(
-                f"the embedding gave {vectors.shape} for {len(texts)} texts; one vector per text is wanted"
+                f"the embedding returned the shape {vectors.shape} for {len(texts)} texts; it must return one vector "
+                "per text"
             )
         return vectors
 
@@ -400,7 +408,7 @@ class OpenIndex:
         matrix = self._generation.matrix
         if matrix is not None and width != matrix.dimension:
             raise EmbeddingMismatchError(
-                f"a vector of {width} dimensions was given, the index was made with {matrix.dimension} "
+                f"the vector has {width} dimensions, but the index was made with {matrix.dimension} "
                 f"({self._catalogue.about().get('embedding', self.name)!r}): use the embedding that it was made with"
             )
 
@@ -414,18 +422,18 @@ def _metadata(catalogue: Catalogue, tenant: str, start: int, stop: int) -> Itera
 def _check_timeout(seconds: Any) -> None:
     if not isinstance(seconds, int | float) or not seconds >= 0:
         raise ConfigurationError(
-            f"write_timeout must be a number of seconds from 0, got {brief(seconds)}: it is how long a change waits "
-            "while others write"
+            f"write_timeout must be a number of seconds, at least 0, got {brief(seconds)}: it is how long a change "
+            "waits while others write"
         )
 
 
 def filterable(entry: Stored) -> dict[str, Any]:
-    """The metadata as filters see it: with the document's id, also where it was derived."""
+    """Return the metadata as filters see it: with the document's id, even where that was derived."""
     return {"document_id": entry.document, **entry.chunk().metadata}
 
 
 def is_large(seen: Seen) -> bool:
-    """Whether Chroma is faster than the matrix."""
+    """Return whether Chroma is faster than the matrix."""
     matrix = seen.generation.matrix
     return matrix is not None and len(seen.rows) * matrix.dimension * 4 > MATRIX_BYTES
 
@@ -445,5 +453,5 @@ def _reopen_in_child() -> None:
         store._forget_parent()
 
 
-# Runs after the hook of the module open_folder, which was registered before.
+# Runs after the hook of the module open_folder, which is registered first.
 os.register_at_fork(after_in_child=_reopen_in_child)

@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Up to so many chunks Tantivy answers in about the time that a thread takes to begin (63,666: 0.2 ms, 400,000: 0.9).
+# Up to this many chunks Tantivy answers in about the time a thread takes to start (63,666: 0.2 ms, 400,000: 0.9).
 QUICK_ROWS = 200_000
-# Seconds after the last commit from which on a keyword index that does not have it counts as left behind.
+# Seconds after the last commit from which a keyword index without that commit counts as left behind.
 LEFT_BEHIND = 5.0
-# From this share of allowed rows on Chroma is asked for a few more and masked; below, the matrix is scanned.
+# From this share of allowed rows Chroma is searched for a few more and masked; below it, the matrix is scanned.
 OVERFETCH_SHARE = 0.9
 
 
 class SearchedIndex(OpenIndex):
-    """What stages ask of a store; a search works on one state of the index from beginning to end."""
+    """The store as the pipeline's stages read and search it; a search uses one state of the index throughout."""
 
     # -- reading --------------------------------------------------------------------------------------------
 
     def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        """The chunks among ``ids`` that exist, pass the filter and are valid (see ``stores.base.Reads``)."""
+        """Return the chunks among ``ids`` that exist, pass the filter and are valid (see ``stores.base.Reads``)."""
         self._check_scope(scope)
         with self._gate:
             stored = self._stored(ids, scope.known_at)
@@ -53,16 +53,16 @@ class SearchedIndex(OpenIndex):
         rows = self._rows.rows(ids)
         stored = self._catalogue.read_rows(rows, known_at)
         while len(stored) < len(rows):
-            # Somebody has just written: a chunk that got a new row stands there, one that was deleted nowhere.
+            # Something was written meanwhile: a chunk with a new row is now there, a deleted one is nowhere.
             seen = self._refresh()
             rows = seen.rows.rows(ids)
             stored = self._catalogue.read_rows(rows, known_at)
             if self._catalogue.version() == seen.rows.version:
-                break  # nothing was written between looking up and reading: what is missing is gone
+                break  # nothing was written between look-up and read: missing chunks are deleted
         return stored
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
-        """The parents among ``ids`` that exist and are valid (see ``stores.base.HasParents``)."""
+        """Return the parents among ``ids`` that exist and are valid (see ``stores.base.HasParents``)."""
         self._check_scope(scope)
         with self._gate:
             stored = self._catalogue.read_ids(self._rows.tenant, ids, scope.known_at)
@@ -70,50 +70,50 @@ class SearchedIndex(OpenIndex):
 
     @property
     def has_parents(self) -> bool:
-        """Whether there is any parent now."""
+        """Whether the store has any parent now."""
         return self._rows.has_parents
 
     def get(self, ids: Sequence[str]) -> list[Chunk]:
-        """The chunks and parents with these ids, in the order of ``ids``, valid or not; missing ones are left out."""
+        """Return the chunks and parents with these ids, in the order of ``ids``, valid or not; omit missing ones."""
         with self._gate:
             found = {entry.id: entry.chunk() for entry in self._catalogue.read_ids(self._rows.tenant, ids)}
         return [found[id] for id in dict.fromkeys(ids) if id in found]
 
     def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
-        """The ids of the chunks and parents that each document has now."""
-        asked = {reference(id): id for id in document_ids}
+        """Return the ids of each document's present chunks and parents."""
+        by_reference = {reference(id): id for id in document_ids}
         chunks: dict[str, set[str]] = {id: set() for id in document_ids}
         with self._gate:
-            for document, id in self._catalogue.documents(self._rows.tenant, asked):
-                chunks[asked[document]].add(id)
+            for document, id in self._catalogue.documents(self._rows.tenant, by_reference):
+                chunks[by_reference[document]].add(id)
         return chunks
 
     is_local = True
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """The ids of the chunks with these texts and sources (see ``stores.base.KnowsContents``)."""
+        """Return the ids of the chunks with these texts and sources (see ``stores.base.KnowsContents``)."""
         with self._gate:
             held = self._catalogue.read_texts(self._rows.tenant, [text_hash(text) for text, _ in contents])
         known = {(entry.text, str(entry.chunk().metadata.get("source", ""))): entry.id for entry in held}
         return {content: known[content] for content in contents if content in known}
 
     def document_ids(self) -> list[str]:
-        """The ids of all documents, sorted."""
+        """Return the ids of all documents, sorted."""
         with self._gate:
             return self._catalogue.document_ids(self._rows.tenant)
 
     def titles(self) -> list[Edge]:
-        """The edges that lead to titles of documents, by title and document."""
+        """Return the edges that lead to titles of documents, by title and document."""
         with self._gate:
             return self._catalogue.titles(self._rows.tenant)
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
-        """The edges that leave these chunks (``backwards``: arrive there), by source, relation and target."""
+        """Return the edges that leave these chunks (``backwards``: arrive at them), by source, relation and target."""
         with self._gate:
             return self._catalogue.edges(self._rows.tenant, ids, backwards=backwards)
 
     def find(self, scope: Scope) -> list[str]:
-        """The ids of all chunks in this scope, by age."""
+        """Return the ids of all chunks in this scope, the oldest first."""
         self._check_scope(scope)
         with self._gate:
             rows = self._refresh().rows
@@ -128,17 +128,17 @@ class SearchedIndex(OpenIndex):
         return Found([Scored(id, 1.0) for id in ids])
 
     def __len__(self) -> int:
-        """How many chunks there are; parents are not counted."""
+        """Return the number of chunks; parents are not counted."""
         with self._gate:
             return self._refresh().rows.living
 
     # -- searching ------------------------------------------------------------------------------------------
 
     def vector_search(self, query: Query, n: int) -> Found:
-        """The n chunks of largest cosine (see ``stores.base.SearchesVectors``).
+        """Return the n chunks with the largest cosine (see ``stores.base.SearchesVectors``).
 
-        Exact up to ``EXACT_BYTES`` of vectors and under a selective filter. Approximate beyond: by the vectors' signs
-        up to ``MATRIX_BYTES`` and in every process that does not own Chroma, else by Chroma.
+        Exact up to ``EXACT_BYTES`` of vectors and under a selective filter. Beyond that approximate: by the vectors'
+        signs up to ``MATRIX_BYTES`` and in every process that does not own Chroma, otherwise by Chroma.
         """
         self._check_scope(query.scope)
         with self._gate:
@@ -163,7 +163,7 @@ class SearchedIndex(OpenIndex):
             return Found(found, vector, background=background, reason=reason)
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
-        """The cosine of each of these chunks."""
+        """Return the cosine of each of these chunks."""
         with self._gate:
             known, matrix = self._rows, self._generation.matrix
             if matrix is None:
@@ -172,7 +172,7 @@ class SearchedIndex(OpenIndex):
             return dict(zip(known.ids(rows), matrix.scores(vector, rows).tolist(), strict=True))
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
-        """The unit vectors of these chunks, len(ids) × dimension; zeros for an id without one."""
+        """Return the unit vectors of these chunks, len(ids) × dimension; zeros for an id without one."""
         with self._gate:
             known, matrix = self._rows, self._generation.matrix
             vectors = np.zeros((len(ids), 1 if matrix is None else matrix.dimension), np.float32)
@@ -185,14 +185,14 @@ class SearchedIndex(OpenIndex):
     def quick_words(self) -> bool:
         """Whether a keyword search takes well under a millisecond: Tantivy, up to a few hundred thousand chunks.
 
-        (Two threads take turns at Python's lock: handing a search of 0.2 ms over to another one cost 1 ms.)
+        Threads take turns holding Python's lock: handing a search of 0.2 ms to another thread cost 1 ms.
         """
         return self._rows.living <= QUICK_ROWS and self._keywords.reason is None
 
     def keyword_search(self, query: Query, n: int) -> Found:
-        """The n chunks of largest BM25 (see ``stores.base.SearchesKeywords``).
+        """Return the n chunks with the largest BM25 (see ``stores.base.SearchesKeywords``).
 
-        BM25's statistics are those of the whole folder, also in one with several tenants.
+        The BM25 statistics cover the full folder, also if it holds several tenants.
         """
         self._check_scope(query.scope)
         if query.text is None:
@@ -204,7 +204,7 @@ class SearchedIndex(OpenIndex):
                 self._keywords.reload()
                 rows = self._refresh().rows  # the index may have been reloaded to a later version
 
-            def ask(index: KeywordIndex) -> Found:
+            def search(index: KeywordIndex) -> Found:
                 is_all = scope.filter is None and scope.known_at is None and rows.full and index.applied == rows.version
                 allowed = None if is_all else self._allowed(rows, scope)
                 found, exact = index.search(text, n, allowed), index.exact(text, allowed)
@@ -214,17 +214,17 @@ class SearchedIndex(OpenIndex):
                 likely = dict(zip(rows.ids(exact), exact.values(), strict=True))
                 return Found(entries, bound=index.bound(text), reason=reason, rest=rest, exact=likely)
 
-            return self._keywords.ask(ask)
+            return self._keywords.ask(search)
 
     def _lag(self, index: KeywordIndex, rows: Rows) -> str | None:
-        """Why the keyword index may not have every text: it was never filled, or left behind by a process that died."""
+        """Return why the keyword index may lack texts: it was never filled, or a process that died left it behind."""
         if rows.living > 0 and not index.applied:
             return "no-keyword-index"
         is_behind = index.applied < rows.version and self._catalogue.age() > LEFT_BEHIND
         return "keyword-behind" if is_behind else None
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
-        """The BM25 of each of these chunks; those that share no word with the text are left out."""
+        """Return the BM25 of each of these chunks; those that share no word with the text are left out."""
         with self._gate:
             known = self._rows
             scores = self._keywords.ask(lambda index: index.scores(text, known.rows(ids)))
@@ -243,7 +243,7 @@ class SearchedIndex(OpenIndex):
         return found[order], scores[order]
 
     def _nearest_by_chroma(self, seen: Seen, vector: Vector, n: int, allowed: Mask) -> NDArray[np.int64] | None:
-        """At least n allowed rows near the vector; None where the scan has to be asked."""
+        """Return at least n allowed rows near the vector, or None where the matrix has to be scanned."""
         chroma = self._folder.chroma
         collected, state = chroma.collected, (seen.generation.number, seen.rows.version)
         if collected is None or collected[:2] != state or not is_large(seen):
@@ -254,7 +254,7 @@ class SearchedIndex(OpenIndex):
         try:
             found = chroma.search(vector, int(1.1 * n / share) + 8 if share < 1 else n)
         except StoreError:
-            logger.warning("Chroma did not answer; until the next write the matrix does", exc_info=True)
+            logger.warning("Chroma did not answer; the matrix is searched until the next write", exc_info=True)
             chroma.collected = None
             return None
         if chroma.collected != collected:
@@ -271,7 +271,7 @@ class SearchedIndex(OpenIndex):
 
     def _query_vector(self, query: Query, generation: Generation) -> Vector:
         if query.vector is None and query.text is None:
-            raise ValueError("a query needs a text or a vector; both are None")
+            raise ValueError("a query needs a text or a vector, got neither")
         given = generation.embedding.embed_query(query.text or "") if query.vector is None else query.vector
         vector: Vector = unit(given)
         self._check_width(vector.shape[-1])
@@ -279,14 +279,14 @@ class SearchedIndex(OpenIndex):
 
 
 def is_in(entry: Stored, scope: Scope) -> bool:
-    """Whether a chunk is in a scope of its tenant."""
+    """Return whether a chunk is in a scope of its tenant."""
     return entry.valid(scope.as_of, scope.known_at) and (
         scope.filter is None or scope.filter.matches(filterable(entry))
     )
 
 
 def _background(sample: NDArray[np.float32], vector: Vector) -> tuple[float, float] | None:
-    """Mean and standard deviation of the vector's cosines with arbitrary chunks of the scope."""
+    """Return mean and standard deviation of the vector's cosines with arbitrary chunks of the scope."""
     found = cosines(sample, vector).astype(np.float64)
     mean = float(found.sum()) / len(found)
     found -= mean

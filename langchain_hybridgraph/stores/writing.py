@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Chunk, Edge, Vector
     from langchain_hybridgraph.stores.base import FileRecord
 
-# So many rows wait at most until the engines are brought up to date in the middle of an ingest.
+# Largest number of rows that wait until the engines are brought up to date in the middle of an ingest.
 STEP_ROWS = 8_192
-# A model made from the corpus is fitted to at most so many texts, taken evenly from the whole index.
+# Largest number of texts an embedding is fitted to, taken at even intervals from the full index.
 FIT_TEXTS = 100_000
 
 
 class WrittenIndex(FollowedIndex):
-    """An index that takes chunks: vectors first, then the commit that accepts them, then the engines."""
+    """An index that accepts chunks: first vectors, then the commit that accepts them, then the engines."""
 
     def put(
         self,
@@ -46,32 +46,32 @@ class WrittenIndex(FollowedIndex):
     ) -> dict[str, int]:
         """Write one batch in one transaction (see ``stores.base.TakesChunks``).
 
-        Of two edges with one source, target and relation the heavier stays, also when it was there before;
-        :meth:`replace_edges` changes edges whatever they weigh.
+        The heavier of two edges with the same source, target and relation is kept, even if it was stored earlier;
+        :meth:`replace_edges` changes edges whatever their weight.
 
-        ``vectors``, len(chunks) × dimension, are taken instead of embedding the texts. Raises StoreLockedError
-        while another store is writing, ValueError or TypeError for what cannot be stored, StoreError for a full
-        disk; then nothing of the batch is written.
+        ``vectors``, len(chunks) × dimension, are used instead of embedding the texts. Raises StoreLockedError while
+        another store is writing, ValueError or TypeError for values that cannot be stored, StoreError for a full disk;
+        then nothing of the batch is written.
         """
         batch = entries(chunks, parents, self._rows.tenant)
         edges = storable(edges)
-        return self._write(batch, edges, None if vectors is None else self._given_vectors(chunks, vectors))
+        return self._write(batch, edges, None if vectors is None else self._vectors_by_id(chunks, vectors))
 
     def _write(
         self,
         batch: Sequence[Entry],
         edges: Sequence[Edge] = (),
-        given: Mapping[str, Vector] | None = None,
+        vectors_by_id: Mapping[str, Vector] | None = None,
         also: Callable[[sqlite3.Connection], Iterable[int]] | None = None,
     ) -> dict[str, int]:
-        """Write a batch, and in the same transaction whatever ``also`` writes, which returns the rows it touched."""
-        ahead = self._embed_ahead(batch) if given is None else None
+        """Write a batch and, in the same transaction, whatever ``also`` writes; ``also`` returns its changed rows."""
+        ahead = self._embed_ahead(batch) if vectors_by_id is None else None
         with self._writer():
             known = self._known(batch)
             changed = [entry for entry in batch if _changes(entry, known.get(entry.id))]
             new = [entry for entry in changed if entry.kind == CHUNK]
-            rows, embedded = self._write_vectors(new, known, given, ahead)
-            facts = self._founding_facts(new, rows, are_given=given is not None)
+            rows, embedded = self._write_vectors(new, known, vectors_by_id, ahead)
+            facts = self._founding_facts(new, rows, has_own_vectors=vectors_by_id is not None)
             self._accept(changed, rows, known, edges, facts, also=also)
             self._pending += len(new)
             if self._pending >= STEP_ROWS:
@@ -87,8 +87,8 @@ class WrittenIndex(FollowedIndex):
     def settle(self) -> int:
         """Bring the engines up to date, and fit (or fit again) an embedding that is made from the corpus.
 
-        Returns how many texts were embedded by that. Threads that add at the same time take turns: all of them write
-        first, then the first to settle brings the engines up to date for all, and the others find nothing to do.
+        Return the number of texts this embedded. Threads that add at the same time take turns: all of them write first,
+        then the first to settle brings the engines up to date for all, and the others have nothing to do.
         """
         embedded = 0
         if self._is_settled():
@@ -108,14 +108,14 @@ class WrittenIndex(FollowedIndex):
             return self._folder.settled == self._catalogue.version()
 
     def refit(self) -> int:
-        """Fit an embedding that is made from the corpus to all that is here now, due or not.
+        """Fit an embedding that is made from the corpus to all present texts, whether or not a fit is due.
 
-        Returns how many texts were embedded by that. Raises ConfigurationError for an embedding of another kind.
+        Return the number of texts this embedded. Raises ConfigurationError for an embedding of another kind.
         """
         if not isinstance(self.embedding, Fitted):
             raise ConfigurationError(
-                f"{self.name} is not made from the texts of the index, so there is nothing to fit: only lsa is; an "
-                "index takes another embedding by being made anew"
+                f"{self.name} is not fitted to the texts of the index, so it cannot be refitted: only lsa can; to use "
+                "another embedding, make a new index"
             )
         with self._writer():
             texts = self._catalogue.count_rows()
@@ -127,22 +127,22 @@ class WrittenIndex(FollowedIndex):
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
         """Make ``edges`` the only edges of these relations that leave these sources.
 
-        Only the difference is written, nothing when there is none.
+        Writes only the difference, and nothing if there is none.
         """
         wanted = _heaviest(storable(edges))
         leaving, kinds = set(sources), set(relations)
         with self._writer():
-            asked = leaving.union(edge.source for edge in wanted.values())
-            there = {_key(edge): edge for edge in self._catalogue.edges(self._rows.tenant, asked)}
-            replaced = {key for key, edge in there.items() if edge.source in leaving and edge.relation in kinds}
-            stale = [there[key] for key in replaced if key not in wanted]
-            fresh = [edge for key, edge in wanted.items() if there.get(key) != edge]
+            sources_read = leaving.union(edge.source for edge in wanted.values())
+            present = {_key(edge): edge for edge in self._catalogue.edges(self._rows.tenant, sources_read)}
+            replaced = {key for key, edge in present.items() if edge.source in leaving and edge.relation in kinds}
+            stale = [present[key] for key in replaced if key not in wanted]
+            fresh = [edge for key, edge in wanted.items() if present.get(key) != edge]
             if stale or fresh:
                 now = self.clock()
                 with self._catalogue.writing() as connection:
                     entities = catalog.graph_ends(connection, self._rows.tenant, stale)
                     catalog.delete_edges(connection, self._rows.tenant, stale)
-                    # Those that stay are changed in place: they are known since they were first taken in.
+                    # Edges that stay are changed in place and keep the time they were first ingested.
                     for changed in (True, False):
                         edges = [edge for edge in fresh if (_key(edge) in replaced) == changed]
                         catalog.put_edges(connection, self._rows.tenant, edges, now, by_weight=not changed)
@@ -150,34 +150,34 @@ class WrittenIndex(FollowedIndex):
         return len(wanted)
 
     def prune_orphan_edges(self) -> int:
-        """Delete the edges that lead from or to nothing, and what only they named; returns how many edges there were.
+        """Delete the edges with a missing end, and the entities that only they named; return the number of edges.
 
-        An end is something when it is a chunk or a parent, an entity that a chunk mentions (relation ``mentions``,
-        from the chunk), or a directory that contains a chunk, directly or by directories below it (``contains``, to
-        the chunk). Anything else is nothing, also a document that is linked but not there yet: ingesting the linking
-        document again brings that edge back.
+        An end exists if it is a chunk or a parent, an entity that a chunk mentions (relation ``mentions``, from the
+        chunk), or a directory that contains a chunk, directly or through directories below it (``contains``, to the
+        chunk). Any other end is missing, including a linked document that is not there yet: ingesting the linking
+        document again restores that edge.
         """
         with self._writer(), self._catalogue.writing() as connection:
-            catalog_files.forget(connection, self._rows.tenant)  # what is ingested again gets its edges again
+            catalog_files.forget(connection, self._rows.tenant)  # files that are ingested again get their edges again
             return catalog.delete_orphan_edges(connection, self._rows.tenant)
 
     def prune_edges(self, min_weight: float = 0.0, max_per_source: int = 0) -> int:
-        """Delete the edges lighter than ``min_weight``, then all but the heaviest of each source; returns how many.
+        """Delete the edges lighter than ``min_weight``, then all but the heaviest of each source; return their number.
 
-        Of equally heavy ones those with the lesser relation, then target, stay; ``max_per_source`` 0 keeps all. An
-        entity that nothing mentions any more goes with its edges, which are counted. Raises ValueError for a weight
-        outside [0, 1] or a number below 0.
+        Ties are kept by the smaller relation, then target; ``max_per_source`` 0 keeps all. An entity that is no longer
+        mentioned is deleted with its edges, which are counted. Raises ValueError for a weight outside [0, 1] or a
+        number below 0.
         """
         if not 0.0 <= min_weight <= 1.0:
-            raise ValueError(f"min_weight is {min_weight!r}; wanted a number from 0 to 1")
+            raise ValueError(f"min_weight must be a number from 0 to 1, got {min_weight!r}")
         if max_per_source < 0:
-            raise ValueError(f"max_per_source is {max_per_source!r}; wanted a whole number, 0 for no limit")
+            raise ValueError(f"max_per_source must be a number from 0 (no limit), got {max_per_source!r}")
         with self._writer(), self._catalogue.writing() as connection:
             catalog_files.forget(connection, self._rows.tenant)
             return catalog.delete_weak_edges(connection, self._rows.tenant, min_weight, max_per_source)
 
     def remove(self, ids: Sequence[str]) -> int:
-        """Delete chunks and parents with their edges; a parent goes with its last child. Returns their number.
+        """Delete chunks and parents with their edges; a parent goes with its last child. Return the number deleted.
 
         An entity goes with the last chunk that mentions it.
         """
@@ -191,7 +191,7 @@ class WrittenIndex(FollowedIndex):
         return count
 
     def files(self) -> list[FileRecord]:
-        """Records of the files whose chunks and edges are as the file made them (see ``stores.base.RecordsFiles``)."""
+        """Return records of files whose chunks and edges are as ingested (see ``stores.base.RecordsFiles``)."""
         with self._gate:
             return self._catalogue.files(self._rows.tenant)
 
@@ -203,25 +203,27 @@ class WrittenIndex(FollowedIndex):
                 catalog_files.put(connection, self._rows.tenant, stored)
 
     def forget_files(self, sources: Sequence[str] | None = None) -> None:
-        """Delete records, None for all."""
+        """Delete the records of these files; None deletes all."""
         with self._writer(), self._catalogue.writing() as connection:
             catalog_files.forget(connection, self._rows.tenant, sources)
 
-    def _given_vectors(self, chunks: Sequence[Chunk], vectors: Any) -> dict[str, Vector]:
+    def _vectors_by_id(self, chunks: Sequence[Chunk], vectors: Any) -> dict[str, Vector]:
         if isinstance(self.embedding, Fitted):
             raise ValueError(
-                f"the embedding {self.name!r} is made from the texts, so vectors cannot be given: leave vectors= out, "
-                "or open the store with the embedding that they were made with"
+                f"the embedding {self.name!r} is fitted to the texts, so vectors cannot be passed: leave vectors= out, "
+                "or open the store with the embedding that made them"
             )
         if len(vectors) != len(chunks):
-            raise ValueError(f"{len(vectors)} vectors were given for {len(chunks)} chunks; one per chunk is wanted")
+            raise ValueError(
+                f"vectors must have one entry per chunk, got {len(vectors)} vectors for {len(chunks)} chunks"
+            )
         return dict(zip((chunk.id for chunk in chunks), unit(vectors), strict=True))
 
     def _known(self, batch: Sequence[Entry]) -> dict[str, Known]:
         return self._catalogue.known(self._rows.tenant, (entry.id for entry in batch))
 
     def _embed_ahead(self, batch: Sequence[Entry]) -> _Ahead | None:
-        """The vectors that this batch needs as the index is now, made while others may write."""
+        """Embed the texts that this batch needs as the index is now, while others may write."""
         with self._gate:
             generation = self._refresh().generation
             if self._is_unfitted(generation):
@@ -235,10 +237,10 @@ class WrittenIndex(FollowedIndex):
         self,
         new: Sequence[Entry],
         known: Mapping[str, Known],
-        given: Mapping[str, Vector] | None,
+        vectors_by_id: Mapping[str, Vector] | None,
         ahead: _Ahead | None,
     ) -> tuple[list[int], int]:
-        """Write these chunks' vectors to the matrix; returns their rows and how many texts were embedded."""
+        """Write these chunks' vectors to the matrix; return their rows and the number of texts embedded."""
         facts = self._catalogue.about()
         start = int(facts["next_row"])
         rows = list(range(start, start + len(new)))
@@ -246,12 +248,12 @@ class WrittenIndex(FollowedIndex):
             return rows, 0
         kept = self._kept_rows(new, known)
         texts: list[str] = []
-        if given is not None:
-            vectors = np.stack([given[entry.id] for entry in new])
+        if vectors_by_id is not None:
+            vectors = np.stack([vectors_by_id[entry.id] for entry in new])
         else:
             texts = list(dict.fromkeys(entry.text for place, entry in enumerate(new) if place not in kept))
             vectors = self._assemble([entry.text for entry in new], kept, texts, ahead)
-        # Until the first vectors are accepted any number of dimensions may come, whatever has failed before.
+        # Until the first vectors are accepted any number of dimensions is allowed, whatever has failed before.
         matrix = self._generation.matrix
         if matrix is None or "dimension" not in facts:
             matrix = self._generation.found(vectors.shape[1])
@@ -260,7 +262,7 @@ class WrittenIndex(FollowedIndex):
         return rows, len(texts)
 
     def _kept_rows(self, new: Sequence[Entry], known: Mapping[str, Known]) -> dict[int, int]:
-        """The rows whose vectors may be kept, by the place of the entry with the same text; none that is damaged."""
+        """Return the rows whose undamaged vectors can be reused, by the position of the entry with the same text."""
         kept = {place: row for place, e in enumerate(new) if (row := _row_of_same_text(e, known.get(e.id))) is not None}
         matrix = self._generation.matrix
         if matrix is None or not kept:
@@ -271,7 +273,7 @@ class WrittenIndex(FollowedIndex):
     def _assemble(
         self, wanted: Sequence[str], kept: Mapping[int, int], fresh: list[str], ahead: _Ahead | None
     ) -> NDArray[np.float32]:
-        """One vector per wanted text: kept ones from their old rows, the others by embedding each text once."""
+        """Return one vector per wanted text: kept ones from their old rows, the others by embedding each text once."""
         embedded = self._embedded(fresh, ahead) if fresh else None
         place_of = {text: place for place, text in enumerate(fresh)}
         matrix = self._generation.matrix
@@ -287,7 +289,7 @@ class WrittenIndex(FollowedIndex):
         return vectors
 
     def _embedded(self, texts: list[str], ahead: _Ahead | None) -> NDArray[np.float32]:
-        """The vectors of these texts, those that were made ahead by the present model or new ones."""
+        """Return the vectors of these texts, those embedded ahead with the present model or new ones."""
         if ahead is None or ahead.generation != self._generation.number:
             return self._embed(texts, self._generation)
         late = [text for text in texts if text not in ahead.vectors]  # others have changed the index meanwhile
@@ -308,7 +310,7 @@ class WrittenIndex(FollowedIndex):
         *,
         also: Callable[[sqlite3.Connection], Iterable[int]] | None,
     ) -> None:
-        """The commit that makes the batch ours: before it nothing is, after it everything."""
+        """Make the commit that accepts the batch: nothing is stored before it, everything after it."""
         if not changed and not edges and also is None:
             return
         row_of = dict(zip((entry.id for entry in changed if entry.kind == CHUNK), rows, strict=True))
@@ -325,32 +327,32 @@ class WrittenIndex(FollowedIndex):
         self._is_known_embedding = self._is_known_embedding or bool(facts)
         self._refresh()
 
-    def _founding_facts(self, new: Sequence[Entry], rows: Sequence[int], *, are_given: bool) -> dict[str, Any]:
-        """Facts about the embedding from its first vectors; {} where they are known or there are no vectors yet.
+    def _founding_facts(self, new: Sequence[Entry], rows: Sequence[int], *, has_own_vectors: bool) -> dict[str, Any]:
+        """Return facts about the embedding from its first vectors; {} where they are known or there are no vectors yet.
 
         Known facts may have been deleted with the tenant whose text they came from.
         """
         if not new or self._generation.matrix is None or "probe_text" in self._catalogue.about():
             return {}
         facts = self._probe(self._generation, rows[0], new[0].text)
-        own = self._own_vector(new[0].text) if are_given else None
+        own = self._own_vector(new[0].text) if has_own_vectors else None
         if own is not None:
             self._check_width(len(own))
             facts["probe_vector"] = own.tobytes()
         return facts
 
     def _own_vector(self, text: str) -> Vector | None:
-        """What the embedding makes of a text, None when it cannot; given vectors need not be of its making."""
+        """Return the embedding's vector of a text, None if it cannot embed; given vectors may come from elsewhere."""
         try:
             own: Vector = self._embed([text], self._generation)[0]
-        except Exception:  # noqa: BLE001 - an embedding that cannot be asked is recognised by its name
+        except Exception:  # noqa: BLE001 - an embedding that cannot embed now is recognised by its name
             return None
         return own
 
     def _probe(self, generation: Generation, row: int, text: str) -> dict[str, Any]:
-        """The facts by which another model is recognised when the index is opened with it."""
+        """Return the facts by which another model is recognised when the index is opened with it."""
         matrix = generation.matrix
-        assert matrix is not None, "who has rows with vectors has a matrix"
+        assert matrix is not None, "rows with vectors belong to a matrix"
         return {
             "embedding": self.name,
             "dimension": matrix.dimension,
@@ -358,7 +360,7 @@ class WrittenIndex(FollowedIndex):
             "probe_vector": matrix.take([row])[0].tobytes(),
         }
 
-    # -- a model made from the corpus -----------------------------------------------------------------------
+    # -- an embedding fitted to the corpus ------------------------------------------------------------------
 
     def _fit_is_due(self, model: Fitted) -> bool:
         chunks = self._catalogue.count_rows()
@@ -395,7 +397,7 @@ class WrittenIndex(FollowedIndex):
         row, text = next(self._catalogue.texts())
         facts = self._catalogue.about()
         old = self._generation
-        # Searches of other threads see the commit and the generation change at the same moment.
+        # Searches of other threads see the commit and the new generation at the same moment.
         with self._refreshing:
             with self._catalogue.writing() as connection:
                 catalog.set_about(
@@ -414,7 +416,7 @@ class WrittenIndex(FollowedIndex):
 
 
 class _Ahead(NamedTuple):
-    """Vectors that were made before the turn to write, by text, and the generation whose model made them."""
+    """Vectors made before the turn to write, by text, and the generation whose model made them."""
 
     generation: int
     vectors: Mapping[str, Vector]
@@ -429,7 +431,7 @@ def _key(edge: Edge) -> tuple[str, str, str]:
 
 
 def _heaviest(edges: Iterable[Edge]) -> dict[tuple[str, str, str], Edge]:
-    """One edge per source, target and relation: the heaviest, of equal ones the first."""
+    """Return one edge per source, target and relation: the heaviest, and the first of equally heavy ones."""
     kept: dict[tuple[str, str, str], Edge] = {}
     for edge in edges:
         if edge.weight > kept.setdefault(_key(edge), edge).weight:
@@ -442,5 +444,5 @@ def _needs_vector(entry: Entry, known: Known | None) -> bool:
 
 
 def _row_of_same_text(entry: Entry, known: Known | None) -> int | None:
-    """The row whose vector may be kept: same chunk, same text."""
+    """Return the row whose vector can be kept: same chunk, same text."""
     return known.row if known is not None and known.text_hash == entry.text_hash else None

@@ -486,9 +486,9 @@ def test_following_is_reading_anew(monkeypatch, tasks, beside, is_log_short):
         for number, task in enumerate(tasks):
             do(store, number, task)
             followed = everything(store)
-            walked, store._walked = store._walked, None
+            state, store._graph_state = store._graph_state, None
             assert everything(store) == followed
-            store._walked = walked
+            store._graph_state = state
             hops, degree = expected(store, Scope(), Ways("both"))
             chunks = set(store.find(Scope()))
             found = {ends: weight for ends, weight in weights(followed[1]).items() if ends[0] in chunks}
@@ -502,7 +502,7 @@ def test_another_store_sees_what_was_written(tmp_path):
     with closing(opened(tmp_path / "index")) as writer, closing(opened(tmp_path / "index", read_only=True)) as reader:
         put(writer, "a", "b", edges=[Edge("a", "b", "r", 0.5)])
         assert weights(near(reader, "a")) == {("a", "b"): 0.5}
-        half = reader._walked[1].out
+        half = reader._graph_state[1].out
         put(writer, "c", edges=[Edge("a", "c", "r"), Edge("a", "b", "r", 0.7)])
         assert weights(near(reader, "a")) == {("a", "b"): 0.7, ("a", "c"): 1.0}
         writer.remove(["b"])
@@ -510,7 +510,7 @@ def test_another_store_sees_what_was_written(tmp_path):
         writer.replace_edges(["a"], ["r"], [])
         assert near(reader, "a") == {}
         assert not reader.has_graph
-        assert reader._walked[1].out is half
+        assert reader._graph_state[1].out is half
 
 
 def test_an_updated_chunk_keeps_its_edges(store):
@@ -680,7 +680,7 @@ def test_edges_that_cannot_be_are_found_and_mended(store):
         connection.execute("UPDATE edges SET weight = 0")
         connection.execute("INSERT INTO edges VALUES (1, 'r', 1, 1.0, '', NULL, NULL, 0)")
     assert store.check().problems == (
-        "2 edges weigh nothing, are valid at no time, or lead to themselves or another tenant",
+        "2 edges have no weight, are never valid, or lead to themselves or another tenant",
     )
     assert store.repair().ok
     assert near(store, "a") == {}

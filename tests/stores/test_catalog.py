@@ -276,7 +276,7 @@ def test_edges_to_nothing_are_a_fault(catalogue):
     assert catalogue.faults() == []
     with catalogue.writing() as connection:
         connection.execute("DELETE FROM nodes WHERE id = 'c'")
-    assert catalogue.faults() == ["1 edges point to nothing"]
+    assert catalogue.faults() == ["1 edges point to missing nodes"]
     with catalogue.writing() as connection:
         catalog.delete_lost_edges(connection)
     assert (catalogue.faults(), len(catalogue.edges("", ["a"]))) == ([], 1)

@@ -182,7 +182,7 @@ def test_given_vectors_are_taken(store):
 
 def test_one_vector_per_chunk_is_wanted(store):
     """Another number of vectors says both numbers."""
-    with pytest.raises(ValueError, match="1 vectors were given for 2 chunks"):
+    with pytest.raises(ValueError, match="got 1 vectors for 2 chunks"):
         store.put([chunk("a"), chunk("b")], vectors=[[1.0] * 64])
 
 
@@ -198,7 +198,7 @@ def test_given_vectors_may_come_from_elsewhere(opened):
 
 def test_given_vectors_have_the_embeddings_width(store):
     """With others no question could ever be asked; nothing is written, and the right ones are taken then."""
-    with pytest.raises(EmbeddingMismatchError, match="64 dimensions was given, the index was made with 3"):
+    with pytest.raises(EmbeddingMismatchError, match="64 dimensions, but the index was made with 3"):
         store.put([chunk("a")], vectors=[[1.0, 2.0, 3.0]])
     assert len(store) == 0
     fill(store, chunk("a"))
@@ -434,7 +434,7 @@ def test_a_query_needs_a_text_or_a_vector(store):
 def test_a_vector_of_another_width_is_refused(store):
     """The error names both widths."""
     fill(store, chunk("a"))
-    with pytest.raises(EmbeddingMismatchError, match="3 dimensions was given, the index was made with 64"):
+    with pytest.raises(EmbeddingMismatchError, match="3 dimensions, but the index was made with 64"):
         store.vector_search(Query(None, 1, vector=np.ones(3, np.float32)), 1)
 
 
@@ -624,7 +624,7 @@ def test_a_file_is_refused(opened, folder):
 def test_a_folder_below_a_file_cannot_be_made(opened, folder):
     """The reason of the operating system is in the error."""
     folder.write_text("x")
-    with pytest.raises(ReadOnlyError, match="cannot be made"):
+    with pytest.raises(ReadOnlyError, match="cannot create the folder"):
         opened(folder / "below")
 
 
@@ -664,7 +664,7 @@ def test_many_may_found_at_once(opened, folder):
 
 def test_read_only_needs_an_index(opened, folder):
     """read_only makes no folder."""
-    with pytest.raises(NotAnIndexError, match="read_only makes none"):
+    with pytest.raises(NotAnIndexError, match="read_only=True cannot create one"):
         opened(read_only=True)
     assert not folder.exists()
 
@@ -996,7 +996,7 @@ def test_settle_fits_and_later_texts_are_folded_in(fitted):
 
 def test_vectors_cannot_be_given_to_a_fitted_model(fitted):
     """Its vectors come from the texts, so others would be lost at the next fit."""
-    with pytest.raises(ValueError, match="made from the texts"):
+    with pytest.raises(ValueError, match="fitted to the texts"):
         fitted.put([chunk("a")], vectors=[[1.0] * 16])
     assert len(fitted) == 0
 
@@ -1039,7 +1039,7 @@ def test_a_model_is_fitted_again_when_it_is_told_to(fitted):
 
 def test_a_model_that_no_corpus_made_is_not_fitted(opened):
     """It is named, and nothing is embedded."""
-    with pytest.raises(ConfigurationError, match="words is not made from the texts"):
+    with pytest.raises(ConfigurationError, match="words is not fitted to the texts"):
         opened().refit()
 
 
@@ -1228,7 +1228,7 @@ DAMAGES = {
     "Chroma's head overwritten": (overwritten("chroma-0/chroma.sqlite3"), None),
     "an outbox entry dropped": (dropped_outbox, None),
     "an outbox entry dropped, with Chroma": (dropped_outbox, "Chroma: 2 chunks are missing"),
-    "an edge to nothing": (edge_to_nothing, "1 edges point to nothing"),
+    "an edge to nothing": (edge_to_nothing, "1 edges point to missing nodes"),
 }
 
 
@@ -1409,5 +1409,15 @@ def test_what_a_store_has_open_is_listed(opened):
     store.tree(Scope())
     store.layers()
     assert store.has_graph
-    settings = {"path", "name", "clock", "tenant", "write_timeout", "_given", "_load", "_read_only", "_wanted_language"}
+    settings = {
+        "path",
+        "name",
+        "clock",
+        "tenant",
+        "write_timeout",
+        "_unfitted_embedding",
+        "_load",
+        "_read_only",
+        "_wanted_language",
+    }
     assert store.__dict__.keys() - opening.OPEN_STATE == settings

@@ -163,7 +163,7 @@ def test_check_looks_into_them(tmp_path):
     build_layers(store)
     with store.layers()._catalogue.writing() as connection:
         connection.execute("INSERT INTO edges VALUES (1, 'lost', 999, 1.0, '', NULL, NULL, 0)")
-    assert store.check().problems == ("summaries of directories: 1 edges point to nothing",)
+    assert store.check().problems == ("summaries of directories: 1 edges point to missing nodes",)
     assert store.repair().ok
     store.close()
 

@@ -157,7 +157,7 @@ def test_sessions_of_tenants(tmp_path):
     with closing(opened(folder, "two", now=5_000.0)) as store:
         assert (said(store, "s"), store.sessions(), store.delete_session("s"), store.expire()) == ([], {}, 0, 0)
         assert store._add_turns("s", [("user", "others'")]) == ["session:s#1"]
-        with pytest.raises(TenantError, match="open for tenant 'two', the call asks for 'one'"):
+        with pytest.raises(TenantError, match="open for tenant 'two', but the call requests tenant 'one'"):
             said(store, "s", tenant="one")
     with closing(opened(folder, "one")) as store:
         assert (said(store, "s"), store.sessions()) == (["too", "mine"], {"s": 2})

@@ -179,7 +179,7 @@ def test_a_writer_that_waits_too_long_says_so(folder):
 @pytest.mark.parametrize("seconds", [-1, float("nan"), "soon", None])
 def test_a_wait_that_is_no_number_of_seconds(folder, seconds):
     """It is refused before anything is opened, with what is expected."""
-    with pytest.raises(ConfigurationError, match="write_timeout must be a number of seconds from 0, got"):
+    with pytest.raises(ConfigurationError, match="write_timeout must be a number of seconds, at least 0, got"):
         opened(folder, write_timeout=seconds)
 
 
