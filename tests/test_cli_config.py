@@ -135,7 +135,7 @@ def test_show_keeps_secrets(folder):
     ("arguments", "said"),
     [
         (["--set", "retriever_k"], "--set retriever_k is not a setting; wanted KEY=VALUE, such as retriever_k=3"),
-        (["--set", "retriever_k=many"], "retriever_k is 'many'; wanted a whole number from 1"),
+        (["--set", "retriever_k=many"], "retriever_k is 'many'; expected a whole number from 1"),
         (["--set", "retriever_kay=3"], "retriever_kay is not a setting; did you mean retriever_k?"),
         (["gone.yaml"], "gone.yaml cannot be read: No such file or directory"),
     ],
@@ -168,9 +168,9 @@ def test_check_names_file_line_key_and_what_is_allowed(folder, monkeypatch):
     assert done.exit_code == 1
     assert done.stdout.splitlines() == [
         "HYBRIDGRAPH_STORE_TENNANT is not a setting; did you mean store_tenant?",
-        "h.yaml:3: retriever_k is 'many'; wanted a whole number from 1",
-        "h.yaml:4: retriever_on_error is 'rais'; wanted degrade, empty or raise (did you mean raise?)",
-        "h.yaml:7: graph_max_hops does not go with h.yaml:6: graph_preset; wanted one of them alone",
+        "h.yaml:3: retriever_k is 'many'; expected a whole number from 1",
+        "h.yaml:4: retriever_on_error is 'rais'; expected degrade, empty or raise (did you mean raise?)",
+        "h.yaml:7: graph_max_hops cannot be combined with h.yaml:6: graph_preset; expected only one of them",
         "h.yaml:8: retreiver is not a setting; did you mean retriever?",
     ]
 
@@ -190,7 +190,7 @@ def test_check_as_json(folder, monkeypatch):
                 "key": "retriever_k",
                 "value": "0",
                 "allowed": "a whole number from 1",
-                "message": "HYBRIDGRAPH_RETRIEVER_K is '0'; wanted a whole number from 1",
+                "message": "HYBRIDGRAPH_RETRIEVER_K is '0'; expected a whole number from 1",
             },
             {
                 "origin": "file",
@@ -199,7 +199,7 @@ def test_check_as_json(folder, monkeypatch):
                 "key": "graph_seed_k",
                 "value": 0,
                 "allowed": "a whole number from 1",
-                "message": "h.yaml:2: graph_seed_k is 0; wanted a whole number from 1",
+                "message": "h.yaml:2: graph_seed_k is 0; expected a whole number from 1",
             },
         ],
         "exit": 1,
@@ -211,12 +211,12 @@ def test_check_as_json(folder, monkeypatch):
     [
         ("retriever:\n  k: [5", 2, "h.yaml:2: this is not YAML: "),
         ("retriever:\n\tk: 5", 2, "h.yaml:2: this is not YAML: "),
-        ("- a\n", None, "h.yaml holds ['a']; wanted lines such as retriever_k: 5"),
-        ("graph: 5\n", 1, "h.yaml:1: graph is 5; wanted a section of settings below it"),
+        ("- a\n", None, "h.yaml holds ['a']; expected lines such as retriever_k: 5"),
+        ("graph: 5\n", 1, "h.yaml:1: graph is 5; expected a section of settings below it"),
         (
             "graph:\n  max_hops: 2\n  score: flow\n",
             2,
-            "h.yaml:2: graph_max_hops does not go with h.yaml:3: graph_score",
+            "h.yaml:2: graph_max_hops cannot be combined with h.yaml:3: graph_score",
         ),
     ],
 )
@@ -253,9 +253,10 @@ def test_check_does_not_make_the_embedding(folder):
     assert config("check", "h.yaml").stdout == "no problems in 1 settings of h.yaml\n"
 
 
-def test_weights_that_nobody_gave_are_unset(folder):
-    """The embedding decides, so that no number is shown, nor in the file of init."""
-    rows = [line.split() for line in config("show").stdout.splitlines() if "_weight " in line and "retriever" in line]
+def test_unset_weights_are_shown_as_null(folder):
+    """The embedding determines the weights, so neither ``show`` nor the file of ``init`` has a number."""
+    keys = ("retriever_semantic_weight ", "retriever_keyword_weight ")
+    rows = [line.split() for line in config("show").stdout.splitlines() if line.startswith(keys)]
     assert rows == [["retriever_semantic_weight", "null", "default"], ["retriever_keyword_weight", "null", "default"]]
     config("init")
     assert "  #semantic_weight:\n" in (folder / "hybridgraph.yaml").read_text(encoding="utf-8")
@@ -303,5 +304,5 @@ def test_as_a_process(folder):
         env=environment | {"PYTHONPATH": str(ROOT)},
     )
     assert done.returncode == 1
-    assert done.stdout == "hybridgraph.yaml:1: retriever_k is 0; wanted a whole number from 1\n"
+    assert done.stdout == "hybridgraph.yaml:1: retriever_k is 0; expected a whole number from 1\n"
     assert done.stderr == ""

@@ -1,11 +1,11 @@
-"""Settings from arguments, environment and one YAML file.
+"""Settings from arguments, environment variables and one YAML file.
 
-keys.py        the one table: every key with its default, what is allowed, what it means
+keys.py        the table of settings: every key with its default, allowed values and description
 settings.py    HybridGraphSettings: the keys with their values
-origins.py     where a value comes from: argument, variable, line of a file
-file.py        reads the YAML file
-schema.py      a JSON schema of the file, for editors
-template.py    a file with all keys as comments, and the table as Markdown
+origins.py     the origin of a value: an argument, a variable, or a line of a file
+file.py        reading of the YAML file
+schema.py      JSON schema of the file, for editors
+template.py    a file with all keys as comments
 """
 
 from langchain_hybridgraph.config.settings import HybridGraphSettings

@@ -1,4 +1,4 @@
-"""Reads the YAML file of settings."""
+"""Reading of the YAML settings file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SettingsFile(NamedTuple):
-    """A file's settings by their flat keys, without those that are null, and the lines on which they stand."""
+    """Settings of a file by flat key, without null values, with the line number of each key."""
 
     path: Path
     values: Mapping[str, Any]
@@ -24,24 +24,24 @@ class SettingsFile(NamedTuple):
     problems: tuple[Problem, ...]
 
     def origin(self, key: str) -> Origin:
-        """The file, with the line of this key, or of its section where ``<<`` takes it in from elsewhere."""
+        """Return the file with the line of this key, or of its section if the key was merged with ``<<``."""
         line = self.lines.get(key, self.lines.get(key.partition("_")[0]))
         return Origin("file", str(self.path), line)
 
 
 def read(path: Path) -> SettingsFile:
-    """The settings of a YAML file; keys stand flat or in their sections.
+    """Read the settings of a YAML file, whose keys are flat or in their sections.
 
-    What is wrong with single entries stands in ``problems``. Raises UnusableSettingsError for what is no YAML or no
-    mapping, ConfigurationError for a file that cannot be read.
+    Errors in single entries are listed in ``problems``. Raises UnusableSettingsError for invalid YAML and for a file
+    that is not a mapping, ConfigurationError for a file that cannot be read.
     """
-    root, content = _parsed(path)
+    root, content = _parse(path)
     if content is not None and not isinstance(content, Mapping):
-        message = f"{path} holds {content!r:.60}; wanted lines such as retriever_k: 5"
+        message = f"{path} holds {content!r:.60}; expected lines such as retriever_k: 5"
         raise UnusableSettingsError([Problem("", Origin("file", str(path)), message)])
     lines = [] if root is None else list(_lines(root))
     file = SettingsFile(path, {}, dict(reversed(lines)), ())
-    problems = [*_not_once(lines, file), *_no_sections(content or {}, file)]
+    problems = [*_duplicates(lines, file), *_invalid_sections(content or {}, file)]
     values = {key: value for key, value in _flat(content or {}) if value is not None}
     if isinstance(index := values.get("store_path"), str):
         values["store_path"] = path.parent / Path(index).expanduser() if index[:1] != "~" else index
@@ -49,7 +49,7 @@ def read(path: Path) -> SettingsFile:
 
 
 def value_of(text: str) -> Any:
-    """What a text would be in a file; the text itself where it is no YAML.
+    """Parse a text as a YAML value; return the text itself if it is not YAML.
 
     >>> value_of("5"), value_of("{type: rrf}"), value_of("[")
     (5, {'type': 'rrf'}, '[')
@@ -62,7 +62,7 @@ def value_of(text: str) -> Any:
         return text
 
 
-def _parsed(path: Path) -> tuple[yaml.Node | None, Any]:
+def _parse(path: Path) -> tuple[yaml.Node | None, Any]:
     import yaml
 
     try:
@@ -79,12 +79,12 @@ def _parsed(path: Path) -> tuple[yaml.Node | None, Any]:
         raise _not_yaml(Origin("file", str(path)), " ".join(str(error).split())) from error
 
 
-def _not_yaml(origin: Origin, why: str) -> UnusableSettingsError:
-    return UnusableSettingsError([Problem("", origin, f"{origin}: this is not YAML: {why}")])
+def _not_yaml(origin: Origin, reason: str) -> UnusableSettingsError:
+    return UnusableSettingsError([Problem("", origin, f"{origin}: this is not YAML: {reason}")])
 
 
 def _lines(root: yaml.Node) -> Iterator[tuple[str, int]]:
-    """Sections and flat keys, in the file's order, with their lines; ``<<`` takes in what stands elsewhere."""
+    """Yield sections and flat keys with their lines, in file order; merged keys (``<<``) have no line of their own."""
     for name, value in root.value:
         yield str(name.value), name.start_mark.line + 1
         if name.value in SECTIONS and isinstance(value.value, list):
@@ -92,21 +92,21 @@ def _lines(root: yaml.Node) -> Iterator[tuple[str, int]]:
             yield from ((f"{name.value}_{inner.value}", inner.start_mark.line + 1) for inner, _ in pairs)
 
 
-def _not_once(lines: list[tuple[str, int]], file: SettingsFile) -> Iterator[Problem]:
+def _duplicates(lines: list[tuple[str, int]], file: SettingsFile) -> Iterator[Problem]:
     for key, times in Counter(key for key, _ in lines).items():
         if times > 1:
             origin = Origin("file", str(file.path), [line for name, line in lines if name == key][1])
             first = file.lines[key]
             where = "in one place" if key in SECTIONS else "flat or in its section"
-            message = f"{origin}: {key} stands there twice, first on line {first}; wanted once, {where}"
+            message = f"{origin}: {key} appears twice, first on line {first}; set it once, {where}"
             yield Problem(key, origin, message)
 
 
-def _no_sections(content: Mapping[Any, Any], file: SettingsFile) -> Iterator[Problem]:
+def _invalid_sections(content: Mapping[Any, Any], file: SettingsFile) -> Iterator[Problem]:
     for name, value in content.items():
         if name in SECTIONS and not isinstance(value, Mapping | None):
             origin = file.origin(name)
-            message = f"{origin.said(name)} is {value!r}; wanted a section of settings below it"
+            message = f"{origin.said(name)} is {value!r}; expected a section of settings below it"
             yield Problem(name, origin, message, value, "a section of settings")
 
 

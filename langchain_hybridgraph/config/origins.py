@@ -1,4 +1,4 @@
-"""Where a setting's value comes from."""
+"""Origin of a setting's value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ORDER = ("call", "environment", "file", "default")
 
 
 class Origin(NamedTuple):
-    """What gave a value: ``name`` is the variable or the file, ``line`` that of the file, from 1.
+    """Where a value was set. ``name`` is the variable or the file, ``line`` the line in the file, counted from 1.
 
     >>> Origin("file", "hybridgraph.yaml", 3).said("retriever_k")
     'hybridgraph.yaml:3: retriever_k'
@@ -24,7 +24,7 @@ class Origin(NamedTuple):
     line: int | None = None
 
     def said(self, key: str) -> str:
-        """The key, as it is found where its value comes from."""
+        """Return the key as it is written at this origin."""
         if self.kind == "file":
             return f"{self}: {key}"
         return self.name if self.kind == "environment" else key
@@ -35,7 +35,7 @@ class Origin(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """What is wrong with one setting; ``message`` is a whole line that names its origin."""
+    """An error in one setting. ``message`` is a complete line that names the origin."""
 
     key: str
     origin: Origin
@@ -45,15 +45,15 @@ class Problem(NamedTuple):
 
 
 class UnusableSettingsError(ConfigurationError):
-    """Settings that cannot be used; ``problems`` has each, the message a line for each.
+    """Unusable settings. ``problems`` lists them; the message has one line for each.
 
-    They stand in the order of what overrules what, those of a file in the order of its lines.
+    They are sorted by precedence (call, environment, file), those of a file by line.
     """
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(sorted(problems, key=_place))
+        self.problems = tuple(sorted(problems, key=_sort_key))
         super().__init__("\n".join(problem.message for problem in self.problems))
 
 
-def _place(problem: Problem) -> tuple[int, int]:
+def _sort_key(problem: Problem) -> tuple[int, int]:
     return _ORDER.index(problem.origin.kind), problem.origin.line or 0

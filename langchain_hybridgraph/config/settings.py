@@ -1,4 +1,4 @@
-"""The settings with their values: argument, environment, file, default."""
+"""Settings with their values, from arguments, environment, file and defaults."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from langchain_hybridgraph.config.origins import Origin, Problem, UnusableSettin
 FILE = "hybridgraph.yaml"
 _PREFIX = "HYBRIDGRAPH_"
 _WEIGHTS = ("retriever_semantic_weight", "retriever_keyword_weight")
-# Shorthand for one traversal with one score, and what says them otherwise.
+# Shorthand for one traversal with one score, and the keys that set these in full.
 SHORTHAND = (
     "max_hops",
     "relation_filter",
@@ -35,7 +35,7 @@ _LONGHAND = ("traversal", "score", "preset")
 
 
 class Effective(NamedTuple):
-    """A setting as it comes out; ``value`` None is unset."""
+    """A setting with its value in effect and its origin. ``value`` None means unset."""
 
     key: str
     value: Any
@@ -44,12 +44,12 @@ class Effective(NamedTuple):
 
 
 class HybridGraphSettings(Keys):
-    """The settings of stores and retrievers; an argument goes before the environment, the file, the default.
+    """Settings of stores and retrievers. Precedence: argument, environment variable, file, default.
 
-    Environment variables are the keys in capitals after ``HYBRIDGRAPH_``, with mappings and lists as JSON; an empty
-    one counts as unset. The file is read by :meth:`from_file` only. None (``null``) is unset everywhere. Raises
-    UnusableSettingsError (a ConfigurationError) for unknown keys and unusable values; the message has a line for each
-    that names the variable, or the file with its line, the key and what is allowed.
+    Environment variables are named ``HYBRIDGRAPH_`` and the key in upper case; mappings and lists are JSON, and an
+    empty variable counts as unset. Only :meth:`from_file` reads a file. None (``null``) means unset everywhere. Raises
+    UnusableSettingsError (a ConfigurationError) for unknown keys and invalid values. Its message has one line for each
+    with the variable, or the file and line, the key, and the allowed values.
 
     >>> HybridGraphSettings(retriever_semantic_weight=0.6).retriever_keyword_weight
     0.4
@@ -64,62 +64,63 @@ class HybridGraphSettings(Keys):
         allow_inf_nan=False,
     )
 
-    def __init__(self, _file: Path | None = None, **given: Any) -> None:
-        sources = _Sources.of(_file, given)
-        problems = [*sources.problems(type(self)), *_two_ways_to_say_it(sources)]
+    def __init__(self, _file: Path | None = None, **overrides: Any) -> None:
+        sources = _Sources.of(_file, overrides)
+        problems = [*sources.problems(type(self)), *_conflicts(sources)]
         try:
             super().__init__(**sources.arguments(type(self)))
         except ValidationError as error:
-            raise UnusableSettingsError([*problems, *_said(error, sources)]) from None
-        problems += _unusable_weights(self, sources)
+            raise UnusableSettingsError([*problems, *_validation_problems(error, sources)]) from None
+        problems += _invalid_weights(self, sources)
         if problems:
             raise UnusableSettingsError(problems)
         self._complete_weights()
 
     def _complete_weights(self) -> None:
-        named = [key for key in _WEIGHTS if key in self.model_fields_set]
-        if len(named) == 1:
-            (other,) = set(_WEIGHTS) - set(named)
-            self.__dict__[other] = round(1 - getattr(self, named[0]), 12)  # not among the fields set: nobody gave it
+        explicit = [key for key in _WEIGHTS if key in self.model_fields_set]
+        if len(explicit) == 1:
+            (other,) = set(_WEIGHTS) - set(explicit)
+            # Assigned directly to keep it out of model_fields_set: the user did not set it.
+            self.__dict__[other] = round(1 - getattr(self, explicit[0]), 12)
 
     @classmethod
-    def from_file(cls, path: str | Path | None = None, **given: Any) -> HybridGraphSettings:
-        """The settings of a YAML file under those of the environment and the arguments.
+    def from_file(cls, path: str | Path | None = None, **overrides: Any) -> HybridGraphSettings:
+        """Load settings from a YAML file; the environment and the arguments override it.
 
-        Keys stand flat (``retriever_k: 5``) or in sections (``retriever: {k: 5}``). Without a path,
-        ``hybridgraph.yaml`` in the working directory is read if there is one.
+        Keys are flat (``retriever_k: 5``) or in sections (``retriever: {k: 5}``). Without a path,
+        ``hybridgraph.yaml`` in the working directory is read, if it exists.
         """
-        return cls(_file=found(path), **given)
+        return cls(_file=found(path), **overrides)
 
     @classmethod
-    def effective(cls, path: str | Path | None = None, **given: Any) -> list[Effective]:
-        """Every setting with its value and where that comes from, in the table's order; arguments as of from_file."""
-        settings, sources = cls.from_file(path, **given), _Sources.of(found(path), given)
+    def effective(cls, path: str | Path | None = None, **overrides: Any) -> list[Effective]:
+        """Return every setting with its value and origin, in the order of the table; arguments as for from_file."""
+        settings, sources = cls.from_file(path, **overrides), _Sources.of(found(path), overrides)
         origins = {key: sources.origin(key) for key in cls.model_fields}
         for key, other in (_WEIGHTS, _WEIGHTS[::-1]):
             if origins[key].kind == "default" and getattr(settings, key) != cls.model_fields[key].default:
-                origins[key] = origins[other]  # made of the other weight
+                origins[key] = origins[other]  # computed from the other weight
         fields = cls.model_fields.items()
         return [Effective(key, getattr(settings, key), field.default, origins[key]) for key, field in fields]
 
     def arguments(self, section: str) -> dict[str, Any]:
-        """The keys of one section without its name, as a constructor takes them.
+        """Return the settings of one section as arguments of a constructor.
 
-        Only those that were given, so that the rest is the constructor's.
+        Only settings that were set are included, so that the constructor's defaults apply to the rest.
 
         >>> HybridGraphSettings(retriever_min_score=0.2, retriever_keyword_weight=0.5).arguments("retriever")
         {'keyword_weight': 0.5, 'min_score': 0.2}
         """
-        given = self.model_fields_set
+        keys = self.model_fields_set
         prefix = f"{section}_"
-        return {key.removeprefix(prefix): value for key, value in self if key in given and key.startswith(prefix)}
+        return {key.removeprefix(prefix): value for key, value in self if key in keys and key.startswith(prefix)}
 
     @classmethod
     def table(cls) -> str:
-        """All keys as a Markdown table: key, default, allowed values, meaning.
+        """Return all keys as a Markdown table of key, default, allowed values and description.
 
         >>> print(next(row for row in HybridGraphSettings.table().splitlines() if "`retriever_k`" in row))
-        | `retriever_k` | 10 | a whole number from 1 | How many Documents come back. |
+        | `retriever_k` | 10 | a whole number from 1 | Number of results. |
         """
         rows = [
             f"| `{key}` | {_shown(field.default)} | {allowed(key)} | {field.description} |"
@@ -129,14 +130,14 @@ class HybridGraphSettings(Keys):
 
 
 def found(path: str | Path | None) -> Path | None:
-    """The file that is meant: the one named, else hybridgraph.yaml where there is one."""
+    """Return the given path, else that of hybridgraph.yaml in the working directory if it exists, else None."""
     if path is None:
         return Path(FILE) if Path(FILE).exists() else None
     return Path(os.path.expanduser(path))
 
 
 def allowed(key: str) -> str:
-    """What a key may be, in words."""
+    """Return a description of a key's allowed values."""
     extra = Keys.model_fields[key].json_schema_extra
     assert isinstance(extra, dict)
     return str(extra["allowed"])
@@ -148,33 +149,36 @@ def _shown(default: Any) -> str:
     return "" if default in (None, ()) else str(default)
 
 
-# -- where values come from -----------------------------------------------------------------------------------
+# -- sources of values ----------------------------------------------------------------------------------------
 
 
 class _Sources(NamedTuple):
-    """What gives values, the first before the others; ``variables`` has the environment's own names of keys."""
+    """Sources of values, in order of precedence; ``variables`` maps keys to the names of environment variables."""
 
-    given: Mapping[str, Any]
+    explicit: Mapping[str, Any]
     variables: Mapping[str, str]
     file: SettingsFile | None
 
     @classmethod
-    def of(cls, file: Path | None, given: Mapping[str, Any]) -> _Sources:
-        set_ones = {key: value for key, value in given.items() if value is not None}
-        return cls(set_ones, _variables(), None if file is None else read(file))
+    def of(cls, file: Path | None, explicit: Mapping[str, Any]) -> _Sources:
+        explicit = {key: value for key, value in explicit.items() if value is not None}
+        return cls(explicit, _variables(), None if file is None else read(file))
 
     @property
-    def _filed(self) -> Mapping[str, Any]:
+    def _from_file(self) -> Mapping[str, Any]:
         return {} if self.file is None else self.file.values
 
     def arguments(self, keys: type[Keys]) -> dict[str, Any]:
-        """The known keys of file and arguments that no variable overrules; pydantic-settings reads the variables."""
-        given = {key: self._filed[key] for key in self._filed.keys() - self.variables.keys()}
-        given.update(self.given)
-        return {key: value for key, value in given.items() if key in keys.model_fields}
+        """Return the known keys from file and arguments, without keys of the file that a variable overrides.
+
+        pydantic-settings reads the variables itself.
+        """
+        values = {key: self._from_file[key] for key in self._from_file.keys() - self.variables.keys()}
+        values.update(self.explicit)
+        return {key: value for key, value in values.items() if key in keys.model_fields}
 
     def origin(self, key: str) -> Origin:
-        if key in self.given:
+        if key in self.explicit:
             return Origin("call")
         if key in self.variables:
             return Origin("environment", self.variables[key])
@@ -183,28 +187,29 @@ class _Sources(NamedTuple):
         return Origin("default")
 
     def value(self, key: str) -> Any:
-        """What was given, as it was written."""
-        if key in self.given:
-            return self.given[key]
-        return os.environ[self.variables[key]] if key in self.variables else self._filed.get(key)
+        """Return the value as it was written, before validation."""
+        if key in self.explicit:
+            return self.explicit[key]
+        return os.environ[self.variables[key]] if key in self.variables else self._from_file.get(key)
 
     def problems(self, keys: type[Keys]) -> Iterator[Problem]:
-        """What is wrong before values are looked at: the file's own, and keys that do not exist."""
+        """Yield the errors that need no validation of values: those of the file, and unknown keys."""
         if self.file is not None:
             yield from self.file.problems
-        for key in dict.fromkeys([*self.given, *self.variables, *self._filed]):
+        for key in dict.fromkeys([*self.explicit, *self.variables, *self._from_file]):
             if key not in keys.model_fields:
                 origin = self.origin(key)
                 yield Problem(key, origin, f"{origin.said(key)} is not a setting; {_nearest(key)}", self.value(key))
 
 
 def _variables() -> dict[str, str]:
-    """The environment's own names of the keys that it sets, misspelt ones too; case does not matter, empty is unset.
+    """Map the keys set by the environment, misspelt ones included, to the names of their variables.
 
-    A name after the prefix that resembles no key, such as ``HYBRIDGRAPH_SETS``, belongs to another program.
+    Case is ignored, and an empty variable counts as unset. A name after the prefix that resembles no key, such as
+    ``HYBRIDGRAPH_SETS``, belongs to another program.
     """
-    named = {name.lower().removeprefix(_PREFIX.lower()): name for name, value in os.environ.items() if value}
-    return {key: name for key, name in named.items() if name.lower() != key and _is_ours(key)}
+    names = {name.lower().removeprefix(_PREFIX.lower()): name for name, value in os.environ.items() if value}
+    return {key: name for key, name in names.items() if name.lower() != key and _is_ours(key)}
 
 
 def _is_ours(key: str) -> bool:
@@ -225,18 +230,18 @@ def _nearest(key: str) -> str:
     return f"the settings are {', '.join(siblings)}" if siblings else f"the sections are {', '.join(SECTIONS)}"
 
 
-# -- what is wrong --------------------------------------------------------------------------------------------
+# -- errors ---------------------------------------------------------------------------------------------------
 
 
-def _said(invalid: ValidationError, sources: _Sources) -> list[Problem]:
+def _validation_problems(invalid: ValidationError, sources: _Sources) -> list[Problem]:
     problems = {}
     for error in invalid.errors():
         key = str(error["loc"][0])
-        problems[key] = _problem(key, sources, _why(error))
-    return list(problems.values())  # one per key, though a union errs once per member
+        problems[key] = _problem(key, sources, _hint(error))
+    return list(problems.values())  # one per key, although a union reports an error per member
 
 
-def _why(error: Any) -> str:
+def _hint(error: Any) -> str:
     if error["type"] == "value_error":
         return f" ({error['ctx']['error']})"
     if error["type"] == "literal_error" and isinstance(error["input"], str):
@@ -245,34 +250,36 @@ def _why(error: Any) -> str:
     return ""
 
 
-def _problem(key: str, sources: _Sources, why: str = "") -> Problem:
+def _problem(key: str, sources: _Sources, hint: str = "") -> Problem:
     origin, value = sources.origin(key), sources.value(key)
-    message = f"{origin.said(key)} is {value!r}; wanted {allowed(key)}{why}"
+    message = f"{origin.said(key)} is {value!r}; expected {allowed(key)}{hint}"
     return Problem(key, origin, message, value, allowed(key))
 
 
-def _two_ways_to_say_it(sources: _Sources) -> Iterator[Problem]:
-    """A shorthand beside what it is short for."""
+def _conflicts(sources: _Sources) -> Iterator[Problem]:
+    """Yield an error if a shorthand is combined with what it abbreviates."""
     short, long = (
         next((key for name in names if sources.value(key := f"graph_{name}") is not None), None)
         for names in (SHORTHAND, _LONGHAND)
     )
     if short is not None and long is not None:
-        yield _against(short, sources, f"does not go with {sources.origin(long).said(long)}", "one of them alone")
+        yield _conflict(
+            short, sources, f"cannot be combined with {sources.origin(long).said(long)}", "only one of them"
+        )
 
 
-def _unusable_weights(settings: HybridGraphSettings, sources: _Sources) -> Iterator[Problem]:
-    """Weights that are usable alone and not together."""
-    named = {key: getattr(settings, key) for key in _WEIGHTS if key in settings.model_fields_set}
-    key = next(iter(named), "")
-    if len(named) == 1 and named[key] > 1:
+def _invalid_weights(settings: HybridGraphSettings, sources: _Sources) -> Iterator[Problem]:
+    """Yield an error for weights that are valid alone but not together."""
+    weights = {key: getattr(settings, key) for key in _WEIGHTS if key in settings.model_fields_set}
+    key = next(iter(weights), "")
+    if len(weights) == 1 and weights[key] > 1:
         (other,) = set(_WEIGHTS) - {key}
-        how = f"is {named[key]:g} and {other} is not given"
-        yield _against(key, sources, how, "a number from 0 to 1, or both weights")
-    elif len(named) == len(_WEIGHTS) and not any(named.values()):
-        yield _against(key, sources, "and the other weight are both 0", "one above 0, or nothing is searched")
+        conflict = f"is {weights[key]:g} and {other} is not set"
+        yield _conflict(key, sources, conflict, "a number from 0 to 1, or both weights")
+    elif len(weights) == len(_WEIGHTS) and not any(weights.values()):
+        yield _conflict(key, sources, "and the other weight are both 0", "at least one above 0")
 
 
-def _against(key: str, sources: _Sources, how: str, wanted: str) -> Problem:
+def _conflict(key: str, sources: _Sources, conflict: str, expected: str) -> Problem:
     origin = sources.origin(key)
-    return Problem(key, origin, f"{origin.said(key)} {how}; wanted {wanted}", sources.value(key), wanted)
+    return Problem(key, origin, f"{origin.said(key)} {conflict}; expected {expected}", sources.value(key), expected)

@@ -1,4 +1,4 @@
-"""A file to begin with."""
+"""Template of a settings file."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from langchain_hybridgraph.config.settings import allowed
 _HEAD = """\
 # yaml-language-server: $schema={schema}
 #
-# Settings of langchain-hybridgraph. Lines that begin with "#" and a key say what holds anyway: take the "#" away and
-# change the value. Before this file go environment variables (HYBRIDGRAPH_RETRIEVER_K=3), before them a constructor's
-# and a call's arguments. See what holds: hybridgraph config show. Find mistakes: hybridgraph config check.
+# Settings of langchain-hybridgraph. Keys that are commented out show their defaults. To change one, remove the "#" and
+# edit the value. Environment variables (HYBRIDGRAPH_RETRIEVER_K=3) override this file; arguments of constructors and
+# calls override both. Run "hybridgraph config show" to see the values in effect, "hybridgraph config check" to check
+# them.
 """
 
 
 def template(schema: str) -> str:
-    """A file of all settings with their defaults, as comments; ``schema`` is the path of its JSON schema.
+    """Return a file with all settings and their defaults as comments. ``schema`` is the path of its JSON schema.
 
     >>> [line for line in template("s.json").splitlines() if line.startswith("  #k:")]
     ['  #k: 5']
@@ -33,6 +34,6 @@ def _section(section: str) -> str:
 
 def _key(key: str, section: str) -> str:
     field = Keys.model_fields[key]
-    told = wrap(f"{field.description} Allowed: {allowed(key)}.", 112)
+    description = wrap(f"{field.description} Allowed: {allowed(key)}.", 112)
     default = "" if field.default is None else f" {json.dumps(field.default, ensure_ascii=False)}"
-    return "\n".join([*(f"  # {line}" for line in told), f"  #{key.removeprefix(f'{section}_')}:{default}", ""])
+    return "\n".join([*(f"  # {line}" for line in description), f"  #{key.removeprefix(f'{section}_')}:{default}", ""])

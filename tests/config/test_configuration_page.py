@@ -1,4 +1,4 @@
-"""docs/configuration.md is true."""
+"""docs/configuration.md is up to date."""
 
 import re
 from pathlib import Path
@@ -12,18 +12,18 @@ def blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def test_its_table_is_that_of_the_code():
-    """One row per key, in the order of the fields, each with four cells."""
+def test_the_table_is_the_generated_one():
+    """The table has one row per key, in the order of the fields, with four cells each."""
     table = HybridGraphSettings.table()
-    assert table in PAGE, f"put this below the heading All settings:\n{table}"
+    assert table in PAGE, f"put this table below the heading All settings:\n{table}"
     header, rule, *rows = table.splitlines()
     assert (header, rule) == ("| Key | Default | Allowed | Meaning |", "|---|---|---|---|")
     assert [row.split("`")[1] for row in rows] == list(HybridGraphSettings.model_fields)
     assert all(row.count("|") == 5 for row in rows)
 
 
-def test_its_code_runs(tmp_path, monkeypatch, capsys):
-    """Beside its file, one block after the other."""
+def test_the_examples_run(tmp_path, monkeypatch, capsys):
+    """The Python blocks run in order, next to the YAML file of the page."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "hybridgraph.yaml").write_text(blocks("yaml")[0], encoding="utf-8")
     namespace = {}

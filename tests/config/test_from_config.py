@@ -1,4 +1,4 @@
-"""Every retriever and the store, from a file and the environment."""
+"""Retrievers and stores built from a file and the environment."""
 
 import inspect
 import json
@@ -53,7 +53,7 @@ OF = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A real index with a tree."""
+    """Build an index with a directory tree."""
     path = tmp_path_factory.mktemp("index") / "docs"
     with HybridGraphStore(path, "lsa") as store:
         documents = [
@@ -67,33 +67,33 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def write(tmp_path, folder):
-    """Writes a file of these settings, over the index, and gives its path."""
+    """Return a function that writes a file of settings for the index and returns its path."""
 
-    def written(**sections):
+    def write_sections(**sections):
         path = tmp_path / "hybridgraph.yaml"
         path.write_text(yaml.safe_dump({"store": {"path": str(folder), "read_only": True}} | sections))
         return path
 
-    return written
+    return write_sections
 
 
 def ids(documents):
     return [document.metadata["source"] for document in documents]
 
 
-# -- every key reaches what it is for --
+# -- every key reaches its constructor --
 
 
 def arguments(section):
-    """The names that the constructors of a section take, with their defaults."""
+    """Return the arguments of a section's constructor with their defaults."""
     if section == "store":
         return {name: each.default for name, each in inspect.signature(HybridGraphStore.__init__).parameters.items()}
     return {field.alias or name: field.default for name, field in OF[section].model_fields.items()}
 
 
-# What differs on purpose: the weights and language of a store (chosen there), and objects there
-# that have a name here.
-OTHER = {
+# Defaults that differ deliberately: weights and language, which the constructor chooses, and objects that settings
+# refer to by name.
+DIFFERENT_DEFAULTS = {
     "retriever_semantic_weight",
     "retriever_keyword_weight",
     "store_language",
@@ -109,15 +109,15 @@ OTHER = {
 
 @pytest.mark.parametrize("key", HybridGraphSettings.model_fields)
 def test_every_key_is_an_argument_with_its_default(key):
-    """A key is its section and the name of a constructor's argument."""
+    """A key consists of its section and the name of a constructor argument."""
     section, name = key.split("_", 1)
     default = arguments(section)[name]
-    if key not in OTHER:
+    if key not in DIFFERENT_DEFAULTS:
         assert HybridGraphSettings.model_fields[key].default == default
 
 
-# Objects, documents, and what only a program has.
-NO_DATA = {
+# Arguments that take objects, which only code can pass.
+OBJECTS = {
     "vector_store",
     "texts",
     "plain",
@@ -135,27 +135,27 @@ OF_BASE_RETRIEVER = {"name", "tags", "metadata"}
 
 
 @pytest.mark.parametrize("section", OF)
-def test_every_argument_that_is_data_is_a_key(section):
-    """A new setting of a retriever gets a key, or stands among those that no file can give."""
-    known = {key.split("_", 1)[1] for key in HybridGraphSettings.model_fields if key.startswith(f"{section}_")}
+def test_every_plain_argument_is_a_key(section):
+    """Every argument of a retriever has a key, unless it takes an object."""
+    keys = {key.split("_", 1)[1] for key in HybridGraphSettings.model_fields if key.startswith(f"{section}_")}
     sections = [other for other in (*getattr(OF[section], "_sections", ()), "retriever") if other != section]
     inherited = set().union(*(arguments(other) for other in sections))
-    assert arguments(section).keys() - known - inherited - NO_DATA - OF_BASE_RETRIEVER - {"k"} == set()
+    assert arguments(section).keys() - keys - inherited - OBJECTS - OF_BASE_RETRIEVER - {"k"} == set()
 
 
-def test_shorthand_is_shorthand_there_too():
-    """The keys that contradict a preset are those of the retriever."""
+def test_shorthand_keys_are_those_of_the_graph_retriever():
+    """The keys that cannot be combined with a preset are those of the retriever."""
     assert set(SHORTHAND) == set(_SHORT)
 
 
-def test_the_defaults_are_the_memorys():
-    """Those of sources and of novelty."""
+def test_memory_defaults_are_those_of_the_retriever():
+    """The defaults of source weights and novelty agree with the code."""
     fields = HybridGraphSettings.model_fields
     assert Novelty(**fields["memory_novelty"].default) == Novelty()
     assert fields["memory_source_weights"].default == dict(MEMORY_WEIGHTS)
 
 
-READ = {
+CONVERTED = {
     "retriever_filter": parse_filter({"year": {"$gte": 2020}}),
     "retriever_as_of": 1714521600.0,
     "retriever_fusion": ConvexCombination(normalize="max"),
@@ -174,8 +174,8 @@ READ = {
     "memory_hotness": Hotness(0.3, 2),
     "memory_novelty": Novelty(floor=1),
 }
-# Settings of an index over documents, beside a vector store that is not ours.
-BESIDE = {"retriever_keyword_engine", "retriever_language", "retriever_id_key", "retriever_refresh"}
+# Settings of a keyword index that accompanies another vector store.
+OTHER_STORE = {"retriever_keyword_engine", "retriever_language", "retriever_id_key", "retriever_refresh"}
 
 
 @pytest.mark.parametrize(
@@ -183,22 +183,22 @@ BESIDE = {"retriever_keyword_engine", "retriever_language", "retriever_id_key", 
     [
         key
         for key in GOOD
-        if not key.startswith("store_") and key not in BESIDE | {"advanced_retriever", "hierarchical_planner"}
+        if not key.startswith("store_") and key not in OTHER_STORE | {"advanced_retriever", "hierarchical_planner"}
     ],
 )
-def test_a_value_in_the_file_and_in_the_environment_is_the_retrievers(key, write, folder, monkeypatch):
-    """It becomes what the constructor makes of it, from either place."""
+def test_a_value_from_the_file_or_the_environment_reaches_the_retriever(key, write, folder, monkeypatch):
+    """The value is converted as by the constructor, whichever its origin."""
     section, name = key.split("_", 1)
-    wanted = READ.get(key, GOOD[key])
-    wanted = tuple(wanted) if isinstance(wanted, list) else wanted
+    expected = CONVERTED.get(key, GOOD[key])
+    expected = tuple(expected) if isinstance(expected, list) else expected
     with HybridGraphStore(folder, read_only=True) as store:
-        filed = OF[section].from_config(write(**{section: {name: GOOD[key]}}), store=store)
+        from_file = OF[section].from_config(write(**{section: {name: GOOD[key]}}), store=store)
         value = GOOD[key] if isinstance(GOOD[key], str) else json.dumps(GOOD[key])
         monkeypatch.setenv(f"HYBRIDGRAPH_{key.upper()}", value)
-        varied = OF[section].from_config(write(), store=store)
-    for retriever in (filed, varied):
-        found = getattr(retriever, name)
-        assert (tuple(found) if isinstance(found, list) else found) == wanted
+        from_environment = OF[section].from_config(write(), store=store)
+    for retriever in (from_file, from_environment):
+        actual = getattr(retriever, name)
+        assert (tuple(actual) if isinstance(actual, list) else actual) == expected
 
 
 # -- the retrievers --
@@ -208,7 +208,7 @@ def test_a_value_in_the_file_and_in_the_environment_is_the_retrievers(key, write
     "kind", [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever, AdvancedRetriever]
 )
 def test_a_retriever_from_a_file_opens_its_index_and_answers(kind, write):
-    """k of the file, then of the constructor, then of the call."""
+    """The file, the constructor and the call can each set k; the last one wins."""
     path = write(retriever={"k": 2})
     retriever = kind.from_config(path)
     assert len(retriever.invoke(QUESTION)) == 2
@@ -219,14 +219,14 @@ def test_a_retriever_from_a_file_opens_its_index_and_answers(kind, write):
 
 @pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever])
 def test_k_is_the_same_from_a_file_and_from_a_constructor(kind, write, folder):
-    """One default for programs, files and the command line."""
+    """Programs, files and the command line share one default of k."""
     with HybridGraphStore(folder, read_only=True) as store:
         assert (kind.from_config(write(), store=store).k, kind(store).k) == (10, 10)
         assert AdvancedRetriever.from_config(write(), store=store).retriever.k == 10
 
 
-def test_the_whole_precedence(write, folder, monkeypatch):
-    """Call, constructor, environment, file, default: each wins over what comes after it."""
+def test_full_precedence(write, folder, monkeypatch):
+    """Call, constructor, environment, file and default take precedence in this order."""
     with HybridGraphStore(folder, read_only=True) as store:
         assert len(HybridRetriever.from_config(write(), store=store).invoke("tokens client package a")) == 4
         path = write(retriever={"k": 4})
@@ -238,16 +238,16 @@ def test_the_whole_precedence(write, folder, monkeypatch):
         assert len(retriever.invoke(QUESTION, k=1)) == 1
 
 
-def test_one_weight_overrules_both_of_what_comes_below(write, folder):
-    """A weight that was made of another one has no say of its own."""
+def test_one_weight_overrides_both_of_a_lower_source(write, folder):
+    """A weight that was computed from the other is not kept."""
     path = write(retriever={"semantic_weight": 0.6})
     with HybridGraphStore(folder, read_only=True) as store:
         retriever = HybridRetriever.from_config(path, store=store, semantic_weight=0.2)
     assert retriever.retrieve(QUESTION, k=0).plan["weights"] == pytest.approx({"vector": 0.2, "keyword": 0.8})
 
 
-def test_sections_are_their_own(write, folder):
-    """A GraphRetriever takes what is every retriever's and its own; a HybridRetriever does not look at that."""
+def test_sections_apply_to_their_own_retrievers(write, folder):
+    """A GraphRetriever uses the sections retriever and graph; a HybridRetriever ignores graph."""
     path = write(retriever={"min_score": 0.01, "fusion": "interleave"}, graph={"preset": "beam", "seed_k": 3})
     with HybridGraphStore(folder, read_only=True) as store:
         graph = GraphRetriever.from_config(path, store=store)
@@ -265,20 +265,20 @@ def test_sections_are_their_own(write, folder):
         ("memory", MemoryRetriever),
     ],
 )
-def test_what_an_advanced_retriever_asks(write, folder, name, kind):
-    """The file names it, and its own section sets it."""
+def test_the_file_selects_the_retriever_of_an_advanced_retriever(write, folder, name, kind):
+    """The file names the inner retriever, which is configured by its own section."""
     path = write(advanced={"retriever": name, "fuse_raw": False}, graph={"seed_k": 4})
     with HybridGraphStore(folder, read_only=True) as store:
-        talk = AdvancedRetriever.from_config(path, store=store, expander="history_terms")
-    assert (type(talk.retriever), talk.fuse_raw, talk.expander) == (kind, False, HistoryTerms())
-    assert getattr(talk.retriever, "seed_k", 4) == 4
+        advanced = AdvancedRetriever.from_config(path, store=store, expander="history_terms")
+    assert (type(advanced.retriever), advanced.fuse_raw, advanced.expander) == (kind, False, HistoryTerms())
+    assert getattr(advanced.retriever, "seed_k", 4) == 4
 
 
 # -- the store and the embedding --
 
 
 def test_a_store_with_an_embedding_and_its_parameters(tmp_path):
-    """LSA, in the store's language."""
+    """LSA uses the language of the store."""
     path = tmp_path / "h.yaml"
     path.write_text("store:\n  path: made\n  language: german\n  embedding: {type: lsa, max_words: 50, seed: 3}\n")
     with HybridGraphStore.from_config(path) as store:
@@ -289,7 +289,7 @@ def test_a_store_with_an_embedding_and_its_parameters(tmp_path):
 
 
 def test_a_factory_with_its_parameters(tmp_path, monkeypatch):
-    """Any LangChain Embeddings by name, from the environment as well."""
+    """Any LangChain Embeddings can be named, in the environment as well."""
     monkeypatch.setenv("HYBRIDGRAPH_STORE_PATH", str(tmp_path / "made"))
     fake = {"type": "langchain_core.embeddings:DeterministicFakeEmbedding", "size": 8}
     monkeypatch.setenv("HYBRIDGRAPH_STORE_EMBEDDING", json.dumps(fake))
@@ -297,7 +297,7 @@ def test_a_factory_with_its_parameters(tmp_path, monkeypatch):
         assert store.embeddings.size == 8
 
 
-def test_without_a_path_there_is_nothing_to_open(tmp_path, monkeypatch):
+def test_a_missing_store_path_is_an_error(tmp_path, monkeypatch):
     """The error names the key."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigurationError, match="store_path is not set"):
@@ -307,9 +307,9 @@ def test_without_a_path_there_is_nothing_to_open(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "kind", [HybridRetriever, GraphRetriever, HierarchicalRetriever, AdvancedRetriever, HybridGraphStore]
 )
-def test_a_bad_file_is_told_by_each(kind, write):
-    """File, line, key and what is allowed."""
+def test_every_class_reports_a_bad_file(kind, write):
+    """The error names file, line, key and allowed values."""
     path = write(graph={"traversal": "bsf"})
     with pytest.raises(ConfigurationError) as caught:
         kind.from_config(path)
-    assert str(caught.value).startswith(f"{path}:2: graph_traversal is 'bsf'; wanted bfs, beam,")
+    assert str(caught.value).startswith(f"{path}:2: graph_traversal is 'bsf'; expected bfs, beam,")

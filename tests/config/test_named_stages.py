@@ -1,4 +1,4 @@
-"""Rerankers and planners by configuration: with a chat model, and by a function of the application's."""
+"""Rerankers and planners in the configuration, with a chat model or a factory function of the application."""
 
 import sys
 from types import ModuleType
@@ -14,7 +14,7 @@ from langchain_hybridgraph.retrievers.named_stages import chat_model
 
 @pytest.fixture(autouse=True)
 def application(monkeypatch):
-    """A module of the application with factories."""
+    """Create a module of the application with factory functions."""
     module = ModuleType("my_application")
     module.model = lambda: FakeListChatModel(responses=['{"marks": []}'])
     module.by_length = lambda factor=1: lambda query, texts: [factor / len(text) for text in texts]
@@ -36,15 +36,15 @@ def configured(tmp_path, text):
 
 
 def test_a_reranker_with_a_chat_model(tmp_path, store):
-    """``llm`` with the model's factory and its own parameters."""
+    """``llm`` takes the model's factory and its own parameters."""
     settings = configured(tmp_path, "retriever: {reranker: {type: llm, model: my_application:model, batch_size: 3}}")
     reranker = HybridRetriever.from_settings(settings, store=store).reranker
     assert isinstance(reranker, LLMReranker)
     assert reranker.batch_size == 3
 
 
-def test_a_reranker_of_a_factory(tmp_path, store):
-    """A function that is named is called with the other keys; what it makes may be any reranker."""
+def test_a_reranker_from_a_factory(tmp_path, store):
+    """A factory function is called with the other keys and may return any reranker."""
     for form in ("'my_application:by_length'", "{type: 'my_application:by_length', factor: 2}"):
         settings = configured(tmp_path, f"retriever: {{reranker: {form}}}")
         found = HybridRetriever.from_settings(settings, store=store).retrieve("cat dog")
@@ -60,21 +60,21 @@ def test_a_reranker_of_a_factory(tmp_path, store):
         ("'my_application:planner'", "function"),
     ],
 )
-def test_a_planner_by_its_name(tmp_path, store, form, kind):
-    """Rules, a chat model, or a function of the application's."""
+def test_a_planner_by_name(tmp_path, store, form, kind):
+    """A planner can be rules, a chat model or a factory function of the application."""
     settings = configured(tmp_path, f"hierarchical: {{planner: {form}}}")
     assert type(HierarchicalRetriever.from_settings(settings, store=store).planner).__name__ == kind
 
 
 @pytest.mark.parametrize("form", ["{type: llm}", "{type: llm, modle: a}", "lmm"])
-def test_a_form_that_cannot_be_used_is_refused(tmp_path, store, form):
-    """When the file is read, or when the retriever is made of it."""
+def test_an_invalid_form_is_rejected(tmp_path, store, form):
+    """The error is raised when the file is read or the retriever is built."""
     with pytest.raises((ConfigurationError, ValueError), match="reranker"):
         HybridRetriever.from_settings(configured(tmp_path, f"retriever: {{reranker: {form}}}"), store=store)
 
 
 @pytest.mark.parametrize("name", ["my_application:broken", "my_application:nothing_there", "no_provider:model", "gpt"])
-def test_a_model_that_cannot_be_made_is_named(name):
-    """The error names the model as the file does."""
+def test_the_error_of_an_invalid_model_names_the_model(name):
+    """The error shows the name of the model as it is written in the file."""
     with pytest.raises(ConfigurationError, match=name):
         chat_model(name)

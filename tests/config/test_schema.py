@@ -1,4 +1,4 @@
-"""The JSON schema says what the settings say."""
+"""The JSON schema agrees with the settings."""
 
 import json
 
@@ -20,47 +20,47 @@ def refused(settings):
     return [error.json_path for error in VALIDATOR.iter_errors(settings)]
 
 
-def test_it_is_a_schema():
-    """By the standard, and as JSON."""
+def test_the_schema_is_valid():
+    """The schema follows the JSON schema standard and can be written as JSON."""
     Draft202012Validator.check_schema(json.loads(json.dumps(schema())))
 
 
 @pytest.mark.parametrize(("key", "value"), GOOD.items())
 def test_good_values_pass(key, value):
-    """Flat and in their section."""
+    """Good values pass as flat keys and in their section."""
     section, name = key.split("_", 1)
     assert refused({key: value}) == []
     assert refused({section: {name: value}}) == []
 
 
 @pytest.mark.parametrize(("key", "value"), BAD.items())
-def test_bad_values_are_refused(key, value):
-    """Flat and in their section."""
+def test_bad_values_are_rejected(key, value):
+    """Bad values are rejected as flat keys and in their section."""
     section, name = key.split("_", 1)
     assert refused({key: value}) == [f"$.{key}"]
     assert refused({section: {name: value}}) == [f"$.{section}.{name}"]
 
 
 @pytest.mark.parametrize("file", [{"retreiver": {}}, {"retriever": {"kay": 5}}, {"retriever": 5}, ["retriever_k"]])
-def test_what_is_no_setting_is_refused(file):
-    """Unknown keys and sections, and what is no mapping."""
+def test_unknown_keys_are_rejected(file):
+    """Unknown keys, unknown sections and values other than a mapping are rejected."""
     assert refused(file)
 
 
 @pytest.mark.parametrize("file", [None, {}, {"retriever": None}, {"retriever": {"k": None}}])
-def test_nothing_is_allowed_everywhere(file):
-    """Null is unset, for a file, a section and a key."""
+def test_null_is_allowed_everywhere(file):
+    """Null means unset for a file, a section and a key."""
     assert refused(file) == []
 
 
-def test_a_new_file_passes():
-    """What ``config init`` writes."""
+def test_the_template_passes():
+    """The file that ``config init`` writes is valid."""
     assert refused(yaml.safe_load(template("x.json"))) == []
 
 
 @pytest.mark.parametrize("what", [what for what in KINDS if what not in ("mode", "planner")])
 def test_the_form_of_every_stage_passes(what):
-    """Each with all of its parameters, as it is written down."""
+    """Every stage passes with all of its parameters."""
     key = {"expander": "advanced", "traversal": "graph", "score": "graph", "mode": "memory"}.get(
         what, "retriever"
     ) + f"_{what}"
@@ -71,8 +71,8 @@ def test_the_form_of_every_stage_passes(what):
             assert getattr(HybridGraphSettings(**{key: form}), key) == form
 
 
-def test_every_section_is_there():
-    """And every key, in it and flat, with what it means."""
+def test_the_schema_describes_every_section_and_key():
+    """Every key appears in its section and flat, with a description."""
     made = schema()
     assert [key for key in made["properties"] if key in SECTIONS] == list(SECTIONS)
     assert [key for key in made["properties"] if key not in SECTIONS] == list(HybridGraphSettings.model_fields)

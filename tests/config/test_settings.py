@@ -1,3 +1,5 @@
+"""Settings: values, precedence, weights, errors and origins."""
+
 import subprocess
 import sys
 from pathlib import Path
@@ -15,39 +17,38 @@ from langchain_hybridgraph.errors import ConfigurationError
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes the YAML file and gives its path."""
+    """Return a function that writes a YAML file and returns its path."""
 
-    def written(text):
+    def write_text(text):
         path = tmp_path / "settings.yaml"
         path.write_text(text, encoding="utf-8")
         return path
 
-    return written
+    return write_text
 
 
-# -- values and where they come from --
+# -- values and precedence --
 
 
 def test_defaults():
-    """Ten Documents, no index, and no weights: the embedding decides."""
+    """The defaults are ten results, no index and no weights."""
     settings = HybridGraphSettings()
     assert (settings.retriever_semantic_weight, settings.retriever_keyword_weight) == (None, None)
     assert (settings.retriever_k, settings.store_path) == (10, None)
 
 
 def test_precedence(write, monkeypatch):
-    """Argument before environment before file before default, each for itself."""
+    """Argument, environment, file and default take precedence in this order, for each key separately."""
     path = write("retriever_k: 1\nretriever_overfetch: 11\nretriever_min_score: 0.1\n")
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "2")
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_OVERFETCH", "12")
     settings = HybridGraphSettings.from_file(path, retriever_k=3)
-    found = (settings.retriever_k, settings.retriever_overfetch, settings.retriever_min_score)
-    assert found == (3, 12, 0.1)
+    assert (settings.retriever_k, settings.retriever_overfetch, settings.retriever_min_score) == (3, 12, 0.1)
     assert settings.retriever_deadline_ms is None
 
 
-def test_the_environment_in_any_case_and_empty(write, monkeypatch):
-    """A variable in small letters counts, an empty one is unset and leaves the file its say."""
+def test_variables_in_lower_case_and_empty_variables(write, monkeypatch):
+    """A lower-case variable counts; an empty variable is unset, so the file applies."""
     path = write("retriever: {k: 4, overfetch: 4}")
     monkeypatch.setenv("hybridgraph_retriever_k", "2")
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_OVERFETCH", "")
@@ -56,7 +57,7 @@ def test_the_environment_in_any_case_and_empty(write, monkeypatch):
 
 
 def test_none_is_unset(write, monkeypatch):
-    """None as an argument and null in the file leave the say to what comes below; 0 does not."""
+    """None as an argument and null in the file fall through to the next source; 0 does not."""
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "2")
     settings = HybridGraphSettings.from_file(
         write("retriever_overfetch: null\nretriever_min_score: 0"), retriever_k=None
@@ -65,20 +66,20 @@ def test_none_is_unset(write, monkeypatch):
 
 
 def test_sections_and_flat_keys_are_the_same(write):
-    """A key stands flat or in its section, and both may be mixed."""
+    """A key can be flat or in its section, and a file can mix both."""
     flat = HybridGraphSettings.from_file(write("retriever_k: 7\nstore_language: german\n"))
     nested = HybridGraphSettings.from_file(write("retriever:\n  k: 7\nstore_language: german\nstore:\n"))
     assert flat == nested
     assert flat.retriever_k == 7
 
 
-def test_an_empty_file_is_no_settings(write):
-    """A file of comments gives the defaults."""
+def test_a_file_of_comments_gives_the_defaults(write):
+    """A file without any key is valid."""
     assert HybridGraphSettings.from_file(write("# nothing yet\n")) == HybridGraphSettings()
 
 
-def test_without_a_path_the_working_directory_is_looked_at(tmp_path, monkeypatch):
-    """``from_file()`` reads hybridgraph.yaml where it is called, and needs none; a plain constructor never reads."""
+def test_without_a_path_the_file_of_the_working_directory_is_read(tmp_path, monkeypatch):
+    """``from_file()`` reads hybridgraph.yaml if it exists; the constructor never reads a file."""
     monkeypatch.chdir(tmp_path)
     assert HybridGraphSettings.from_file().retriever_k == 10
     Path("hybridgraph.yaml").write_text("retriever_k: 6", encoding="utf-8")
@@ -86,16 +87,16 @@ def test_without_a_path_the_working_directory_is_looked_at(tmp_path, monkeypatch
     assert HybridGraphSettings().retriever_k == 10
 
 
-def test_a_relative_index_starts_at_its_file(write, tmp_path, monkeypatch):
-    """In a file ``store_path`` is relative to the file's folder; elsewhere it is taken as it is."""
+def test_a_relative_store_path_starts_at_its_file(write, tmp_path, monkeypatch):
+    """In a file ``store_path`` is relative to the file's folder; elsewhere it is used unchanged."""
     path = write("store: {path: indexes/docs}")
     assert HybridGraphSettings.from_file(path).store_path == tmp_path / "indexes/docs"
     monkeypatch.setenv("HYBRIDGRAPH_STORE_PATH", "here")
     assert HybridGraphSettings.from_file(path).store_path == Path("here")
 
 
-def test_absolute_and_home_paths_stay(write, monkeypatch):
-    """An absolute path in a file stays, and ~ is the home."""
+def test_absolute_and_home_paths(write, monkeypatch):
+    """An absolute path in a file is unchanged, and ~ is the home directory."""
     monkeypatch.setenv("HOME", "/home/ada")
     assert HybridGraphSettings.from_file(write("store_path: /var/index")).store_path == Path("/var/index")
     assert HybridGraphSettings.from_file(write("store_path: ~/index")).store_path == Path("/home/ada/index")
@@ -103,7 +104,7 @@ def test_absolute_and_home_paths_stay(write, monkeypatch):
 
 
 def test_fusion_is_a_name_or_a_mapping(write, monkeypatch):
-    """A mapping is passed on as it is; in the environment it is JSON, and a name stays a name."""
+    """A mapping is passed on unchanged; in the environment it is JSON, and a bare name is a string."""
     mapping = {"type": "rrf", "rank_constant": 10}
     path = write("retriever: {fusion: {type: rrf, rank_constant: 10}}")
     assert HybridGraphSettings.from_file(path).retriever_fusion == mapping
@@ -114,7 +115,7 @@ def test_fusion_is_a_name_or_a_mapping(write, monkeypatch):
 
 
 def test_a_fusion_with_a_wrong_parameter(write):
-    """A mapping is checked when it is read, and the error says what the fusion says."""
+    """A mapping is checked when it is read; the error contains that of the fusion."""
     path = write("retriever_fusion: {type: rrf, constant: 10}")
     with pytest.raises(
         ConfigurationError, match=r"or a mapping of its parameters .*no parameter 'constant'; did you mean"
@@ -122,7 +123,7 @@ def test_a_fusion_with_a_wrong_parameter(write):
         HybridGraphSettings.from_file(path)
 
 
-NAMING = {
+KEY_OF_TABLE = {
     field.json_schema_extra["names"]: key
     for key, field in HybridGraphSettings.model_fields.items()
     if "names" in field.json_schema_extra
@@ -130,9 +131,9 @@ NAMING = {
 
 
 @pytest.mark.parametrize("what", KINDS)
-def test_the_names_allowed_are_those_there_are(what):
-    """Every fusion, traversal, score, reranker and expander stands among the allowed values, and may be given."""
-    key, table = NAMING[what], kinds(what)
+def test_allowed_names_are_the_existing_ones(what):
+    """Every fusion, traversal, score, reranker and expander is listed among the allowed values and accepted."""
+    key, table = KEY_OF_TABLE[what], kinds(what)
     allowed = HybridGraphSettings.model_fields[key].json_schema_extra["allowed"]
     assert allowed.startswith(" or ".join(", ".join(table).rsplit(", ", 1)))
     for name in set(table) - {"score"}:  # a threshold has no default
@@ -142,29 +143,29 @@ def test_the_names_allowed_are_those_there_are(what):
 # -- weights --
 
 
-def test_one_weight_gives_the_other():
-    """1 − w fills the weight that is not given, whichever it is."""
+def test_one_weight_determines_the_other():
+    """The unset weight is 1 − w, whichever it is."""
     assert HybridGraphSettings(retriever_semantic_weight=0.6).retriever_keyword_weight == pytest.approx(0.4)
     assert HybridGraphSettings(retriever_keyword_weight=0).retriever_semantic_weight == 1.0
 
 
 def test_weights_from_two_places(write, monkeypatch):
-    """A weight in the file and one in the environment are both given, and neither is made of the other."""
+    """A weight in the file and one in the environment are both set, so neither is computed."""
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_KEYWORD_WEIGHT", "0.5")
     settings = HybridGraphSettings.from_file(write("retriever: {semantic_weight: 2}"))
     assert (settings.retriever_semantic_weight, settings.retriever_keyword_weight) == (2.0, 0.5)
 
 
-def test_only_what_was_given_is_passed_on():
-    """Without a given weight the retriever may choose, and makes the other of one; but k is always 5."""
+def test_only_explicit_settings_are_passed_on():
+    """Unset settings are left to the retriever."""
     assert HybridGraphSettings().arguments("retriever") == {}
-    given = HybridGraphSettings(retriever_semantic_weight=0.7, graph_seed_k=3)
-    assert given.arguments("retriever") == {"semantic_weight": 0.7}
-    assert given.arguments("graph") == {"seed_k": 3}
+    settings = HybridGraphSettings(retriever_semantic_weight=0.7, graph_seed_k=3)
+    assert settings.arguments("retriever") == {"semantic_weight": 0.7}
+    assert settings.arguments("graph") == {"seed_k": 3}
 
 
 def test_arguments_of_the_store():
-    """Only what was given, so that the store keeps what it was made with."""
+    """Only explicit settings are passed on, so that an existing store keeps its own."""
     assert HybridGraphSettings().arguments("store") == {}
     settings = HybridGraphSettings(store_path="i", store_tenant="acme", retriever_k=1)
     assert settings.arguments("store") == {"path": Path("i"), "tenant": "acme"}
@@ -173,22 +174,22 @@ def test_arguments_of_the_store():
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ({"retriever_semantic_weight": -0.1}, "retriever_semantic_weight is -0.1; wanted a number from 0"),
+        ({"retriever_semantic_weight": -0.1}, "retriever_semantic_weight is -0.1; expected a number from 0"),
         ({"retriever_semantic_weight": 0, "retriever_keyword_weight": 0}, "are both 0"),
-        ({"retriever_keyword_weight": 1.5}, "retriever_semantic_weight is not given"),
+        ({"retriever_keyword_weight": 1.5}, "retriever_semantic_weight is not set"),
         ({"retriever_keyword_weight": float("nan")}, "retriever_keyword_weight is nan"),
         ({"retriever_keyword_weight": float("inf")}, "retriever_keyword_weight is inf"),
     ],
 )
 def test_unusable_weights(weights, message):
-    """Negative, all-zero, infinite weights, and one above 1 without the other, are errors."""
+    """Negative, infinite and all-zero weights are errors, and so is one above 1 without the other."""
     with pytest.raises(ConfigurationError, match=message):
         HybridGraphSettings(**weights)
 
 
 @given(st.floats(0, 1))
-def test_weights_fill_to_one(weight):
-    """Whatever one weight is, both lie in [0, 1] and sum to 1."""
+def test_weights_sum_to_one(weight):
+    """For any single weight, both are in [0, 1] and sum to 1."""
     settings = HybridGraphSettings(retriever_semantic_weight=weight)
     other = settings.retriever_keyword_weight
     assert 0 <= other <= 1
@@ -198,57 +199,57 @@ def test_weights_fill_to_one(weight):
 # -- errors --
 
 
-def test_every_key_has_a_good_and_a_bad_value_here():
-    """A new setting gets its values in values.py."""
+def test_every_key_has_a_good_and_a_bad_value():
+    """values.py has test values for every setting."""
     assert BAD.keys() == GOOD.keys() == HybridGraphSettings.model_fields.keys()
 
 
 @pytest.mark.parametrize(("key", "value"), BAD.items())
-def test_a_bad_value_names_file_key_value_and_what_is_allowed(key, value, write):
-    """The error of a value in a file is one line with all four."""
+def test_the_error_of_a_bad_value_names_file_key_value_and_allowed_values(key, value, write):
+    """The error is a single line with all four."""
     path = write(f"{key}: {value}")
     allowed = HybridGraphSettings.model_fields[key].json_schema_extra["allowed"]
     with pytest.raises(ConfigurationError) as caught:
         HybridGraphSettings.from_file(path)
-    assert str(caught.value).startswith(f"{path}:1: {key} is {value!r}; wanted {allowed}")
+    assert str(caught.value).startswith(f"{path}:1: {key} is {value!r}; expected {allowed}")
     assert "\n" not in str(caught.value)
 
 
-def test_a_bad_variable_is_named_as_it_is_written(monkeypatch):
-    """The error of an environment variable names the variable."""
+def test_the_error_of_a_bad_variable_names_the_variable(monkeypatch):
+    """The error shows the name of the environment variable instead of the key."""
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "many")
     with pytest.raises(ConfigurationError) as caught:
         HybridGraphSettings()
-    assert str(caught.value) == "HYBRIDGRAPH_RETRIEVER_K is 'many'; wanted a whole number from 1"
+    assert str(caught.value) == "HYBRIDGRAPH_RETRIEVER_K is 'many'; expected a whole number from 1"
 
 
-def test_all_bad_values_are_told_at_once(write, monkeypatch):
-    """One error holds a line per bad value, wherever each comes from."""
+def test_all_bad_values_are_reported_at_once(write, monkeypatch):
+    """One error has a line for each bad value of any origin."""
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_MIN_SCORE", "2")
     with pytest.raises(ConfigurationError) as caught:
         HybridGraphSettings.from_file(write("retreiver: {}\nretriever_k: many"), retriever_fusion="magic")
-    named = [line.split(" is ")[0].split()[-1] for line in str(caught.value).splitlines()]
-    assert named == ["retriever_fusion", "HYBRIDGRAPH_RETRIEVER_MIN_SCORE", "retreiver", "retriever_k"]
-    assert [problem.key for problem in caught.value.problems] == [named[0], "retriever_min_score", *named[2:]]
+    names = [line.split(" is ")[0].split()[-1] for line in str(caught.value).splitlines()]
+    assert names == ["retriever_fusion", "HYBRIDGRAPH_RETRIEVER_MIN_SCORE", "retreiver", "retriever_k"]
+    assert [problem.key for problem in caught.value.problems] == [names[0], "retriever_min_score", *names[2:]]
     assert [problem.origin.kind for problem in caught.value.problems] == ["call", "environment", "file", "file"]
 
 
 @pytest.mark.parametrize("word", ["yes", "on", "true"])
-def test_a_truth_value_is_no_number(write, word):
-    """YAML's yes is not taken for a weight of 1."""
-    with pytest.raises(ConfigurationError, match="retriever_semantic_weight is True; wanted a number"):
+def test_a_truth_value_is_not_a_number(write, word):
+    """YAML's yes is not read as a weight of 1."""
+    with pytest.raises(ConfigurationError, match="retriever_semantic_weight is True; expected a number"):
         HybridGraphSettings.from_file(write(f"retriever_semantic_weight: {word}"))
 
 
-def test_an_unknown_argument_gets_the_nearest_name():
-    """A misspelt argument is an error that knows better."""
+def test_the_error_of_an_unknown_argument_suggests_the_nearest_name():
+    """A misspelt argument is an error with a suggestion."""
     with pytest.raises(ConfigurationError) as caught:
         HybridGraphSettings(retriever_semantic_wieght=0.5)
     assert str(caught.value) == ("retriever_semantic_wieght is not a setting; did you mean retriever_semantic_weight?")
 
 
 def test_an_unknown_variable_is_not_ignored(monkeypatch):
-    """A misspelt variable of ours is an error too; other names after the prefix are not ours to judge."""
+    """A misspelt variable of this package is an error; other names with the prefix are ignored."""
     monkeypatch.setenv("HYBRIDGRAPH_INDEX", "docs")
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_KAY", "5")
     with pytest.raises(ConfigurationError, match=r"^HYBRIDGRAPH_RETRIEVER_KAY is not a setting; did you mean"):
@@ -268,14 +269,14 @@ def test_an_unknown_variable_is_not_ignored(monkeypatch):
     ],
 )
 def test_a_misspelt_section_of_a_variable_is_not_ignored(monkeypatch, variable, closest):
-    """The error names the variable and the closest setting."""
+    """The error names the variable and the most similar setting."""
     monkeypatch.setenv(variable, "1")
     with pytest.raises(ConfigurationError, match=f"^{variable} is not a setting; did you mean {closest}"):
         HybridGraphSettings()
 
 
 def test_variables_of_other_programs_are_ignored(monkeypatch):
-    """Names after the prefix that resemble no setting are not ours to judge."""
+    """Names after the prefix that resemble no setting are not errors."""
     for name in ("SETS", "INDEX", "LOG_LEVEL", "API_KEY", "DATA"):
         monkeypatch.setenv(f"HYBRIDGRAPH_{name}", "1")
     assert HybridGraphSettings() == HybridGraphSettings(retriever_k=10)
@@ -292,21 +293,27 @@ def test_variables_of_other_programs_are_ignored(monkeypatch):
         ("retriever: {k: 3}\n---\nretriever: {k: 4}", ":2: this is not YAML: but found another document"),
         ("[" * 100_000, ": this is not YAML: it is nested too deeply"),
         ("retriever: {1: x}", "retriever_1 is not a setting; .*retriever_k"),
-        ("graph: {preset: evidnce}", r":1: graph_preset is 'evidnce'; wanted evidence, .* \(did you mean evidence\?\)"),
-        ("memory: {mode: {type: general, recency: -1}}", "memory_mode is .*recency is -1; wanted a number from 0"),
+        (
+            "graph: {preset: evidnce}",
+            r":1: graph_preset is 'evidnce'; expected evidence, .* \(did you mean evidence\?\)",
+        ),
+        ("memory: {mode: {type: general, recency: -1}}", "memory_mode is .*recency"),
         ("memory: {mode: {type: general, traversal: bsf}}", "memory_mode is .*traversal 'bsf' is unknown"),
         ("memory: {source_weights: {vector: -1}}", "memory_source_weights is .*a weight is a number from 0"),
-        ("graph: {traversal: {type: bsf}}", "graph_traversal is .*; wanted bfs, .*did you mean 'bfs'"),
-        ("retriever: {filter: {year: {$gt: null}}}", "retriever_filter is .*; wanted a mapping such as"),
+        ("graph: {traversal: {type: bsf}}", "graph_traversal is .*; expected bfs, .*did you mean 'bfs'"),
+        ("retriever: {filter: {year: {$gt: null}}}", "retriever_filter is .*; expected a mapping such as"),
         (
             "retriever:\n  k: 5\nretriever:\n  overfetch: 4",
-            ":3: retriever stands there twice, first on line 1; wanted once",
+            ":3: retriever appears twice, first on line 1; set it once",
         ),
-        ("retriever:\n  k: 5\n  k: 6", ":3: retriever_k stands there twice, first on line 2"),
-        ("graph:\n  preset: beam\n  max_hops: 3", ":3: graph_max_hops does not go with .*:2: graph_preset; wanted one"),
-        ("retriever: 5", "retriever is 5; wanted a section"),
-        ("retriever_k: 5\nretriever: {k: 6}", "retriever_k stands there twice"),
-        ("- retriever_k", "holds .'retriever_k'.; wanted lines such as"),
+        ("retriever:\n  k: 5\n  k: 6", ":3: retriever_k appears twice, first on line 2"),
+        (
+            "graph:\n  preset: beam\n  max_hops: 3",
+            ":3: graph_max_hops cannot be combined with .*:2: graph_preset; expected only one",
+        ),
+        ("retriever: 5", "retriever is 5; expected a section"),
+        ("retriever_k: 5\nretriever: {k: 6}", "retriever_k appears twice"),
+        ("- retriever_k", "holds .'retriever_k'.; expected lines such as"),
         ("retriever_k:\n  [5", ":2: this is not YAML: expected ',' or ']'"),
         ("store_tenant: 2024-13-01", ": this is not YAML: month must be in"),
         ("a: \x00", "is not YAML: unacceptable character"),
@@ -314,7 +321,7 @@ def test_variables_of_other_programs_are_ignored(monkeypatch):
     ],
 )
 def test_bad_files(write, text, message):
-    """What is wrong with a file is told after the file's name."""
+    """Every error of a file starts with the name of the file."""
     path = write(text)
     with pytest.raises(ConfigurationError, match=message) as caught:
         HybridGraphSettings.from_file(path)
@@ -322,7 +329,7 @@ def test_bad_files(write, text, message):
 
 
 def test_unreadable_files(tmp_path):
-    """A named file must be there, be a file and be UTF-8."""
+    """A named file must exist, be a file and be UTF-8."""
     (tmp_path / "latin.yaml").write_bytes("store_tenant: Zürich".encode("latin-1"))
     for name, message in [
         ("gone.yaml", "No such file"),
@@ -336,34 +343,34 @@ def test_unreadable_files(tmp_path):
 # -- origins --
 
 
-def test_where_each_value_comes_from(write, monkeypatch):
-    """Call, variable, file with its line, default; a weight that is made of the other comes from where that does."""
+def test_origins(write, monkeypatch):
+    """Origins are call, variable, file with line, and default; a computed weight has the origin of the other one."""
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_OVERFETCH", "4")
     path = write("# mine\nretriever:\n  semantic_weight: 0.6\n  k: 2\ngraph_seed_k: 3\n")
-    found = {each.key: each for each in HybridGraphSettings.effective(path, retriever_k=7)}
-    said = {key: (each.value, each.default, str(each.origin)) for key, each in found.items()}
-    assert list(found) == list(HybridGraphSettings.model_fields)
-    assert said["retriever_k"] == (7, 10, "call")
-    assert said["retriever_overfetch"] == (4, 3, "HYBRIDGRAPH_RETRIEVER_OVERFETCH")
-    assert said["retriever_semantic_weight"] == (0.6, None, f"{path}:3")
-    assert said["retriever_keyword_weight"] == (0.4, None, f"{path}:3")
-    assert said["graph_seed_k"] == (3, 10, f"{path}:5")
-    assert said["retriever_min_score"] == (0.0, 0.0, "default")
-    assert found["graph_seed_k"].origin == Origin("file", str(path), 5)
+    effective = {each.key: each for each in HybridGraphSettings.effective(path, retriever_k=7)}
+    shown = {key: (each.value, each.default, str(each.origin)) for key, each in effective.items()}
+    assert list(effective) == list(HybridGraphSettings.model_fields)
+    assert shown["retriever_k"] == (7, 10, "call")
+    assert shown["retriever_overfetch"] == (4, 3, "HYBRIDGRAPH_RETRIEVER_OVERFETCH")
+    assert shown["retriever_semantic_weight"] == (0.6, None, f"{path}:3")
+    assert shown["retriever_keyword_weight"] == (0.4, None, f"{path}:3")
+    assert shown["graph_seed_k"] == (3, 10, f"{path}:5")
+    assert shown["retriever_min_score"] == (0.0, 0.0, "default")
+    assert effective["graph_seed_k"].origin == Origin("file", str(path), 5)
 
 
-def test_merged_settings_have_the_line_they_stand_on(write):
-    """YAML's << takes in what is written elsewhere; what stands there itself has its own line."""
+def test_merged_settings_have_the_line_of_their_section(write):
+    """A key merged with YAML's << has the line of its section; other keys have their own."""
     path = write("store: &s\n  tenant: a\nretriever:\n  k: 2\n  <<: {overfetch: 4}\n")
-    found = {each.key: each for each in HybridGraphSettings.effective(path)}
-    assert (found["retriever_overfetch"].value, found["retriever_k"].origin.line) == (4, 4)
+    effective = {each.key: each for each in HybridGraphSettings.effective(path)}
+    assert (effective["retriever_overfetch"].value, effective["retriever_k"].origin.line) == (4, 4)
 
 
 # -- the import --
 
 
 def test_importing_reads_no_yaml():
-    """The YAML library is loaded when a file is read, not before."""
+    """The YAML library is imported only when a file is read."""
     code = "import sys, langchain_hybridgraph.config; print(sorted({'yaml', 'langchain_core'} & sys.modules.keys()))"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"

@@ -1,4 +1,4 @@
-"""A good value of every setting, none of them its default, and a bad one."""
+"""A good value, other than the default, and a bad value for every setting."""
 
 GOOD = {
     "store_path": "/var/lib/index",
