@@ -99,7 +99,6 @@ class _Heading(NamedTuple):
     text: str
 
 
-@lru_cache(maxsize=8)
 def outline(text: str, *, headings: bool = True) -> Outline:
     """Return the structure of a Markdown text; with ``headings=False`` one section that is the full text.
 
@@ -115,6 +114,12 @@ def outline(text: str, *, headings: bool = True) -> Outline:
     >>> found.links
     ((35, Link(kind='path', target='b.md', label='it')),)
     """
+    return _outline(text, headings)
+
+
+@lru_cache(maxsize=8)
+def _outline(text: str, headings: bool) -> Outline:
+    # By position: lru_cache takes a default that is given for another call.
     return _Reader(text, {}).outline(headings=headings)
 
 

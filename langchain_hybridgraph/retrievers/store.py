@@ -22,6 +22,7 @@ from langchain_hybridgraph.records import Chunk, Hit, Query, Scope, Scored, Time
 from langchain_hybridgraph.retrievers.documents import moment, to_document
 from langchain_hybridgraph.retrievers.mistakes import check_documents, check_vector
 from langchain_hybridgraph.stores import tenants
+from langchain_hybridgraph.stores.analysis import language_name
 from langchain_hybridgraph.stores.embedded import EmbeddedStore
 from langchain_hybridgraph.stores.encoding import content_id
 from langchain_hybridgraph.stores.opening import WRITE_TIMEOUT, recorded
@@ -46,7 +47,8 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
     ``path`` None keeps everything in memory. ``embedding`` is a LangChain ``Embeddings``, ``"lsa"`` (made from the
     corpus, nothing to download), ``"minilm"`` or ``"package.module:factory"``; None takes the one that the folder
     was made with, and ``"lsa"`` for a new one. A ``tenant`` given for a new folder makes it multi-tenant.
-    ``language`` decides stemming and stop words of a new folder's keyword index. A store that is opened with
+    ``language`` decides stemming and stop words of a new folder's keyword index (None: English); of a folder that is
+    there it may be left out, and another one raises ConfigurationError. A store that is opened with
     ``read_only`` never writes. ``near_duplicate`` is the cosine from which :meth:`remember` joins memories that say the
     same.
 
@@ -71,7 +73,7 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         embedding: Embeddings | str | None = None,
         *,
         tenant: str | None = None,
-        language: str = "english",
+        language: str | None = None,
         read_only: bool = False,
         write_timeout: float = WRITE_TIMEOUT,
         near_duplicate: float = NEAREST,
@@ -80,8 +82,9 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         self.near_duplicate = near_duplicate
         folder = None if path is None else Path(path)
         facts = recorded(folder, read_only=read_only)
+        language = _language(language, facts.get("language"), folder)
         chosen = _chosen(embedding, facts.get("embedding"), folder)
-        model = resolve_embedding(chosen, language=str(facts.get("language", language)))
+        model = resolve_embedding(chosen, language=language)
         self._named_embedding = chosen if isinstance(chosen, str) else None
         super().__init__(
             folder,
@@ -352,7 +355,7 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         ids: list[str] | None = None,
         path: str | Path | None = None,
         tenant: str | None = None,
-        language: str = "english",
+        language: str | None = None,
         **kwargs: Any,
     ) -> Self:
         """A store with these texts; in memory unless ``path`` names a folder."""
@@ -462,6 +465,17 @@ def _chosen(given: Embeddings | str | None, made_with: str | None, path: Path | 
 
 def _is_filter_only(query: Query) -> bool:
     return query.vector is None and not (query.text or "").strip() and query.scope.filter is not None
+
+
+def _language(given: str | None, made_with: Any, path: Path | None) -> str:
+    if made_with is None:
+        return given or "english"
+    if given is not None and language_name(given) != language_name(made_with):
+        raise ConfigurationError(
+            f"{path} was made with language={made_with!r}, got {given!r}: leave language= out, or ingest the documents "
+            "into a new folder"
+        )
+    return str(made_with)
 
 
 def _configured(form: Mapping[str, Any], settings: HybridGraphSettings) -> Embeddings:

@@ -166,9 +166,13 @@ class OwnedChroma:
         return self._rows
 
     def drop(self, generation: int) -> None:
-        """Close and delete the collection of this generation."""
-        if self._folder is not None:
-            self._close_rows()
+        """Close and delete the collection of this generation, unless another process owns Chroma and may have it open.
+
+        What stays is deleted when the folder is next written to by its owner, or after it was closed.
+        """
+        if self.exists(generation) and self.own():
+            if self._number == generation:
+                self._close_rows()
             remove(self._path(generation))
 
     def close(self) -> None:
@@ -189,7 +193,10 @@ class OwnedChroma:
     def _open(self, generation: int) -> None:
         if self._rows is not None and self._number == generation:
             return
+        before = self._number
         self._close_rows()
+        if before not in (-1, generation):
+            remove(self._path(before))
         self._rows, self._number = ChromaRows(self._path(generation)), generation
 
     def _close_rows(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -105,13 +104,11 @@ class Generation:
             yield part, self.matrix.take(part)
 
     def remove(self) -> None:
-        """Delete the generation's files; who has the matrix mapped keeps it."""
+        """Delete the generation's files, but not its collection; who has the matrix mapped keeps it."""
         matrix = self._file("vectors", ".f32")
         for file in (matrix, matrix and checksums(matrix), matrix and owners(matrix), self.model_file):
             if file is not None:
                 file.unlink(missing_ok=True)
-        if (collection := self._file("chroma")) is not None:
-            shutil.rmtree(collection, ignore_errors=not collection.exists())
 
     def close(self) -> None:
         """Release files."""
@@ -141,7 +138,7 @@ class Generation:
         return None if self.folder is None else self.folder / f"{stem}-{self.number}{suffix}"
 
 
-def remove_leftovers(current: Generation) -> None:
+def remove_leftovers(current: Generation, drop_collection: Callable[[int], None]) -> None:
     """Delete the files of other generations, which a crash in the middle of a switch has left in the folder."""
     folder = current.folder
     if folder is None:
@@ -152,6 +149,7 @@ def remove_leftovers(current: Generation) -> None:
         half.unlink()
     for number in filter(str.isdecimal, numbers - {str(current.number)}):
         Generation(folder, int(number), None, current.embedding).remove()
+        drop_collection(int(number))
 
 
 def _runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:

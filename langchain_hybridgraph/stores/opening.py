@@ -332,7 +332,7 @@ class OpenIndex:
         with self._gate, self._folder.lock.turn(self.write_timeout if timeout is None else timeout):
             self._refresh()
             if not self._folder.is_tidy:
-                remove_leftovers(self._generation)
+                remove_leftovers(self._generation, self._folder.chroma.drop)
                 self._folder.is_tidy = True
             yield
 

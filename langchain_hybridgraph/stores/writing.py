@@ -384,6 +384,7 @@ class WrittenIndex(FollowedIndex):
         )
         fresh = Generation(self.path, self._generation.number + 1, None, fitted)
         fresh.remove()
+        self._folder.chroma.drop(fresh.number)
         if fresh.model_file is not None:
             fitted.save(fresh.model_file)
         fresh.fill(

@@ -5,7 +5,7 @@ import pytest
 
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.stores import chroma
-from langchain_hybridgraph.stores.chroma import ChromaRows
+from langchain_hybridgraph.stores.chroma import ChromaRows, OwnedChroma
 from langchain_hybridgraph.stores.vectors import unit
 
 
@@ -92,3 +92,20 @@ def test_a_closed_collection_is_a_store_error(tmp_path):
     rows.close()
     with pytest.raises(StoreError):
         rows.search(VECTORS[0], 3)
+
+
+def test_the_collection_of_another_owner_stays(tmp_path):
+    """A collection that its owner may have open is not deleted by others; the owner deletes it when it goes on."""
+    owner, other = OwnedChroma(tmp_path), OwnedChroma(tmp_path)
+    assert owner.own()
+    owner.open(1).upsert(range(50), VECTORS)
+    assert not other.own()
+    other.drop(1)
+    assert owner.exists(1)
+    assert owner.open(1).search(VECTORS[7], 1).tolist() == [7]
+    owner.open(2)
+    assert (owner.exists(1), owner.exists(2)) == (False, True)
+    owner.close()
+    other.drop(2)
+    assert not other.exists(2)
+    other.close()

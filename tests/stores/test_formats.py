@@ -6,7 +6,7 @@ import sqlite3
 import pytest
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
-from langchain_hybridgraph.errors import FormatVersionError, NotAnIndexError, StoreLockedError
+from langchain_hybridgraph.errors import ConfigurationError, FormatVersionError, NotAnIndexError, StoreLockedError
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores import catalog_schema, opening
 from langchain_hybridgraph.stores.lock import WriterLock
@@ -127,3 +127,13 @@ def test_a_collection_of_chroma_is_no_index(tmp_path):
     with pytest.raises(NotAnIndexError, match=r"holds a Chroma collection.*HybridRetriever\(Chroma\("):
         HybridGraphStore(tmp_path / "chroma", "lsa")
     assert sorted((tmp_path / "chroma").iterdir()) == before
+
+
+def test_another_language_is_refused(tmp_path):
+    """A folder keeps the language that it was made with; another one is an error, the same or none is not."""
+    HybridGraphStore(tmp_path / "index", "lsa", language="german").close()
+    for same in ("german", "de", None):
+        with HybridGraphStore(tmp_path / "index", language=same) as store:
+            assert store.language == "german"
+    with pytest.raises(ConfigurationError, match=r"made with language='german', got 'english': leave language= out"):
+        HybridGraphStore(tmp_path / "index", language="english")

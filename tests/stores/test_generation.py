@@ -52,7 +52,7 @@ def test_zeros_stay_out_of_the_collection(generation):
 
 
 def test_remove_leaves_nothing(generation, tmp_path):
-    """All files of the generation go, others stay; removing twice is fine."""
+    """All files of the generation go, others and the collection of its owner stay; removing twice is fine."""
     generation.fill(iter([([0], vectors(1), [b""])]))
     MODEL.save(generation.model_file)
     (tmp_path / "chroma-3").mkdir()
@@ -61,7 +61,7 @@ def test_remove_leaves_nothing(generation, tmp_path):
     assert files(tmp_path) == ["chroma-3", "model-3.npz", "other", "vectors-3.crc", "vectors-3.f32", "vectors-3.own"]
     generation.remove()
     generation.remove()
-    assert files(tmp_path) == ["other"]
+    assert files(tmp_path) == ["chroma-3", "other"]
 
 
 def test_leftovers_of_other_generations_go(generation, tmp_path):
@@ -72,7 +72,9 @@ def test_leftovers_of_other_generations_go(generation, tmp_path):
         MODEL.save(each.model_file)
     (tmp_path / "vectors-of-mine").touch()
     (tmp_path / "model-3.npz.1234.tmp").touch()
-    remove_leftovers(generation)
+    dropped = []
+    remove_leftovers(generation, dropped.append)
+    assert sorted(dropped) == [2, 4]
     assert files(tmp_path) == ["model-3.npz", "vectors-3.crc", "vectors-3.f32", "vectors-3.own", "vectors-of-mine"]
 
 
