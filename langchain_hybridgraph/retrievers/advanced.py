@@ -351,7 +351,7 @@ class AdvancedRetriever(ObservedRetriever):
 
     def with_listeners(self, **listeners: Any) -> Runnable[str, list[Document]]:
         """LangChain's; raises ConfigurationError for RunnableWithMessageHistory, which would keep Documents."""
-        _refuse_to_keep_documents(listeners.values())
+        refuse_to_keep_documents(listeners.values())
         return super().with_listeners(**listeners)
 
     # -- the search -----------------------------------------------------------------------------------------
@@ -647,7 +647,8 @@ def _listed(result: Result) -> str:
     return "\n".join([str(result.plan["query"]), *(f"{rank}. {text}" for rank, text in enumerate(begun, start=1))])
 
 
-def _refuse_to_keep_documents(listeners: Iterable[Any]) -> None:
+def refuse_to_keep_documents(listeners: Iterable[Any]) -> None:
+    """Raise ConfigurationError for listeners of RunnableWithMessageHistory, which would keep Documents as an answer."""
     from langchain_core.runnables.history import RunnableWithMessageHistory
 
     if any(isinstance(getattr(listener, "__self__", None), RunnableWithMessageHistory) for listener in listeners):

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables.base import RunnableBindingBase
+from langchain_core.runnables.base import Runnable, RunnableBindingBase
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever, refuse_to_keep_documents
 from langchain_hybridgraph.retrievers.settings import AdvancedSettings
 
 if TYPE_CHECKING:
@@ -35,6 +35,11 @@ class HistoryAwareRetriever(RunnableBindingBase[Any, list[Document]]):
     ) -> BaseTool:
         """Return the tool that :meth:`AdvancedRetriever.as_tool` returns."""
         return self.bound.as_tool(args_schema, name=name, description=description, arg_types=arg_types)
+
+    def with_listeners(self, **listeners: Any) -> Runnable[Any, list[Document]]:
+        """LangChain's; raises ConfigurationError for RunnableWithMessageHistory, which would keep Documents."""
+        refuse_to_keep_documents(listeners.values())
+        return super().with_listeners(**listeners)
 
 
 def history_aware(retriever: BaseRetriever, **settings: Unpack[AdvancedSettings]) -> HistoryAwareRetriever:
