@@ -22,7 +22,7 @@ def template(schema: str) -> str:
     """Return a file with all settings and their defaults as comments. ``schema`` is the path of its JSON schema.
 
     >>> [line for line in template("s.json").splitlines() if line.startswith("  #k:")]
-    ['  #k: 5']
+    ['  #k: 10']
     """
     return "\n".join([_HEAD.format(schema=schema), *map(_section, SECTIONS)])
 
