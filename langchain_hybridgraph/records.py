@@ -266,6 +266,17 @@ class Scored(NamedTuple):
     chunk: Chunk | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class QuestionWords:
+    """The words of a question, whether any text has them or not.
+
+    ``count`` is the number of different words, ``bound`` the largest BM25 that a text with all of them could have.
+    """
+
+    count: int
+    bound: float
+
+
 class Found(NamedTuple):
     """The result of one search of a store.
 
@@ -273,7 +284,8 @@ class Found(NamedTuple):
     ``background`` are those of :class:`Ranking`. ``reason`` is the degradation reason (an entry of ``degraded``) if
     the search was limited, else None; ``remark`` adds detail. ``rest`` is the largest score that an unlisted chunk
     can have, or None if unknown. ``are_cosines`` tells whether the scores of a vector search are cosines; if not,
-    only their order is meaningful. ``exact`` is that of :class:`Ranking`.
+    only their order is meaningful. ``exact`` is that of :class:`Ranking`. ``words`` are those that a
+    keyword search was asked for.
     """
 
     entries: Sequence[Scored]
@@ -285,6 +297,7 @@ class Found(NamedTuple):
     remark: str | None = None
     are_cosines: bool = True
     exact: Mapping[str, float] = MappingProxyType({})
+    words: QuestionWords | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +329,39 @@ class Fused(NamedTuple):
     id: str
     score: float
     parts: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Answerability(Serializable):
+    """How likely a question has an answer among the texts, and the reasons.
+
+    ``value`` lies in [0, 1]; from .5 on the question counts as answerable. ``similarity`` is the distance of the best
+    cosine from the mean cosine with arbitrary texts, as a share of what is possible. ``matched`` is the best BM25 as a
+    share of what all words of the question could give, including words that no text has. Both are None if unknown.
+    ``exact`` is how likely a text is meant because it has an identifier of the question. ``words`` is the number of
+    different words in the question. ``unit`` is what the scores that rank were multiplied by.
+
+    >>> Answerability(0.92, 0.6, 0.5).explain()
+    'answerable (0.92): similarity 0.60 · words matched 0.50'
+    """
+
+    value: float
+    similarity: float | None = None
+    matched: float | None = None
+    exact: float = 0.0
+    words: int = 0
+    unit: float = 1.0
+
+    @property
+    def is_answerable(self) -> bool:
+        """Whether an answer is at least as likely as none."""
+        return self.value >= 0.5
+
+    def explain(self) -> str:
+        """Return one line that says how likely the question has an answer, and why."""
+        reasons = {"similarity": self.similarity, "words matched": self.matched, "exact match": self.exact or None}
+        said = " · ".join(f"{name} {value:.2f}" for name, value in reasons.items() if value is not None)
+        return f"{'answerable' if self.is_answerable else 'not answerable'} ({self.value:.2f}): {said}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,10 +481,11 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
 
     ``degraded`` lists the degradation reasons (:mod:`langchain_hybridgraph.degradation`) of both levels. ``warnings``
     lists only those that mean that something requested did not happen. ``took_ms`` is the wall time in milliseconds.
-    ``plan`` describes the queries that were run and the duration of each stage.
+    ``plan`` describes the queries that were run and the duration of each stage. ``answerability`` says how likely the
+    question has an answer among the texts; it is None if that is unknown.
     """
 
-    __slots__ = ("_documents", "degraded", "hits", "plan", "took_ms")
+    __slots__ = ("_documents", "answerability", "degraded", "hits", "plan", "took_ms")
 
     def __init__(
         self,
@@ -448,12 +495,19 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         degraded: Sequence[str] = (),
         took_ms: float = 0.0,
         plan: Mapping[str, Any] | None = None,
+        answerability: Answerability | None = None,
     ) -> None:
         self._documents = list(documents)
+        self.answerability = answerability
         self.hits = tuple(hits)
         self.degraded = tuple(degraded)
         self.took_ms = took_ms
         self.plan = dict(plan or {})
+
+    @property
+    def answerable(self) -> bool | None:
+        """Whether the question has an answer among the texts, None if unknown."""
+        return None if self.answerability is None else self.answerability.is_answerable
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -494,7 +548,7 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
 
         >>> hit = Hit(Chunk("a", "text"), 0.5, "vector", {"vector": 0.5})
         >>> list(RetrievalResult([], hits=[hit]).to_dict())
-        ['documents', 'hits', 'degraded', 'took_ms', 'plan']
+        ['documents', 'hits', 'degraded', 'took_ms', 'plan', 'answerability']
         """
         return {
             "documents": to_json(self._documents),
@@ -502,6 +556,7 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
             "degraded": list(self.degraded),
             "took_ms": self.took_ms,
             "plan": to_json(self.plan),
+            "answerability": to_json(self.answerability),
         }
 
     @classmethod
@@ -521,6 +576,9 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
                 degraded=data["degraded"],
                 took_ms=float(data["took_ms"]),
                 plan=data["plan"],
+                answerability=None
+                if (judged := data.get("answerability")) is None
+                else Answerability.from_dict(judged),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(

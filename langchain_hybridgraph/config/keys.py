@@ -336,7 +336,9 @@ class Keys(BaseSettings):
         "a time such as 2024-05-01 or 2024-05-01T10:00:00Z, or unix seconds",
         "Point in time to search as of; unset: now.",
     )
-    retriever_min_score: Number = _setting(0.0, _SHARE, "Minimum score of a hit.", ge=0, le=1)
+    retriever_min_score: Number = _setting(
+        0.0, _SHARE, "Minimum score of a hit; below 0.5 a question has probably no answer.", ge=0, le=1
+    )
     retriever_fusion: FusionForm | None = _setting(
         None,
         "rrf, convex, distribution, max, interleave or concat, or a mapping of its parameters",

@@ -82,7 +82,8 @@ def _about(result: RetrievalResult[Any]) -> str:
         query = "(a filter, without words)"
     elif query is None:
         query = "(a vector, without words)"
-    return "\n".join([query, said, *told(result)])
+    judged = [] if result.answerability is None else [result.answerability.explain()]
+    return "\n".join([query, said, *judged, *told(result)])
 
 
 def _searched(plan: Mapping[str, Any]) -> str:

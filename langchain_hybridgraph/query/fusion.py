@@ -164,6 +164,7 @@ class ConvexCombination:
     """
 
     method: ClassVar[str] = "hybrid"
+    calibrates: ClassVar[bool] = True  # the pipeline may put its scores on another scale
 
     normalize: Literal["standard", "max", "bound"] = "standard"
     adaptive: bool = True

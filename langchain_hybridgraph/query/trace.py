@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from types import TracebackType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from langchain_hybridgraph.errors import HybridGraphError, RetrievalError
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Answerability
 
 
 class StageRun(NamedTuple):
@@ -31,6 +34,7 @@ class Trace:
         self.began = time.perf_counter()
         self.raises = False
         self.results: Sequence[tuple[str, float]] = ()  # ids and scores of the answer
+        self.answerability: Answerability | None = None
         self.has_context = False  # whether a conversation had its part in the search
 
     @property

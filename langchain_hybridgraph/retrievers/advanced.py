@@ -47,7 +47,7 @@ from langchain_hybridgraph.retrievers.sessions import messages_call
 from langchain_hybridgraph.retrievers.settings import AdvancedHybridSettings, AdvancedSettings, ConversationSettings
 from langchain_hybridgraph.retrievers.streaming import EARLY
 from langchain_hybridgraph.retrievers.tool import QueryArguments, SearchArguments, chosen_arguments, search_tool
-from langchain_hybridgraph.retrievers.two_searches import fused_by_rank, fused_by_score, with_notes
+from langchain_hybridgraph.retrievers.two_searches import fused_by_rank, fused_by_score, unit_of, with_notes
 from langchain_hybridgraph.stores.base import can
 from langchain_hybridgraph.telemetry.stage_events import astage_events, stage_events
 
@@ -520,7 +520,7 @@ class AdvancedRetriever(ObservedRetriever):
         ]
         for failure in (one for one in answers if isinstance(one, Failure)):
             raise failure.error
-        own, leant = (one.hits[0].score if one.hits else 0.0 for one in answers)
+        own, leant = (one.hits[0].score / unit_of(one) if one.hits else 0.0 for one in answers)
         return _Found("raw", answers[0]) if leant < _NEAR * own else _Found("mixed", answers[1])
 
     def _described(self, found: _Found, asked: Asked, expanded: ExpandedQuery, trace: Trace) -> Result:
@@ -538,7 +538,14 @@ class AdvancedRetriever(ObservedRetriever):
             else:
                 documents = [with_notes(document, noted) for document in documents]
         plan = {**result.plan, **_plan(found, asked, expanded, trace)}
-        return RetrievalResult(documents, hits=hits, degraded=trace.reasons, took_ms=trace.took_ms, plan=plan)
+        return RetrievalResult(
+            documents,
+            hits=hits,
+            degraded=trace.reasons,
+            took_ms=trace.took_ms,
+            plan=plan,
+            answerability=result.answerability,
+        )
 
 
 def _retriever(name: str) -> type[HybridRetriever]:

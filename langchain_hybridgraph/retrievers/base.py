@@ -377,7 +377,12 @@ class PipelineRetriever(ObservedRetriever):
         trace.results = hits_of(hits)
         self._statistics.answered(trace, len(hits))
         return RetrievalResult(
-            documents, hits=hits, degraded=trace.reasons, took_ms=trace.took_ms, plan=prepared.described()
+            documents,
+            hits=hits,
+            degraded=trace.reasons,
+            took_ms=trace.took_ms,
+            plan=prepared.described(),
+            answerability=trace.answerability,
         )
 
 

@@ -209,7 +209,8 @@ class PlainStore:
         entries = sorted((Scored(ids[row], score) for row, score in found), key=_best_first)
         rest = entries[-1].score if 0 < n <= len(entries) else 0.0
         exact = {ids[row]: value for row, value in index.exact(query.text, allowed).items()}
-        return Found(entries, bound=index.bound(query.text), reason=self.texts.reason, rest=rest, exact=exact)
+        bound, words = index.bound(query.text), index.asked(query.text)
+        return Found(entries, bound=bound, reason=self.texts.reason, rest=rest, exact=exact, words=words)
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
         """Return the BM25 of these chunks; those that share no word with the text are left out."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
@@ -34,13 +35,26 @@ def fused_by_score(
     """The k best by the weighted mean of the scores that two searches of a retriever of ours gave.
 
     A score is 0 where a search has not found the Document, so the mean says what a single search's score says, and
-    what has less than ``least`` is left out. ``prefix`` stands before our keys in the metadata. All else is as in
-    :func:`fused_by_rank`.
+    what has less than ``least`` is left out. It is the mean of the scores that rank, in the units of the first
+    Documents together. ``prefix`` stands before our keys in the metadata. All else is as in :func:`fused_by_rank`.
     """
     found = _found(answers, trace)
-    rankings = [_ranking(name, weights[name], one, prefix + "score") for name, one in found.items()]
-    best = [one for one in ConvexCombination(normalize="bound")(rankings) if one.score >= least]
-    return _joined(found, best, k, trace, prefix=prefix)
+    rankings = [_ranking(name, weights[name], one, prefix + "score", unit_of(one)) for name, one in found.items()]
+    firsts = {ranking.source: ranking.entries[0].score for ranking in rankings if ranking.entries}
+    own = math.fsum(weights[name] * first for name, first in firsts.items())
+    told = math.fsum(weights[name] * first * unit_of(found[name]) for name, first in firsts.items())
+    unit = told / own if own else 1.0
+    fused = (_in_unit(one, unit) for one in ConvexCombination(normalize="bound")(rankings))
+    return _joined(found, [one for one in fused if one.score >= least], k, trace, prefix=prefix)
+
+
+def unit_of(result: Result) -> float:
+    """What the scores that rank were multiplied by in an answer."""
+    return 1.0 if result.answerability is None else result.answerability.unit
+
+
+def _in_unit(fused: Fused, unit: float) -> Fused:
+    return Fused(fused.id, min(1.0, unit * fused.score), {name: unit * part for name, part in fused.parts.items()})
 
 
 def fused_by_rank(
@@ -77,10 +91,12 @@ def _joined(
     hits = {name: {hit.id: hit for hit in one.hits} for name, one in found.items()}
     for reason in (reason for one in found.values() for reason in one.degraded):
         trace.degrade(reason)
+    judged = [one.answerability for one in found.values() if one.answerability is not None]
     return RetrievalResult(
         [_document(one, rank, _of(one.id, documents), prefix, level) for rank, one in enumerate(best, start=1)],
         hits=[_hit(one, seen) for one in best if (seen := _of(one.id, hits))],
         plan=next(iter(found.values())).plan,
+        answerability=max(judged, key=lambda one: one.value, default=None),
     )
 
 
@@ -173,8 +189,8 @@ def _found(answers: Mapping[str, Result | Failure], trace: Trace) -> dict[str, R
     return found
 
 
-def _ranking(name: str, weight: float, found: Result, key: str | None = None) -> Ranking:
-    """A search's Documents with the scores that they have under the key; without one their places alone count."""
-    scores = [1.0 if key is None else float(document.metadata.get(key, 0.0)) for document in found]
+def _ranking(name: str, weight: float, found: Result, key: str | None = None, unit: float = 1.0) -> Ranking:
+    """A search's Documents with the scores that rank them, from the key; without one their places alone count."""
+    scores = [1.0 if key is None else float(document.metadata.get(key, 0.0)) / unit for document in found]
     entries = [Scored(chunk_id(document), score) for document, score in zip(found, scores, strict=True)]
     return Ranking(name, weight, entries, {entry.id: entry.score for entry in entries}, bound=1.0)

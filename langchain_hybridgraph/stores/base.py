@@ -11,7 +11,18 @@ from typing_extensions import TypeIs
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Chunk, Edge, Found, Learned, Mask, Query, Scope, Vector, Ways
+    from langchain_hybridgraph.records import (
+        Chunk,
+        Edge,
+        Found,
+        Learned,
+        Mask,
+        Query,
+        QuestionWords,
+        Scope,
+        Vector,
+        Ways,
+    )
 
     Nodes = NDArray[np.int64]
     Weights = NDArray[np.float64]
@@ -44,6 +55,10 @@ class KeywordIndex(Protocol):
 
     def bound(self, text: str) -> float:
         """Return the largest BM25 score any text could reach for this query, Σ idf·(k1 + 1); 0 without known words."""
+        ...
+
+    def asked(self, text: str) -> QuestionWords:
+        """The words that a query asks for, whether any text has them or not."""
         ...
 
     def exact(self, text: str, allowed: Mask | None = None) -> dict[int, float]:

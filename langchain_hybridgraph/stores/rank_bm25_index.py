@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from operator import mul
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.stores.analysis import Analyzer, telling_terms
+from langchain_hybridgraph.records import QuestionWords
+from langchain_hybridgraph.stores.analysis import MOST_TERMS, Analyzer, telling_terms
 from langchain_hybridgraph.stores.identifiers import FEW, compounds, exact_matches, name_of
 
 if TYPE_CHECKING:
@@ -88,6 +92,14 @@ class RankBM25Index:
         statistics = self._count()
         terms = statistics.terms(self._analyzer.words(text))
         return (K1 + 1) * sum(count * float(statistics.engine.idf[term]) for term, count in terms)
+
+    def asked(self, text: str) -> QuestionWords:
+        """The words that a question asks for, up to 128, whether any text has them or not."""
+        statistics = self._count()
+        counts = dict(islice(Counter(self._analyzer.words(text)).items(), MOST_TERMS))
+        texts = len(statistics.rows) + 1
+        idfs = (math.log(texts / max(1, len(statistics.postings.get(word, ())))) for word in counts)
+        return QuestionWords(len(counts), (K1 + 1) * sum(map(mul, counts.values(), idfs)))
 
     def exact(self, text: str, allowed: Mask | None = None) -> dict[int, float]:
         """How likely each row is meant because it has an identifier or a rare word of the question, in (0, 1).

@@ -212,7 +212,9 @@ class SearchedIndex(OpenIndex):
                 reason = self._keywords.reason or self._lag(index, rows)
                 rest = entries[-1].score if 0 < n <= len(entries) else 0.0
                 likely = dict(zip(rows.ids(exact), exact.values(), strict=True))
-                return Found(entries, bound=index.bound(text), reason=reason, rest=rest, exact=likely)
+                return Found(
+                    entries, bound=index.bound(text), reason=reason, rest=rest, exact=likely, words=index.asked(text)
+                )
 
             return self._keywords.ask(search)
 

@@ -7,7 +7,10 @@ import math
 import os
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Iterable, Sequence, Sized
+from itertools import islice
+from operator import mul
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -15,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from langchain_hybridgraph.errors import HybridGraphError, ReadOnlyError, StoreError, StoreLockedError
-from langchain_hybridgraph.stores.analysis import Analyzer, telling_terms
+from langchain_hybridgraph.records import QuestionWords
+from langchain_hybridgraph.stores.analysis import MOST_TERMS, Analyzer, telling_terms
 from langchain_hybridgraph.stores.identifiers import FEW, compounds, exact_matches, name_of
 
 if TYPE_CHECKING:
@@ -133,6 +137,14 @@ class TantivyIndex:
             terms = self._terms(searcher, text)
             idfs = ((count, _idf(every, searcher.doc_freq("text", term))) for term, count in terms)
             return (1 + 1e-6) * (K1 + 1) * sum(count * idf for count, idf in idfs)
+
+    def asked(self, text: str) -> QuestionWords:
+        """The words that a question asks for, up to 128, whether any text has them or not."""
+        with _Engine("the keyword bound failed"):
+            searcher = self._seen()
+            counts = dict(islice(Counter(self._analyzer.words(text)).items(), MOST_TERMS))
+            idfs = (_idf(every := searcher.num_docs, min(every, searcher.doc_freq("text", word))) for word in counts)
+            return QuestionWords(len(counts), (K1 + 1) * sum(map(mul, counts.values(), idfs)))
 
     def exact(self, text: str, allowed: Mask | None = None) -> dict[int, float]:
         """How likely each row is meant because it has an identifier or a rare word of the question, in (0, 1).

@@ -1020,6 +1020,8 @@ async def test_sync_and_async_agree():
 class Whole:
     """The default fusion, but for saying which candidates can be among the best: all of them are scored."""
 
+    calibrates = True
+
     def __init__(self):
         self._fusion = ConvexCombination()
 

@@ -483,11 +483,11 @@ def test_the_question_is_neither_a_memory_nor_said(kind):
 
 def test_a_configuration_names_a_session_only_where_no_other_is_given():
     """The call's own counts; a store that keeps none, and a session nobody has, change nothing."""
-    with HybridGraphStore.from_texts(["Tea is green, coal is not.", "Coal."], "lsa") as made:
+    with HybridGraphStore.from_texts(["Tea is green, leaves are fresh.", "Coal is black."], "lsa") as made:
         made.add_turns("s", [("user", "Rui comes on Friday.")])
         retriever, thread = MemoryRetriever(made, k=3), {"configurable": {"thread_id": "s"}}
         best = [
-            retriever.invoke("coal", *config, **options)[1].page_content
+            retriever.invoke("Is the coal black?", *config, **options)[1].page_content
             for config, options in [
                 ([thread], {}),
                 ([], {"session_id": "s"}),
@@ -495,7 +495,7 @@ def test_a_configuration_names_a_session_only_where_no_other_is_given():
                 ([], {}),
             ]
         ]
-        assert best == ["Rui comes on Friday."] * 2 + ["Tea is green, coal is not."] * 2
+        assert best == ["Rui comes on Friday."] * 2 + ["Tea is green, leaves are fresh."] * 2
 
 
 @pytest.mark.parametrize("labels", [3, [1], {"home": 1}])

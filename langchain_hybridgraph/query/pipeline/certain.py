@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from langchain_hybridgraph.query.calls import Search
+from langchain_hybridgraph.query.pipeline.calibrated import calibrate, judge
 from langchain_hybridgraph.query.pipeline.candidates import Ranked
 from langchain_hybridgraph.query.pipeline.chosen import resolve_parents
 from langchain_hybridgraph.query.pipeline.run import Certain, Run
@@ -21,7 +22,8 @@ def announce_before_walk(run: Run, hits: Sequence[Hit], ranked: Ranked) -> Searc
         # Children of one parent become one hit, so that the later ones may move up.
         certain = Certain((yield from resolve_parents(run, list(certain.hits))))
     if certain.hits:
-        pipeline.announce(certain)
+        told = calibrate(certain.hits, judge(run, hits, ranked))
+        pipeline.announce(certain._replace(hits=told))
 
 
 def announce_before_rerank(run: Run, hits: Sequence[Hit]) -> None:
@@ -36,7 +38,8 @@ def before_walk(run: Run, hits: Sequence[Hit], ranked: Ranked) -> Certain:
     query, pipeline, _ = run
     expansion, selection = pipeline.expansion, pipeline.selection
     reorders = pipeline.reranker is not None or pipeline.scoring is not None or selection.mmr_lambda is not None
-    if expansion is None or expansion.seed_ids is not None or reorders or selection.per_document is not None:
+    drops = selection.min_score > 0 or selection.per_document is not None
+    if expansion is None or expansion.seed_ids is not None or reorders or drops:
         return Certain(())
     own = {one.id: one for one in ranked.fused}
     seeds = expansion.seed_hits(hits)
@@ -44,7 +47,7 @@ def before_walk(run: Run, hits: Sequence[Hit], ranked: Ranked) -> Certain:
     # A budget drops any hit but the first, and a slot of the graph takes one of the last places.
     places = min(query.k - selection.graph_slots, query.k if pipeline.budget is None else 1)
     # Where nothing can be walked the search's own order holds.
-    kept = {hit.id for hit in (seeds if expansion.only_reached else hits)[:places] if hit.score >= selection.min_score}
+    kept = {hit.id for hit in (seeds if expansion.only_reached else hits)[:places]}
     certain = [hit for hit in seeds if hit.id in kept and rivals.get(hit.id, places) < places]
     certain.sort(key=lambda hit: rivals[hit.id])
     return Certain(certain, [rivals[hit.id] for hit in certain] == list(range(len(certain))))

@@ -56,10 +56,10 @@ def rerank(run: Run, hits: list[Hit]) -> Search[list[Hit]]:
     return hits
 
 
-def choose(run: Run, hits: list[Hit]) -> Search[list[Hit]]:
-    """The k hits that the selection wants."""
+def choose(run: Run, hits: list[Hit], unit: float = 1.0) -> Search[list[Hit]]:
+    """The k hits that the selection wants; ``unit`` is what scores will be multiplied by before they are told."""
     query, pipeline, trace = run
-    selection, store = pipeline.selection, pipeline.store
+    store, selection = pipeline.store, replace(pipeline.selection, min_score=pipeline.selection.min_score / unit)
     if selection.mmr_lambda is None or not hits:
         with trace.stage("select"):
             return select(hits, selection, query.k)

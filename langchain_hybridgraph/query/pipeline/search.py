@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.calls import Search
+from langchain_hybridgraph.query.pipeline.calibrated import calibrate, judge
 from langchain_hybridgraph.query.pipeline.candidates import gather, rank
 from langchain_hybridgraph.query.pipeline.certain import announce_before_rerank, announce_before_walk
 from langchain_hybridgraph.query.pipeline.chosen import choose, fit, rerank, resolve_parents
@@ -39,8 +40,9 @@ def search(query: Query, pipeline: Pipeline, trace: Trace) -> Search[list[Hit]]:
     hits = yield from rerank(run, hits)
     hits = yield from score(run, hits)
     hits = yield from recall(run, hits, found)
-    hits = yield from choose(run, hits)
-    hits = fit(run, hits)
+    run.trace.answerability = judged = judge(run, hits, ranked)
+    hits = yield from choose(run, hits, 1.0 if judged is None else judged.unit)
+    hits = calibrate(fit(run, hits), judged)
     return (yield from describe(run, hits, graph))
 
 

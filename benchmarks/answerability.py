@@ -1,0 +1,139 @@
+"""Does a score tell whether a question has an answer? AUROC of relevance_score, and what a threshold of .5 does.
+
+    python benchmarks/answerability.py [--embedding minilm|lsa] [--sets NAME ...] [--questions 60]
+
+Every set's texts are asked the set's own questions, which have an answer there, and as many questions of other sets,
+which have none. A question that names a filter is asked inside it, and so is a foreign one. The score of a question is
+the relevance_score of its first hit, 0 without one.
+
+- across: all sets together, one threshold; within: the mean and the least over the sets.
+- without the answer: the set's own questions, with the texts that answer them deleted from what is searched. Their
+  neighbours stay, so this asks for more than a topic.
+- partial: questions of conversations that the set marks as answered, beside those answered in part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from _corpus import Ready, require_sets
+
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+
+SETS = (
+    "hotpotqa_val500",
+    "wiki2_dev200",
+    "musique_train200",
+    "mtrag_clapnq",
+    "mtrag_cloud",
+    "mtrag_govt",
+    "locomo",
+    "cacm",
+    "cranfield",
+    "scifact",
+    "chunk_eval",
+    "anthropic_docs",
+    "identifiers",
+)
+
+
+class Asked(NamedTuple):
+    """One question, what kind of answer there is, and what was found."""
+
+    corpus: str
+    kind: str  # "own", "foreign" or "deleted"
+    score: float
+    before: float
+    is_partial: bool
+
+
+def asked(name: str, questions: dict[str, list[dict[str, Any]]], sets: Any, embedding: Any) -> Iterator[Asked]:
+    """Ask one set's texts all kinds of questions."""
+    loaded = sets.load(name)
+    texts, ids = [sets.document_text(row) for row in loaded.corpus], [row["id"] for row in loaded.corpus]
+    keys = {key for query in loaded.queries for key in query.get("filter") or {}}
+    metadatas = [
+        {"key": row["id"]} | {key: row[key] for key in keys if row.get(key) is not None} for row in loaded.corpus
+    ]
+    filters = [query.get("filter") for query in loaded.queries]
+    foreign = [query for other in questions if other != name for query in questions[other]]
+    chosen = np.random.default_rng(7).permutation(len(foreign))[: len(questions[name])]
+    with HybridGraphStore.from_texts(texts, embedding, metadatas, ids=ids) as store:
+        retriever = HybridRetriever(store, k=1)
+        for query in questions[name]:
+            yield _ask(retriever, name, "own", query, query.get("filter"))
+            gold = [id for id, grade in loaded.qrels[query["id"]].items() if grade > 0]
+            yield _ask(retriever, name, "deleted", query, {**(query.get("filter") or {}), "key": {"$nin": gold}})
+        for place in chosen.tolist():
+            yield _ask(retriever, name, "foreign", foreign[place], filters[place % len(filters)])
+
+
+def _ask(retriever: HybridRetriever, name: str, kind: str, query: dict[str, Any], filter: Any) -> Asked:
+    found = retriever.retrieve(query["text"], filter=filter)
+    score = found[0].metadata["relevance_score"] if found else 0.0
+    before = found.hits[0].score if found.hits else 0.0
+    return Asked(name, kind, score, before, query.get("answerability") == "PARTIAL")
+
+
+def auroc(yes: Sequence[float], no: Sequence[float]) -> float:
+    """How often a score of the first kind is larger than one of the second, ties by half."""
+    pairs = np.asarray(yes)[:, None] - np.asarray(no)[None, :]
+    return float((pairs > 0).mean() + (pairs == 0).mean() / 2) if pairs.size else float("nan")
+
+
+def report(every: Sequence[Asked]) -> None:
+    """Print a row per set, and the figures over all."""
+    names = list(dict.fromkeys(one.corpus for one in every))
+
+    def scores(kind: str, *corpora: str) -> list[float]:
+        return [one.score for one in every if one.kind == kind and one.corpus in (corpora or names)]
+
+    print("| texts of | AUROC | own questions ≥ .5 | foreign questions ≥ .5 |\n|---|---|---|---|")
+    for name in names:
+        own, foreign = scores("own", name), scores("foreign", name)
+        print(f"| {name} | {auroc(own, foreign):.3f} | {_share(own):.2f} | {_share(foreign):.2f} |")
+    own, foreign = scores("own"), scores("foreign")
+    within = [auroc(scores("own", name), scores("foreign", name)) for name in names]
+    print(f"| across | {auroc(own, foreign):.3f} | {_share(own):.2f} | {_share(foreign):.2f} |")
+    print(f"\nwithin: mean {np.mean(within):.3f}, least {min(within):.3f}")
+    before = {kind: [one.before for one in every if one.kind == kind] for kind in ("own", "foreign")}
+    print(f"across, by the score before it is calibrated: {auroc(before['own'], before['foreign']):.3f}")
+    print(f"without the answer: {auroc(own, scores('deleted')):.3f}")
+    answered = [one for one in every if one.kind == "own" and one.corpus.startswith("mtrag")]
+    partial = [[one.score for one in answered if one.is_partial is wanted] for wanted in (False, True)]
+    print(f"partial: {auroc(*partial):.3f} ({len(partial[1])} questions)")
+
+
+def _share(scores: Sequence[float]) -> float:
+    return float(np.mean(np.asarray(scores) >= 0.5))
+
+
+def main() -> None:
+    """Print the figures."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--data", type=Path, help="folder of the sets, instead of HYBRIDGRAPH_SETS")
+    options.add_argument("--sets", nargs="+", choices=SETS, default=SETS, metavar="NAME")
+    options.add_argument("--embedding", choices=("minilm", "lsa"), default="minilm")
+    options.add_argument("--questions", type=int, default=60, help="questions of each set")
+    given = options.parse_args()
+    if given.data is not None:
+        os.environ["HYBRIDGRAPH_SETS"] = str(given.data)
+    sets = require_sets()
+    questions: dict[str, list[dict[str, Any]]] = {}
+    for name in given.sets:
+        queries = sets.load(name).queries
+        order = np.random.default_rng(3).permutation(len(queries))[: given.questions]
+        questions[name] = [queries[place] for place in order.tolist()]
+    ready = Ready(sets.PrecomputedEmbeddings(*given.sets).vectors)
+    embedding = ready if given.embedding == "minilm" else "lsa"
+    every = [one for name in given.sets for one in asked(name, questions, sets, embedding)]
+    report(every)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""How likely a question has an answer among the texts."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from langchain_hybridgraph.records import Answerability
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import QuestionWords
+
+# Logistic regressions over the questions of thirteen sets, each asked of its own texts and of those of others, with
+# all-MiniLM-L6-v2 and with LSA (benchmarks/README.md). Factors of similarity, matched share and words / 20; constant.
+_BOTH = (6.0, 12.0, 4.0, -8.0)
+_WORDS = (0.0, 15.0, 4.0, -5.7)
+_SIMILARITY = (9.0, 0.0, 0.0, -4.4)
+_MOST_WORDS = 20
+
+
+def answerability(
+    cosine: float | None, mean: float, bm25: float | None, words: QuestionWords | None, exact: float = 0.0
+) -> Answerability | None:
+    """Return how likely the question has an answer; None where neither cosines nor words are known.
+
+    ``cosine`` and ``bm25`` are the best that were found, ``mean`` is the mean cosine of the question with arbitrary
+    texts. ``exact`` is how likely a text is meant by an identifier in it: the question is at least as likely to have
+    an answer.
+    """
+    similarity = None if cosine is None else min(1.0, max(0.0, (cosine - mean) / max(1 - mean, 1e-3)))
+    matched = None if bm25 is None or words is None or not words.bound else min(1.0, bm25 / words.bound)
+    if similarity is None and matched is None:
+        return None
+    of_similarity, of_words, of_length, constant = (
+        _WORDS if similarity is None else _SIMILARITY if matched is None else _BOTH
+    )
+    count = 0 if words is None else words.count
+    length = min(count, _MOST_WORDS) / _MOST_WORDS
+    odds = of_similarity * (similarity or 0.0) + of_words * (matched or 0.0) + of_length * length + constant
+    return Answerability(max(exact, 1 / (1 + math.exp(-odds))), similarity, matched, exact, count)

@@ -1,0 +1,70 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.query.answerability import answerability
+from langchain_hybridgraph.records import Answerability, QuestionWords
+
+SHARES = st.floats(0, 1)
+
+
+def likely(odds):
+    return pytest.approx(1 / (1 + math.exp(-odds)))
+
+
+def test_similarity_and_words_together():
+    """6 · (.6 − .2) / .8 + 12 · 10 / 40 + 10 / 5 / 2 … = 3 + 3 + 2 − 8."""
+    judged = answerability(0.6, 0.2, 10.0, QuestionWords(10, 40.0))
+    assert (judged.similarity, judged.matched, judged.words) == (pytest.approx(0.5), 0.25, 10)
+    assert judged.value == likely(3 + 3 + 2 - 8)
+    assert judged.is_answerable
+
+
+def test_words_alone():
+    """A store without cosines: 15 · .25 + 2 − 5.7."""
+    assert answerability(None, 0.0, 10.0, QuestionWords(10, 40.0)).value == likely(3.75 + 2 - 5.7)
+
+
+def test_similarity_alone():
+    """No keyword index, or no word in the question: 9 · .5 − 4.4."""
+    assert answerability(0.6, 0.2, None, None).value == likely(4.5 - 4.4)
+    assert answerability(0.6, 0.2, 0.0, QuestionWords(0, 0.0)).value == likely(4.5 - 4.4)
+
+
+def test_nothing_known():
+    """Neither cosines nor words."""
+    assert answerability(None, 0.0, None, None) is None
+
+
+def test_an_exact_match_is_an_answer():
+    """However little similar the text is."""
+    assert answerability(0.0, 0.0, 1.0, QuestionWords(9, 90.0), 0.95).value == 0.95
+
+
+def test_a_model_that_finds_everything_similar():
+    """The distance from the mean counts, and not the cosine."""
+    foreign, own = (answerability(cosine, 0.75, 0.0, QuestionWords(5, 50.0)) for cosine in (0.78, 0.95))
+    assert foreign.similarity == pytest.approx(0.12)
+    assert own.similarity == pytest.approx(0.8)
+
+
+@given(SHARES, SHARES, SHARES, st.integers(1, 200), SHARES)
+def test_more_is_never_less(similarity, matched, further, count, exact):
+    """A larger cosine, BM25 or exact match makes an answer no less likely, and the value stays in [0, 1]."""
+    words = QuestionWords(count, 1.0)
+    one = answerability(similarity, 0.0, matched, words, exact)
+    more = (
+        answerability(min(1.0, similarity + further), 0.0, matched, words, exact),
+        answerability(similarity, 0.0, min(1.0, matched + further), words, exact),
+        answerability(similarity, 0.0, matched, words, min(1.0, exact + further)),
+    )
+    assert all(0 <= one.value <= other.value <= 1 for other in more)
+
+
+def test_the_reason_in_words():
+    """What is not known is left out."""
+    assert (
+        Answerability(0.2, None, 0.1, 0.05).explain() == "not answerable (0.20): words matched 0.10 · exact match 0.05"
+    )
