@@ -34,7 +34,7 @@ from langchain_hybridgraph.stores.encoding import check_name
 from langchain_hybridgraph.stores.gate import Gate
 from langchain_hybridgraph.stores.generation import Embeds, Generation, remove_leftovers
 from langchain_hybridgraph.stores.lock import WriterLock
-from langchain_hybridgraph.stores.open_folder import CATALOGUE, LOCK, OpenFolder
+from langchain_hybridgraph.stores.open_folder import CATALOGUE, FORK_PATIENCE, LOCK, OpenFolder
 from langchain_hybridgraph.stores.rows import Rows
 from langchain_hybridgraph.stores.vectors import unit
 
@@ -237,6 +237,7 @@ class OpenIndex:
     def _forget_parent(self) -> None:
         """In a forked child, keep only the settings, so that the next use opens the folder again."""
         if self.path is None:
+            self._gate.begin_in_child()  # the index is the child's own copy
             return
         self._finalizer.detach()
         for name in OPEN_STATE & self.__dict__.keys():
@@ -446,6 +447,22 @@ _reopening = threading.RLock()
 _stores: weakref.WeakSet[OpenIndex] = weakref.WeakSet()
 
 
+def _hold_memory() -> None:
+    """Wait until no thread uses an index in memory: the child would never see the locks of that thread released."""
+    deadline = time.monotonic() + FORK_PATIENCE
+    for store in _in_memory():
+        store._gate.hold(deadline)
+
+
+def _release_memory() -> None:
+    for store in _in_memory():
+        store._gate.let_in()
+
+
+def _in_memory() -> list[OpenIndex]:
+    return [store for store in list(_stores) if store.path is None]
+
+
 def _reopen_in_child() -> None:
     global _reopening  # noqa: PLW0603 - a thread of the parent may hold it, which the child does not have
     _reopening = threading.RLock()
@@ -453,5 +470,5 @@ def _reopen_in_child() -> None:
         store._forget_parent()
 
 
-# Runs after the hook of the module open_folder, which is registered first.
-os.register_at_fork(after_in_child=_reopen_in_child)
+# Runs before the hook of the module open_folder, which is registered first, and after a fork after it.
+os.register_at_fork(before=_hold_memory, after_in_parent=_release_memory, after_in_child=_reopen_in_child)

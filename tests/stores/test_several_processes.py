@@ -395,6 +395,59 @@ def test_an_index_in_memory_is_copied_by_a_fork(folder):
         assert ids_by_word(store, "text") == {"a"}
 
 
+def test_a_fork_while_other_threads_use_an_index_in_memory():
+    """The fork waits for their calls, so that the child finds no lock that is never released."""
+    with closing(HybridGraphStore(None, Distinct())) as store:
+        is_over = threading.Event()
+
+        def write():
+            while not is_over.is_set():
+                store.add_texts(["text b"], ids=["b"])
+                store.delete(["b"])
+
+        def add():
+            store.add_texts(["text c"], ids=["c"])
+            return sorted(ids_by_word(store, "c"))
+
+        threads = [threading.Thread(target=write) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        try:
+            assert [Child(add).result() for _ in range(4)] == [["c"]] * 4
+        finally:
+            is_over.set()
+            for thread in threads:
+                thread.join()
+
+
+def test_a_fork_in_the_middle_of_a_long_call_to_an_index_in_memory(monkeypatch):
+    """The child says that it cannot use the index; the parent goes on."""
+    monkeypatch.setattr(opening, "FORK_PATIENCE", 0.05)
+    is_inside, may_go_on = threading.Event(), threading.Event()
+    with closing(HybridGraphStore(None, Distinct())) as store:
+
+        def write():
+            with store._writer():
+                is_inside.set()
+                assert may_go_on.wait(PATIENCE)
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        assert is_inside.wait(PATIENCE)
+
+        def search():
+            with pytest.raises(StoreError, match="forked while another thread was using the index in memory"):
+                store.add_texts(["text a"])
+            return "refused"
+
+        child = Child(search)
+        may_go_on.set()
+        thread.join(PATIENCE)
+        assert child.result() == "refused"
+        store.add_texts(["text b"], ids=["b"])
+        assert len(store) == 1
+
+
 def add_by_store(store, who):
     return add_one_at_a_time(store, who, 5)
 
