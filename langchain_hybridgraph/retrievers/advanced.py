@@ -94,7 +94,8 @@ class AdvancedRetriever(ObservedRetriever):
     (``conversation_history=``, or ``{"input": …, "chat_history": …}`` as input), else from ``get_session_history``, a
     function from a session's id to its chat history or messages. The id is that of the call (``session_id=``), else of
     the configuration (``{"configurable": {"session_id": …}}``, or a ``thread_id``), else ``"default"``. Nothing is
-    written to a history: that is for the chain that answers.
+    written to a history: that is for the chain that answers. ``create_retrieval_chain`` gives a BaseRetriever, and so
+    this one, the bare question: give it :func:`~langchain_hybridgraph.retrievers.history_aware.history_aware` instead.
 
     Other options of a call (``filter=``, …) go to the retriever as they are; TypeError for one that it does not take.
     Where two searches of a retriever that does not take k are fused, as many come back as one of them gives.
