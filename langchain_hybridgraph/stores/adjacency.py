@@ -1,4 +1,4 @@
-"""The edges of one tenant in memory: what leaves a node, what arrives there, answered for hundreds of nodes at once."""
+"""The edges of one tenant in memory, looked up by source or target for hundreds of nodes at once."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 # The relation that leads to entities has this code in every adjacency.
 MENTIONS_CODE = 0
-# So many changed edges are kept beside the others before all are put in order anew, or this share of all edges:
-# ordering 300,000 takes 50 ms and 3,000,000 half a second, a change beside them one or two.
+# Largest number of changed edges kept next to the sorted ones, or share of all edges, before all are sorted again:
+# sorting 300,000 takes 50 ms and 3,000,000 half a second, adding a change next to them one or two ms.
 BESIDE, BESIDE_SHARE = 5_000, 0.05
 
 
@@ -39,9 +39,9 @@ _ROW = np.dtype(
 
 
 class Columns(NamedTuple):
-    """Edges as columns of one length; ``start`` and ``stop`` are ∓infinity for an edge of all times.
+    """Edges as columns of equal length; ``start`` and ``stop`` are ∓infinity for an edge without time limits.
 
-    ``learned`` is when each was taken in.
+    ``learned`` is when each was ingested.
     """
 
     source: Integers
@@ -54,7 +54,7 @@ class Columns(NamedTuple):
 
     @classmethod
     def of(cls, edges: list[tuple[int, int, str, float, float, float, float]], codes: dict[str, int]) -> Self:
-        """Columns of rows as the catalogue reads them; relations that ``codes`` does not know are added to it."""
+        """Build the columns from rows as the catalogue reads them; relations missing from ``codes`` are added to it."""
         rows = np.array(edges, _ROW)
         relation = [codes.setdefault(name, len(codes)) for name in rows["relation"].tolist()]
         columns = [np.ascontiguousarray(rows[name]) for name in ("weight", "start", "stop", "learned")]
@@ -62,17 +62,17 @@ class Columns(NamedTuple):
 
     @classmethod
     def together(cls, parts: Iterable[Columns]) -> Self:
-        """All edges of several columns."""
+        """Concatenate the edges of several columns."""
         columns: Any = map(np.concatenate, zip(*parts, strict=True))
         return cls(*columns)
 
     def taken(self, chosen: Mask | Integers) -> Columns:
-        """The chosen edges."""
+        """Return the chosen edges."""
         return Columns._make(column[chosen] for column in self)
 
 
 class Hanging(NamedTuple):
-    """Edges that hang on nodes that were asked about: ``origin`` is the node's place, ``end`` the edge's other end."""
+    """Edges attached to the nodes of a look-up: ``origin`` is the node's position, ``end`` the edge's other end."""
 
     origin: NDArray[np.int64]
     end: Integers
@@ -81,19 +81,19 @@ class Hanging(NamedTuple):
 
     @classmethod
     def together(cls, parts: Iterable[Hanging]) -> Self:
-        """All of several."""
+        """Concatenate several."""
         columns: Any = map(np.concatenate, zip(*parts, strict=True))
         return cls(*columns)
 
     def taken(self, chosen: Mask | Integers) -> Hanging:
-        """The chosen ones."""
+        """Return the chosen edges."""
         columns: Any = [column[chosen] for column in self]
         return Hanging(*columns)
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which edges exist for a call: by relation's code (None: all), weight, and times."""
+    """The edges that exist for a call: by code of the relation (None: all), weight, and times."""
 
     relations: Mask | None
     min_weight: float
@@ -102,7 +102,7 @@ class Wanted:
 
     @classmethod
     def by(cls, ways: Ways, as_of: float | None, codes: Mapping[str, int], known_at: float | None = None) -> Self:
-        """What a call's ways and times mean where relations have these codes."""
+        """Build it from a call's ways and times, with the relations' codes."""
         wanted = None
         if ways.relations is not None:
             wanted = np.zeros(len(codes), np.bool_)
@@ -111,9 +111,9 @@ class Wanted:
 
 
 class Half:
-    """Edges in the order of one of their ends, then of the other; immutable.
+    """Edges sorted by one of their ends, then by the other; immutable.
 
-    ``starts`` has a place more than the nodes in front, for node -1, and one behind, for nodes without edges.
+    ``starts`` has one extra entry in front, for node -1, and one at the end, for nodes without edges.
     """
 
     def __init__(self, head: Integers, end: Integers, columns: Columns) -> None:
@@ -129,12 +129,12 @@ class Half:
         self.learned = columns.learned[order]
 
     def at(self, nodes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The edges that hang on these nodes: places in ``nodes``, and positions here."""
+        """Return the edges attached to these nodes: positions in ``nodes``, and positions here."""
         first, stop = self._ranges(nodes)
         return spread(first, stop - first)
 
     def find(self, heads: Integers, ends: Integers) -> NDArray[np.int64]:
-        """The positions of all edges between these pairs."""
+        """Return the positions of all edges between these pairs."""
         if not len(self.ends):
             return _NONE
         first, stop = self._ranges(heads)
@@ -142,7 +142,7 @@ class Half:
         return spread(left, _bisect(self.ends, left, stop, ends + 1) - left)[1]
 
     def columns(self, positions: NDArray[np.int64]) -> Columns:
-        """The edges at these positions, seen from their heads."""
+        """Return the edges at these positions, seen from their heads."""
         heads = (np.searchsorted(self.starts, positions, side="right") - 2).astype(np.int32)
         if self.times is None:
             start, stop = np.full(len(positions), -np.inf), np.full(len(positions), np.inf)
@@ -154,12 +154,12 @@ class Half:
         )
 
     def _ranges(self, nodes: Integers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where the edges of each node begin and end."""
+        """Return where the edges of each node begin and end."""
         place = np.minimum(nodes, len(self.starts) - 3) + 1
         return self.starts[place], self.starts[place + 1]
 
     def hanging(self, nodes: NDArray[np.int64], gone: Mask | None, wanted: Wanted) -> Hanging:
-        """The wanted edges that hang on these nodes."""
+        """Return the wanted edges attached to these nodes."""
         origin, position = self.at(nodes)
         keep: Mask | None = None
         if gone is not None:
@@ -180,7 +180,7 @@ class Half:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What is known of each node of the catalogue; -1 is no row and no node, of which the last entry says nothing."""
+    """The facts of each node of the catalogue; -1 means no row or no node, and the last entry is for node -1."""
 
     row: NDArray[np.int32]
     is_entity: Mask
@@ -189,11 +189,11 @@ class NodeFacts:
 
     @classmethod
     def empty(cls) -> Self:
-        """Facts of nothing."""
+        """Return facts for no nodes."""
         return cls(np.full(1, -1, np.int32), np.zeros(1, np.bool_), np.zeros(1, np.int32), np.zeros(0, np.int32))
 
     def grown(self, nodes: int, rows: int) -> NodeFacts:
-        """Copies with room for so many nodes and rows."""
+        """Return copies with room for this number of nodes and rows."""
         return NodeFacts(
             _grown(self.row, nodes + 1, -1),
             _grown(self.is_entity, nodes + 1, False),
@@ -203,10 +203,10 @@ class NodeFacts:
 
 
 class Changes(NamedTuple):
-    """What became of the nodes and pairs that were touched since an adjacency was made.
+    """The present state of the nodes and pairs that changed since an adjacency was made.
 
-    ``nodes`` were touched; ``known`` holds (node, row or -1, is an entity) of those that exist in the tenant.
-    ``edges`` are all that there are now between ``pairs`` (k × 2).
+    ``nodes`` changed; ``known`` holds (node, row or -1, is an entity) of those that exist in the tenant.
+    ``edges`` are all present edges between ``pairs`` (k × 2).
     """
 
     nodes: NDArray[np.int64]
@@ -219,9 +219,9 @@ class Changes(NamedTuple):
 class Adjacency:
     """One state of a tenant's edges; a change makes a new one and leaves this one as it was.
 
-    Most edges stand in order, twice: by source and by target. Those that changed since are ``gone`` there, and what
-    they are now stands in two small halves beside. ``version`` and ``position`` are the catalogue's. ``counts`` says of
-    each relation's code how many edges have it.
+    Most edges are stored twice, sorted by source and by target. Edges that changed since are marked ``gone`` there, and
+    their present state is in two small halves, ``beside``. ``version`` and ``position`` are the catalogue's. ``counts``
+    holds the number of edges for each relation's code.
     """
 
     version: int
@@ -240,7 +240,7 @@ class Adjacency:
     def built(
         cls, rows: NDArray[np.int64], parents: NDArray[np.int64], edges: Columns, codes: Mapping[str, int]
     ) -> Self:
-        """The adjacency of all edges; ``rows`` are k × 2, row and node of every chunk."""
+        """Build the adjacency of all edges; ``rows`` are k × 2, row and node of every chunk."""
         count = 1 + max(rows[:, 1].max(initial=0), edges.source.max(initial=0), edges.target.max(initial=0))
         facts = NodeFacts.empty().grown(int(count), int(rows[:, 0].max(initial=-1)) + 1)
         facts.row[rows[:, 1]] = rows[:, 0]
@@ -252,29 +252,29 @@ class Adjacency:
         return cls(-1, 0, codes, np.bincount(edges.relation, minlength=len(codes)), facts, *_halves(edges))
 
     def __len__(self) -> int:
-        """How many edges there are."""
+        """Return the number of edges."""
         return int(self.facts.degree.sum(dtype=np.int64)) // 2
 
     @property
     def relations(self) -> frozenset[str]:
-        """The relations that some edge has."""
+        """The relations that at least one edge has."""
         return frozenset(name for name, code in self.codes.items() if self.counts[code])
 
     def at(self, version: int, position: int) -> Adjacency:
-        """The same as the state of another version and position of the catalogue."""
+        """Return the same state for another version and position of the catalogue."""
         return replace(self, version=version, position=position)
 
     def hanging(self, nodes: NDArray[np.int64], wanted: Wanted, *, backwards: bool) -> Hanging:
-        """The wanted edges that leave these nodes (``backwards``: arrive there), in no particular order."""
+        """Return the wanted edges that leave these nodes (``backwards``: arrive at them), in no particular order."""
         half, gone = (self.into, self.into_gone) if backwards else (self.out, self.out_gone)
-        found = half.hanging(nodes, gone, wanted)
+        edges = half.hanging(nodes, gone, wanted)
         if self.beside is None:
-            return found
+            return edges
         more = self.beside[backwards].hanging(nodes, None, wanted)
-        return Hanging.together([found, more]) if len(more.end) else found
+        return Hanging.together([edges, more]) if len(more.end) else edges
 
     def followed(self, changes: Changes, codes: Mapping[str, int]) -> Adjacency:
-        """The adjacency after these changes."""
+        """Return the adjacency after these changes."""
         facts = self._facts_after(changes)
         source, target = changes.pairs[:, 0], changes.pairs[:, 1]
         out_at, into_at = self.out.find(source, target), self.into.find(target, source)
@@ -312,10 +312,10 @@ class Adjacency:
         return facts
 
     def _ordered(self) -> Adjacency:
-        """The same with nothing beside."""
+        """Return the same edges, all of them sorted."""
         gone = self.out_gone
-        there = np.arange(len(self.out.ends)) if gone is None else np.flatnonzero(~gone)
-        out, into = _halves(Columns.together([self.out.columns(there), self.changed]))
+        present = np.arange(len(self.out.ends)) if gone is None else np.flatnonzero(~gone)
+        out, into = _halves(Columns.together([self.out.columns(present), self.changed]))
         none = Columns.of([], {})
         return replace(self, out=out, into=into, out_gone=None, into_gone=None, beside=None, changed=none)
 
@@ -324,7 +324,7 @@ _NONE = np.zeros(0, np.int64)
 
 
 def spread(first: NDArray[np.int64], count: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Ranges as single positions: for each the range's number, and the position.
+    """Expand ranges to single positions; return the number of the range and the position for each.
 
     >>> spread(np.array([10, 20]), np.array([2, 3]))
     (array([0, 0, 1, 1, 1]), array([10, 11, 20, 21, 22]))
@@ -335,7 +335,7 @@ def spread(first: NDArray[np.int64], count: NDArray[np.int64]) -> tuple[NDArray[
 
 
 def _bisect(values: Integers, low: NDArray[np.int64], high: NDArray[np.int64], wanted: Integers) -> NDArray[np.int64]:
-    """The first position in each range [low, high) of ascending values that is not below what is wanted there."""
+    """Return the first position in each range [low, high) of ascending values that is not below the wanted value."""
     while (is_open := low < high).any():
         middle = (low + high) // 2
         is_less = is_open & (values[np.minimum(middle, len(values) - 1)] < wanted)

@@ -1,14 +1,14 @@
-"""How a text becomes the words that are compared.
+"""Text analysis: from a text to the words that are compared.
 
 A word is a run of letters, marks and digits: lower case, without accents, reduced to its stem. Texts and
-questions go through the same steps, so what counts is only that both end in the same word.
+questions go through the same steps, so all that matters is that both yield the same word.
 
 - Scripts without spaces: Han, kana and Hangul become single characters and pairs of neighbours (a character
-  is often a word), Thai, Lao, Khmer and Burmese pairs of neighbours (a letter never is). In every language.
+  is often a word); Thai, Lao, Khmer and Burmese become pairs of neighbours (a letter never is one). In every language.
 - Identifiers are found by their parts: ``os.path.join``, ``snake_case`` and ``v1.2.3`` fall apart by
-  themselves, ``CamelCase`` is indexed whole and in parts.
+  themselves, ``CamelCase`` is indexed both complete and in parts.
 - Stop words are indexed like any word and left out of questions, unless a question has nothing else: so
-  "The Who" is found, and "who wrote it" asks for "wrote".
+  "The Who" is found, and "who wrote it" searches for "wrote".
 
 Tantivy's stemmers and stop words are used. Where Tantivy cannot be imported, words are compared without stemming.
 """
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 MOST_TERMS = 128  # of a question; the rest of a pasted book adds time and little else
 
-VERSION = 2  # of what an index holds: one made by other steps must be made anew
+VERSION = 2  # of the index contents: an index made by other steps has to be rebuilt
 
 _STEMMED = {
     "ar": "arabic", "da": "danish", "de": "german", "el": "greek", "en": "english", "es": "spanish", "fi": "finnish",
@@ -50,7 +50,7 @@ _UNSTEMMED = {
 _CODES = _STEMMED | _UNSTEMMED
 LANGUAGES = tuple(sorted({*_CODES.values(), "cjk", "multilingual", "none"}))
 
-# Tantivy knows stop words for these; its English list lacks the words of questions.
+# Tantivy has stop words for these languages; its English list lacks question words.
 _STOPPED = frozenset(
     {
         "danish", "dutch", "finnish", "french", "german", "hungarian",
@@ -58,7 +58,7 @@ _STOPPED = frozenset(
     }
 )  # fmt: skip
 
-# Snowball's English list and what apostrophes leave over. Mean nDCG@10 over thirteen evaluation sets: .605; with the
+# Snowball's English list and the remains of contractions. Mean nDCG@10 over thirteen evaluation sets: .605; with the
 # 33 words of Tantivy and Lucene .587 (lower on every set), without stop words .585.
 _ENGLISH = """
 i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself
@@ -71,7 +71,7 @@ don doesn didn isn aren wasn weren hasn haven hadn wouldn couldn shouldn
 """
 _ENGLISH_STOP_WORDS = frozenset(_ENGLISH.split())
 
-_LONGEST = 128  # characters of a word that count: a SHA-512 in hex is as long, what is longer is data
+_LONGEST = 128  # characters of a word that count: a SHA-512 in hex is as long; anything longer is data
 _REMEMBERED = 1 << 18  # surface forms; 64,000 texts of 640 characters have 153,000
 
 _IDEOGRAPHS = (
@@ -85,18 +85,18 @@ _SCRIPT_RUNS = re.compile(f"[{_IDEOGRAPHS}]+|[{_UNSPACED_LETTERS}]+|[^{UNSPACED}
 _IDEOGRAPH = re.compile(f"[{_IDEOGRAPHS}]")
 
 _ASCII_WORD = re.compile("[A-Za-z0-9]+")
-_CONTRACTION = re.compile("['’](?:[sStdm]|ll|re|ve)(?!\\w)")  # "Ada's", "isn't": a lone s or t says nothing
-_JOINERS = re.compile("[\u00ad\u200c\u200d\u2060]")  # soft hyphen and joiners stand inside words
+_CONTRACTION = re.compile("['’](?:[sStdm]|ll|re|ve)(?!\\w)")  # "Ada's", "isn't": a lone s or t has no meaning
+_JOINERS = re.compile("[\u00ad\u200c\u200d\u2060]")  # soft hyphen and joiners occur inside words
 _HUMPS = re.compile("(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])(?![A-Z]s$)")  # but "URLs" is one word
 
 
 class Analyzer:
-    """The words of a text, for one language.
+    """Splits texts into words, for one language.
 
     ``language`` is a name ("english", "german", …), an ISO code ("en", "pt-BR"), or None or "none" for no stemmer
     and no stop words ("cjk" and "multilingual" are the same). Scripts without spaces work in all of them.
     "vietnamese" keeps its accents, which are tones (xquad: nDCG@10 .959, .935 without). Raises ConfigurationError for
-    a language that is not known.
+    an unknown language.
 
     >>> Analyzer("english").words("Why are the Cafés closing?")
     ['cafe', 'close']
@@ -111,46 +111,46 @@ class Analyzer:
 
     @property
     def name(self) -> str:
-        """Language and version of the steps: what an index records, to know whether it was made like this."""
+        """Language and version of the steps, recorded by an index so that a mismatch is noticed."""
         unstemmed = self.language in _STEMMED.values() and _stemmer(self.language) is None
         return f"{self.language}{' without stemming' if unstemmed else ''}/{VERSION}"
 
     def words(self, text: str) -> list[str]:
-        """The words that a question asks for: no stop words, or all words when there is nothing else.
+        """Return the words that a question searches for: no stop words, or all words if there are no others.
 
-        In the order of the text, repeated as often as they stand there; [] for a text without letters and digits.
+        In the order of the text, repeated as often as they occur; [] for a text without letters and digits.
         """
         return self._telling.words(text) or self._every.words(text)
 
     def all_words(self, text: str) -> list[str]:
-        """All words of a text, stop words too: what an index holds."""
+        """Return all words of a text, including stop words, as an index stores them."""
         return self._every.words(text)
 
 
 def language_name(language: str | None) -> str:
-    """The name of a language given by name or ISO code; "none" for None.
+    """Return the name of a language given by name or ISO code; "none" for None.
 
-    Raises ConfigurationError for a language that is not known.
+    Raises ConfigurationError for an unknown language.
 
     >>> language_name("pt-BR")
     'portuguese'
     """
     if language is None:
         return "none"
-    given = language.strip().lower()
-    name = _CODES.get(re.split("[-_]", given)[0], given)
+    name_or_code = language.strip().lower()
+    name = _CODES.get(re.split("[-_]", name_or_code)[0], name_or_code)
     if name not in LANGUAGES:
         raise ConfigurationError(
-            f"language {language!r} is not known; wanted one of {', '.join(LANGUAGES)}, or an ISO code such as 'en'. "
-            "language='none' takes words as they are, in any language"
+            f"language {language!r} is not known; use one of {', '.join(LANGUAGES)}, or an ISO code such as 'en'. "
+            "language='none' compares words without stemming, in any language"
         )
     return name
 
 
 class _Vocabulary(dict[str, str]):
-    """Surface form → its index words, joined by spaces; found when first asked for.
+    """Surface form → its index words, joined by spaces; computed on first use.
 
-    A corpus has few surface forms and many words, so the memory makes this as fast as Tantivy's own analysis.
+    A corpus has few surface forms and many words, so this cache makes it as fast as Tantivy's own analysis.
     """
 
     def __init__(self, stem: Reduce, keep: Callable[[str], object], lower: Callable[[str], str], fold: bool) -> None:
@@ -161,15 +161,15 @@ class _Vocabulary(dict[str, str]):
         return " ".join(map(self.__getitem__, _surface_forms(text))).split()
 
     def __missing__(self, form: str) -> str:
-        if _UNSPACED.search(form):  # a whole sentence without spaces: not worth remembering
+        if _UNSPACED.search(form):  # a full sentence without spaces: not worth caching
             return " ".join(word for run in _SCRIPT_RUNS.findall(form) for word in self._run(run))
         if len(form) > _LONGEST:
             return self[form[:_LONGEST]]
-        found = " ".join(map(self._word, [form, *_parts(form)]))
+        matching = " ".join(map(self._word, [form, *_parts(form)]))
         if len(self) >= _REMEMBERED:
             self.clear()
-        self[form] = found
-        return found
+        self[form] = matching
+        return matching
 
     def _run(self, run: str) -> Iterator[str]:
         if not _UNSPACED.match(run):
@@ -203,7 +203,7 @@ def _vocabulary(language: str, without_stop_words: bool) -> _Vocabulary:
 
 @functools.cache
 def _stemmer(language: str) -> Reduce | None:
-    """Tantivy's stemmer; None for a language without one, and where Tantivy cannot be imported."""
+    """Return Tantivy's stemmer; None for a language without one, or if Tantivy cannot be imported."""
     return _tantivy_steps(stemmer=language) if language in _STEMMED.values() else None
 
 
@@ -236,7 +236,7 @@ def _turkish_lower(word: str) -> str:
 
 
 def _surface_forms(text: str) -> list[str]:
-    """Runs of letters, marks and digits as they stand in the text."""
+    """Return the runs of letters, marks and digits as they appear in the text."""
     if text.isascii():
         return _ASCII_WORD.findall(_CONTRACTION.sub("", text) if "'" in text else text)
     text = unicodedata.normalize("NFKC", _JOINERS.sub("", text))
@@ -244,7 +244,7 @@ def _surface_forms(text: str) -> list[str]:
 
 
 def _parts(form: str) -> list[str]:
-    """The words inside CamelCase; none for one word, and none for single letters: "iPhone", "IPv6", "SaaS"."""
+    """Return the words inside CamelCase; [] for one word or for single letters: "iPhone", "IPv6", "SaaS"."""
     parts = _HUMPS.split(form)
     return parts if len(parts) > 1 and min(map(len, parts)) > 1 else []
 
@@ -256,7 +256,7 @@ def _any_word() -> re.Pattern[str]:
 
 @functools.cache
 def _graphemes() -> re.Pattern[str]:
-    """A character with the marks that follow it: a Thai vowel sign is no letter of its own."""
+    """Return a pattern for a character with the marks that follow it: a Thai vowel sign is not a letter of its own."""
     return re.compile(f".[{combining_marks()}]*", re.DOTALL)
 
 
@@ -271,17 +271,18 @@ _FOLDED = Unaccented(
 
 
 def telling_terms(words: Iterable[str], frequency: Callable[[str], int], texts: int) -> list[tuple[str, int]]:
-    """The words of a question that an index knows, each with its count, in alphabetical order.
+    """Return the words of a question that an index knows, each with its count, in alphabetical order.
 
-    ``frequency`` is the number of texts that hold a word, of ``texts`` in all. Of more than 128 words
-    those stay that can add most to a score, by count · ln(1 + texts / frequency): so a question's cost has a limit.
+    ``frequency`` returns the number of texts that contain a word, ``texts`` is the number of all texts. If there are
+    more than 128 words, those that can add most to a score are kept, by count · ln(1 + texts / frequency); this limits
+    the cost of a question.
 
     >>> telling_terms(["lovelace", "ada", "ada", "unknown"], {"ada": 7, "lovelace": 1, "unknown": 0}.__getitem__, 9)
     [('ada', 2), ('lovelace', 1)]
     """
     counts = Counter(words)
     weights = {
-        word: count * math.log(1 + texts / found) for word, count in counts.items() if (found := frequency(word))
+        word: count * math.log(1 + texts / matching) for word, count in counts.items() if (matching := frequency(word))
     }
     kept = heapq.nsmallest(MOST_TERMS, weights, key=lambda word: (-weights[word], word))
     return sorted((word, counts[word]) for word in kept)

@@ -318,10 +318,10 @@ class Reads(Protocol):
 
 @runtime_checkable
 class ListsChunks(Protocol):
-    """A store that can say which chunks there are."""
+    """A store that can list its chunks."""
 
     def list_chunks(self, scope: Scope, n: int) -> Found:
-        """The first n chunks of a scope, in the order in which they were added or last changed."""
+        """Return the first n chunks of a scope, in the order in which they were added or last changed."""
         ...
 
 

@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 COLLECTION, LOCK = "rows", "chroma.lock"
-# Rows that one write puts in at most while an index that has become large is still being filled: a second's work.
+# Largest number of rows that one write adds while an index that has become large is still being filled: one second.
 FILLED_AT_ONCE = 1_024
 
 
 class ChromaRows:
-    """Row numbers in a Chroma collection of unit vectors; no texts and no metadata.
+    """Row numbers in a Chroma collection of unit vectors, without texts and metadata.
 
-    Only one process may open it: a second one, even one that only reads, has crashed and has damaged the index
-    (measured with chromadb 1.5.9). Inner product over unit vectors is the cosine, and unlike Chroma's own cosine it
-    takes a vector of zeros.
+    Only one process may open it: a second one, even a reader, has crashed and has damaged the index (measured with
+    chromadb 1.5.9). The inner product of unit vectors is the cosine and, unlike Chroma's own cosine, accepts a vector
+    of zeros.
 
-    Raises StoreError when Chroma cannot open the folder; the folder can be rebuilt from the matrix then.
+    Raises StoreError if Chroma cannot open the folder; the folder can then be rebuilt from the matrix.
     """
 
     def __init__(self, path: Path) -> None:
@@ -47,7 +47,7 @@ class ChromaRows:
             from chromadb.config import Settings
 
             path.mkdir(exist_ok=True)
-            # A Settings object is changed by the client that gets it, so each client gets its own.
+            # A client changes the Settings object it receives, so each client gets its own.
             self._client = chromadb.PersistentClient(str(path), settings=Settings(anonymized_telemetry=False))
             self._collection = self._client.get_or_create_collection(
                 COLLECTION, configuration={"hnsw": {"space": "ip"}}, embedding_function=None
@@ -55,38 +55,38 @@ class ChromaRows:
             self._batch = int(self._client.get_max_batch_size())
 
     def __len__(self) -> int:
-        """How many rows are in the index."""
+        """Return the number of rows in the index."""
         with _guarded("count", self._path):
             return int(self._collection.count())
 
     def upsert(self, rows: Sequence[int], vectors: NDArray[np.float32]) -> None:
-        """Put rows with their unit vectors in; a row that is there is replaced."""
+        """Insert or replace rows with their unit vectors."""
         with _guarded("upsert", self._path):
             for start in range(0, len(rows), self._batch):
                 part = slice(start, start + self._batch)
                 self._collection.upsert(ids=[str(row) for row in rows[part]], embeddings=vectors[part])
 
     def delete(self, rows: Sequence[int]) -> None:
-        """Take rows out; rows that are not there are passed over."""
+        """Delete rows; missing rows are ignored."""
         with _guarded("delete", self._path):
             for start in range(0, len(rows), self._batch):
                 self._collection.delete(ids=[str(row) for row in rows[start : start + self._batch]])
 
     def search(self, vector: Vector, n: int) -> NDArray[np.int64]:
-        """About the n rows of largest inner product, best first; approximate, and fewer when there are fewer."""
+        """Return about the n rows of largest inner product, best first; approximate, fewer if there are fewer rows."""
         with _guarded("query", self._path):
             answer = self._collection.query(query_embeddings=vector, n_results=n, include=[])
         return np.array(answer["ids"][0], dtype=np.int64)
 
     def rows(self) -> set[int]:
-        """All rows in the index."""
+        """Return all rows in the index."""
         with _guarded("get", self._path):
             return {int(row) for row in self._collection.get(include=[])["ids"]}
 
     def close(self) -> None:
         """Release Chroma's files."""
         with _guarded("close", self._path):
-            self._client.close()  # type: ignore[attr-defined]  # ClientAPI has it not, every client has
+            self._client.close()  # type: ignore[attr-defined]  # ClientAPI lacks it, every client has it
 
 
 class Collected(NamedTuple):
@@ -100,10 +100,10 @@ class Collected(NamedTuple):
 class OwnedChroma:
     """The Chroma index of a large folder, in the one process that owns it.
 
-    The first process that finds the index large owns it until it closes the folder or dies. It brings Chroma up to
-    date when it writes; in all other processes, and after their writes, the vector matrix is searched instead.
-    ``collected`` is the state that can be searched, None while the collection is incomplete. ``folder`` None, an index
-    in memory, has no Chroma.
+    The first process that finds the index large owns it until it closes the folder or dies. The owner brings Chroma up
+    to date when it writes. All other processes search the vector matrix instead, as does the owner after another
+    process has written. ``collected`` is the state that can be searched, None while the collection is incomplete.
+    ``folder`` None, an index in memory, has no Chroma.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -120,7 +120,7 @@ class OwnedChroma:
         return self._rows is not None
 
     def own(self) -> bool:
-        """Whether this process owns Chroma, which it does from now on if nobody else does."""
+        """Return whether this process owns Chroma; it takes ownership if no process has it."""
         if self._lock is None or self._folder in _of_parent:
             return False
         try:
@@ -129,19 +129,19 @@ class OwnedChroma:
             return False
 
     def exists(self, generation: int) -> bool:
-        """Whether the folder has a collection of this generation."""
+        """Return whether the folder has a collection of this generation."""
         return self._folder is not None and self._path(generation).exists()
 
     def search(self, vector: Vector, n: int) -> NDArray[np.int64]:
-        """About the n rows of largest inner product, best first."""
-        assert self._rows is not None, "a collection that is complete is open"
+        """Return about the n rows of largest inner product, best first."""
+        assert self._rows is not None, "a complete collection is open"
         return self._rows.search(vector, n)
 
     def follow(self, generation: Generation, catalogue: Catalogue, *, is_complete: bool = False) -> None:
-        """Bring the collection towards the catalogue's state; only the owner may, in its turn to write.
+        """Bring the collection closer to the catalogue's state; only the owner may, during its turn to write.
 
-        A collection far behind is filled over several calls, unless ``is_complete`` requires all of it now. One that
-        Chroma cannot read any more, as after a kill in the middle of its writing, is made again.
+        A collection far behind is filled over several calls, unless ``is_complete`` requires all of it now. If Chroma
+        can no longer read it, for example after a kill in the middle of a write, it is rebuilt.
         """
         facts = catalogue.about()
         version, floor = int(facts["version"]), int(facts["floor"])
@@ -151,7 +151,7 @@ class OwnedChroma:
         try:
             self._bring_towards(generation, catalogue, version, floor, is_complete)
         except StoreError:
-            logger.warning("the Chroma index of %s cannot be used and is made again", self._folder, exc_info=True)
+            logger.warning("the Chroma index of %s cannot be used and is rebuilt", self._folder, exc_info=True)
             self.drop(generation.number)
             self._bring_towards(generation, catalogue, version, floor, is_complete)
         if not self._missing:
@@ -160,7 +160,7 @@ class OwnedChroma:
             self.collected = Collected(generation.number, version, len(self.open(generation.number)))
 
     def open(self, generation: int) -> ChromaRows:
-        """The collection of this generation; only for the owner. Raises StoreError when it cannot be opened."""
+        """Return the collection of this generation; only for the owner. Raises StoreError if it cannot be opened."""
         self._open(generation)
         assert self._rows is not None
         return self._rows
@@ -182,7 +182,7 @@ class OwnedChroma:
             self._lock.release()
 
     def leave_to_parent(self) -> None:
-        """In a forked child: never open a Chroma that was open in the parent, whose state Chroma's library keeps."""
+        """In a forked child, never open a Chroma that was open in the parent, whose state Chroma's library keeps."""
         if self._rows is not None and self._folder is not None:
             _of_parent.add(self._folder)
 
@@ -213,7 +213,7 @@ class OwnedChroma:
         self._fill(generation, None if is_complete else FILLED_AT_ONCE)
 
     def _note_changes(self, generation: Generation, catalogue: Catalogue, version: int, floor: int) -> None:
-        """Take deleted rows out, and note which rows are still missing."""
+        """Delete dead rows from the collection, and record which rows are still missing."""
         assert self._rows is not None
         applied = self._version if self._missing is not None else int(catalogue.about()["chroma_applied"])
         if not self._missing and not len(self._rows):
@@ -244,13 +244,13 @@ _of_parent: set[Path] = set()
 
 
 def remove(path: Path) -> None:
-    """Delete a closed index; nothing happens when there is none."""
+    """Delete a closed index; a no-op if there is none."""
     shutil.rmtree(path, ignore_errors=not path.exists())
 
 
 @contextmanager
 def _guarded(verb: str, path: Path) -> Iterator[None]:
-    """Chroma raises errors of many families, its own, Rust's and SQLite's: here they become one."""
+    """Turn Chroma's errors into StoreError; they are of many kinds: its own, Rust's and SQLite's."""
     try:
         yield
     except Exception as error:
@@ -260,7 +260,7 @@ def _guarded(verb: str, path: Path) -> Iterator[None]:
 
 
 def _forget(path: Path) -> None:
-    """chromadb keeps a client that it could not start, and would hand it out for a folder that was made anew."""
+    """Remove a client that chromadb could not start: it would return it for a folder that was created again."""
     from chromadb.api.shared_system_client import SharedSystemClient
 
     SharedSystemClient._identifier_to_system.pop(str(path), None)

@@ -1,12 +1,12 @@
-"""Metadata as columns beside the rows: a filter becomes a mask.
+"""Metadata columns that turn a filter into a mask over rows.
 
-A column is built the first time a filter names its key, and extended when rows have been added since. Over 63,666
-rows a mask over built columns takes 0.01 to 0.2 ms, where SQLite's ``json_extract`` takes 33 to 101. Slower are
-only ``$contains`` on texts that all differ, which looks at each (4 ms), ``$in`` with hundreds of numbers (up to 10) and
-the first order among texts after new ones have come, which sorts them (60).
+A column is built the first time a filter names its key, and extended when rows have been added since. Over 63,666 rows
+a mask over built columns takes 0.01 to 0.2 ms, where SQLite's ``json_extract`` takes 33 to 101. Three cases are slower:
+``$contains`` on texts that all differ, which looks at each (4 ms), ``$in`` with hundreds of numbers (up to 10 ms), and
+the first ordering of texts after new ones were added, which sorts them (60 ms).
 
-Memory per column: 4 bytes a row, 8 more where the column holds numbers, and for every distinct value that is not a
-number the value itself and some 80 bytes (180 for every distinct element of a list). Over 63,666 rows: different
+Memory per column: 4 bytes per row, 8 more if the column holds numbers, and for every distinct value that is not a
+number the value itself and about 80 bytes (180 for every distinct element of a list). Over 63,666 rows: different
 texts of 40 characters 11 MB, different datetimes 10, lists of labels 7, floats 0.8, 50 different sources 0.3.
 """
 
@@ -43,20 +43,20 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.records import Mask
 
-_REMEMBERED = 16  # masks; a byte a row each
-_FEW = 8  # codes: up to here comparing each is faster than looking all rows up in a table
-_SEVERAL = 500  # numbers: up to here comparing each is faster than numpy's isin, which sorts
-_EXACT = 2**53  # every integer up to here is a float
-_MISSING, _NUMBER = 0, 1  # the codes that stand for no value of the dictionary
+_REMEMBERED = 16  # masks; one byte per row each
+_FEW = 8  # codes: up to this number comparing each is faster than looking all rows up in a table
+_SEVERAL = 500  # numbers: up to this number comparing each is faster than numpy's isin, which sorts
+_EXACT = 2**53  # every integer up to this one is a float
+_MISSING, _NUMBER = 0, 1  # codes that do not stand for a value of the dictionary
 
 
 class MetadataColumns:
-    """Boolean masks over rows for any filter, the same answer as ``filter.matches`` on each row's metadata.
+    """Boolean masks over rows for any filter, with the same result as ``filter.matches`` on each row's metadata.
 
-    ``read(start, stop)`` yields ``(row, metadata)`` of the living rows with start ≤ row < stop, in any order. Rows
-    are immutable: what a row held when its column was built counts until :meth:`drop` or :meth:`clear`. A row that
-    was not yielded counts as one without metadata. May be used from several threads; ``read`` is called by one
-    of them at a time.
+    ``read(start, stop)`` yields ``(row, metadata)`` of the living rows with start ≤ row < stop, in any order. Rows are
+    immutable: the values read when a column was built are used until :meth:`drop` or :meth:`clear`. A row that was not
+    yielded counts as a row without metadata. Safe to use from several threads; only one of them calls ``read`` at a
+    time.
 
     >>> from langchain_hybridgraph.filters import parse_filter
     >>> years = [{"year": 2020}, {}, {"year": 2024}]
@@ -67,13 +67,13 @@ class MetadataColumns:
 
     def __init__(self, read: Callable[[int, int], Iterable[tuple[int, Mapping[str, Any]]]]) -> None:
         self._read = read
-        self._growing = Lock()
+        self._grow_lock = Lock()
         self._built = _Built({})
 
     def mask(self, filter: Filter, rows: int) -> Mask:
-        """For each of the first ``rows`` rows whether it matches; read-only, shared by all who ask the same.
+        """Return whether each of the first ``rows`` rows matches; read-only, shared by all equal calls.
 
-        What ``read`` raises is raised here, and leaves the columns as they were.
+        Errors of ``read`` are passed on and leave the columns as they were.
         """
         built = self._built
         mask = built.recall(filter, rows)
@@ -85,21 +85,21 @@ class MetadataColumns:
         return mask
 
     def drop(self, *keys: str) -> None:
-        """Forget the columns of these (dotted) keys, whose values have changed in rows that are still alive."""
+        """Drop the columns of these (dotted) keys, whose values have changed in rows that are still alive."""
         dropped = {split_key(key) for key in keys}
-        with self._growing:
+        with self._grow_lock:
             self._built = _Built({path: c for path, c in self._built.columns.items() if path not in dropped})
 
     def clear(self) -> None:
-        """Forget everything, for rows that are numbered anew. A mask under way is finished and not kept."""
-        with self._growing:
+        """Drop everything, because rows are numbered differently. A mask in progress is finished but not kept."""
+        with self._grow_lock:
             self._built = _Built({})
 
     def _grow(self, built: _Built, paths: Iterable[Path], rows: int) -> None:
         columns = built.columns
         if all(path in columns and columns[path].rows >= rows for path in paths):
             return
-        with self._growing:
+        with self._grow_lock:
             wanted = {path: columns.get(path) or _Column(path) for path in paths}
             behind = [column for column in wanted.values() if column.rows < rows]
             if behind:
@@ -107,14 +107,14 @@ class MetadataColumns:
             columns.update(wanted)
 
     def _extend(self, columns: Sequence[_Column], stop: int) -> None:
-        found: list[tuple[list[int], list[Any]]] = [([], []) for _ in columns]
+        rows_and_values: list[tuple[list[int], list[Any]]] = [([], []) for _ in columns]
         for row, metadata in self._read(min(column.rows for column in columns), stop):
-            for column, (at, values) in zip(columns, found, strict=True):
+            for column, (at, values) in zip(columns, rows_and_values, strict=True):
                 value = column.read(metadata) if row >= column.rows else None
                 if value is not None:
                     at.append(row)
                     values.append(canonical(value))
-        for column, (at, values) in zip(columns, found, strict=True):
+        for column, (at, values) in zip(columns, rows_and_values, strict=True):
             column.extend(at, values, stop)
 
 
@@ -154,10 +154,10 @@ def _evaluate(filter: Filter, columns: Mapping[Path, _Column], rows: int) -> Mas
 
 
 class _Column:
-    """The values of one key: a code per row into a dictionary of values, numbers as they are.
+    """The values of one key: one code per row that points into a dictionary of values; numbers are stored directly.
 
-    Numbers stand in an array of floats, NaN where a row holds none; integers that no float can hold stand
-    in the dictionary. A NaN of the metadata thus stands in no order and equals nothing, as it should.
+    Numbers are in an array of floats, NaN where a row holds none; integers that no float can hold are in the
+    dictionary. A NaN in the metadata therefore has no order and equals nothing, as it should.
     """
 
     def __init__(self, path: Path) -> None:
@@ -170,13 +170,13 @@ class _Column:
         self._index: dict[Any, int] = {}  # the code of each value
         self._kinds: defaultdict[type, array[int]] = defaultdict(_codes)  # the codes of each type of value
         self._having: defaultdict[Any, array[int]] = defaultdict(_codes)  # the codes of the lists with an element
-        self._instants: NDArray[np.float64] = np.full(2, np.nan)  # of each code, NaN for what is no time
+        self._instants: NDArray[np.float64] = np.full(2, np.nan)  # of each code, NaN for values that are not times
         self._sorted: dict[type, _Sorted] = {}
 
     # -- filling ---------------------------------------------------------------------------------------------
 
     def extend(self, rows: Sequence[int], values: Sequence[Any], stop: int) -> None:
-        """Take in canonical values of rows; the column then reaches to ``stop``."""
+        """Add canonical values of rows; the column then reaches to ``stop``."""
         with self._lock:
             self._codes = _enlarged(self._codes, stop, _MISSING)
             if self._numbers is not None:
@@ -207,10 +207,10 @@ class _Column:
                     self._having[element].append(code)
         return code
 
-    # -- asking ----------------------------------------------------------------------------------------------
+    # -- masks -----------------------------------------------------------------------------------------------
 
     def mask(self, comparison: Comparison, rows: int) -> Mask:
-        """Which of the first ``rows`` rows the comparison accepts, a new array."""
+        """Return a new mask of the first ``rows`` rows that the comparison accepts."""
         operator = NEGATIONS.get(comparison.operator, comparison.operator)
         with self._lock:
             mask = self._accepted(operator, comparison, rows)
@@ -220,8 +220,8 @@ class _Column:
         operand = comparison.operand
         match operator:
             case "$exists":
-                there: Mask = self._codes[:rows] != _MISSING
-                return there if operand else ~there
+                exists: Mask = self._codes[:rows] != _MISSING
+                return exists if operand else ~exists
             case "$eq":
                 return self._equal((operand,), rows)
             case "$in":
@@ -241,7 +241,7 @@ class _Column:
         return mask
 
     def _equals(self, operand: Any) -> Iterable[int]:
-        """The codes of the values that equal the operand, times by their instant as the language has it."""
+        """Yield the codes of the values that equal the operand; times are equal if their instants are."""
         if operand in self._index:
             yield self._index[operand]
         seconds = instant(operand)
@@ -254,7 +254,7 @@ class _Column:
         operand = comparison.operand
         if type(operand) is Moment:
             return np.array([c for c in self._kinds[tuple] if comparison.accepts(self._values[c])], np.int32)
-        # np.array copies: an array whose memory is lent out cannot grow.
+        # np.array copies: an array whose buffer is exported cannot grow.
         lists = np.array(self._having.get(operand, ()), np.int32)
         if type(operand) is not str or not self._kinds[str]:
             return lists
@@ -272,49 +272,49 @@ class _Column:
             return self._coded(self._sort(str).in_order(operator, operand), rows)
         return np.take(_in_order(self._times(), operator, seconds), self._codes[:rows])
 
-    # -- what is derived from the dictionary -----------------------------------------------------------------
+    # -- derived from the dictionary -------------------------------------------------------------------------
 
     def _coded(self, codes: NDArray[np.int32], rows: int) -> Mask:
-        """The rows that hold one of these codes."""
-        held = self._codes[:rows]
+        """Return the rows that hold one of these codes."""
+        row_codes = self._codes[:rows]
         if len(codes) > _FEW:
             table = np.zeros(len(self._values), np.bool_)
             table[codes] = True
-            return np.take(table, held)
+            return np.take(table, row_codes)
         mask = np.zeros(rows, np.bool_)
         for code in codes:
-            mask |= held == code
+            mask |= row_codes == code
         return mask
 
     def _times(self) -> NDArray[np.float64]:
-        """The instant of each code, NaN for what is no time."""
+        """Return the instant of each code, NaN for values that are not times."""
         new = [instant(value) for value in self._values[len(self._instants) :]]
         if new:
             self._instants = np.concatenate([self._instants, np.array(new, np.float64)])
         return self._instants
 
     def _sort(self, kind: type) -> _Sorted:
-        """The values of one kind in order; texts without those that are times."""
+        """Return the values of one kind in order; texts that are times are left out."""
         codes = self._kinds[kind]
-        known = self._sorted.get(kind)
-        if known is None or known.size != len(codes):
+        ordered = self._sorted.get(kind)
+        if ordered is None or ordered.size != len(codes):
             times = self._times()
             comparable = [code for code in codes if math.isnan(times[code])]
-            known = self._sorted[kind] = _Sorted(len(codes), comparable, self._values)
-        return known
+            ordered = self._sorted[kind] = _Sorted(len(codes), comparable, self._values)
+        return ordered
 
 
 class _Sorted:
-    """Values that compare with each other, in order, with their codes."""
+    """Comparable values in order, with their codes."""
 
     def __init__(self, size: int, codes: list[int], values: Sequence[Any]) -> None:
-        self.size = size  # of the kind when it was sorted: stale when that has grown
+        self.size = size  # of the kind when it was sorted; stale once the kind has more
         codes.sort(key=values.__getitem__)
         self._codes = np.array(codes, np.int32)
         self._values = [values[code] for code in codes]
 
     def in_order(self, operator: str, operand: Any) -> NDArray[np.int32]:
-        """The codes of the values that stand in this order to the operand."""
+        """Return the codes of the values that stand in this order relation to the operand."""
         match operator:
             case "$gt":
                 return self._codes[bisect_right(self._values, operand) :]
@@ -330,9 +330,9 @@ def _codes() -> array[int]:
 
 
 def _in_order(floats: NDArray[np.float64], operator: str, operand: float) -> Mask:
-    """Which floats stand in this order to a number, exactly also for integers that no float can hold."""
+    """Return which floats stand in this order relation to a number, exact even for integers no float can hold."""
     below = _below(operand)
-    between = below != operand  # the operand lies between two neighbouring floats
+    between = below != operand  # the operand is between two neighbouring floats
     if operator == "$gt" or (operator == "$gte" and between):
         return floats > below
     if operator == "$lte" or (operator == "$lt" and between):
@@ -349,7 +349,7 @@ def _add_equal(mask: Mask, numbers: NDArray[np.float64], operands: Sequence[floa
 
 
 def _below(number: float) -> float:
-    """The largest float that is not above the number."""
+    """Return the largest float that is not above the number."""
     try:
         rounded = float(number)
     except OverflowError:
@@ -363,7 +363,7 @@ def _is_float(value: Any) -> bool:
 
 
 def _enlarged(values: NDArray[Any], size: int, fill: float) -> NDArray[Any]:
-    """The array with room for ``size`` values, half as much again when it has to grow at all."""
+    """Return the array with room for ``size`` values; if it has to grow, by at least half."""
     if size <= len(values):
         return values
     larger = np.full(max(size, len(values) * 3 // 2), fill, values.dtype)

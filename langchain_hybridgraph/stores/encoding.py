@@ -1,4 +1,4 @@
-"""How a chunk becomes a row of the catalogue."""
+"""Conversion of chunks and edges to rows of the catalogue."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from langchain_hybridgraph.stores.given import Given, reference, session_of
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Chunk
 
-# Levels of lists and objects inside each other. Python's own limit (some 900) depends on who calls, and what was
-# written by a shallow call could not be read by a deep one.
+# Nesting levels of lists and objects. Python's own limit (some 900) depends on the caller's depth: metadata written
+# by a shallow call could not be read by a deep one.
 MOST_NESTED = 100
 
 
 def entries(chunks: Sequence[Chunk], parents: Sequence[Chunk], tenant: str) -> list[Entry]:
-    """Chunks and parents as the catalogue writes them, without rows; of several with one id the last counts.
+    """Return chunks and parents as the catalogue writes them, without rows; of several with one id the last counts.
 
     Raises ValueError for an id that is empty, holds a NUL or is not valid Unicode, TypeError for metadata that cannot
     be stored.
     """
-    made = {chunk.id: _entry(chunk, PARENT, tenant) for chunk in parents}
-    made.update({chunk.id: _entry(chunk, CHUNK, tenant) for chunk in chunks})
-    return list(made.values())
+    by_id = {chunk.id: _entry(chunk, PARENT, tenant) for chunk in parents}
+    by_id.update({chunk.id: _entry(chunk, CHUNK, tenant) for chunk in chunks})
+    return list(by_id.values())
 
 
 def storable(edges: Iterable[Edge]) -> list[Edge]:
-    """The edges with descriptions that can be stored; raises ValueError for ends, relations and texts that cannot.
+    """Return the edges with storable descriptions; raise ValueError for ends, relations and texts that are not.
 
-    ConfigurationError for what is no Edge, or no list of them.
+    Raises ConfigurationError for anything but a list of Edge.
     """
-    return [_storable(edge) for edge in _only_edges(edges)]
+    return [_storable(edge) for edge in _checked_edges(edges)]
 
 
 def _storable(edge: Edge) -> Edge:
@@ -50,43 +50,43 @@ def _storable(edge: Edge) -> Edge:
     if not isinstance(edge.description, str):
         raise ValueError(
             f"the description of the edge {brief(edge.source)} → {brief(edge.target)} ({edge.relation}) is "
-            f'{brief(edge.description)}; it is a text, description="" for none'
+            f'{brief(edge.description)}; it must be a text, description="" for none'
         )
     described = cleaned(edge.description)
     return edge if described is edge.description else replace(edge, description=described)
 
 
-def _only_edges(edges: Iterable[Edge]) -> list[Edge]:
+def _checked_edges(edges: Iterable[Edge]) -> list[Edge]:
     if isinstance(edges, Edge) or not isinstance(edges, Iterable):
-        raise ConfigurationError(f'edges are {edges!r:.80}; wanted a list of them, such as [Edge("a", "b", "cites")]')
-    given: list[Any] = list(edges)
-    if others := [each for each in given if not isinstance(each, Edge)]:
-        raise ConfigurationError(f'an edge is {others[0]!r:.80}; wanted an Edge, such as Edge("a", "b", "cites")')
-    return given
+        raise ConfigurationError(f'edges must be a list of Edge, such as [Edge("a", "b", "cites")], got {edges!r:.80}')
+    listed: list[Any] = list(edges)
+    if others := [each for each in listed if not isinstance(each, Edge)]:
+        raise ConfigurationError(f'an edge must be an Edge, such as Edge("a", "b", "cites"), got {others[0]!r:.80}')
+    return listed
 
 
 def content_id(text: str, metadata: Mapping[str, Any]) -> str:
-    """An id for a chunk that has none: the same text with the same metadata gets the same one in every run.
+    """Return an id for a chunk without one: the same text with the same metadata gets the same id in every run.
 
     >>> content_id("a", {"page": 1}) == content_id("a", {"page": 2})
     False
     """
     try:
-        told = json.dumps(metadata, default=str, sort_keys=True)
+        serialized = json.dumps(metadata, default=str, sort_keys=True)
     except (TypeError, ValueError, RecursionError) as error:
         raise _not_storable(f"the text {reprlib.repr(text)}", str(error)) from error
-    return _hash(cleaned(text), told).hex()
+    return _hash(cleaned(text), serialized).hex()
 
 
 def text_hash(text: str) -> bytes:
-    """By what the catalogue recognises a text."""
+    """Return the hash by which the catalogue recognises a text."""
     return _hash(cleaned(text))
 
 
 def _entry(chunk: Chunk, kind: str, tenant: str) -> Entry:
     check_name(chunk.id, "a chunk's id")
     if not isinstance(chunk.text, str):
-        raise TypeError(f"the text of {brief(chunk.id)} is {brief(chunk.text)}; a text is a str")
+        raise TypeError(f"the text of {brief(chunk.id)} must be a str, got {brief(chunk.text)}")
     text = cleaned(chunk.text)
     metadata = _json(chunk.metadata, chunk.id)
     document = reference(chunk.document)
@@ -132,7 +132,7 @@ def _json(metadata: Mapping[str, Any], id: str) -> str:
 
 
 class _NotStorableError(Exception):
-    """Says which value of the metadata cannot be stored."""
+    """Raised for a value in the metadata that cannot be stored."""
 
 
 def _not_storable(whose: str, why: str) -> TypeError:
@@ -143,15 +143,15 @@ def _not_storable(whose: str, why: str) -> TypeError:
 
 
 def _storable_value(value: Any, path: str, depth: int) -> Any:
-    """The value as JSON has it.
+    """Convert a value to its JSON form.
 
     Dates and datetimes become ISO 8601 texts (pandas' NaT None), numpy's scalars numbers, tuples lists, sets sorted
-    lists. NaN and infinities stay: Python's JSON writes and reads them.
+    lists. NaN and infinities are kept: Python's JSON writes and reads them.
     """
     if type(value) in _SCALARS:
         return value
     if depth > MOST_NESTED:
-        raise _NotStorableError(f"{brief(path[:40])}… is nested more than {MOST_NESTED} levels deep, or holds itself")
+        raise _NotStorableError(f"{brief(path[:40])}… is nested more than {MOST_NESTED} levels deep or holds itself")
     if isinstance(value, Mapping):
         return {_key(key, path): _storable_value(item, f"{path}.{key}", depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -160,7 +160,7 @@ def _storable_value(value: Any, path: str, depth: int) -> Any:
         return _storable_value(_in_order(value, path), path, depth)
     if isinstance(value, np.generic) and not isinstance(value, np.timedelta64):
         plain = value.item()
-        if isinstance(value, np.datetime64) and isinstance(plain, int):  # nanoseconds, which Python's have not
+        if isinstance(value, np.datetime64) and isinstance(plain, int):  # nanoseconds, which Python's datetime lacks
             plain = value.astype("datetime64[us]").item()
         return _storable_value(plain, path, depth + 1)
     return _storable_scalar(value, path)
@@ -169,7 +169,7 @@ def _storable_value(value: Any, path: str, depth: int) -> Any:
 def _storable_scalar(value: Any, path: str) -> Any:
     if isinstance(value, date):
         return value.isoformat() if value == value else None  # noqa: PLR0124 - NaT does not equal itself
-    if isinstance(value, str | int | float):  # of a class of its own, such as an Enum's
+    if isinstance(value, str | int | float):  # a subclass, such as an Enum's
         return value
     raise _not_a_value(value, path)
 

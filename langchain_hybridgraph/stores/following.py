@@ -1,4 +1,4 @@
-"""The engines of an open index, kept in step with its catalogue."""
+"""Keeping the engines of an open index in step with its catalogue."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class FollowedIndex(OpenIndex):
         Raises ValueError for another name.
         """
         if engine not in {"keywords", "vectors"}:
-            raise ValueError(f"{brief(engine)} is not an engine; those to rebuild are 'keywords' and 'vectors'")
+            raise ValueError(f"{brief(engine)} is not an engine; pass 'keywords' or 'vectors'")
         with self._writer():
             if engine == "keywords":
                 self._keywords.rebuild(self._rows.version)
@@ -63,7 +63,7 @@ class FollowedIndex(OpenIndex):
             self._folder.chroma.follow(self._generation, self._catalogue, is_complete=True)
 
     def _catch_up(self) -> None:
-        """Bring lagging engines up to date where nobody else is writing at the moment."""
+        """Bring lagging engines up to date if no other process is writing at the moment."""
         if self._read_only or not (self._keywords.lags(self._rows.version) or self._uses_chroma()):
             return
         try:

@@ -1,16 +1,16 @@
-"""Our filters in the words of stores that are not ours.
+"""Filter translation for other vector stores.
 
-A translation matches at least what the filter matches, never less; it makes a search fetch fewer hits in vain. What
-counts is ``filter.matches`` on the metadata that comes back. None means that the store cannot say it (or
-that nothing would be gained), so all has to be fetched and checked.
+A translation matches at least everything the filter matches; it only saves fetching hits that would be dropped. The
+decision is made by ``filter.matches`` on the returned metadata. None means that the store cannot express the filter (or
+that nothing would be gained), so everything has to be fetched and checked.
 
-Each store has its own view of equality, order and absence, which is why so much is left out:
+Stores differ in equality, order and absence, which is why so much is left untranslated:
 
-- Chroma (embedded, 1.5) knows only whole keys and no ``$exists``, orders numbers only, and cuts a
-  fractional operand to an integer where the value is one: ``{"$ne": 1.5}`` loses 1, ``{"$lt": 1.5}`` loses 1.
-- PGVector compares by JSON path, which finds elements of lists too and gives NULL, not false, for another type, so
-  that a negation loses rows; ``$in`` compares texts, so 1 and ``"1"`` are the same to it.
-- Qdrant finds elements of lists too, knows floats only by range and reads fewer ways to write a time than we do.
+- Chroma (embedded, 1.5) supports only top-level keys and no ``$exists``, orders numbers only, and truncates a
+  fractional operand to an integer if the value is one: ``{"$ne": 1.5}`` loses 1, ``{"$lt": 1.5}`` loses 1.
+- PGVector compares by JSON path, which also finds elements of lists and gives NULL, not false, for another type, so
+  a negation loses rows; ``$in`` compares texts, so 1 and ``"1"`` are the same to it.
+- Qdrant also finds elements of lists, compares floats only by range and reads fewer formats of times than we do.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def chroma_where(filter: Filter) -> dict[str, Any] | None:
-    """The filter as Chroma's ``where``, or None.
+    """Return the filter as Chroma's ``where``, or None.
 
     >>> from langchain_hybridgraph.filters import parse_filter
     >>> chroma_where(parse_filter({"lang": "en", "year": {"$gt": 2020}, "title": {"$contains": "x"}}))
@@ -58,10 +58,10 @@ def chroma_where(filter: Filter) -> dict[str, Any] | None:
 
 
 def pgvector_filter(filter: Filter) -> dict[str, Any] | None:
-    """The filter as ``filter=`` of langchain-postgres' ``PGVector`` with JSONB metadata, or None.
+    """Return the filter as ``filter=`` of langchain-postgres' ``PGVector`` with JSONB metadata, or None.
 
-    Not for a ``PGVector(use_jsonb=False)`` or a ``PGVectorStore``: there the same words mean something else, and a
-    number compared with a text is an error.
+    Not for a ``PGVector(use_jsonb=False)`` or a ``PGVectorStore``: there the same operators mean something else, and
+    comparing a number with a text is an error.
 
     >>> from langchain_hybridgraph.filters import parse_filter
     >>> pgvector_filter(parse_filter({"lang": "en", "labels": {"$contains": 5}}))
@@ -71,9 +71,9 @@ def pgvector_filter(filter: Filter) -> dict[str, Any] | None:
 
 
 def qdrant_filter(filter: Filter, metadata_key: str = "metadata") -> Any | None:
-    """The filter as a ``qdrant_client.models.Filter``, or None.
+    """Return the filter as a ``qdrant_client.models.Filter``, or None.
 
-    ``metadata_key`` is where the store puts the metadata in the payload, langchain-qdrant's ``metadata_payload_key``.
+    ``metadata_key`` is the store's payload key for metadata, langchain-qdrant's ``metadata_payload_key``.
     """
     dialect = _Qdrant(metadata_key)
     condition = _translate(filter, dialect)
@@ -81,45 +81,45 @@ def qdrant_filter(filter: Filter, metadata_key: str = "metadata") -> Any | None:
     return condition if condition is None or isinstance(condition, models.Filter) else models.Filter(must=[condition])
 
 
-# -- what all have in common ---------------------------------------------------------------------------------
+# -- shared by all stores ------------------------------------------------------------------------------------
 
 
 class _Dialect(ABC, Generic[Condition]):
-    """How one store says things; None for what it cannot say."""
+    """The filter language of one store; None for anything it cannot express."""
 
     @abstractmethod
     def key(self, path: Path) -> str | None:
-        """The store's name for a path."""
+        """Return the store's name for a path."""
 
     @abstractmethod
     def holds(self, key: str, operator: str, operand: Any) -> Condition | None:
-        """A condition that is true wherever the comparison is."""
+        """Return a condition that is true wherever the comparison is true."""
 
     @abstractmethod
     def fails(self, key: str, operator: str, operand: Any) -> Condition | None:
-        """A condition that is true wherever the comparison is not."""
+        """Return a condition that is true wherever the comparison is false."""
 
     @abstractmethod
     def every(self, parts: list[Condition]) -> Condition:
-        """All of two or more conditions."""
+        """Combine two or more conditions, all of which must hold."""
 
     @abstractmethod
     def some(self, parts: list[Condition]) -> Condition:
-        """At least one of two or more conditions."""
+        """Combine two or more conditions, at least one of which must hold."""
 
     def all_of(self, parts: Sequence[Condition | None]) -> Condition | None:
-        """What is known of a conjunction: a part that cannot be said is left out."""
-        said = [part for part in parts if part is not None]
-        if not said:
+        """Combine a conjunction; parts that cannot be expressed are left out."""
+        expressible = [part for part in parts if part is not None]
+        if not expressible:
             return None
-        return self.every(said) if len(said) > 1 else said[0]
+        return self.every(expressible) if len(expressible) > 1 else expressible[0]
 
     def any_of(self, parts: Sequence[Condition | None]) -> Condition | None:
-        """What is known of a disjunction: nothing when a part cannot be said."""
-        said = [part for part in parts if part is not None]
-        if len(said) < len(parts) or not said:
+        """Combine a disjunction; None if one part cannot be expressed."""
+        expressible = [part for part in parts if part is not None]
+        if len(expressible) < len(parts) or not expressible:
             return None
-        return self.some(said) if len(said) > 1 else said[0]
+        return self.some(expressible) if len(expressible) > 1 else expressible[0]
 
 
 def _translate(filter: Filter, dialect: _Dialect[Condition]) -> Condition | None:
@@ -131,7 +131,7 @@ def _translate(filter: Filter, dialect: _Dialect[Condition]) -> Condition | None
 
 
 def _superset(filter: Filter, dialect: _Dialect[Condition], wanted: bool) -> Condition | None:
-    """A condition that is true wherever ``filter.matches`` gives ``wanted``."""
+    """Return a condition that is true wherever ``filter.matches`` returns ``wanted``."""
     if isinstance(filter, Comparison):
         return _comparison(filter, dialect, wanted)
     if isinstance(filter, Not):
@@ -171,17 +171,17 @@ def _depth(filter: Filter) -> int:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether every store takes the text: lone surrogates cannot be encoded, PostgreSQL knows no NUL."""
+    """Return whether every store accepts the text: lone surrogates cannot be encoded, PostgreSQL has no NUL."""
     return type(value) is str and "\0" not in value and not any("\ud800" <= c <= "\udfff" for c in value)
 
 
 def _is_number(value: Any) -> bool:
-    """Whether the number is the same as a float, an integer and a decimal."""
+    """Return whether the number is the same as a float, an integer and a decimal."""
     return type(value) in (int, float) and -_EXACT < value < _EXACT
 
 
 def _by_kind(operands: Sequence[Any]) -> tuple[list[str], list[bool], list[float]]:
-    """The operands that every store can compare with, as texts, bools and numbers."""
+    """Return the operands that every store can compare with, as texts, bools and numbers."""
     texts = [operand for operand in operands if _is_text(operand)]
     truths = [operand.value for operand in operands if isinstance(operand, Truth)]
     return texts, truths, [operand for operand in operands if _is_number(operand)]
@@ -197,9 +197,9 @@ class _Chroma(_Dialect[dict[str, Any]]):
 
     def holds(self, key: str, operator: str, operand: Any) -> dict[str, Any] | None:
         if operator == "$in":
-            return self.any_of([{key: said} for said in self._lists("$in", operand)]) if _all_said(operand) else None
+            return self.any_of([{key: part} for part in self._lists("$in", operand)]) if _expressible(operand) else None
         if operator in ORDERINGS and _is_number(operand):
-            # An operand with a fraction is cut towards zero where the value is an integer.
+            # An operand with a fraction is truncated towards zero if the value is an integer.
             inclusive = operator if float(operand).is_integer() else operator[:3] + "e"
             return {key: {inclusive: operand}}
         return None
@@ -208,10 +208,10 @@ class _Chroma(_Dialect[dict[str, Any]]):
         if operator != "$in":
             return None
         whole = [each for each in operand if not _is_number(each) or float(each).is_integer()]
-        return self.all_of([{key: said} for said in self._lists("$nin", whole)])
+        return self.all_of([{key: expressible} for expressible in self._lists("$nin", whole)])
 
     def _lists(self, operator: str, operands: Sequence[Any]) -> list[dict[str, Any]]:
-        """One condition per type, since a list must be of one type; ``$eq`` and ``$ne`` for lists of one."""
+        """Return one condition per type, since a list must be of one type; ``$eq`` and ``$ne`` for lists of one."""
         texts, truths, numbers = _by_kind(operands)
         floats = numbers if all(type(number) is int for number in numbers) else list(map(float, numbers))
         single = {"$in": "$eq", "$nin": "$ne"}[operator]
@@ -228,7 +228,7 @@ class _Chroma(_Dialect[dict[str, Any]]):
         return {"$or": parts}
 
 
-def _all_said(operands: Sequence[Any]) -> bool:
+def _expressible(operands: Sequence[Any]) -> bool:
     texts, truths, numbers = _by_kind(operands)
     return len(texts) + len(truths) + len(numbers) == len(operands)
 
@@ -279,7 +279,7 @@ class _PGVector(_Dialect[dict[str, Any]]):
         return self.all_of([self._around(key, "$gte", seconds), self._around(key, "$lte", seconds)])
 
     def _around(self, key: str, operator: str, seconds: float) -> dict[str, Any] | None:
-        """Times are texts here. Their local date is within a day of the date in UTC, and begins the text."""
+        """Compare times as texts: the text begins with a local date, which is within a day of the date in UTC."""
         try:
             moment = datetime.fromtimestamp(seconds, UTC)
             if operator in ("$gt", "$gte"):
@@ -309,7 +309,7 @@ def _is_json(text: str) -> bool:
 
 
 class _Qdrant(_Dialect[Any]):
-    """Conditions on ``key`` look at a value and at the elements of a list, those on ``key[]`` at elements alone."""
+    """Qdrant's conditions: ``key`` matches a value and the elements of a list, ``key[]`` the elements only."""
 
     def __init__(self, metadata_key: str) -> None:
         self._metadata_key = metadata_key
@@ -337,14 +337,14 @@ class _Qdrant(_Dialect[Any]):
         if operator == "$exists":
             return self._empty(key)
         if operator == "$in":
-            said = [each for each in self._grouped(operand) if not isinstance(each, Moment)]
-            return self.all_of([self._not(key, self._equal, each) for each in said])
+            expressible = [each for each in self._grouped(operand) if not isinstance(each, Moment)]
+            return self.all_of([self._not(key, self._equal, each) for each in expressible])
         if operator in ORDERINGS and _is_number(operand):
             return self._not(key, lambda name, bound: self._range(name, **{operator[1:]: bound}), operand)
         return None
 
     def _grouped(self, operands: Sequence[Any]) -> list[Any]:
-        """The operands with all texts in one list."""
+        """Return the operands with all texts in one list."""
         texts = [operand for operand in operands if _is_text(operand)]
         others = [operand for operand in operands if not _is_text(operand)]
         return [*others, texts] if texts else others
@@ -360,7 +360,7 @@ class _Qdrant(_Dialect[Any]):
         return self._range(key, gte=operand, lte=operand) if _is_number(operand) else None
 
     def _not(self, key: str, condition: Any, operand: Any) -> Any | None:
-        """Rows where the value itself does not satisfy a condition; a list whose elements do is among them."""
+        """Match rows whose value does not satisfy a condition, including lists, even if their elements do."""
         value, element = condition(key, operand), condition(f"{key}[]", operand)
         return None if value is None else self._models.Filter(should=[self._models.Filter(must_not=[value]), element])
 
@@ -374,16 +374,16 @@ class _Qdrant(_Dialect[Any]):
         return self._models.Filter(should=[element, no_list])
 
     def _in_time(self, key: str, operator: str, seconds: float) -> Any | None:
-        """There, no number, and not surely on the other side: a text that Qdrant does not read as a time stays in."""
+        """Match values that are neither numbers nor certainly outside: they may be times Qdrant cannot read."""
         try:
             bound = datetime.fromtimestamp(seconds, UTC)
             later = operator in ("$gt", "$gte")
             outside = {"lt": bound - timedelta(seconds=1)} if later else {"gt": bound + timedelta(seconds=1)}
         except (ValueError, OverflowError):  # before the year 1, after 9999
             return None
-        surely_outside = self._field(key, range=self._models.DatetimeRange(**outside))
+        certainly_outside = self._field(key, range=self._models.DatetimeRange(**outside))
         number = self._range(key, gte=-sys.float_info.max)
-        return self._models.Filter(must_not=[surely_outside, number, self._empty(key)])
+        return self._models.Filter(must_not=[certainly_outside, number, self._empty(key)])
 
     def _range(self, key: str, **bounds: float) -> Any:
         return self._field(key, range=self._models.Range(**bounds))

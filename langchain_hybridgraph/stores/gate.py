@@ -1,4 +1,4 @@
-"""A gate that lets calls through and closes when the last has come back."""
+"""A counter of running calls that waits for them before closing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from langchain_hybridgraph.errors import StoreError
 
 
 class Gate:
-    """Counts the calls inside, so that engines are neither closed nor forked under a call of another thread."""
+    """Counts running calls, so that engines are neither closed nor forked during a call of another thread."""
 
     def __init__(self) -> None:
         self._inside = 0
@@ -39,7 +39,7 @@ class Gate:
                 self._condition.notify_all()
 
     def shut(self, patience: float = 10.0) -> bool:
-        """Let nobody in any more and wait (so many seconds at most) for those inside; False if already shut."""
+        """Refuse new calls and wait up to ``patience`` seconds for running ones; return False if already shut."""
         with self._condition:
             if self._shut:
                 return False

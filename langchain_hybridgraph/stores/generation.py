@@ -19,31 +19,31 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BATCH = 8_192
-# So many vectors tell what a cosine with an arbitrary chunk is: the mean within a hundredth. More of them would push
-# Chroma's graph out of the processor's cache with each query.
+# Number of vectors that estimate the cosine with an arbitrary chunk: the mean is within a hundredth. More of them
+# would push Chroma's graph out of the processor's cache with each query.
 SAMPLE = 128
 FEWEST_SAMPLED = 50
 
 
 class Embeds(Protocol):
-    """What a store asks of an embedding; LangChain's ``Embeddings`` has this shape."""
+    """The methods of an embedding that a store calls; LangChain's ``Embeddings`` has them."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One vector per text."""
+        """Return one vector per text."""
         ...
 
     def embed_query(self, text: str) -> list[float]:
-        """The vector of a question."""
+        """Return the vector of a question."""
         ...
 
 
 class Generation:
     """Files ``vectors-N.f32`` (with ``.crc`` and ``.own``), ``chroma-N`` and, for a fitted embedding, ``model-N.npz``.
 
-    Whoever changes the model makes generation N + 1 beside the present one and switches in one commit of the
-    catalogue. ``folder`` None keeps the matrix in memory and has no collection: there the scan is used always.
+    A change of the model makes generation N + 1 next to the present one and switches in one commit of the catalogue.
+    ``folder`` None keeps the matrix in memory and has no collection: the matrix is always scanned.
 
-    ``lost`` says which of the files that belong here were not there or not usable.
+    ``lost`` names the files of this generation that were missing or unusable.
     """
 
     def __init__(self, folder: Path | None, number: int, dimension: int | None, embedding: Embeds) -> None:
@@ -55,47 +55,47 @@ class Generation:
         self._sample: tuple[int, NDArray[np.float32] | None] | None = None
 
     def load(self, model: Callable[[Path], Embeds]) -> None:
-        """Take the generation's own model from its file; without a usable one the given embedding stays."""
+        """Load the generation's own model from its file; without a usable one the present embedding is kept."""
         assert self.model_file is not None
         try:
             self.embedding = model(self.model_file)
         except Exception:
-            # Whatever a damaged file makes of a loader: the texts are at hand, the model can be fitted again.
+            # A damaged file can make a loader raise anything; the texts are available, the model can be fitted again.
             logger.warning("the model %s cannot be read; repair() makes a new one", self.model_file, exc_info=True)
             self.lost += ("model",)
 
     @property
     def model_file(self) -> Path | None:
-        """Where the fitted model of this generation is kept."""
+        """Path of this generation's fitted model."""
         return self._file("model", ".npz")
 
     def sample(self, allowed: Mask, version: int | None) -> NDArray[np.float32] | None:
-        """Vectors of up to 128 chunks, taken evenly from the allowed rows; None for too few of them.
+        """Return vectors of up to 128 chunks, evenly spaced over the allowed rows; None if there are too few.
 
-        A sample that was taken for the same ``version`` is taken again; None takes a fresh one.
+        The sample is cached for the same ``version``; None always takes a fresh one.
         """
         if version is not None and self._sample is not None and self._sample[0] == version:
             return self._sample[1]
         rows = np.flatnonzero(allowed)
-        taken = None
+        vectors = None
         if self.matrix is not None and len(rows) >= FEWEST_SAMPLED:
             places = np.linspace(0, len(rows) - 1, min(SAMPLE, len(rows))).astype(np.int64)
-            taken = self.matrix.take(rows[places])
+            vectors = self.matrix.take(rows[places])
         if version is not None:
-            self._sample = version, taken
-        return taken
+            self._sample = version, vectors
+        return vectors
 
     def found(self, dimension: int) -> VectorMatrix:
-        """Make the matrix, now that the number of dimensions is known."""
+        """Create the matrix, now that the number of dimensions is known."""
         self.matrix = VectorMatrix(self._file("vectors", ".f32"), dimension)
         return self.matrix
 
     def nonzero_rows(self, rows: Sequence[int]) -> set[int]:
-        """Which of these rows have a vector that is not all zeros: one of zeros is near to nothing."""
+        """Return which of these rows have a vector that is not all zeros, which is near to nothing."""
         return {int(row) for part, vectors in self.vectors(rows) for row in part[vectors.any(axis=1)]}
 
     def vectors(self, rows: Sequence[int]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-        """Rows and their vectors, a batch at a time; rows beyond the matrix's end are left out."""
+        """Yield rows and their vectors, a batch at a time; rows beyond the matrix's end are left out."""
         if self.matrix is None:
             return
         for start in range(0, len(rows), BATCH):
@@ -104,7 +104,7 @@ class Generation:
             yield part, self.matrix.take(part)
 
     def remove(self) -> None:
-        """Delete the generation's files, but not its collection; who has the matrix mapped keeps it."""
+        """Delete the generation's files, but not its collection; a process that has the matrix mapped keeps it."""
         matrix = self._file("vectors", ".f32")
         for file in (matrix, matrix and checksums(matrix), matrix and owners(matrix), self.model_file):
             if file is not None:
@@ -116,7 +116,7 @@ class Generation:
             self.matrix.close()
 
     def fill(self, pages: Iterator[tuple[Sequence[int], NDArray[np.float32], Sequence[bytes]]]) -> None:
-        """Make the matrix from pages of ascending rows, their vectors and the hashes of their texts.
+        """Fill the matrix from pages of ascending rows, their vectors and the hashes of their texts.
 
         It is on disk when this returns.
         """
@@ -139,7 +139,7 @@ class Generation:
 
 
 def remove_leftovers(current: Generation, drop_collection: Callable[[int], None]) -> None:
-    """Delete the files of other generations, which a crash in the middle of a switch has left in the folder."""
+    """Delete the files of other generations, left in the folder by a crash in the middle of a switch."""
     folder = current.folder
     if folder is None:
         return
@@ -153,7 +153,7 @@ def remove_leftovers(current: Generation, drop_collection: Callable[[int], None]
 
 
 def _runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The places [start, stop) of consecutive rows, so that each run is written at once.
+    """Return the positions [start, stop) of consecutive rows, so that each run is written at once.
 
     >>> list(_runs([0, 1, 2, 7, 8]))
     [(0, 3), (3, 5)]

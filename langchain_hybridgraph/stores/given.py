@@ -1,4 +1,4 @@
-"""What a chunk's metadata say of its validity, its worth and its session."""
+"""The validity, confidence, utility and session in a chunk's metadata."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _named: set[str] = set()
 
 
 class Given(NamedTuple):
-    """The values under the known keys, None for one that is missing or of no use; times are unix seconds UTC.
+    """The values of the known keys, None for a missing or unusable one; times are unix seconds UTC.
 
     A ``valid_until`` that is a date without a time is the end of that day: "until 5 February" holds on the 5th.
     """
@@ -34,7 +34,7 @@ class Given(NamedTuple):
 
     @classmethod
     def of(cls, metadata: Mapping[str, Any]) -> Given:
-        """What these metadata give; a value that cannot be used is left uninterpreted, and its key named once.
+        """Read the metadata; an unusable value is ignored, and a warning is logged once per key.
 
         >>> Given.of({"confidence": 0.9, "utility": 7, "valid_from": "1970-01-02"})[:4]
         (86400.0, None, 0.9, None)
@@ -46,9 +46,9 @@ class Given(NamedTuple):
 
     @classmethod
     def checked(cls, metadata: Mapping[str, Any]) -> Given:
-        """What these metadata give; raises ValueError for a value that cannot be used, and for an end before its begin.
+        """Read the metadata; raise ValueError for an unusable value and for an end before its start.
 
-        ``labels`` in them must be a list: of one text every part would pass for a label.
+        ``labels`` must be a list: in a single text, every substring would match as a label.
 
         >>> Given.checked({"confidence": 7})
         Traceback (most recent call last):
@@ -65,12 +65,12 @@ class Given(NamedTuple):
 
     @property
     def never_valid(self) -> bool:
-        """Whether the end is before the begin."""
+        """Whether the end is before the start."""
         return self.valid_from is not None and self.valid_until is not None and self.valid_until < self.valid_from
 
 
 def session_of(metadata: Mapping[str, Any]) -> tuple[str | None, int | None]:
-    """The session that a chunk is a turn of, and which turn."""
+    """Return the session that a chunk is a turn of, and the number of the turn."""
     session = metadata.get("session_id")
     if session is None:
         return None, None
@@ -78,15 +78,15 @@ def session_of(metadata: Mapping[str, Any]) -> tuple[str | None, int | None]:
 
 
 def reference(name: str) -> str:
-    """The name of a document, parent, session or source as the catalogue stores it.
+    """Return the name of a document, parent, session or source as the catalogue stores it.
 
-    Any text may be in metadata, but not every text can be a key: what cannot be stored becomes U+FFFD.
+    Any text may be in metadata, but not every text can be a key: characters that cannot be stored become U+FFFD.
     """
     return cleaned(name).replace("\0", "\ufffd")
 
 
 def share(value: Any) -> float:
-    """A number from 0 to 1; raises ValueError for anything else.
+    """Return a number from 0 to 1; raise ValueError for anything else.
 
     >>> share(1)
     1.0

@@ -42,10 +42,10 @@ _NAME = re.compile(r"(?:\W+\s)?(\S+?)(?::?\s*$|:\s|\s+[-–—]+\s)")
 
 
 class Postings(Protocol):
-    """What an index knows of its texts. No rows are given of what more than ``FEW`` texts have."""
+    """The postings of an index. Returns no rows for a form or word that more than ``FEW`` texts have."""
 
     def words(self, text: str) -> Sequence[str]:
-        """Return the words of a text as the index has them."""
+        """Return the words of a text as they are indexed."""
         ...
 
     def information(self, question: str) -> Mapping[str, float]:
@@ -133,7 +133,7 @@ def name_of(text: str) -> str | None:
 
 
 class _Compounds(dict[str, tuple[str, ...]]):
-    """Run of characters between blanks → the compounds in it; found when first asked for."""
+    """Run of characters between blanks → the compounds in it; computed on first use."""
 
     def __missing__(self, run: str) -> tuple[str, ...]:
         word = run.strip(_AROUND)
@@ -152,7 +152,7 @@ _COMPOUNDS = _Compounds()
 
 
 def _split(run: str) -> Iterator[str]:
-    """The forms in a run of characters."""
+    """Yield the forms in a run of characters."""
     if not run.isascii():
         run = unicodedata.normalize("NFKC", run).translate(_HYPHENS)
     for part in _BREAKS.split(run):
@@ -163,7 +163,7 @@ def _split(run: str) -> Iterator[str]:
 
 @functools.cache
 def _edges() -> re.Pattern[str]:
-    """What is not part of a form at its ends; C++ and C# keep theirs."""
+    """Return a pattern for characters at the ends of a form that do not belong to it; C++ and C# keep theirs."""
     marks = combining_marks()
     return re.compile(f"^(?:[^\\w{marks}]|_)+|(?:[^\\w+#{marks}]|_)+$")
 

@@ -1,4 +1,4 @@
-"""The keyword side of the embedded store: Tantivy kept in step, rank_bm25 where it cannot be opened."""
+"""The keyword index of the embedded store: Tantivy kept up to date, rank_bm25 if it cannot be opened."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Answer = TypeVar("Answer")
 
 
 class Keywords:
-    """The keyword index of a folder (``path`` None: in memory), opened at the first use, filled from the catalogue.
+    """The keyword index of a folder (``path`` None: in memory), opened on first use, filled from the catalogue.
 
-    :meth:`follow` and :meth:`rebuild` write to it, and are for the holder of the writer's turn.
+    :meth:`follow` and :meth:`rebuild` write to it and require the writer's turn.
     """
 
     def __init__(self, path: Path | None, language: str, catalogue: Catalogue) -> None:
@@ -36,7 +36,7 @@ class Keywords:
 
     @property
     def index(self) -> KeywordIndex:
-        """The engine; ``reason`` is "keyword-fallback" when the one on disk could not be opened."""
+        """The engine; ``reason`` is "keyword-fallback" if the one on disk could not be opened."""
         index = self._index
         if index is None:
             with self._opening:
@@ -44,7 +44,7 @@ class Keywords:
         return index
 
     def ask(self, question: Callable[[KeywordIndex], Answer]) -> Answer:
-        """What the index answers; one that was replaced under the question is asked anew."""
+        """Return the index's answer; if the index is replaced meanwhile, ask the new one."""
         index = self.index
         try:
             return question(index)
@@ -54,7 +54,7 @@ class Keywords:
             return question(self.index)
 
     def lags(self, version: int) -> bool:
-        """Whether there is something for :meth:`follow` to do."""
+        """Return whether :meth:`follow` has anything to do."""
         if self._is_absent():
             return version > 0
         return self.index.applied != version or self.reason is not None or not self._is_whole()
@@ -63,17 +63,18 @@ class Keywords:
         return self._path is not None and not (self._path / "meta.json").exists()
 
     def _is_whole(self) -> bool:
-        """Whether the index has as many texts as the catalogue.
+        """Return whether the index has as many texts as the catalogue.
 
-        After a kill on a busy machine one deleted text in some ten thousand was seen to be back, mark and all.
+        After a kill on a busy machine about one deleted text in ten thousand reappeared, although the version was
+        right.
         """
         return len(self.index) == self._catalogue.count_rows()
 
     def follow(self, version: int, floor: int) -> None:
-        """Bring the index up to ``version``; make it again where that fails.
+        """Bring the index up to ``version``; rebuild it if that fails.
 
-        It fails, too, where the outbox, which begins after ``floor``, is too short. Where Tantivy cannot be used at
-        all, the fallback follows, and the next process that has Tantivy makes the index again.
+        It also fails if the outbox, which begins after ``floor``, is too short. If Tantivy cannot be used at all, the
+        fallback is brought up to date, and the next process that has Tantivy rebuilds the index.
         """
         if self._is_absent() and self._is_usable():
             if version:
@@ -87,7 +88,7 @@ class Keywords:
             self.rebuild(version)
 
     def _apply(self, version: int) -> bool:
-        """Apply what the outbox names; returns whether the index took it."""
+        """Apply the changes in the outbox; return whether the index accepted them."""
         index = self.index
         if index.applied == version:
             return True
@@ -98,13 +99,14 @@ class Keywords:
         except StoreLockedError:
             raise
         except StoreError:
-            # A kill, a full disk or a restored backup may have left anything in the folder; the texts are at hand.
-            logger.warning("the keyword index %s cannot be continued and is made again", self._path, exc_info=True)
+            # A kill, a full disk or a restored backup may have left anything in the folder; the texts are in the
+            # catalogue.
+            logger.warning("the keyword index %s cannot be continued and is rebuilt", self._path, exc_info=True)
             return False
         return True
 
     def rebuild(self, version: int) -> None:
-        """Make the index again from the catalogue's texts; searches wait meanwhile."""
+        """Rebuild the index from the catalogue's texts; searches wait meanwhile."""
         with self._opening:
             self._close()
             if not self._is_usable():
@@ -129,7 +131,7 @@ class Keywords:
         return True
 
     def reload(self) -> None:
-        """See what another process has committed."""
+        """Make visible what another process has committed."""
         index = self._index
         if index is None or self._path is None:
             return
@@ -137,10 +139,10 @@ class Keywords:
             try:
                 index.reload()
             except StoreError:
-                # The writer is just making it anew, or it is damaged: opening it again tells.
+                # The writer is rebuilding it at the moment, or it is damaged: opening it again shows which.
                 self._forget()
         else:
-            # Perhaps the writer has made one since.
+            # The writer may have created one since.
             self._forget()
 
     def close(self) -> None:
@@ -154,7 +156,7 @@ class Keywords:
             index.close()
 
     def _forget(self) -> None:
-        """Open anew at the next use; who is searching now finishes on the old one."""
+        """Open the index again on next use; running searches finish on the old one."""
         with self._opening:
             self._index = None
 
@@ -172,20 +174,20 @@ class Keywords:
             if index.applied or create or not version or self._path is None:
                 return index
             index.close()
-            said = "nothing has been indexed yet"
+            cause = "nothing has been indexed yet"
         except StoreError as error:
-            said = " ".join(str(error).split())
+            cause = " ".join(str(error).split())
         if before is None:
-            # A reader tries again at each reload, as long as the writer has not made the index.
+            # A reader tries again at each reload until the writer has created the index.
             logger.warning(
                 "BM25 is computed over the stored texts (keyword-fallback) until the next write or repair() makes the "
                 "keyword index again: %s",
-                said,
+                cause,
             )
         return self._fall_back()
 
     def _fall_back(self) -> KeywordIndex:
-        """BM25 computed from the texts, which are at hand; slower, and made again in each process."""
+        """Return BM25 computed from the stored texts; slower, and built again in each process."""
         from langchain_hybridgraph.stores.rank_bm25_index import RankBM25Index
 
         self.reason = "keyword-fallback"

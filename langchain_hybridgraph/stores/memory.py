@@ -1,4 +1,4 @@
-"""What an open index learns of its chunks: how sure, how useful, valid when."""
+"""What an open index learns about its chunks: confidence, utility and validity."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.filters import Filter
     from langchain_hybridgraph.records import Chunk, Vector
 
-# What is taken for a memory of which nothing is known.
+# Values assumed for a memory without known ones.
 CONFIDENCE, UTILITY = 0.5, 1.0
-# The old fact ends so long before the new one begins: at no moment both are valid.
+# The old fact ends this many seconds before the new one begins: at no moment are both valid.
 INSTANT = 1e-6
 _NOTHING = Learned()
 
 
 class Verb(NamedTuple):
-    """What a feedback does: to the confidence and the utility, and to what is thought of the source."""
+    """The effect of a feedback: on confidence and utility, and on the credibility of the source."""
 
     confidence: float
     utility: float
@@ -58,7 +58,7 @@ FEEDBACK: Mapping[str, Verb] = {
 
 
 class Change(NamedTuple):
-    """What is learned of a memory beside new ones: its confidence from now on (None: as it was), and further uses."""
+    """A change to an existing memory: its new confidence (None: unchanged), and the number of further uses."""
 
     id: str
     confidence: float | None = None
@@ -66,31 +66,31 @@ class Change(NamedTuple):
 
 
 class RememberingIndex(WrittenIndex):
-    """An index that learns of its chunks; each verb is one transaction, and what was known before is not lost.
+    """An index that learns about its chunks; each operation is one transaction, and earlier values are kept.
 
-    ``clock`` says when something is learned: unix seconds, by default ``time.time``. A replay of the past sets another.
-    It stamps what is written and decides what ``expire`` deletes; searches are of real time, so a replay says
-    ``as_of=`` (and ``known_at=``) with its own time.
+    ``clock`` returns the time of a change: unix seconds, by default ``time.time``. A replay of the past sets another
+    clock. It stamps writes and decides what ``expire`` deletes; searches use real time, so a replay passes ``as_of=``
+    (and ``known_at=``) with its own time.
 
-    What is known of a chunk has versions, its text and metadata have not: a text that changes is another statement, not
-    known before, and a filter sees the metadata of now whatever ``known_at``. A deleted chunk was never known; to end
+    The learned values of a chunk have versions; its text and metadata do not. A changed text is a new statement, not
+    known before, and a filter sees the present metadata whatever ``known_at``. A deleted chunk was never known; to end
     a statement and keep what was known, retract it.
     """
 
     def learned(self, ids: Sequence[str], scope: Scope) -> dict[str, Learned]:
-        """What is known of each of these chunks and parents (see ``stores.base.Remembers``).
+        """Return the state of each of these chunks and parents (see ``stores.base.Remembers``).
 
-        With ``known_at`` validity, confidence and utility are as they were known then, and what was taken in later or
-        retracted before is left out; uses are counted, not logged, so their number is today's.
+        With ``known_at``, validity, confidence and utility are as known then, and chunks ingested later or retracted
+        before are left out. Uses are counted, not logged, so their number is the present one.
         """
         self._check_scope(scope)
         with self._gate, self._catalogue.reading() as connection:
             return catalog_learned.learned(connection, self._rows.tenant, ids, scope.known_at)
 
     def remembered(self, ids: Sequence[str], scope: Scope) -> Remembered:
-        """What :meth:`learned` gives of chunks, as columns (see ``stores.base.Remembers``); parents have no row here.
+        """Return the state of chunks as columns (see ``stores.base.Remembers``); parents have no row and stay unset.
 
-        What is known now stands in memory from the first call on.
+        The present state is kept in memory from the first call on.
         """
         self._check_scope(scope)
         if scope.known_at is not None:
@@ -106,12 +106,12 @@ class RememberingIndex(WrittenIndex):
     # -- feedback --------------------------------------------------------------------------------------------
 
     def feedback(self, ids: str | Iterable[str], verb: str) -> list[str]:
-        """Say what became of memories; returns their ids.
+        """Record an outcome for memories; return their ids.
 
         ``"validate"``: confidence +0.15, utility +0.05, and their source was right. ``"refute"``: confidence 0.05,
         utility −0.2, and their source was wrong. ``"useful"``: utility +0.15. ``"stale"``: confidence −0.1, utility
         −0.25. All within [0, 1]; an unset confidence counts as 0.5, an unset utility as 1. Raises ValueError for any
-        other verb, and for an id of no memory, which it names; nothing is changed then.
+        other verb, and for an unknown id, which it names; nothing is changed then.
 
         >>> from langchain_hybridgraph import HybridGraphStore
         >>> store = HybridGraphStore(None)
@@ -129,27 +129,27 @@ class RememberingIndex(WrittenIndex):
         return list(known)
 
     def mark_used(self, ids: str | Iterable[str]) -> int:
-        """Count that these memories were of use just now; returns how many of them there are."""
+        """Count one use of each of these memories, now; return the number that exist."""
         with self._writer(), self._catalogue.writing() as connection:
             return catalog_learned.mark_used(connection, self._rows.tenant, _several(ids), self.clock())
 
     def credibility(self, source: str) -> float:
-        """How far a source is to be believed: (1 + confirmed) / (2 + confirmed + refuted), 0.5 for an unknown one.
+        """Return the credibility of a source: (1 + confirmed) / (2 + confirmed + refuted), 0.5 for an unknown one.
 
-        The mean of Beta(1 + confirmed, 1 + refuted); ``feedback`` with validate and refute counts, by the metadata's
-        ``source``, for this tenant.
+        The mean of Beta(1 + confirmed, 1 + refuted). Counts ``feedback`` with validate and refute on chunks with this
+        ``source`` in their metadata, for this tenant.
         """
         with self._gate, self._catalogue.reading() as connection:
             ok, bad = catalog_learned.credited(connection, self._rows.tenant, reference(source))
         return (1 + ok) / (2 + ok + bad)
 
-    # -- how this tenant remembers -------------------------------------------------------------------------------
+    # -- this tenant's search mode ---------------------------------------------------------------------------------
 
     @property
     def mode(self) -> Any:
-        """The mode in which this tenant's memories are searched unless a retriever or a call says otherwise, or None.
+        """The mode for searching this tenant's memories unless a retriever or call sets another; None if unset.
 
-        A name or a mapping, as ``MemoryRetriever`` takes it.
+        A name or a mapping, as ``MemoryRetriever`` accepts it.
         """
         with self._gate, self._catalogue.reading() as connection:
             kept = connection.execute("SELECT value FROM about WHERE name = ?", (self._mode_name,)).fetchone()
@@ -163,14 +163,13 @@ class RememberingIndex(WrittenIndex):
     def _mode_name(self) -> str:
         return catalog.mode_name(self._rows.tenant)
 
-    # -- what is true when, and known when ------------------------------------------------------------------------
+    # -- validity and knowledge over time -------------------------------------------------------------------------
 
     def retract(self, ids: str | Iterable[str]) -> int:
-        """Withdraw statements: from now on no search finds them, at whatever ``as_of``; returns how many were not yet.
+        """Withdraw statements, so that no search finds them, at any ``as_of``; return the number newly withdrawn.
 
-        With ``known_at`` before now they are found as before; ``get_by_ids`` gives them always. A text that is put
-        again under the same id stays withdrawn as long as it is the same. Raises ValueError for an id that is not
-        there, and retracts nothing then.
+        With ``known_at`` before now they are found as before; ``get_by_ids`` always returns them. Writing the same text
+        again under the same id keeps it withdrawn. Raises ValueError for an unknown id, and retracts nothing then.
 
         >>> from langchain_hybridgraph import HybridGraphStore
         >>> store = HybridGraphStore(None)
@@ -194,7 +193,7 @@ class RememberingIndex(WrittenIndex):
         return len(rows)
 
     def _supersede(self, old_id: str, chunk: Chunk, at: Any) -> None:
-        """Let a new fact take the place of an old one, from its ``valid_from``, else ``at``, else now."""
+        """Replace an old fact with a new one, from the new one's ``valid_from``, else ``at``, else now."""
         if chunk.id == old_id:
             raise ValueError(f"{brief(old_id)} cannot supersede itself: give the new fact an id of its own")
         given = Given.checked(chunk.metadata)
@@ -202,28 +201,28 @@ class RememberingIndex(WrittenIndex):
             now = self.clock()
             self._check_not_superseded(old_id, chunk.id)
             begin = given.valid_from if given.valid_from is not None else now if at is None else parse_time(at)
-            said = f"{chunk.id} takes the place of {old_id} from {iso_time(begin)} on."
-            edge = Edge(chunk.id, old_id, SUPERSEDES, description=said)
+            description = f"{chunk.id} takes the place of {old_id} from {iso_time(begin)} on."
+            edge = Edge(chunk.id, old_id, SUPERSEDES, description=description)
             also = partial(self._close, old_id=old_id, new_id=chunk.id, begin=begin, now=now)
             self._write(entries([chunk], [], self._rows.tenant), storable([edge]), also=also)
             self.settle()
 
     def _check_not_superseded(self, old_id: str, new_id: str) -> None:
-        """Raise ValueError for a fact that another one has taken the place of already, and name the last of these."""
+        """Raise ValueError for a fact that has already been superseded, and name the last fact in the chain."""
         chain = [old_id]
         while (last := self._successor(chain[-1])) is not None and last not in (*chain, new_id):
             chain.append(last)
         if len(chain) > 1 and last is None:
             raise ValueError(
-                f"{brief(chain[1])} has taken the place of {brief(old_id)} already: supersede({brief(chain[-1])}, …), "
-                "which holds now" + ("" if len(chain) == 2 else f", or retract({brief(chain[1])}) first")
+                f"{brief(chain[1])} has already superseded {brief(old_id)}: call supersede({brief(chain[-1])}, …), "
+                "which is valid now" + ("" if len(chain) == 2 else f", or retract({brief(chain[1])}) first")
             )
 
     def _successor(self, id: str) -> str | None:
         edges = self._catalogue.edges(self._rows.tenant, [id], backwards=True)
-        found = [edge.source for edge in edges if edge.relation == SUPERSEDES]
-        held = self.learned(found, Scope())  # what was retracted has no place
-        return max((one for one in found if one in held), default=None)
+        sources = [edge.source for edge in edges if edge.relation == SUPERSEDES]
+        held = self.learned(sources, Scope())  # retracted facts do not count
+        return max((one for one in sources if one in held), default=None)
 
     def _close(
         self, connection: sqlite3.Connection, *, old_id: str, new_id: str, begin: float, now: float
@@ -243,16 +242,16 @@ class RememberingIndex(WrittenIndex):
         if new.kept.valid_from is None:
             yield from catalog_learned.revise(connection, new, new.kept._replace(valid_from=begin), now)
 
-    # -- new memories beside old ones -------------------------------------------------------------------------
+    # -- new memories next to old ones ------------------------------------------------------------------------
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else writes inside, neither another thread nor another process; reading goes on."""
+        """Keep other threads and processes from writing inside; reading goes on."""
         with self._writer():
             yield
 
     def embedded(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """The unit vectors of texts; None as long as there is no model, since it is made from texts to come."""
+        """Return the unit vectors of texts; None as long as an embedding made from the texts is not fitted."""
         with self._gate:
             generation = self._refresh().generation
             return None if self._is_unfitted(generation) or not texts else self._embed(texts, generation)
@@ -260,7 +259,7 @@ class RememberingIndex(WrittenIndex):
     def nearest(
         self, vector: Vector, n: int, period: tuple[float, float], filter: Filter | None = None
     ) -> list[tuple[str, float]]:
-        """The n chunks of largest cosine that are valid at some time of a period, and pass the filter, best first."""
+        """Return the n nearest chunks that are valid at some time of a period and pass the filter, best first."""
         with self._gate:
             seen = self._refresh()
             matrix = seen.generation.matrix
@@ -273,22 +272,22 @@ class RememberingIndex(WrittenIndex):
             return [(entry.id, entry.score) for entry in seen.rows.scored(rows.tolist(), scores.tolist())]
 
     def reads_meanings(self) -> bool:
-        """Whether its vectors come from a model that has learned what words mean from more than the texts here."""
+        """Return whether the vectors come from a model trained on more than the texts of this index."""
         return not isinstance(self.embedding, Fitted)
 
     def unread(self, text: str, beside: str) -> float:
-        """The share of a text's words of which the model knows nothing, and which the other text does not have.
+        """Return the share of a text's words that the model does not know and the other text does not have.
 
-        Vectors of a model that is made from the texts say nothing of such words, so to it "lives in Rome" is "lives in
-        Paris" until it has read of Rome. 0 for any other model.
+        The vectors of a model fitted to the corpus ignore such words, so it cannot tell "lives in Rome" from "lives in
+        Paris" until it has seen Rome. 0 for any other model.
         """
         with self._gate:
             if not isinstance(self.embedding, Fitted):
                 return 0.0
             analyzer = Analyzer(self.language)
             words = list(dict.fromkeys(analyzer.words(text)))
-            there = set(analyzer.words(beside))
-            others = [word for word in words if word not in there]
+            other_words = set(analyzer.words(beside))
+            others = [word for word in words if word not in other_words]
             if not others:
                 return 0.0
             return int(np.count_nonzero(~self._embed(others, self._generation).any(axis=1))) / len(words)
@@ -300,25 +299,25 @@ class RememberingIndex(WrittenIndex):
         edges: Sequence[Edge],
         changes: Sequence[Change],
     ) -> None:
-        """Write new memories, their edges, and what they change of those that are there: in one transaction.
+        """Write new memories, their edges and their changes to existing ones, in one transaction.
 
-        ``vectors`` are those that :meth:`embedded` gave. A memory that does not say when it was made is made now.
+        ``vectors`` are those returned by :meth:`embedded`. A memory without a creation time is created now.
         """
         batch = entries(chunks, [], self._rows.tenant)
         given = None
-        # A model that is made from the texts may have been made anew since.
+        # A model fitted to the corpus may have been fitted again since.
         if vectors is not None and not isinstance(self.embedding, Fitted):
             given = {chunk.id: vector for chunk, vector in zip(chunks, vectors, strict=True)}
         with self._writer():
-            made = [entry.id for entry in batch if entry.given.created_at is None]
-            also = partial(self._change, made=made, changes=changes, now=self.clock())
+            undated = [entry.id for entry in batch if entry.given.created_at is None]
+            also = partial(self._change, undated=undated, changes=changes, now=self.clock())
             self._write(batch, storable(edges), given, also)
             self.settle()
 
     def _change(
-        self, connection: sqlite3.Connection, *, made: Sequence[str], changes: Sequence[Change], now: float
+        self, connection: sqlite3.Connection, *, undated: Sequence[str], changes: Sequence[Change], now: float
     ) -> Iterator[int]:
-        for held in self._held(connection, made).values():
+        for held in self._held(connection, undated).values():
             if held.kept.created_at is None:
                 yield from catalog_learned.revise(
                     connection, held, held.kept._replace(created_at=held.kept.learned_at), now
@@ -332,7 +331,7 @@ class RememberingIndex(WrittenIndex):
                     after = after._replace(confidence=change.confidence)
                 yield from catalog_learned.revise(connection, held, after, now)
 
-    # -- finding ----------------------------------------------------------------------------------------------
+    # -- look-up ----------------------------------------------------------------------------------------------
 
     def _held(self, connection: sqlite3.Connection, ids: str | Iterable[str]) -> dict[str, Held]:
         return catalog_learned.held(connection, self._rows.tenant, _several(ids))
@@ -363,7 +362,7 @@ def _verb(name: Any) -> Verb:
 
 
 def _after(kept: Kept, verb: Verb) -> Kept:
-    """What is known after a feedback; what it does not touch stays unset."""
+    """Return the state after a feedback; values that it does not affect stay unset."""
     confidence, utility = kept.confidence, kept.utility
     if verb.refutes:
         confidence = verb.confidence

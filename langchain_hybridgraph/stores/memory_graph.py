@@ -1,4 +1,4 @@
-"""Edges in memory, beside a store without any."""
+"""A graph in memory, for stores without edges of their own."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ Visible = Callable[[Sequence[str], "Scope"], Collection[str]]
 Cosines = Callable[["Vector", Sequence[str]], "dict[str, float]"]
 
 MISSING, HIDDEN, SEEN = 0, 1, 2
-# Over its entities a chunk leads to so many times hub_degree chunks or so; to more only over the rarest of them.
+# Through its entities a chunk leads to about this many times hub_degree chunks; to more only through the rarest one.
 FAN = 4
 
 
 class InMemoryGraph:
-    """Edges by both of their ends; what is mentioned (``mentions``) and has no edge of its own is an entity.
+    """Edges indexed by both ends; a mentioned node (``mentions``) without edges of its own is an entity.
 
-    It holds no chunks; all other ends are some. ``visible`` says which of some ids are chunks in a scope (a store's
-    ``read`` does), ``cosines`` gives cosines with a vector by id (a store's ``vector_scores``); without them every
-    chunk is visible and no cosine is known. Of several edges with equal source, target and relation the heaviest stays.
+    It stores no chunks; every other end of an edge counts as one. ``visible`` returns which of some ids are chunks in a
+    scope (a store's ``read`` does), ``cosines`` returns cosines with a vector by id (a store's ``vector_scores``);
+    without them every chunk is visible and no cosine is known. Of several edges with equal source, target and relation
+    the heaviest is kept.
 
     >>> from langchain_hybridgraph.records import Scope, Ways
     >>> store = InMemoryGraph([Edge("a", "b", "cites", 0.5), Edge("b", "c", "cites")])
@@ -65,10 +66,10 @@ class InMemoryGraph:
         return bool(self._place_of)
 
     def add(self, edges: Iterable[Edge]) -> None:
-        """Take these edges in.
+        """Add these edges.
 
-        Raises ConfigurationError for what is no Edge, ValueError for what a store could not hold: an id, a relation
-        or a description that is no text, or an empty id or relation. Nothing is taken in then.
+        Raises ConfigurationError for anything but a list of Edge, ValueError for what a store could not hold: an id, a
+        relation or a description that is not a text, or an empty id or relation. Nothing is added then.
         """
         edges = storable(edges)
         with self._lock:
@@ -77,7 +78,7 @@ class InMemoryGraph:
             self._state = None
 
     def remove(self, ids: Iterable[str]) -> int:
-        """Drop every edge from or to these ids; returns how many there were."""
+        """Delete every edge from or to these ids; return their number."""
         with self._lock:
             nodes = np.array([self.node_of[id] for id in set(ids) if id in self.node_of], np.int64)
             places = self._columns.places_of(nodes)
@@ -92,11 +93,11 @@ class InMemoryGraph:
             return len(places)
 
     def graph(self, scope: Scope, ways: Ways) -> Graph:
-        """The graph as it is now, for a call with this scope; edges that are added later are not in it."""
+        """Return the graph as it is now, for a call with this scope; edges added later are not in it."""
         return _View(self._now(), scope, ways, _Asked(self.node_of, self.visible, self.cosines))
 
     def beside(self, visible: Visible, cosines: Cosines | None) -> HasGraph:
-        """These edges beside a store that gives what they lack; what was given at construction stays."""
+        """Return these edges for a store that supplies visibility and cosines, where the constructor received none."""
         return _Beside(self, self.visible or visible, self.cosines or cosines)
 
     def _now(self) -> _State:
@@ -122,7 +123,7 @@ class InMemoryGraph:
 
 @dataclass
 class _Columns:
-    """What a walk asks of edges, a column each; the source of a dead edge is -1."""
+    """The columns of edges that a traversal reads; the source of a dead edge is -1."""
 
     source: array[int] = field(default_factory=lambda: array("q"))
     target: array[int] = field(default_factory=lambda: array("q"))
@@ -133,7 +134,7 @@ class _Columns:
     names: dict[str, int] = field(default_factory=lambda: {MENTIONS: 0})
 
     def put(self, place: int, source: int, target: int, edge: Edge) -> None:
-        """Write an edge, at the end or over another."""
+        """Write an edge, at the end or over another one."""
         begins = -np.inf if edge.valid_from is None else edge.valid_from
         ends = np.inf if edge.valid_until is None else edge.valid_until
         relation = self.names.setdefault(edge.relation, len(self.names))
@@ -145,11 +146,11 @@ class _Columns:
                 column[place] = value
 
     def clear(self, place: int) -> None:
-        """Make an edge a dead one."""
+        """Mark an edge as dead."""
         self.source[place] = self.target[place] = -1
 
     def places_of(self, nodes: Nodes) -> Nodes:
-        """The edges that touch these nodes."""
+        """Return the edges that touch these nodes."""
         source, target = np.array(self.source, np.int64), np.array(self.target, np.int64)
         return np.flatnonzero(np.isin(source, nodes) | np.isin(target, nodes))
 
@@ -170,7 +171,7 @@ class _Adjacency(NamedTuple):
         return cls(np.concatenate([[0], np.cumsum(counts)]), alive[np.argsort(side[alive], kind="stable")])
 
     def edges_of(self, nodes: Nodes) -> tuple[Nodes, Nodes]:
-        """The edges of these nodes, each with the place of its node among them."""
+        """Return the edges of these nodes, each with the position of its node."""
         counts = self.start[nodes + 1] - self.start[nodes]
         origin = np.repeat(np.arange(len(nodes)), counts)
         within = np.arange(len(origin)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -178,7 +179,7 @@ class _Adjacency(NamedTuple):
 
 
 class _State(NamedTuple):
-    """One state of the edges, which nobody changes."""
+    """One state of the edges; immutable."""
 
     ids: NDArray[np.object_]
     edges: list[Edge | None]
@@ -226,7 +227,7 @@ class _State(NamedTuple):
 
 @dataclass(frozen=True)
 class _Beside:
-    """Edges, which several stores may share, beside one of them."""
+    """Edges, possibly shared by several stores, for one of these stores."""
 
     edges: InMemoryGraph
     visible: Visible
@@ -238,13 +239,13 @@ class _Beside:
         return self.edges.has_graph
 
     def graph(self, scope: Scope, ways: Ways) -> Graph:
-        """The graph as it is now, for a call with this scope."""
+        """Return the graph as it is now, for a call with this scope."""
         edges = self.edges
         return _View(edges._now(), scope, ways, _Asked(edges.node_of, self.visible, self.cosines))
 
 
 class _Asked(NamedTuple):
-    """What a view asks: for the node of an id, which chunks are visible, and for cosines."""
+    """The look-ups that a view needs: node of an id, visible chunks, and cosines."""
 
     node_of: Mapping[str, int]
     visible: Visible | None
@@ -268,16 +269,16 @@ class _View:
 
     @property
     def has_entities(self) -> bool:
-        """Whether anything is mentioned that is no chunk."""
+        """Whether anything that is not a chunk is mentioned."""
         return bool(self._state.is_entity.any())
 
     @property
     def relations(self) -> frozenset[str]:
-        """The relations that the edges have, seen or not."""
+        """The relations of the edges, visible or not."""
         return self._state.relations
 
     def nodes(self, ids: Sequence[str]) -> Nodes:
-        """See :class:`~langchain_hybridgraph.stores.base.Graph`, as for all that follow."""
+        """See :class:`~langchain_hybridgraph.stores.base.Graph`, also for the methods below."""
         known = len(self._state.ids)
         found = np.array([self._node_of.get(id, -1) for id in ids], np.int64)
         found[(found >= known) | (found < 0)] = -1
@@ -286,22 +287,22 @@ class _View:
         return found
 
     def ids(self, nodes: Nodes) -> list[str]:
-        """The id of each node."""
+        """Return the id of each node."""
         found: list[str] = self._state.ids[nodes].tolist()
         return found
 
     def among(self, nodes: Nodes) -> _View:
-        """The same graph, leading to these chunks only."""
+        """Return the same graph, leading to these chunks only."""
         made = copy(self)
         made._ends = nodes
         return made
 
     def neighbours(self, nodes: Nodes) -> Hops:
-        """The chunks one hop away, each once per origin, by the heaviest way; ties by an edge, then a rare entity."""
+        """Return the chunks one hop away, once per origin, by the heaviest way; ties: an edge, then a rare entity."""
         return self._best(self._hops(nodes))
 
     def _hops(self, nodes: Nodes) -> Hops:
-        """All hops to chunks, several between the same two where they are joined in several ways."""
+        """Return all hops to chunks, several between the same two nodes if they are joined in several ways."""
         hops = _together([self._direct(nodes), self._mentioning(self._rarest(self._mentioned(nodes)), nodes)])
         if self._ends is not None:
             hops = _at(hops, np.isin(hops.node, self._ends))
@@ -313,7 +314,7 @@ class _View:
         return _once(hops, len(self._state.ids), hops.via, rarity, -hops.weight)
 
     def links(self, nodes: Nodes) -> Hops:
-        """The edges as they are, heaviest of each pair."""
+        """Return the edges as stored, the heaviest of each pair."""
         is_entity = self._state.is_entity[nodes]
         backwards = self._walked(nodes, self._state.into, mentions=True)
         parts = [self._direct(nodes), self._mentioned(nodes), _at(backwards, is_entity[backwards.origin])]
@@ -321,15 +322,15 @@ class _View:
         return _once(hops, len(self._state.ids), -hops.weight)
 
     def degrees(self, nodes: Nodes) -> Nodes:
-        """How many edges each node has."""
+        """Return the number of edges of each node."""
         return self._state.degree[nodes]
 
     def is_chunk(self, nodes: Nodes) -> Mask:
-        """Which of the nodes are chunks."""
+        """Return which of the nodes are chunks."""
         return ~self._state.is_entity[nodes]
 
     def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
-        """The cosine of each chunk with a unit vector."""
+        """Return the cosine of each chunk with a unit vector."""
         if self._ask_cosines is None or not len(nodes):
             return np.full(len(nodes), np.nan)
         ids = self.ids(nodes)
@@ -337,14 +338,14 @@ class _View:
         return np.array([known.get(id, np.nan) for id in ids], np.float64)
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
-        """What each step from chunk to chunk was."""
+        """Return the edge or the two mentions behind each step from chunk to chunk."""
         ends = self.nodes([id for step in steps for id in step]).reshape(-1, 2)
         return [self._edge(*step) if min(step) >= 0 else None for step in ends.tolist()]
 
     def _edge(self, origin: int, node: int) -> Edge | tuple[Edge, Edge] | None:
         hops = self._hops(np.array([origin]))
         if self._ways.hub_degree is None:
-            # Undamped, a common entity weighs as much as a rare one, and says less.
+            # Undamped, a common entity has the same weight as a rare one, although it tells less.
             hops = hops._replace(weight=np.where(hops.via < 0, 1.0, 1.0 / np.maximum(self._state.degree[hops.via], 2)))
         hops = self._best(hops)
         via = hops.via[hops.node == node].tolist()
@@ -355,7 +356,7 @@ class _View:
         return self._heaviest(origin, node, mentions=False)
 
     def _heaviest(self, one: int, other: int, *, mentions: bool) -> Edge:
-        """The heaviest edge between two nodes that the ways allow."""
+        """Return the heaviest edge between two nodes that the call's ways allow."""
         state, sides = self._state, []
         if mentions or self._ways.direction != "in":
             sides.append((state.out, state.target))
@@ -369,11 +370,11 @@ class _View:
 
     def _edges_at(self, place: int) -> Edge:
         edge = self._state.edges[place]
-        assert edge is not None, "a walk sees no dead edge"
+        assert edge is not None, "a traversal sees no dead edge"
         return edge
 
     def _direct(self, nodes: Nodes) -> Hops:
-        """The edges from chunk to chunk."""
+        """Return the edges from chunk to chunk."""
         sides = []
         if self._ways.direction != "in":
             sides.append(self._walked(nodes, self._state.out, mentions=False))
@@ -382,18 +383,18 @@ class _View:
         return _together(sides)
 
     def _mentioned(self, nodes: Nodes) -> Hops:
-        """The edges from chunks to the entities that they mention."""
+        """Return the edges from chunks to the entities that they mention."""
         return self._walked(nodes, self._state.out, mentions=True)
 
     def _mentioning(self, mentions: Hops, nodes: Nodes) -> Hops:
-        """The chunks that mention the same entities, themselves left out; origin is a place in ``mentions``."""
+        """Return the other chunks that mention the same entities; origin is a position in ``mentions``."""
         hops = self._walked(mentions.node, self._state.into, mentions=True)
         origin = mentions.origin[hops.origin]
         weight = hops.weight * mentions.weight[hops.origin]
         return _at(Hops(origin, hops.node, weight, mentions.node[hops.origin]), nodes[origin] != hops.node)
 
     def _rarest(self, mentions: Hops) -> Hops:
-        """The mentions over which to go on: the rarest of each chunk's in any case, and what stays within ``FAN``."""
+        """Return the mentions to traverse: each chunk's rarest in any case, and others within ``FAN``."""
         degree = self._state.degree[mentions.node]
         order = np.lexsort((mentions.node, degree, mentions.origin))
         is_first = np.diff(mentions.origin[order], prepend=-1) != 0
@@ -404,7 +405,7 @@ class _View:
         return _at(mentions, order[is_first | (total - before <= FAN * self._ways.hub_degree)])
 
     def _walked(self, nodes: Nodes, side: _Adjacency, *, mentions: bool) -> Hops:
-        """The edges that leave these nodes on one of their sides, as far as they may be seen and taken."""
+        """Return the visible, traversable edges that leave these nodes on one of their sides."""
         origin, edges = side.edges_of(nodes)
         far = self._state.target if side is self._state.out else self._state.source
         open = self._open_mask(edges, mentions)
@@ -417,7 +418,7 @@ class _View:
         return edges[self._open_mask(edges, mentions)]
 
     def _open_mask(self, edges: Nodes, mentions: bool) -> Mask:
-        """Which edges there are for this call."""
+        """Return which edges exist for this call."""
         state, ways, as_of = self._state, self._ways, self._scope.as_of
         open: Mask = state.is_mention[edges] == mentions
         if ways.min_weight > 0:
@@ -429,7 +430,7 @@ class _View:
         return open
 
     def _is_seen(self, nodes: Nodes) -> Mask:
-        """Which of the nodes are entities or chunks in the scope; each is asked for once."""
+        """Return which of the nodes are entities or chunks in the scope; each is looked up once."""
         asked = np.unique(nodes[self._seen[nodes] == MISSING])
         if len(asked) and self._ask_visible is not None:
             ids = self.ids(asked)
@@ -439,7 +440,7 @@ class _View:
         return seen
 
     def _hub(self, nodes: Nodes) -> Weights:
-        """What part of its edges' weights each node passes on."""
+        """Return the factor by which each node's edge weights are multiplied."""
         if self._ways.hub_degree is None:
             return np.ones(len(nodes))
         return np.minimum(1.0, self._ways.hub_degree / np.maximum(self._state.degree[nodes], 1))
@@ -454,12 +455,12 @@ def _together(parts: Sequence[Hops]) -> Hops:
 
 
 def _once(hops: Hops, n: int, *keys: NDArray[np.generic]) -> Hops:
-    """Of several hops between the same two nodes (of n) the one that ``keys`` put first, the last key above all."""
+    """Keep one of several hops between the same two nodes (of n): the first by ``keys``, the last key first."""
     pair = hops.origin * n + hops.node
     order = np.argsort(pair)
     again = np.diff(pair[order], prepend=-1) == 0
     if again.any():
-        # Few are: only they have to be compared.
+        # Duplicates are few; only they have to be compared.
         many = order[again | np.append(again[1:], False)]
         best = many[np.lexsort((*(key[many] for key in keys), pair[many]))]
         first = best[np.diff(pair[best], prepend=-1) != 0]

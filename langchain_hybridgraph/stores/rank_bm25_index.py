@@ -33,13 +33,13 @@ B = 0.75
 class RankBM25Index:
     """A :class:`~langchain_hybridgraph.stores.base.KeywordIndex` over rank_bm25: nothing on disk, nothing to break.
 
-    Made anew at the first search after an :meth:`apply` (64,000 texts: 7 s), and slower to ask than Tantivy (40 ms):
-    an engine for small corpora, and the one that answers when the index on disk cannot be opened.
+    Built at the first search after an :meth:`apply` (64,000 texts: 7 s) and slower than Tantivy (40 ms per search): an
+    engine for small corpora, and the fallback if the index on disk cannot be opened.
 
     The formula is rank_bm25's ``BM25Plus`` with δ = 0: BM25 with the idf ln((N + 1)/n), which is positive. Its
-    ``BM25Okapi``, which LangChain's BM25Retriever takes, gives a word in half of the texts the idf 0 and a more
-    frequent one a quarter of the mean idf (``epsilon``), which in a corpus of one or two texts is not above 0 either:
-    nothing would be found there. k1 is 1.2 and b .75, as in Tantivy; a word that a question says twice counts twice.
+    ``BM25Okapi``, used by LangChain's BM25Retriever, gives a word in half of the texts the idf 0 and a more frequent
+    one a quarter of the mean idf (``epsilon``). In a corpus of one or two texts that is not above 0 either, so nothing
+    would be found. k1 is 1.2 and b .75, as in Tantivy; a word that occurs twice in a question counts twice.
 
     >>> index = RankBM25Index()
     >>> index.apply(1, [(0, "Ada wrote the first program"), (1, "Charles built engines")], [])
@@ -57,13 +57,13 @@ class RankBM25Index:
 
     @property
     def applied(self) -> int:
-        """The version of the last :meth:`apply`; it is gone with the process."""
+        """The version of the last :meth:`apply`; it is lost with the process."""
         return self._applied
 
     def search(self, text: str, n: int, allowed: Mask | None = None) -> list[tuple[int, float]]:
-        """The n best rows with their BM25 score (> 0), best first, ties by row; [] for a text without known words.
+        """Return the n best rows with their BM25 score (> 0), best first, ties by row; [] if no word is known.
 
-        ``allowed[row]`` False keeps a row out; rows beyond the mask's end are out too.
+        ``allowed[row]`` False excludes a row; rows beyond the end of the mask are excluded too.
         """
         statistics = self._count()
         terms = statistics.terms(self._analyzer.words(text))
@@ -74,11 +74,11 @@ class RankBM25Index:
         if n < 1 or not len(places):
             return []
         scores = statistics.scores(terms, places)
-        order = np.argsort(-scores, kind="stable")[:n]  # places are in the order of rows
+        order = np.argsort(-scores, kind="stable")[:n]  # positions are in the order of rows
         return list(zip(statistics.rows[places[order]].tolist(), scores[order].tolist(), strict=True))
 
     def scores(self, text: str, rows: Sequence[int]) -> dict[int, float]:
-        """The BM25 of each of these rows, exactly as :meth:`search` gives it; rows that share no word are left out."""
+        """Return the BM25 of each of these rows, equal to :meth:`search`'s; rows that share no word are left out."""
         statistics = self._count()
         terms = statistics.terms(self._analyzer.words(text))
         places = statistics.sharing(terms)
@@ -88,7 +88,7 @@ class RankBM25Index:
         return dict(zip(statistics.rows[places].tolist(), statistics.scores(terms, places).tolist(), strict=True))
 
     def bound(self, text: str) -> float:
-        """The largest BM25 any text could reach for this question: Σ idf·(k1 + 1), 0 without known words."""
+        """Return the largest BM25 any text could reach for this question: Σ idf·(k1 + 1), 0 without known words."""
         statistics = self._count()
         terms = statistics.terms(self._analyzer.words(text))
         return (K1 + 1) * sum(count * float(statistics.engine.idf[term]) for term, count in terms)
@@ -102,18 +102,18 @@ class RankBM25Index:
         return QuestionWords(len(counts), (K1 + 1) * sum(map(mul, counts.values(), idfs)))
 
     def exact(self, text: str, allowed: Mask | None = None) -> dict[int, float]:
-        """How likely each row is meant because it has an identifier or a rare word of the question, in (0, 1).
+        """Return the probability that each row is meant because of an identifier or rare word it has, in (0, 1).
 
         See :func:`~langchain_hybridgraph.stores.identifiers.exact_matches`; ``allowed`` is as in :meth:`search`.
         """
         return exact_matches(text, _Postings(self._analyzer, self._count(), allowed))
 
     def apply(self, version: int, add: Iterable[tuple[int, str]], remove: Sequence[int]) -> None:
-        """Take rows out, then in, and remember ``version``; an added row replaces the row of the same number.
+        """Remove rows, then add rows, and record ``version``; an added row replaces the row of the same number.
 
-        An error of the ``add`` iterable comes through, and nothing was taken in or out.
+        An error raised by ``add`` is passed on; nothing is then added or removed.
         """
-        # A corpus has few different words: each is kept once.
+        # A corpus has few different words: each is stored once.
         texts = {int(row): text for row, text in add}
         words = {row: [sys.intern(word) for word in self._analyzer.all_words(text)] for row, text in texts.items()}
         forms = {row: _Forms(compounds(text), name_of(text)) for row, text in texts.items()}
@@ -124,15 +124,15 @@ class RankBM25Index:
             self._statistics, self._applied = None, version
 
     def __len__(self) -> int:
-        """How many rows are in the index."""
+        """Return the number of rows in the index."""
         return len(self.rows())
 
     def rows(self) -> set[int]:
-        """All rows in the index."""
+        """Return all rows in the index."""
         return set(self._words)
 
     def reload(self) -> None:
-        """Nothing to see: the index lives in this process only."""
+        """Do nothing: the index exists in this process only."""
 
     def close(self) -> None:
         """Free the memory."""
@@ -155,7 +155,7 @@ class _Forms(NamedTuple):
 
 @dataclass(frozen=True)
 class _Statistics:
-    """What is computed from all texts together; a text's place is its position among the rows in ascending order."""
+    """Values computed from all texts; a text's position is that of its row in ascending order."""
 
     rows: Rows
     engine: Any  # a rank_bm25.BM25Plus, None without any word
@@ -167,7 +167,7 @@ class _Statistics:
         return telling_terms(words, lambda word: len(self.postings.get(word, ())), len(self.rows))
 
     def sharing(self, terms: list[tuple[str, int]]) -> Rows:
-        """The places of the texts that hold one of the terms, ascending: rank_bm25 itself looks at every text."""
+        """Return the ascending positions of texts that contain one of the terms; rank_bm25 itself scans all texts."""
         lists = [self.postings[term] for term, _ in terms]
         return np.unique(np.concatenate([np.array(places, dtype=np.int64) for places in lists] or [_NOWHERE]))
 
@@ -193,7 +193,7 @@ def _counted(words: dict[int, list[str]], forms: dict[int, _Forms]) -> _Statisti
             written[compound].append(place)
         if (name := forms[row].name) is not None:
             named[name].append(place)
-    # rank_bm25 divides by the number of words, so it is not asked about none.
+    # rank_bm25 divides by the number of words, so it is not called without any.
     engine = BM25Plus([words[row] for row in rows], k1=K1, b=B, delta=0) if postings else None
     return _Statistics(np.array(rows, dtype=np.int64), engine, dict(postings), dict(written), dict(named))
 

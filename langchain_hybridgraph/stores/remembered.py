@@ -1,4 +1,4 @@
-"""What is learned of chunks, mirrored in memory by row."""
+"""The state of memories, mirrored in memory by row."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.stores.catalog import Catalogue
 
-# Confidence to provenance depth, and the place of the type among the kinds.
+# Confidence to provenance depth, and the index of the type among the kinds.
 _COLUMNS = len(Remembered._fields) - 1
 _AT_ONCE = 50_000
 
 
 class LearnedRows:
-    """Present knowledge of a tenant's chunks, by their rows: 72 bytes each, read at the first call.
+    """The present state of a tenant's chunks, by row: 72 bytes each, read on first use.
 
-    From there a log in the catalogue is followed that has the changes of other processes, too: a verb of feedback costs
-    the next search one row. 150 chunks take 0.03 ms, where the catalogue takes 1.
+    From then on it follows a log in the catalogue that also has the changes of other processes: one feedback costs the
+    next search one row. 150 chunks take 0.03 ms, where the catalogue takes 1.
     """
 
     def __init__(self, catalogue: Catalogue, tenant: str) -> None:
@@ -37,7 +37,7 @@ class LearnedRows:
         self._kinds: dict[str, int] = {}
 
     def at(self, rows: Sequence[int]) -> Remembered:
-        """What is known of these rows; all is unset at a negative one, and at one that is not this tenant's."""
+        """Return the state of these rows; all is unset for a negative row and for one of another tenant."""
         asked = np.array(rows, np.int64)
         with self._lock:
             self._follow(int(asked.max(initial=-1)) + 1)
@@ -48,7 +48,7 @@ class LearnedRows:
         return Remembered._make([*columns[:-1], columns[-1].astype(np.int64), kinds])
 
     def _follow(self, end: int) -> None:
-        """See what was learned since, and of rows up to ``end``."""
+        """Apply the changes since the last call, and read rows up to ``end``."""
         with self._catalogue.reading() as connection:
             position = catalog_learned.position(connection)
         if position == self._position and end <= self._end:
@@ -65,7 +65,7 @@ class LearnedRows:
         stop = catalog_learned.next_row(connection)
         for start in range(self._end, stop, _AT_ONCE):
             self._take(catalog_learned.by_row(connection, self._tenant, start, start + _AT_ONCE))
-        self._grow(max(stop, 1))  # a place without a row is taken, too
+        self._grow(max(stop, 1))  # the entry for a missing row needs room, too
         self._end = stop
         return position
 
@@ -85,5 +85,5 @@ class LearnedRows:
             self._values = grown
 
 
-# Nothing is known but that it was used by nobody and derived of nothing; no type.
+# The state of a chunk of which nothing is known: not used, not derived, without a type.
 _UNSET = np.array([np.nan, np.nan, 0.0, np.nan, np.nan, np.nan, np.nan, 0.0, -1.0])

@@ -1,4 +1,4 @@
-"""The rows that a store can see, mirrored in memory."""
+"""The rows visible to a store, mirrored in memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Known(NamedTuple):
-    """For each row from when until when it is valid, and from when until when it is known; unix seconds, ∓infinity."""
+    """The times between which each row is valid, and between which it is known; unix seconds, ∓infinity."""
 
     valid_from: NDArray[np.float64]
     valid_until: NDArray[np.float64]
@@ -27,7 +27,7 @@ class Known(NamedTuple):
     retracted_at: NDArray[np.float64]
 
     def grown(self, size: int) -> Known:
-        """Copies with room for so many rows, valid and known at all times."""
+        """Return copies with room for this number of rows, valid and known at all times."""
         return Known(*(_grown(column, size, fill) for column, fill in zip(self, _ALWAYS, strict=True)))
 
 
@@ -35,7 +35,7 @@ _ALWAYS = (-np.inf, np.inf, -np.inf, np.inf)
 
 
 class Past(NamedTuple):
-    """Validity that rows were known with before: the row, until when, valid from, valid until; the latest first."""
+    """Earlier validity of rows: the row, known until, valid from, valid until; the latest first."""
 
     row: NDArray[np.int64]
     known_until: NDArray[np.float64]
@@ -44,12 +44,12 @@ class Past(NamedTuple):
 
     @classmethod
     def of(cls, entries: Iterable[tuple[int, float, float, float]]) -> Self:
-        """The columns of what the catalogue noted."""
+        """Build the columns from the catalogue's records."""
         columns = np.array(list(entries), np.float64).reshape(-1, 4).T
         return cls(columns[0].astype(np.int64), *columns[1:])._ordered()
 
     def updated(self, rows: Sequence[int], entries: Sequence[tuple[int, float, float, float]]) -> Past:
-        """The same, but of these rows what is given now."""
+        """Return the same with these entries as the only ones of these rows."""
         others = ~np.isin(self.row, np.array(rows, np.int64))
         if not entries and others.all():
             return self
@@ -62,23 +62,23 @@ class Past(NamedTuple):
         return self._replace(**{name: column[order] for name, column in self._asdict().items()})
 
     def at(self, known_at: float, known: Known) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Valid from and until of every row as it was known at a time."""
+        """Return the start and end of validity of every row as known at a time."""
         first, last = known.valid_from, known.valid_until
         then = self.known_until > known_at
         if then.any():
             first, last = first.copy(), last.copy()
-            # Of several the earliest change after that time says what held then: it comes last.
+            # The earliest change after that time holds the values of then; of several it comes last.
             first[self.row[then]] = self.valid_from[then]
             last[self.row[then]] = self.valid_until[then]
         return first, last
 
 
 class Rows:
-    """Which row holds which id, which rows live, and from when until when they are valid and known.
+    """The row of each id, which rows are alive, and when they are valid and known.
 
-    Knows one tenant: the rows of others count as dead. ``version`` is the catalogue's version that it mirrors. A
-    search works on one of these from beginning to end: a change makes a new one, and leaves this one as it was. Only
-    :meth:`rows` always knows the latest row of an id.
+    Covers one tenant: rows of others count as dead. ``version`` is the catalogue's version that it mirrors. A search
+    uses one of these from beginning to end: a change makes a new one and leaves this one as it was. Only :meth:`rows`
+    always returns the latest row of an id.
     """
 
     def __init__(self, tenant: str) -> None:
@@ -88,22 +88,22 @@ class Rows:
         self.has_parents = False
         self._end = 0
         self._alive: Mask = np.zeros(0, np.bool_)
-        self._shown = self._alive  # those that live and are not retracted
+        self._shown = self._alive  # alive and not retracted
         self._timed = False
         self._past = Past.of([])
-        # Shared with the ones before and after: new rows come at the end, and a row of which something else is known
-        # gets a copy of the columns.
+        # Shared with earlier and later states: new rows are appended, and a change to a row's times copies the
+        # columns.
         self._ids: list[str] = []
         self._row_of: dict[str, int] = {}
         self._known = Known(*np.zeros((4, 0)))
 
     def __len__(self) -> int:
-        """One more than the largest row ever seen."""
+        """Return one more than the largest row so far."""
         return self._end
 
     @property
     def full(self) -> bool:
-        """Whether every row that was ever given out lives, in this tenant and at all times."""
+        """Whether every row ever used is alive, belongs to this tenant and is valid at all times."""
         return self.living == self._end and not self._timed and self._shown is self._alive
 
     def updated(
@@ -116,9 +116,9 @@ class Rows:
         has_parents: bool,
         past: Iterable[tuple[int, float, float, float]] = (),
     ) -> Self:
-        """The rows after a change: ``touched`` rows died unless ``stored`` holds them; rows up to ``end`` exist.
+        """Return the rows after a change: ``touched`` rows are dead unless in ``stored``; rows up to ``end`` exist.
 
-        ``past`` is the validity that touched rows were known with before: row, known until, valid from, valid until.
+        ``past`` is the earlier validity of touched rows: row, known until, valid from, valid until.
         """
         touched = list(touched)
         made = type(self)(self.tenant)
@@ -126,13 +126,13 @@ class Rows:
         made._ids, made._row_of, made._known = self._ids, self._row_of, self._known
         made._alive = self._alive.copy()
         made._grow(max(end, self._end))
-        died = {row for row in touched if row < self._end and made._alive[row]}
+        dead = {row for row in touched if row < self._end and made._alive[row]}
         shared = made._known
         for entry in stored:
             if entry.tenant == self.tenant and entry.row is not None:
                 made._take(entry, entry.row, shared)
-                died.discard(entry.row)
-        for row in died:
+                dead.discard(entry.row)
+        for row in dead:
             made._drop(row)
         made.living = int(np.count_nonzero(made._alive))
         shown = made._alive & (made._known.retracted_at == np.inf)
@@ -141,13 +141,13 @@ class Rows:
         return made
 
     def alive(self) -> Mask:
-        """A fresh mask of the rows that live, valid or not, retracted or not."""
+        """Return a new mask of the rows that are alive, valid or not, retracted or not."""
         return self._alive[: self._end].copy()
 
     def allowed(self, as_of: float | None, known_at: float | None = None) -> Mask:
-        """A fresh mask of the rows that live, were known at one time (None: now) and are valid at the other.
+        """Return a new mask of the rows that are alive, were known at one time (None: now) and are valid at the other.
 
-        ``as_of`` None leaves out no row for its validity.
+        ``as_of`` None excludes no row because of its validity.
         """
         end, known = self._end, self._known
         mask = (self._shown if known_at is None else self._alive)[:end].copy()
@@ -164,7 +164,7 @@ class Rows:
         return mask
 
     def overlapping(self, first: float, last: float) -> Mask:
-        """A fresh mask of the rows that live, are not retracted, and are valid at some time of this period."""
+        """Return a new mask of the rows that are alive, not retracted, and valid at some time of this period."""
         mask, known = self._shown[: self._end].copy(), self._known
         if self._timed:
             mask &= known.valid_from[: self._end] <= last
@@ -172,22 +172,22 @@ class Rows:
         return mask
 
     def rows(self, ids: Iterable[str]) -> list[int]:
-        """The rows of these ids, in their order; ids without one are left out."""
+        """Return the rows of these ids, in their order; ids without one are left out."""
         known = self._row_of
         return [row for id in ids if (row := known.get(id)) is not None]
 
     def places(self, ids: Iterable[str]) -> list[int]:
-        """The row of each of these ids, -1 for one without."""
+        """Return the row of each of these ids, -1 for one without."""
         known = self._row_of
         return [known.get(id, -1) for id in ids]
 
     def ids(self, rows: Iterable[int]) -> list[str]:
-        """The ids of these rows."""
+        """Return the ids of these rows."""
         known = self._ids
         return [known[row] for row in rows]
 
     def scored(self, rows: Iterable[int], scores: Iterable[float]) -> list[Scored]:
-        """Rows and scores as ids and scores, best first, ties by id."""
+        """Return rows and scores as ids and scores, best first, ties by id."""
         known = self._ids
         ids, listed = [known[row] for row in rows], list(scores)
         if any(map(ge, listed[1:], listed)):  # not yet in order, or with ties

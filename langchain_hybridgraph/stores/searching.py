@@ -120,7 +120,7 @@ class SearchedIndex(OpenIndex):
             return rows.ids(np.flatnonzero(self._allowed(rows, scope)).tolist())
 
     def list_chunks(self, scope: Scope, n: int) -> Found:
-        """The first n chunks of a scope, in the order in which they were added or last changed."""
+        """Return the first n chunks of a scope, in the order in which they were added or last changed."""
         self._check_scope(scope)
         with self._gate:
             rows = self._refresh().rows

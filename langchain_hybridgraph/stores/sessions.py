@@ -1,4 +1,4 @@
-"""The sessions of an open index: turns of conversations, and what is over."""
+"""The sessions of an open index: turns of conversations, and expiry."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SessionedIndex(WrittenIndex):
     """An index that keeps the turns of sessions, each a chunk with ``session_id`` and ``turn`` in its metadata."""
 
     def session_turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
-        """The last n turns of a session in the scope, the newest first (see ``stores.base.HasSessions``)."""
+        """Return the last n turns of a session in the scope, the newest first (see ``stores.base.HasSessions``)."""
         self._check_scope(scope)
         with self._gate:
             turns = self._catalogue.turns(self._rows.tenant, reference(session_id), scope.known_at)
@@ -41,7 +41,7 @@ class SessionedIndex(WrittenIndex):
         ttl: float | timedelta | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> list[str]:
-        """Add (role, text) turns to the end of a session, in one transaction; returns their ids."""
+        """Add (role, text) turns to the end of a session, in one transaction; return their ids."""
         check_name(session_id, "session_id")
         lifetime = _seconds(ttl)
         with self._writer():
@@ -67,22 +67,22 @@ class SessionedIndex(WrittenIndex):
         return [chunk.id for chunk in chunks]
 
     def sessions(self) -> dict[str, int]:
-        """How many turns each session has, by the session's id."""
+        """Return the number of turns of each session, by the session's id."""
         with self._gate, self._catalogue.reading() as connection:
             return catalog_learned.sessions(connection, self._rows.tenant)
 
     def delete_session(self, session_id: str) -> int:
-        """Delete all turns of a session; returns how many there were, 0 for an unknown one."""
+        """Delete all turns of a session; return their number, 0 for an unknown session."""
         with self._writer():
             with self._catalogue.reading() as connection:
                 doomed = catalog_learned.session_ids(connection, self._rows.tenant, reference(session_id))
             return self.remove(doomed)
 
     def expire(self) -> int:
-        """Delete what is over by its own metadata, and say how much that was.
+        """Delete everything that has expired by its own metadata; return the number deleted.
 
-        That is every chunk and parent whose ``valid_until`` has passed, or whose session's time to live has. A fact
-        that was superseded stays, for those who ask with ``as_of`` what was true before.
+        That is every chunk and parent whose ``valid_until`` has passed, or whose session's time to live has. A
+        superseded fact is kept, for searches with ``as_of`` in the past.
         """
         with self._writer():
             with self._catalogue.reading() as connection:
@@ -93,5 +93,5 @@ class SessionedIndex(WrittenIndex):
 def _seconds(ttl: float | timedelta | None) -> float | None:
     seconds = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
     if seconds is not None and not seconds > 0:
-        raise ValueError(f"ttl is {brief(ttl)}; it is a timedelta or a number of seconds above 0")
+        raise ValueError(f"ttl must be a timedelta or a number of seconds above 0, got {brief(ttl)}")
     return seconds

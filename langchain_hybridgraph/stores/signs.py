@@ -1,4 +1,4 @@
-"""The signs of vectors, one bit a dimension: near vectors agree in most of them."""
+"""The signs of vectors, one bit per dimension: near vectors agree in most of them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
     Words = NDArray[np.uint64]
 
-# So many rows tell where the middle of all vectors is, and so many how far the nearest ones are.
+# Number of rows that estimate the centre of all vectors, and number that estimate how far the nearest ones are.
 SAMPLE = 4_096
-# Rows are taken in so many at a time: a batch of floats stays in the processor's cache.
+# Number of rows added at once: a batch of floats stays in the processor's cache.
 BATCH = 8_192
 
 
 class Signs:
-    """On which side of the middle of all vectors each row stands, in each dimension.
+    """The side of the centre of all vectors on which each row is, in each dimension.
 
-    Rows differ from a vector in the more bits the further they are from it, about: the few that differ in least hold
-    most of the nearest ones, which an exact look at these few then puts in order. 63,666 × 384: 3 MB instead of 98.
+    The further a row is from a vector, the more bits differ, approximately. The few rows with the fewest differing bits
+    hold most of the nearest ones; comparing their exact vectors then orders them. 63,666 × 384: 3 MB instead of 98.
 
     Binary quantization with rescoring: Charikar, Similarity Estimation Techniques from Rounding Algorithms, STOC 2002;
     Yamada, Asai and Hajishirzi, Efficient Passage Retrieval with Hashing for Open-domain Question Answering, ACL 2021.
@@ -33,12 +33,12 @@ class Signs:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._middle: Vector | None = None
-        # A word of every row beside the other: 64 dimensions of all rows are compared at once.
+        # One word of every row next to the other: 64 dimensions of all rows are compared at once.
         self._words: Words = np.zeros((0, 0), np.uint64)
         self._rows = 0
 
     def take_in(self, matrix: NDArray[np.float32]) -> None:
-        """See to it that every row of this matrix is known; rows that are known are not looked at again."""
+        """Add the rows of this matrix that are not known yet; known rows are not read again."""
         with self._lock:
             if self._rows >= len(matrix):
                 return
@@ -51,11 +51,11 @@ class Signs:
             self._rows = len(matrix)
 
     def nearest(self, vector: Vector, n: int, allowed: Mask) -> NDArray[np.int64]:
-        """About the n allowed rows that differ in least signs, or more, where many differ in as many; ascending.
+        """Return about the n allowed rows with the fewest differing signs, more if there are ties; ascending.
 
-        All rows of ``allowed`` must have been taken in.
+        All rows of ``allowed`` must have been added.
         """
-        assert self._middle is not None, "the rows are taken in before they are searched"
+        assert self._middle is not None, "rows are added before they are searched"
         differing = _differing(self._words[:, : len(allowed)], _signs((vector - self._middle)[None])[0])
         farthest = 64 * len(self._words)
         differing[~allowed] = farthest + 1
@@ -66,7 +66,7 @@ class Signs:
 
     def _make_room(self, rows: int, dimension: int) -> None:
         if rows > self._words.shape[1]:
-            # A search that is under way keeps the words that it has.
+            # A running search keeps the words that it has.
             grown = np.zeros((-(-dimension // 64), rows + rows // 4), np.uint64)
             if self._rows:
                 grown[:, : self._rows] = self._words[:, : self._rows]
@@ -74,7 +74,7 @@ class Signs:
 
 
 def _signs(vectors: NDArray[np.float32]) -> Words:
-    """A bit for each number above 0, 64 to a word, the last word filled up with zeros; n × words."""
+    """Return a bit for each number above 0, 64 to a word, the last word padded with zeros; n × words."""
     bits = np.packbits(vectors > 0, axis=1)
     words = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), np.uint8)
     words[:, : bits.shape[1]] = bits
@@ -82,7 +82,7 @@ def _signs(vectors: NDArray[np.float32]) -> Words:
 
 
 def _differing(words: Words, sought: Words) -> NDArray[np.uint16]:
-    """In how many bits each column differs."""
+    """Return the number of differing bits in each column."""
     counted = np.zeros(words.shape[1], np.uint16)
     for row, word in zip(words, sought, strict=True):
         counted += np.bitwise_count(row ^ word)

@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
     Scores = NDArray[np.float64]
 
-K1 = 1.2  # Tantivy's own, not to be set; b is 0.75
+K1 = 1.2  # Tantivy's own, which cannot be changed; b is 0.75
 
 # One thread and a small heap: it indexes while Python analyses (64,000 texts: 5 s of processor time, one segment).
-# 15 MB gives eleven segments there, more threads no more speed. But a writer is opened for each call of apply, and
-# opening one takes the longer the larger its heap is: 5 ms for the smallest, which few texts get, 30 for the large.
+# 15 MB gives eleven segments there, and more threads are not faster. But a writer is opened for each call of apply, and
+# opening takes longer the larger its heap is: 5 ms for the smallest, used for few texts, 30 for the large one.
 _HEAP, _SMALL_HEAP = 50_000_000, 15_000_000
 _FEW_TEXTS = 2_000
 _THREADS = 1
 
-_FEW_ROWS = 512  # up to here asking for the rows beats looking through the whole answer: 1.3 ms against 2.4
-_SET_ROWS = 100  # from here on one set of rows beats a term for each: of 240 rows .5 ms against .8
-_SPARE = 16  # hits fetched beyond n, so that a tie at the cut seldom needs a second search
+_FEW_ROWS = 512  # up to here querying the rows is faster than searching the full answer: 1.3 ms against 2.4
+_SET_ROWS = 100  # from here one set of rows is faster than a term for each: 240 rows take .5 ms against .8
+_SPARE = 16  # hits fetched beyond n, so that a tie at the cut rarely needs a second search
 
-# Texts that are looked at to see which of them are allowed. Removed ones count until Tantivy merges their segment.
+# Number of texts searched to see which of them are allowed. Removed ones count until Tantivy merges their segment.
 _MOST_POSTINGS = 8 * FEW
 
 _MARK_ROW = -1
@@ -54,17 +54,17 @@ _LOCKS = (".tantivy-writer.lock", ".tantivy-meta.lock")
 class TantivyIndex:
     """A :class:`~langchain_hybridgraph.stores.base.KeywordIndex` in a folder, or in memory for ``path`` None.
 
-    ``writable`` makes the index when the folder has none, and allows :meth:`apply`; in memory both always hold.
-    Any number of processes may read beside the one that writes; they see its commits after :meth:`reload`.
+    ``writable`` creates the index if the folder has none, and allows :meth:`apply`; in memory both always hold.
+    Any number of processes may read while one writes; they see its commits after :meth:`reload`.
     A folder without write permission can be read.
 
-    Scores are Robertson's BM25 with k1 1.2, b .75 and the idf ln(1 + (N − n + .5)/(n + .5)), which is never
-    negative. A word that stands twice in a question counts twice, as in rank_bm25 and Lucene; of a very long question
-    the 128 most telling words count. Equal texts have equal scores; a row's score depends on neither n nor ``allowed``.
-    Lengths over 40 words are rounded down by at most a ninth. Removed texts count in N and n until Tantivy merges
-    their segment, and the version mark counts as one text without words.
+    Scores are Robertson's BM25 with k1 1.2, b .75 and the idf ln(1 + (N − n + .5)/(n + .5)), which is never negative. A
+    word that occurs twice in a question counts twice, as in rank_bm25 and Lucene; of a very long question the 128 most
+    informative words count. Equal texts have equal scores; a row's score depends on neither n nor ``allowed``. Lengths
+    over 40 words are rounded down by at most a ninth. Removed texts count in N and n until Tantivy merges their
+    segment, and the version mark counts as one text without words.
 
-    Raises StoreError when the folder holds no index that can be opened, or one of another language.
+    Raises StoreError if the folder holds no index that can be opened, or one of another language.
 
     >>> index = TantivyIndex(None)
     >>> index.apply(1, [(0, "Ada wrote the first program"), (1, "Charles built engines")], [])
@@ -89,14 +89,14 @@ class TantivyIndex:
 
     @property
     def applied(self) -> int:
-        """The version of the last commit that this index sees, 0 when there was none."""
+        """The version of the last commit that this index sees, 0 if there is none."""
         return self._applied
 
     def search(self, text: str, n: int, allowed: Mask | None = None) -> list[tuple[int, float]]:
-        """The n best rows with their BM25 score (> 0), best first, ties by row; [] for a text without known words.
+        """Return the n best rows with their BM25 score (> 0), best first, ties by row; [] if no word is known.
 
-        ``allowed[row]`` False keeps a row out; rows beyond the mask's end are out too. The answer for n is the head
-        of the answer for any larger n.
+        ``allowed[row]`` False excludes a row; rows beyond the end of the mask are excluded too. The answer for n is the
+        head of the answer for any larger n.
         """
         with _Engine("the keyword search failed"):
             searcher = self._seen()
@@ -112,7 +112,7 @@ class TantivyIndex:
             return _best(searcher, self._among(query, rows), n, admitted + 1, None)
 
     def scores(self, text: str, rows: Sequence[int]) -> dict[int, float]:
-        """The BM25 of each of these rows, exactly as :meth:`search` gives it; rows that share no word are left out."""
+        """Return the BM25 of each of these rows, equal to :meth:`search`'s; rows that share no word are left out."""
         with _Engine("the keyword scores failed"):
             searcher = self._seen()
             query = self._query(searcher, text)
@@ -127,9 +127,9 @@ class TantivyIndex:
             return {row: score for row, score in every if row in wanted}
 
     def bound(self, text: str) -> float:
-        """The largest BM25 any text could reach for this question: Σ idf·(k1 + 1) over its words, 0 without known ones.
+        """Return the largest BM25 any text could reach for this question: Σ idf·(k1 + 1), 0 without known words.
 
-        A word that stands twice counts twice. A millionth more than the sum, since Tantivy adds in 32 bits.
+        A word that occurs twice counts twice. The result is a millionth above the sum, since Tantivy adds in 32 bits.
         """
         with _Engine("the keyword bound failed"):
             searcher = self._seen()
@@ -147,7 +147,7 @@ class TantivyIndex:
             return QuestionWords(len(counts), (K1 + 1) * sum(map(mul, counts.values(), idfs)))
 
     def exact(self, text: str, allowed: Mask | None = None) -> dict[int, float]:
-        """How likely each row is meant because it has an identifier or a rare word of the question, in (0, 1).
+        """Return the probability that each row is meant because of an identifier or rare word it has, in (0, 1).
 
         See :func:`~langchain_hybridgraph.stores.identifiers.exact_matches`; ``allowed`` is as in :meth:`search`.
         """
@@ -157,27 +157,27 @@ class TantivyIndex:
             return exact_matches(text, postings)
 
     def apply(self, version: int, add: Iterable[tuple[int, str]], remove: Sequence[int]) -> None:
-        """Take rows out, then in, and remember ``version``, all in one atomic commit.
+        """Remove rows, then add rows, and record ``version``, all in one atomic commit.
 
-        An added row replaces the row of the same number, so a second time changes nothing. When this raises, or the
-        process dies, nothing was taken in or out, and the next call starts afresh. Raises ReadOnlyError without
-        ``writable``, StoreLockedError while another writes; an error of the ``add`` iterable comes through as it is.
+        An added row replaces the row of the same number, so repeating a call changes nothing. If this raises, or the
+        process dies, nothing was added or removed, and the next call starts afresh. Raises ReadOnlyError without
+        ``writable``, StoreLockedError while another writes; an error raised by ``add`` is passed on unchanged.
         """
         if not self._writable:
             raise ReadOnlyError(
-                f"the keyword index {self._path} is open for reading only; "
-                "TantivyIndex(path, writable=True) writes, where the folder's permissions allow it"
+                f"the keyword index {self._path} is open for reading only: open it with "
+                "TantivyIndex(path, writable=True) to write, if the folder's permissions allow it"
             )
         with self._writing:
             self._commit(version, add, remove)
             self.reload()
 
     def __len__(self) -> int:
-        """How many rows are in the index; one document of it is the mark."""
+        """Return the number of rows in the index, without the document that holds the version mark."""
         return max(0, int(self._seen().num_docs) - (1 if self._applied else 0))
 
     def rows(self) -> set[int]:
-        """All rows in the index."""
+        """Return all rows in the index."""
         import tantivy
 
         with _Engine("the keyword index cannot be read"):
@@ -186,7 +186,7 @@ class TantivyIndex:
             return set(_ranked(searcher, texts, max(1, searcher.num_docs))[0].tolist())
 
     def reload(self) -> None:
-        """See what other processes have committed."""
+        """Make visible what other processes have committed."""
         with _Engine(f"cannot read the keyword index {self._path}"):
             if self._mirror is not None:
                 self._mirror.renew()
@@ -196,7 +196,7 @@ class TantivyIndex:
             self._searcher = searcher
 
     def close(self) -> None:
-        """Release files; the index cannot be used any more."""
+        """Release files; the index cannot be used afterwards."""
         with self._writing:
             self._searcher = self._last_terms = None
             if self._mirror is not None:
@@ -212,7 +212,7 @@ class TantivyIndex:
         is_locked_out = not os.access(self._path, os.W_OK)
         self._writable = self._writable and not is_locked_out
         if not self._writable and not (self._path / "meta.json").exists():
-            raise StoreError(f"there is no keyword index in {self._path}; TantivyIndex(path, writable=True) makes one")
+            raise StoreError(f"there is no keyword index in {self._path}: TantivyIndex(path, writable=True) makes one")
         if is_locked_out:
             self._mirror = _Mirror(self._path)
         return tantivy.Index(self._schema, str(self._mirror.folder if self._mirror else self._path))
@@ -223,7 +223,7 @@ class TantivyIndex:
         return self._searcher
 
     def _terms(self, searcher: tantivy.Searcher, text: str) -> list[tuple[str, int]]:
-        """The question's terms; those of the last one are kept, since one query asks for them three times."""
+        """Return the question's terms; the last question's are cached, since one query needs them three times."""
         last = self._last_terms
         if last is not None and last[0] is searcher and last[1] == text:
             return last[2]
@@ -233,13 +233,13 @@ class TantivyIndex:
         return terms
 
     def _query(self, searcher: tantivy.Searcher, text: str) -> tantivy.Query | None:
-        """The question as query objects: no text of the user ever meets Tantivy's parser. None without known words."""
+        """Build query objects, so that no user text meets Tantivy's parser; None without known words."""
         import tantivy
 
         terms = self._terms(searcher, text)
         if not terms:
             return None
-        # The clauses always stand in the same order: 32-bit scores are added up in theirs, and so come out the same for
+        # The clauses always have the same order: 32-bit scores are added in that order, so they are the same for
         # equal texts and for any n. (True since Tantivy 0.27; 0.26 changes the last digit of one score in 150.)
         return tantivy.Query.boolean_query([(tantivy.Occur.Should, self._term(*term)) for term in terms])
 
@@ -250,7 +250,7 @@ class TantivyIndex:
         return once if count == 1 else tantivy.Query.boost_query(once, float(count))
 
     def _among(self, query: tantivy.Query, rows: Iterable[int]) -> tantivy.Query:
-        """The same query, with the same scores, asked of these rows only."""
+        """Return the same query, with the same scores, restricted to these rows."""
         import tantivy
 
         must, should, listed = tantivy.Occur.Must, tantivy.Occur.Should, list(rows)
@@ -266,8 +266,8 @@ class TantivyIndex:
         is_small = isinstance(add, Sized) and len(add) <= _FEW_TEXTS
         with writing:
             writer = self._open_writer(_SMALL_HEAP if is_small else _HEAP)
-        # The writer goes with this call, whatever happens: its lock would keep other processes from their turn, its
-        # threads die in a fork, and what has been begun must not ride along with the next commit.
+        # The writer is closed with this call, whatever happens: its lock would keep other processes waiting, its
+        # threads die in a fork, and an aborted batch must not be part of the next commit.
         try:
             with writing:
                 for row in remove:
@@ -282,7 +282,7 @@ class TantivyIndex:
                 writer.add_document(_mark_document(version, self._analyzer.name))
                 writer.commit()
         except BaseException:
-            with contextlib.suppress(StoreError):  # a dead writer says once more what is already on its way up
+            with contextlib.suppress(StoreError):  # a dead writer repeats the error that is already being raised
                 self._close_writer(writer)
             raise
         self._close_writer(writer)
@@ -298,12 +298,12 @@ class TantivyIndex:
         return writer
 
     def _close_writer(self, writer: tantivy.IndexWriter) -> None:
-        """Let go of the writer with all that it has not committed, after its merges have ended."""
+        """Close the writer and discard everything uncommitted, after its merges have ended."""
         with _Engine(f"cannot close the writer of the keyword index {self._path or 'in memory'}"):
-            writer.wait_merging_threads()  # frees the lock, also when it fails
+            writer.wait_merging_threads()  # releases the lock, even if it fails
 
     def _share(self) -> None:
-        """Let all who may read the folder read its lists of files: Tantivy makes them their owner's alone."""
+        """Make the lists of files as readable as the folder: Tantivy makes them readable by their owner only."""
         if self._path is not None:
             with contextlib.suppress(OSError):
                 may_read = self._path.stat().st_mode & 0o444
@@ -320,14 +320,14 @@ class TantivyIndex:
         made = mark.get_first("analysis")
         if made != self._analyzer.name:
             raise StoreError(
-                f"the keyword index {self._path} holds words made as {made!r}, asked for were {self._analyzer.name!r}: "
+                f"the keyword index {self._path} holds words analysed as {made!r}, not as {self._analyzer.name!r}: "
                 "open it with its own language, or rebuild it from the texts"
             )
         return int(str(mark.get_first("version")))
 
 
 class _Engine:
-    """The one guarded place: whatever Tantivy raises leaves it as a StoreError.
+    """Guards all calls of Tantivy: whatever it raises becomes a StoreError.
 
     Its panics are ``pyo3_runtime.PanicException``, a BaseException that no caller expects. KeyboardInterrupt and
     cancellation pass through.
@@ -397,7 +397,7 @@ class _Postings:
 class _Mirror:
     """A folder of links to the files of an index that may only be read.
 
-    Tantivy locks a file of its folder before it reads; where that is forbidden it gets a folder of its own.
+    Tantivy locks a file in its folder before it reads; if that is forbidden, it gets a folder of its own.
     """
 
     def __init__(self, original: Path) -> None:
@@ -407,7 +407,7 @@ class _Mirror:
         self.renew()
 
     def renew(self) -> None:
-        """Link the files that have come since."""
+        """Link the files that were added since."""
         for file in self._original.iterdir():
             link = self.folder / file.name
             if file.name not in _LOCKS and not link.is_symlink():
@@ -423,8 +423,8 @@ def _schema() -> tantivy.Schema:
 
     builder = tantivy.SchemaBuilder()
     builder.add_integer_field("row", indexed=True, fast=True)
-    # Analysed words joined by spaces. "whitespace" is one of the tokenizers that every index knows from the start: any
-    # other would have to be registered at each opening, and a write without it spends the writer.
+    # Analysed words joined by spaces. "whitespace" is one of the tokenizers that every index has from the start: any
+    # other would have to be registered at each opening, and a write without it breaks the writer.
     builder.add_text_field("text", tokenizer_name="whitespace", index_option="freq")
     for field in ("written", "name"):
         builder.add_text_field(field, tokenizer_name="whitespace", index_option="basic")
@@ -460,7 +460,7 @@ def _mark_document(version: int, analysis: str) -> tantivy.Document:
 def _best(
     searcher: tantivy.Searcher, query: tantivy.Query, n: int, fetch: int, allowed: Mask | None
 ) -> list[tuple[int, float]]:
-    """The n best allowed rows; fetches on until all rows that tie with the last are at hand, to order them by row."""
+    """Return the n best allowed rows; fetch until all rows that tie with the last are there, to order them by row."""
     while True:
         fetch = max(1, min(fetch, searcher.num_docs))
         rows, scores = _ranked(searcher, query, fetch)

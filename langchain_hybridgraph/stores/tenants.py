@@ -1,4 +1,4 @@
-"""Lists and drops the tenants of an index folder."""
+"""Listing and dropping the tenants of an index folder."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from langchain_hybridgraph.stores.opening import recorded
 
 
 def tenants(path: Path) -> dict[str, int]:
-    """Number of chunks of each tenant, by name.
+    """Return the number of chunks of each tenant, by name.
 
-    A tenant of which only a mode or a source's credibility is kept has 0. Raises NotAnIndexError for a path without an
-    index, TenantError for an index that was made without tenants.
+    A tenant without chunks that still has a mode or a source's credibility has 0. Raises NotAnIndexError for a path
+    without an index, TenantError for an index that was made without tenants.
     """
     _facts(path)
     with closing(Catalogue(path / CATALOGUE)) as catalogue:
@@ -32,23 +32,23 @@ def tenants(path: Path) -> dict[str, int]:
 
 
 def drop_tenant(path: Path, tenant: str) -> dict[str, int]:
-    """Delete everything that the folder keeps of a tenant; return how much of each kind that was.
+    """Delete everything that the folder holds of a tenant; return the number deleted, by kind.
 
-    Summaries go first, then chunks, parents, edges, entities, sessions, what was learned, credibility and mode in one
-    transaction, then vectors and words. A crash in between leaves the rest to the next call. Raises what
-    :func:`tenants` does, and TenantError for a tenant that is not there.
+    Summaries go first, then chunks, parents, edges, entities, sessions, learned values, credibility and mode in one
+    transaction, then vectors and words. After a crash in between, the next call deletes the rest. Raises the errors of
+    :func:`tenants`, and TenantError for an unknown tenant.
     """
     known = tenants(path)
     if tenant not in known:
         near = get_close_matches(str(tenant)[:100], known, 1)
         raise TenantError(
-            f"{path} keeps nothing of a tenant {str(tenant)[:100]!r}"
+            f"{path} holds nothing of a tenant {str(tenant)[:100]!r}"
             + (f": did you mean {near[0]!r}?" if near else "; tenants() lists its tenants")
         )
     layers = 0
     for folder in sorted(path.glob(f"{FOLDER}-*")):
         if (folder / CATALOGUE).exists():
-            layers = _emptied(folder, tenant)["chunks"]  # of several generations the last is the one that is shown
+            layers = _emptied(folder, tenant)["chunks"]  # of several generations only the last one is shown
     return {**_emptied(path, tenant), "layers": layers}
 
 
@@ -57,7 +57,7 @@ def _facts(path: Path) -> Mapping[str, Any]:
     if not facts:
         raise NotAnIndexError(f"{path} holds no index")
     if facts["tenancy"] != "multi":
-        raise TenantError(f"{path} was made without tenants, so there are none to list or to drop")
+        raise TenantError(f"{path} was made without tenants, so there are none to list or drop")
     return facts
 
 
@@ -68,10 +68,10 @@ def _emptied(path: Path, tenant: str) -> dict[str, int]:
 
 
 class _EmptiedIndex(CaredIndex):
-    """An index that is opened to be emptied: nothing is embedded."""
+    """An index that is opened only to be emptied: nothing is embedded."""
 
     def empty(self) -> dict[str, int]:
-        """Delete all that is the tenant's; return how much of each kind that was."""
+        """Delete all data of the tenant; return the number deleted, by kind."""
         with self._writer():
             stats = self.stats()
             with self._catalogue.writing() as connection:
@@ -80,13 +80,13 @@ class _EmptiedIndex(CaredIndex):
             self._refresh()
             self._step()
             self._blank(rows)
-            # A deleted text's words stay in Tantivy's segments until these are merged.
+            # The words of deleted texts stay in Tantivy's segments until these are merged.
             self._keywords.rebuild(self._rows.version)
         self._catalogue.checkpoint()
         return {name: stats[name] for name in ("chunks", "parents", "edges", "entities", "sessions")}
 
     def _blank(self, rows: list[int]) -> None:
-        """Overwrite the vectors of these rows, which no chunk has any more, with zeros."""
+        """Overwrite the vectors of these rows, which no longer belong to any chunk, with zeros."""
         matrix = self._generation.matrix
         if matrix is not None:
             parts = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
@@ -95,10 +95,10 @@ class _EmptiedIndex(CaredIndex):
 
 
 class _NoEmbedding:
-    """Stands for the embedding of an index that is searched for nothing."""
+    """Stands in for the embedding of an index that is not searched."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Raise StoreError; an index whose embedding cannot be asked is recognised by its name."""
+        """Raise StoreError; an index whose embedding cannot embed is recognised by its name."""
         raise StoreError("an index that is opened to drop a tenant embeds nothing")
 
     def embed_query(self, text: str) -> list[float]:

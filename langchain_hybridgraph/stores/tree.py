@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.catalog import Place
     from langchain_hybridgraph.stores.opening import Seen
 
-# Directories deeper than this do not exist: what lies in them hangs from the last one that does.
+# Directories deeper than this do not exist: their contents are attached to the last directory that does.
 DEEPEST = 64
 
 
 class TreedIndex(SearchedIndex):
-    """An open index whose chunks stand in directories.
+    """An open index whose chunks are organised in directories.
 
-    A chunk stands at its metadata's ``uri``, else ``url``, else at its document's id where that is a uri, else at its
-    ``source`` (below it where the source holds several documents). The uris are read at the first call, and from
-    then on those of new rows: what a row holds never changes.
+    The uri of a chunk is its metadata's ``uri``, else ``url``, else its document's id if that is a uri, else its
+    ``source`` (below it if the source holds several documents). The uris are read on first use, and from then on those
+    of new rows: the contents of a row never change.
     """
 
     _places: Places | None = None
     _tree: tuple[Seen, Grown] | None = None
 
     def tree(self, scope: Scope) -> ScopedTree:
-        """The tree as a call with this scope may see it (see ``stores.base.HasTree``)."""
+        """Return the tree as a call with this scope may see it (see ``stores.base.HasTree``)."""
         self._check_scope(scope)
         with self._gate:
             seen, grown = self._latest_tree()
@@ -48,7 +48,7 @@ class TreedIndex(SearchedIndex):
         held = self._tree
         if held is not None and held[0].rows.version == self._refresh().rows.version:
             return held
-        with self._refreshing:  # by one thread at a time: what one of them grows is never ahead of what it sees
+        with self._refreshing:  # by one thread at a time: the tree it grows is never ahead of the rows it sees
             seen = self._refresh()
             if self._places is None or len(self._places.of_row) > len(seen.rows):
                 self._places = Places()
@@ -63,7 +63,7 @@ class TreeRows(Protocol):
 
     @property
     def living(self) -> int:
-        """The number of rows that hold a chunk."""
+        """Number of rows that hold a chunk."""
         ...
 
     def ids(self, rows: Iterable[int]) -> list[str]:
@@ -71,11 +71,11 @@ class TreeRows(Protocol):
         ...
 
     def row(self, id: str) -> int:
-        """Return the row of an id, -1 for one that is not there."""
+        """Return the row of an id, -1 for an unknown one."""
         ...
 
     def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
-        """Return these rows or the first of them, at least n, those nearest to a unit vector first."""
+        """Return these rows, nearest to a unit vector first; may stop after the first n."""
         ...
 
 
@@ -104,7 +104,7 @@ class _SeenRows:
 
 
 class Places:
-    """Every uri that a chunk was ever stored under, and the directories above it, as numbers; it only grows."""
+    """Every uri under which a chunk was ever stored, and the directories above it, as numbers; it only grows."""
 
     def __init__(self) -> None:
         self.uris: list[str] = []
@@ -117,7 +117,7 @@ class Places:
         self.number: dict[str, int] = {}
 
     def grow(self, end: int, found: Iterable[Place]) -> None:
-        """Take in the rows up to ``end``, of which these live."""
+        """Add the rows up to ``end``; ``found`` holds those that are alive."""
         self.of_row += [-1] * (end - len(self.of_row))
         for named in found:
             place = self.of_row[named.row] = self._place(_standing(named))
@@ -131,7 +131,7 @@ class Places:
             missing.append(uri)
             uri = directory_of(uri)
         above = self.number.get(uri, -1)
-        # The document itself is always there, of the directories above it those that are not too deep.
+        # The document itself always exists; of the directories above it those that are not too deep.
         for uri in reversed(missing):
             if uri is not missing[0] and above >= 0 and self.depth[above] >= DEEPEST:
                 continue
@@ -152,7 +152,7 @@ class Places:
 
 
 class _Depth(NamedTuple):
-    """The places of one depth, and what is above each."""
+    """The places of one depth, and the directory of each."""
 
     places: Nodes
     above: Nodes
@@ -160,7 +160,7 @@ class _Depth(NamedTuple):
 
 @dataclass(frozen=True)
 class Grown:
-    """The places of one version, as arrays; ``of_all`` and ``below`` are kept for calls that may see everything."""
+    """The places of one version, as arrays; ``of_all`` and ``below`` are cached for calls that may see everything."""
 
     places: Places
     size: int
@@ -173,7 +173,7 @@ class Grown:
 
     @classmethod
     def of(cls, places: Places, living: Mask) -> Grown:
-        """The places, of which these rows live."""
+        """Build it from the places and the rows that are alive."""
         size = len(places.uris)
         of_row = np.array(places.of_row, np.int64)
         depth, above = np.array(places.depth, np.int64), np.array(places.above, np.int64)
@@ -185,7 +185,7 @@ class Grown:
         return replace(made, living=made.counts(living))
 
     def counts(self, allowed: Mask) -> Nodes:
-        """How many of these chunks stand at each place and below it."""
+        """Return the number of these chunks at each place and below it."""
         standing = self.of_row[allowed[: len(self.of_row)]]
         count = np.bincount(standing[standing >= 0], minlength=self.size)
         for depth in self.depths:
@@ -193,7 +193,7 @@ class Grown:
         return count
 
     def states(self, allowed: Mask, is_all: bool) -> NDArray[np.uint64]:
-        """The sum of the hashes of these chunks' rows at each place and below it; that of all is kept."""
+        """Return the sum of the hashes of these chunks' rows at and below each place; that of all rows is cached."""
         if is_all and self.of_all:
             return self.of_all[0]
         standing = self.of_row[allowed[: len(self.of_row)]]
@@ -208,7 +208,7 @@ class Grown:
 
 
 class ScopedTree:
-    """One state of the tree, as one call may see it (see ``stores.base.Tree``): what holds nothing is not there."""
+    """One state of the tree, as one call may see it (see ``stores.base.Tree``); empty nodes do not exist."""
 
     def __init__(self, grown: Grown, rows: TreeRows, allowed: Mask) -> None:
         self._grown, self._seen, self._allowed = grown, rows, allowed
@@ -220,33 +220,33 @@ class ScopedTree:
         self._below: dict[int, Level] = grown.below if self._is_all else {}
 
     def __len__(self) -> int:
-        """How many directories and documents there are."""
+        """Return the number of directories and documents."""
         return int(np.count_nonzero(self._count))
 
     def node(self, uri: str) -> int:
-        """The number of a directory or document, -1 for one that holds nothing or is not there."""
-        known = self._places.number  # by plain uris, which most are
+        """Return the number of a directory or document, -1 for one that is empty or unknown."""
+        known = self._places.number  # by normalised uris, as most are
         node = known[uri] if uri in known else known.get(plain_uri(reference(uri)), -1)
         return node if self._is_there(node) else -1
 
     def uri(self, node: int) -> str:
-        """The uri of a node."""
+        """Return the uri of a node."""
         return self._places.uris[node]
 
     def above(self, node: int) -> int:
-        """The directory that a node stands in, -1 at the top."""
+        """Return the directory that contains a node, -1 at the top."""
         return self._places.above[node]
 
     def top(self) -> list[int]:
-        """What stands in no directory, by uri."""
+        """Return the nodes outside any directory, by uri."""
         return self._sorted(self._grown.tops)
 
     def children(self, node: int) -> list[int]:
-        """What stands in a directory, by uri."""
+        """Return the children of a directory, by uri."""
         return self._sorted(self._places.below[node])
 
     def level(self, nodes: Iterable[int]) -> Level:
-        """These nodes, by uri, with all that stands at them."""
+        """Return these nodes, by uri, with their chunks."""
         ordered = self._sorted(nodes)
         rows = list(map(self._rows_at, ordered))
         held = np.array(list(map(len, rows)), np.int64)
@@ -262,48 +262,48 @@ class ScopedTree:
         )
 
     def below(self, node: int) -> Level:
-        """What stands in a directory, below -1 at the top; made once, for all calls that see everything."""
+        """Return the children of a directory, below -1 the top; built once for all calls that see everything."""
         known = self._below.get(node)
         if known is None:
             known = self._below[node] = self.level(self._places.below[node] if node >= 0 else self._grown.tops)
         return known
 
     def is_directory(self, node: int) -> bool:
-        """Whether anything stands in it."""
+        """Return whether the node has children."""
         return any(map(self._is_there, self._places.below[node]))
 
     def is_document(self, node: int) -> bool:
-        """Whether chunks stand at it itself."""
+        """Return whether the node has chunks of its own."""
         return bool(self._rows_at(node))
 
     def is_whole(self, node: int) -> bool:
-        """Whether the call may see everything that stands there and below."""
+        """Return whether the call may see everything at and below the node."""
         return bool(self._count[node] == self._grown.living[node])
 
     def chunks(self, node: int) -> list[str]:
-        """The ids of the chunks of a document, the oldest first; none for a directory that is no document."""
+        """Return the ids of a document's chunks, the oldest first; [] for a directory that is not a document."""
         return self._seen.ids(self._rows_at(node))
 
     def state(self, node: int) -> str:
-        """Another text whenever a chunk there or below has come, gone or changed.
+        """Return a text that differs whenever a chunk at or below the node was added, deleted or changed.
 
-        The sum of a 64-bit hash of each row that the call sees there: a row is never changed, so equal sums are equal
-        sets (Clarke et al. 2003, "AdHash"), and one pass over the tree has them all.
+        The sum of a 64-bit hash of each visible row there. A row is never changed, so equal sums mean equal sets
+        (Clarke et al. 2003, "AdHash"), and one pass over the tree computes all of them.
         """
         if self._states is None:
             self._states = self._grown.states(self._allowed, self._is_all)
         return f"{int(self._states[node]):016x}"
 
     def context_type(self, node: int) -> str | None:
-        """What the document's metadata say that it is."""
+        """Return the context type in the document's metadata."""
         return self._places.types.get(node)
 
     def types(self) -> set[str]:
-        """All that documents' metadata say that they are; also what only those said that are gone."""
+        """Return all context types in the documents' metadata, those of deleted documents included."""
         return set(self._places.types.values())
 
     def nodes(self, ids: Sequence[str]) -> list[int]:
-        """The node at which each chunk stands, -1 for one that the call may not see."""
+        """Return the node of each chunk, -1 for a chunk that the call may not see."""
         found = []
         for id in ids:
             row = self._seen.row(id)
@@ -312,7 +312,7 @@ class ScopedTree:
         return found
 
     def nearest(self, nodes: Sequence[int], vector: Vector, n: int) -> list[int]:
-        """The n of these nodes whose own chunks are nearest to a unit vector."""
+        """Return the n of these nodes whose own chunks are nearest to a unit vector."""
         rows = self._rows(nodes)
         if not rows:
             return list(nodes[:n])
@@ -334,11 +334,11 @@ class ScopedTree:
 
 
 def _standing(place: Place) -> str:
-    """The uri of a chunk, as a text that can be the id of a summary."""
+    """Return the uri of a chunk, as a text that can be the id of a summary."""
     for named in (place.uri, place.url):
         if isinstance(named, str) and named.strip():
             return plain_uri(reference(named))
-    document = place.document or place.id  # an empty name is none
+    document = place.document or place.id  # an empty name does not count
     if "://" in document or not (isinstance(place.source, str) and place.source.strip()):
         return plain_uri(document)
     source = reference(place.source)
@@ -346,7 +346,7 @@ def _standing(place: Place) -> str:
 
 
 def _hashed(rows: Nodes) -> NDArray[np.uint64]:
-    """A 64-bit hash of each number (splitmix64, Steele et al. 2014)."""
+    """Return a 64-bit hash of each number (splitmix64, Steele et al. 2014)."""
     x = rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
     Find = Callable[[Vector, int, Mask], tuple[NDArray[np.int64], NDArray[np.float32]]]
 
-# Below this share of allowed rows it is faster to gather them than to scan all and mask
+# Below this share of allowed rows gathering them is faster than scanning all and masking
 # (63,666 × 384: gathering 10 % takes 0.7 ms, the masked scan 3 ms whatever the share).
 GATHER_SHARE = 0.15
-# So many rows are gathered at once: they stay in the processor's cache until they are multiplied.
+# Number of rows gathered at once: they stay in the processor's cache until they are multiplied.
 GATHERED = 256
-# Up to this size all vectors are compared; beyond, the signs say which (benchmarks/vectors.py, 63,666 × 384: 1.1 ms
-# where all take 4.3; of the nearest 10 they miss one in two hundred, Chroma one in thirty in 2.9 ms).
+# Up to this size all vectors are compared; beyond, the signs select some (benchmarks/vectors.py, 63,666 × 384: 1.1 ms
+# instead of 4.3 for all; they miss one in two hundred of the nearest 10, Chroma one in thirty in 2.9 ms).
 EXACT_BYTES = 40 << 20
-# So many vectors are looked at for each that is wanted, and at least so many in all.
+# Number of vectors compared for each one returned, and the smallest number in all.
 RESCORED, LEAST_RESCORED = 10, 1_000
-# Rows whose checksum a search verifies, the best first, unless they were verified before (1.3 µs each), and rows that
+# Number of best rows whose checksum a search verifies unless verified before (1.3 µs each), and number of rows that
 # the first search verifies, evenly spaced over the file.
 VERIFIED, SAMPLED = 32, 64
-# The largest cosine that rounding makes of two unit vectors.
+# The largest cosine that two unit vectors can have after rounding.
 LARGEST = 1.001
 
 
@@ -42,18 +42,18 @@ class VectorMatrix:
     """An append-only matrix of unit vectors, in a memory-mapped file or in memory.
 
     A row that was never written, or was written with zeros, has cosine 0 with everything. Rows are only ever
-    appended, so a reader's map stays valid for the rows that it knew.
+    appended, so a reader's map stays valid for the rows that it had.
 
     Two more files hold a number per row: its checksum (:func:`checksums`), and a checksum of vector and text together
-    (:func:`owners`), which tells a vector that belongs to another text. Searches verify the first for what they
-    return, each row once. From the first one that does not hold, every row is verified, and rows whose checksum does
-    not hold are treated as rows that were never written.
+    (:func:`owners`), which shows if a vector belongs to another text. Searches verify the first one for the rows they
+    return, each row once. After the first mismatch, every row is verified, and rows with a mismatch are treated as rows
+    that were never written.
     """
 
     def __init__(self, path: Path | None, dimension: int) -> None:
         self.dimension = dimension
         self._path = path
-        self._file: tuple[int, int] | None = None  # inode and number of rows of what is mapped
+        self._file: tuple[int, int] | None = None  # inode and number of rows of the mapped file
         self._matrix: NDArray[np.float32] = np.zeros((0, dimension), np.float32)
         self._checksums = np.zeros(0, "<u4")  # of accepted rows only: others may still be overwritten
         self._verified: Mask = np.zeros(0, np.bool_)
@@ -74,10 +74,11 @@ class VectorMatrix:
         texts: Sequence[bytes] | None = None,
         sync: bool = True,
     ) -> None:
-        """Put unit vectors (n × dimension) at the rows from ``start`` on; on disk when this returns.
+        """Write unit vectors (n × dimension) to the rows from ``start`` on; they are on disk when this returns.
 
-        ``texts`` are the hashes of the texts that the vectors were made from. What a crash left behind beyond the
-        catalogue's last row is overwritten. Who writes many pieces may call :meth:`sync` after the last one instead.
+        ``texts`` are the hashes of the texts that the vectors were made from. Anything a crash left behind beyond the
+        catalogue's last row is overwritten. A caller that writes many pieces may call :meth:`sync` after the last one
+        instead.
         """
         if self._path is None:
             self._write_memory(start, vectors)
@@ -88,28 +89,28 @@ class VectorMatrix:
         try:
             _write(self._path, rows, start * self.dimension * 4, sync=sync)
             _write(checksums(self._path), _sums(rows, every), start * 4, sync=sync)
-            # A power failure may lose it: what is not known counts as the vector of its text.
+            # A power failure may lose it: an unknown owner counts as the row's own text.
             _write(owners(self._path), owned, start * 4, sync=False)
         except OSError as error:
             raise StoreError(f"nothing of this batch was written to {self._path}: {error.strerror}") from error
         self.remap()
-        if start < len(self._checksums):  # a repair; what is appended was not looked at yet
+        if start < len(self._checksums):  # a repair; appended rows have not been verified yet
             self._forget_verified()
 
     def sync(self) -> None:
-        """Wait until all that was written is on disk."""
+        """Wait until everything written is on disk."""
         if self._path is not None:
             for path in (self._path, checksums(self._path)):
                 _write(path, np.zeros(0, np.uint32), 0, sync=True)
 
     def take(self, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
-        """Copies of these rows' vectors, n × dimension; zeros for rows that are known to be damaged."""
+        """Return copies of these rows' vectors, n × dimension; zeros for rows that are known to be damaged."""
         self._keep_within_file()
         return self._take(np.asarray(rows, np.int64))
 
     def _take(self, wanted: NDArray[np.int64]) -> NDArray[np.float32]:
         if not len(wanted) or wanted.max() < len(self._matrix):
-            # "clip" instead of a check for each row takes a quarter less.
+            # "clip" takes a quarter less time than a check of each row.
             taken = np.take(self._matrix, wanted, axis=0, mode="clip")
         else:
             taken = np.zeros((len(wanted), self.dimension), np.float32)
@@ -120,16 +121,16 @@ class VectorMatrix:
         return taken
 
     def sound(self, rows: Sequence[int] | NDArray[np.int64], texts: Sequence[bytes] | None = None) -> Mask:
-        """Which of these rows hold what was written there; in memory all do.
+        """Return which of these rows hold what was written there; in memory all do.
 
-        ``texts``, one hash per row, asks as well whether it was written for this text. Rows that an earlier version
-        wrote do not say so, and count as written for theirs.
+        With ``texts``, one hash per row, also check that the vector was written for this text. Rows written by an
+        earlier version do not record it, and count as written for theirs.
         """
         wanted = np.asarray(rows, np.int64)
         if self._path is None:
             return np.ones(len(wanted), np.bool_)
         self._keep_within_file()
-        if not self._path.exists():  # searches go on with the map, which is gone when the process ends
+        if not self._path.exists():  # searches continue with the map, which is lost when the process ends
             return np.zeros(len(wanted), np.bool_)
         there: Mask = wanted < len(self._matrix)
         there[there] = _sums(self._matrix, wanted[there]) == _read(checksums(self._path), wanted[there])
@@ -141,11 +142,11 @@ class VectorMatrix:
         return there
 
     def lacks(self, allowed: Mask) -> bool:
-        """Whether one of these rows is known to be damaged, or is beyond the end of the file."""
+        """Return whether one of these rows is known to be damaged, or is beyond the end of the file."""
         return bool(allowed[len(self._matrix) :].any()) or bool(allowed[_below(self._damaged, len(allowed))].any())
 
     def scores(self, vector: Vector, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
-        """The cosine of a unit vector with each of these rows."""
+        """Return the cosine of a unit vector with each of these rows."""
         self._keep_within_file()
         wanted = np.asarray(rows, np.int64)
         found = self._cosines(vector, wanted)
@@ -155,11 +156,11 @@ class VectorMatrix:
         return self._cosines(vector, wanted)
 
     def near(self, vector: Vector, n: int, allowed: Mask) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """What :meth:`search` gives, but of a large matrix only about the n rows of largest cosine."""
+        """Return the result of :meth:`search`, for a large matrix only approximately."""
         return self._verified_answer(self._near, vector, n, allowed)
 
     def search(self, vector: Vector, n: int, allowed: Mask) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """The n allowed rows of largest cosine and their cosines, best first, ties by row.
+        """Return the n allowed rows of largest cosine and their cosines, best first, ties by row.
 
         Rows beyond the end of the matrix are left out.
         """
@@ -174,7 +175,7 @@ class VectorMatrix:
         if self._path is None:
             return rows, scores
         is_sound = self._verify_sample(readable) and self._verify(rows)
-        # A NaN among the cosines leaves rows out.
+        # A NaN among the cosines can exclude rows.
         if is_sound and len(rows) >= min(n, int(np.count_nonzero(readable))):
             return rows, scores
         self._verify_all(len(allowed))
@@ -211,7 +212,7 @@ class VectorMatrix:
             return True
         sound = _sums(self._matrix, new) == self._checksums_of(new)
         if not sound.all() and self._path is not None and not self._path.exists():
-            return True  # another process has replaced this generation: the map outlives its file, the checksums do not
+            return True  # another process has replaced this generation: the map outlives its file, not the checksums
         verified[new[sound]] = True
         self._damaged = np.union1d(damaged, new[~sound])
         return bool(sound.all())
@@ -219,7 +220,7 @@ class VectorMatrix:
     def _checksums_of(self, rows: NDArray[np.int64]) -> NDArray[np.uint32]:
         known, end = self._checksums, int(rows.max()) + 1
         if len(known) < end:
-            assert self._path is not None, "in memory nothing is verified"
+            assert self._path is not None, "nothing is verified in memory"
             more = _read(checksums(self._path), np.arange(len(known), end))
             known = self._checksums = np.concatenate([known, more])
         return known[rows]
@@ -236,7 +237,7 @@ class VectorMatrix:
             return self._search(vector, n, allowed)
         self._signs.take_in(self._matrix[: len(allowed)])
         rows = self._signs.nearest(vector, wanted, allowed)
-        # Many alike, or all of a few: then nothing is gained.
+        # If many are alike, or all of a few are needed, nothing is gained.
         if not n <= len(rows) <= few:
             return self._search(vector, n, allowed)
         return _best(rows, self._cosines(vector, rows), n)
@@ -261,18 +262,18 @@ class VectorMatrix:
         return found
 
     def close(self) -> None:
-        """Let go of the map."""
+        """Release the map."""
         self._matrix = np.zeros((0, self.dimension), np.float32)
 
     def remap(self) -> None:
-        """See the rows that were appended, by this process or another, and those that were repaired."""
+        """Map the rows that were appended, by this process or another, and those that were repaired."""
         if self._path is None:
             return
         try:
             status = self._path.stat()
         except FileNotFoundError:
             return
-        # A row that a full disk cut off does not count.
+        # A row truncated by a full disk does not count.
         inode, rows = status.st_ino, status.st_size // (self.dimension * 4)
         if self._file != (inode, rows):
             is_appended = self._file is not None and self._file[0] == inode and rows > self._file[1]
@@ -283,11 +284,11 @@ class VectorMatrix:
                 self._verified = np.concatenate([self._verified, more])
             else:
                 self._forget_verified()
-        if len(self._damaged):  # perhaps another process has repaired them
+        if len(self._damaged):  # another process may have repaired them
             self._forget_verified()
 
     def _keep_within_file(self) -> None:
-        """Touching a map beyond the end of its file, which somebody has cut off, would kill the process."""
+        """Shrink the map to its file: touching a map beyond the end of a truncated file would kill the process."""
         if self._path is not None:
             with suppress(FileNotFoundError):  # a map outlives its file
                 if self._path.stat().st_size < self._matrix.nbytes:
@@ -303,37 +304,37 @@ class VectorMatrix:
 
 
 def cosines(matrix: NDArray[np.float32], vector: Vector) -> NDArray[np.float32]:
-    """The inner products of a matrix's rows with a vector, on this thread alone.
+    """Return the inner products of a matrix's rows with a vector, computed on this thread alone.
 
     numpy's ``@`` hands even small products to the threads of its BLAS, which spin for each other: on a busy machine
     63,666 × 384 took 19 ms (p50) where this takes 7, on a quiet one 2 ms where this takes 3.
     """
-    with np.errstate(over="ignore", invalid="ignore"):  # of damaged rows, which are found and left out
+    with np.errstate(over="ignore", invalid="ignore"):  # of damaged rows, which are detected and left out
         products: NDArray[np.float32] = np.vecdot(matrix, vector)
     return products
 
 
 def unit(vectors: Sequence[Sequence[float]] | Sequence[float] | NDArray[Any]) -> NDArray[np.float32]:
-    """The same vectors with length 1, float32; a vector of length 0 stays as it is.
+    """Return the same vectors with length 1, float32; a vector of length 0 stays as it is.
 
     Raises ValueError for vectors that are not finite.
     """
-    with np.errstate(over="ignore"):  # said below
+    with np.errstate(over="ignore"):  # raised below
         matrix = np.asarray(vectors, np.float32)
     if not np.isfinite(matrix).all():
-        raise ValueError("the embedding gave a vector with NaN or infinite numbers; every number must be finite")
+        raise ValueError("the embedding returned a vector with NaN or infinite numbers; every number must be finite")
     norms = np.linalg.norm(matrix, axis=-1, keepdims=True)
     units: NDArray[np.float32] = np.divide(matrix, norms, out=np.zeros_like(matrix), where=norms > 0)
     return units
 
 
 def checksums(path: Path) -> Path:
-    """The file with the CRC-32 of each row of a matrix."""
+    """Return the path of the file with the CRC-32 of each row of a matrix."""
     return path.with_suffix(".crc")
 
 
 def owners(path: Path) -> Path:
-    """The file with the CRC-32 of each row of a matrix and the text that it was made from, 0 where that is unknown."""
+    """Return the path of the file with the CRC-32 of each row and its text, 0 where the text is unknown."""
     return path.with_suffix(".own")
 
 
@@ -347,7 +348,7 @@ def _below(rows: NDArray[np.int64], end: int) -> NDArray[np.int64]:
 def _sums(
     matrix: NDArray[np.float32], rows: NDArray[np.int64], texts: Sequence[bytes] | None = None
 ) -> NDArray[np.uint32]:
-    """The CRC-32 of each of these rows, or of each with the text that it was made from."""
+    """Return the CRC-32 of each of these rows, or of each with the text that it was made from."""
     if texts is None:
         return np.array([zlib.crc32(matrix[row]) for row in rows.tolist()], "<u4")
     each = zip(rows.tolist(), texts, strict=True)
@@ -355,7 +356,7 @@ def _sums(
 
 
 def _read(path: Path, rows: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """A file's numbers for these rows; 0 beyond its end."""
+    """Return a file's numbers for these rows; 0 beyond its end."""
     numbers = np.zeros(len(rows), "<u4")
     if not len(rows):
         return numbers
@@ -391,7 +392,7 @@ def _write(path: Path, values: NDArray[Any], offset: int, *, sync: bool) -> None
 def _best(
     rows: NDArray[np.int64] | None, scores: NDArray[np.float32], n: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The n largest scores, ties by row: everything that ties with the last one is looked at before the cut."""
+    """Return the n largest scores, ties by row: everything that ties with the last one is ordered before the cut."""
     if n < len(scores):
         threshold = scores[np.argpartition(scores, len(scores) - n)[len(scores) - n]]
         places = np.flatnonzero(scores >= threshold)

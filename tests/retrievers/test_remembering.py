@@ -108,10 +108,10 @@ def test_what_was_superseded_cannot_be_again(store):
     store.add_texts(["Ed has a cat."], ids=["cat"])
     store.supersede("cat", Document("Ed has a dog.", id="dog"), at="1970-01-03")
     hamster = Document("Ed has a hamster.", id="hamster")
-    with pytest.raises(ValueError, match=r"'dog' has taken the place of 'cat' already: supersede\('dog', …\)"):
+    with pytest.raises(ValueError, match=r"'dog' has already superseded 'cat': call supersede\('dog', …\)"):
         store.supersede("cat", hamster, at="1970-01-02")
     store.supersede("dog", Document("Ed has a fox.", id="fox"), at="1970-01-04")
-    with pytest.raises(ValueError, match=r"supersede\('fox', …\), which holds now, or retract\('dog'\)"):
+    with pytest.raises(ValueError, match=r"supersede\('fox', …\), which is valid now, or retract\('dog'\)"):
         store.supersede("cat", hamster, at="1970-01-05")
     assert found(store, "Ed", as_of="1970-01-05") == {"fox"}
     store.retract(["dog", "fox"])

@@ -1261,7 +1261,7 @@ def test_a_graph_of_chromas_that_was_cut_off(opened, folder, large, caplog):
     (cut,) = folder.glob("chroma-0/*/index_metadata.pickle")
     os.truncate(cut, 0)
     again = opened()
-    assert "cannot be used and is made again" in caplog.text
+    assert "cannot be used and is rebuilt" in caplog.text
     assert len(by_vector(again, "text", 2_000)) == 1_100
     assert again.check().problems == ()
     assert again._folder.chroma.collected is not None

@@ -117,7 +117,7 @@ def test_ids_of_any_shape(id):
 
 def test_a_text_is_a_str():
     """None as a text is an error that names the chunk."""
-    with pytest.raises(TypeError, match="text of 'a' is None"):
+    with pytest.raises(TypeError, match="text of 'a' must be a str, got None"):
         entry(Chunk("a", None))
 
 
@@ -211,21 +211,21 @@ def test_content_ids_are_the_same_in_every_run():
 
 def test_what_is_no_edge_is_named():
     """A tuple of the same values is none; the error shows what one looks like."""
-    with pytest.raises(ConfigurationError, match=r"\('a', 'b', 'cites'\); wanted an Edge, such as Edge\("):
+    with pytest.raises(ConfigurationError, match=r"must be an Edge, such as Edge\(.* got \('a', 'b', 'cites'\)"):
         storable([("a", "b", "cites")])
 
 
 @pytest.mark.parametrize("given", [Edge("a", "b", "cites"), None, 7], ids=repr)
 def test_what_is_no_list_of_edges_is_named(given):
     """One edge alone is none; the error shows what a list looks like."""
-    with pytest.raises(ConfigurationError, match=r'wanted a list of them, such as \[Edge\("a"'):
+    with pytest.raises(ConfigurationError, match=r'must be a list of Edge, such as \[Edge\("a"'):
         storable(given)
 
 
 @pytest.mark.parametrize("description", [None, 7, b"text"])
 def test_a_description_is_a_text(description):
     """The error names the edge and what stands for none."""
-    with pytest.raises(ValueError, match=r"edge 'a' → 'b' \(r\) is .*; it is a text, description=\"\" for none"):
+    with pytest.raises(ValueError, match=r"edge 'a' → 'b' \(r\) is .*; it must be a text, description=\"\" for none"):
         storable([Edge("a", "b", "r", description=description)])
 
 

@@ -180,7 +180,7 @@ def test_an_index_that_cannot_be_continued_is_made_again(tmp_path, catalogue, wr
         (folder / name).write_bytes(content)
     writer.follow(version, 0)
     assert [found(writer, word) for word in ("cat", "dog", "bird")] == [[], [1], [2]]
-    assert "cannot be continued and is made again" in caplog.text
+    assert "cannot be continued and is rebuilt" in caplog.text
 
 
 def test_a_reader_of_an_index_that_was_never_filled_reads_the_texts(tmp_path, catalogue):

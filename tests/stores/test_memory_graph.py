@@ -268,7 +268,7 @@ def test_what_a_store_refuses_is_refused(ends):
 
 def test_one_edge_is_no_list():
     """The error shows what one looks like."""
-    with pytest.raises(ConfigurationError, match=r"wanted a list of them, such as \[Edge"):
+    with pytest.raises(ConfigurationError, match=r"must be a list of Edge, such as \[Edge"):
         InMemoryGraph().add(Edge("a", "b", "r"))
 
 
