@@ -1,4 +1,4 @@
-"""The graph of the embedded store: one hop, held against networkx; followed changes, held against reading anew."""
+"""The graph of the embedded store: hops compared with networkx, followed changes with a fresh read."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def mention(chunk, entity, weight=1.0, **options):
 
 
 def near(store, *ids, scope=None, ways=None):
-    """{(from, to): (weight, via)} of one hop, by ids."""
+    """Return {(from, to): (weight, via)} of one hop, by ids."""
     graph = store.graph(scope or Scope(), ways or Ways())
     return named(graph, ids, graph.neighbours(graph.nodes(ids)))
 
 
 def linked(store, *ids, scope=None, ways=None):
-    """The same of the links."""
+    """Return the same for links."""
     graph = store.graph(scope or Scope(), ways or Ways())
     return named(graph, ids, graph.links(graph.nodes(ids)))
 
@@ -73,11 +73,11 @@ def weights(found):
     return {ends: weight for ends, (weight, _) in found.items()}
 
 
-# -- what a hop is ------------------------------------------------------------------------------------------------
+# -- hops ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_store_has_a_graph(store):
-    """It fulfils the protocol, and says whether there is any edge now."""
+    """It implements the protocol, and reports whether there is any edge now."""
     assert can(store, HasGraph)
     put(store, "a", "b")
     assert not store.has_graph
@@ -88,7 +88,7 @@ def test_the_store_has_a_graph(store):
 
 
 def test_directions(store):
-    """Out follows an edge, in comes back, both does either."""
+    """Direction "out" follows an edge, "in" goes back, "both" does either."""
     put(store, "a", "b", "c", edges=[Edge("a", "b", "r", 0.5), Edge("c", "a", "r", 0.25)])
     assert near(store, "a") == {("a", "b"): (0.5, "")}
     assert near(store, "a", ways=Ways("in")) == {("a", "c"): (0.25, "")}
@@ -96,7 +96,7 @@ def test_directions(store):
 
 
 def test_the_heaviest_of_several_relations(store):
-    """Two chunks joined thrice are one hop apart, once, by the largest weight."""
+    """Two chunks joined three times are one hop apart, once, with the largest weight."""
     put(store, "a", "b", edges=[Edge("a", "b", "r", 0.2), Edge("a", "b", "s", 0.8), Edge("b", "a", "r", 0.9)])
     assert near(store, "a") == {("a", "b"): (0.8, "")}
     assert near(store, "a", ways=Ways("both")) == {("a", "b"): (0.9, "")}
@@ -124,7 +124,7 @@ def test_of_equal_ways_the_edge_then_the_rarest_entity(store):
 
 
 def test_links_are_the_edges_as_they_are(store):
-    """Chunks and entities are the ends of links, entities lead on to the chunks that mention them."""
+    """Links end in chunks and entities; entities lead on to the chunks that mention them."""
     edges = [
         Edge("a", "b", "r", 0.5),
         mention("a", "Ada", 0.8),
@@ -139,7 +139,7 @@ def test_links_are_the_edges_as_they_are(store):
 
 
 def test_hubs_pass_on_less(store):
-    """Of degree 4 with hub_degree 2 a half of each edge; over an entity of degree 4, too, a half of that half."""
+    """With degree 4 and hub_degree 2 an edge counts half; through an entity of degree 4 half of that again."""
     edges = [Edge("a", other, "r") for other in "bcd"]
     put(store, *"abcd", edges=[*edges, *(mention(chunk, "Ada") for chunk in "abxy")])
     hub = Ways(hub_degree=2)
@@ -149,8 +149,8 @@ def test_hubs_pass_on_less(store):
     assert weights(near(store, "a", ways=Ways(hub_degree=None))) == {("a", other): 1.0 for other in "bcd"}
 
 
-def test_common_entities_lead_nowhere_beside_rare_ones(monkeypatch, store):
-    """Ada leads to 2, Bo to 3 and Cy to 4: with room for 5 only over the rarer two; the rarest is always taken."""
+def test_rare_entities_are_preferred_to_common_ones(monkeypatch, store):
+    """Ada leads to 2, Bo to 3 and Cy to 4: with room for 5 only the two rarer ones; the rarest is always used."""
     monkeypatch.setattr(graph, "FAN", 1)
     mentions = [mention(chunk, "Ada") for chunk in "ab"] + [mention(chunk, "Bo") for chunk in "acd"]
     put(store, *"abcdefg", edges=[*mentions, *(mention(chunk, "Cy") for chunk in "aefg")])
@@ -163,7 +163,7 @@ def test_common_entities_lead_nowhere_beside_rare_ones(monkeypatch, store):
 
 
 def test_degrees_count_all_edges(store):
-    """Of all relations and both directions, to what is hidden or missing, too."""
+    """Over all relations and both directions, including edges to hidden or missing chunks."""
     put(
         store,
         "a",
@@ -175,8 +175,8 @@ def test_degrees_count_all_edges(store):
     assert graph.degrees(np.array([-1])).tolist() == [0]
 
 
-def test_which_relations_there_are(store):
-    """Those that an edge has now, whatever the call may walk; the last edge of a kind takes it along."""
+def test_relations_are_those_of_present_edges(store):
+    """The relations of present edges, whatever the call may traverse; the last edge of a kind removes its relation."""
     put(store, "a", "b", edges=[Edge("a", "b", "cites"), Edge("b", "a", "likes"), Edge("a", "missing", "cites")])
     assert store.graph(Scope(), Ways(relations=frozenset({"likes"}))).relations == {"cites", "likes"}
     store.replace_edges(["b"], ["likes"], [])
@@ -185,8 +185,8 @@ def test_which_relations_there_are(store):
     assert store.graph(Scope(), Ways()).relations == {"cites", "likes", MENTIONS}
 
 
-def test_what_a_node_is(store):
-    """Chunks and entities are nodes; parents, dangling targets, directories and the unknown are none."""
+def test_chunks_and_entities_are_nodes(store):
+    """Chunks and entities are nodes; parents, dangling targets, directories and unknown ids are not."""
     store.put(
         [Chunk("a", "text", {}, "d", "p")],
         parents=[Chunk("p", "text", {}, "d")],
@@ -200,7 +200,7 @@ def test_what_a_node_is(store):
     assert weights(linked(store, "a", ways=Ways("both"))) == {("a", "Ada"): 1.0}
 
 
-def test_nothing_is_asked(store):
+def test_hops_of_nothing(store):
     """No nodes, unknown nodes and an empty store have no hops."""
     for _ in range(2):
         graph = store.graph(Scope(), Ways("both"))
@@ -213,7 +213,7 @@ def test_nothing_is_asked(store):
 
 
 def test_cosines(store):
-    """Of chunks those that a vector search gives; an entity has none."""
+    """The cosines of chunks are those of a vector search; an entity has none."""
     put(store, "a", "b", edges=[mention("a", "Ada")])
     vector = store.vector_search(Query("text of a", 1), 1).vector
     graph = store.graph(Scope(), Ways())
@@ -223,8 +223,8 @@ def test_cosines(store):
     assert np.isnan(found[[1, 3]]).all()
 
 
-def test_what_a_step_was(store):
-    """The heaviest edge as it is stored, both mentions of the entity, None for what is no hop."""
+def test_the_edge_of_each_step(store):
+    """The heaviest edge as stored, both mentions of the entity, or None for a step that is not a hop."""
     light, heavy = Edge("a", "b", "r", 0.5, "said"), Edge("b", "a", "s", 0.9, "said otherwise")
     mentions = [mention("b", "Ada", 0.8, description="b names Ada"), mention("c", "Ada", 0.5)]
     put(store, "a", "b", "c", edges=[light, heavy, *mentions, Edge("b", "Ada", "about")])
@@ -237,11 +237,11 @@ def test_what_a_step_was(store):
     assert store.graph(Scope(), Ways("both")).edges([("a", "b"), ("c", "b")]) == [heavy, tuple(reversed(mentions))]
 
 
-# -- what is hidden -----------------------------------------------------------------------------------------------
+# -- visibility ---------------------------------------------------------------------------------------------------
 
 
 def test_edges_have_their_time(store):
-    """An edge counts from valid_from until valid_until, both included; without a time all do."""
+    """An edge counts from valid_from until valid_until, both included; without a time it always does."""
     edges = [
         Edge("a", "b", "r", valid_from=10.0, valid_until=20.0),
         mention("a", "Ada"),
@@ -253,7 +253,7 @@ def test_edges_have_their_time(store):
 
 
 def test_a_filter_holds_at_every_hop(store):
-    """What does not match is neither led to nor led from."""
+    """No hop leads to or from chunks that do not match."""
     chunks = [Chunk(id, "text", {"kind": kind}) for id, kind in (("a", "x"), ("b", "y"), ("c", "x"))]
     store.put(
         chunks,
@@ -266,8 +266,8 @@ def test_a_filter_holds_at_every_hop(store):
     assert len(store.graph(scope, Ways("both")).neighbours(hidden).node) == 0
 
 
-def test_expired_chunks_are_no_way(store):
-    """A chunk outside its time is no end of a hop."""
+def test_expired_chunks_are_not_reached(store):
+    """No hop ends in a chunk outside its time of validity."""
     chunks = [Chunk("a", "text"), Chunk("b", "text", {"valid_until": 10}), Chunk("c", "text", {"valid_from": 20})]
     store.put(chunks, edges=[Edge("a", "b", "r"), Edge("a", "c", "r")])
     for when, there in ((5, {"b"}), (15, set()), (25, {"c"}), (None, {"b", "c"})):
@@ -293,14 +293,14 @@ def test_tenants_have_graphs_of_their_own(tmp_path):
 
 
 def tables(store):
-    """What SQLite holds: the kind of every id, and all edges."""
+    """Return the contents of SQLite: the kind of every id, and all edges."""
     with store._catalogue.reading() as connection:
         kinds = dict(connection.execute("SELECT id, kind FROM nodes"))
     return kinds, store.edges(list(kinds))
 
 
 def expected(store, scope, ways):
-    """{(from, to): weight} of one hop between all chunks in scope, and the degrees, by networkx."""
+    """Return {(from, to): weight} of one hop between all chunks in scope, and the degrees, by networkx."""
     kinds, edges = tables(store)
     whole = nx.MultiDiGraph()
     whole.add_nodes_from(kinds)
@@ -375,8 +375,8 @@ def drawn_chunk(id):
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(some_edges, st.lists(st.tuples(some_ways, some_scopes), min_size=4, max_size=4), st.sampled_from([0, 4_000]))
-def test_one_hop_as_networkx_has_it(monkeypatch, edges, calls, limit):
-    """For any edges, ways and scope: the same hops with the same weights, however duplicates are found."""
+def test_hops_equal_those_of_networkx(monkeypatch, edges, calls, limit):
+    """For any edges, ways and scope networkx finds the same hops and weights, however duplicates are found."""
     monkeypatch.setattr(graph, "SORTED_HOPS", limit)
     with closing(opened(None)) as store:
         store.put([drawn_chunk(id) for id in CHUNKS], parents=[Chunk("p0", "parent")], edges=edges)
@@ -391,7 +391,7 @@ def test_one_hop_as_networkx_has_it(monkeypatch, edges, calls, limit):
 @settings(max_examples=60)
 @given(some_edges, some_ways, some_scopes, st.sets(st.sampled_from(CHUNKS)), st.lists(st.sampled_from(CHUNKS)))
 def test_hops_among_some_are_those_of_all_that_lead_there(edges, ways, scope, ends, deleted):
-    """Whichever way edges are walked and however hubs are damped, also after chunks were deleted and edges changed."""
+    """In any direction and with any damping, also after chunks were deleted and edges changed."""
     with closing(opened(None)) as store:
         store.put([drawn_chunk(id) for id in CHUNKS], edges=edges[: len(edges) // 2])
         store.graph(scope, ways)
@@ -404,14 +404,14 @@ def test_hops_among_some_are_those_of_all_that_lead_there(edges, ways, scope, en
 
 
 def hops_of(hops):
-    """The hops as rows of (origin, node, weight, via), ascending."""
+    """Return the hops as rows of (origin, node, weight, via), ascending."""
     return sorted(zip(*(column.tolist() for column in hops), strict=True))
 
 
 @settings(max_examples=30)
 @given(some_edges, some_ways, some_scopes)
-def test_steps_are_what_hops_were(edges, ways, scope):
-    """Every hop has its edge or its two mentions, whose weights are the hop's; without a hop there is none."""
+def test_steps_have_the_edges_of_hops(edges, ways, scope):
+    """Every hop has its edge or its two mentions, with the hop's weight; without a hop there is neither."""
     with closing(opened(None)) as store:
         store.put([drawn_chunk(id) for id in CHUNKS], edges=edges)
         ways = Ways(ways.direction, ways.relations, ways.min_weight, None)
@@ -460,7 +460,7 @@ def do(store, number, task):
 
 
 def everything(store):
-    """All that a graph answers about all ids that are there."""
+    """Return every answer of a graph about all present ids."""
     ids = sorted(tables(store)[0])
     walk = store.graph(Scope(), Ways("both"))
     nodes = walk.nodes(ids)
@@ -478,8 +478,8 @@ def everything(store):
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(puts | puts | removes | replaces | prunes, max_size=12), st.sampled_from([0, 3, 5_000]), st.booleans())
-def test_following_is_reading_anew(monkeypatch, tasks, beside, is_log_short):
-    """After any changes, however many are kept beside or were missed, all answers are those of a graph just read."""
+def test_followed_changes_equal_a_fresh_read(monkeypatch, tasks, beside, is_log_short):
+    """After any changes, kept next to the sorted edges or missed, all answers equal those of a fresh read."""
     monkeypatch.setattr(adjacency, "BESIDE", beside)
     monkeypatch.setattr("langchain_hybridgraph.stores.catalog._KEPT_CHANGES", 3 if is_log_short else 2_000)
     with closing(opened(None)) as store:
@@ -498,7 +498,7 @@ def test_following_is_reading_anew(monkeypatch, tasks, beside, is_log_short):
 
 
 def test_another_store_sees_what_was_written(tmp_path):
-    """A reader beside the writer follows new chunks, edges, deletions and pruning, without reading all anew."""
+    """A reader follows the writer's new chunks, edges, deletions and pruning, without a fresh read."""
     with closing(opened(tmp_path / "index")) as writer, closing(opened(tmp_path / "index", read_only=True)) as reader:
         put(writer, "a", "b", edges=[Edge("a", "b", "r", 0.5)])
         assert weights(near(reader, "a")) == {("a", "b"): 0.5}
@@ -522,15 +522,15 @@ def test_an_updated_chunk_keeps_its_edges(store):
 
 
 def test_a_dangling_edge_leads_on_when_its_end_comes(store):
-    """And an id that was an entity is one no more when a chunk of that name comes."""
+    """And an id that was an entity becomes a chunk when a chunk of that name is added."""
     put(store, "a", "b", edges=[Edge("a", "late", "r"), mention("a", "Ada"), mention("b", "Ada")])
     assert weights(near(store, "a")) == {("a", "b"): 1.0}
     put(store, "late", "Ada")
     assert weights(near(store, "a")) == {("a", "late"): 1.0, ("a", "Ada"): 1.0}
 
 
-def test_a_graph_in_hand_stays_what_it_was(store):
-    """What is written while somebody walks is not in their graph; an entity that is gone has no id any more."""
+def test_a_graph_in_use_does_not_change(store):
+    """Writes do not change a graph already in use; a deleted entity has no id any more."""
     put(store, "a", "b", edges=[Edge("a", "b", "r"), mention("a", "Ada"), mention("c", "Ada")])
     walk = store.graph(Scope(), Ways())
     nodes = walk.nodes(["a", "Ada"])
@@ -540,8 +540,8 @@ def test_a_graph_in_hand_stays_what_it_was(store):
     assert store.graph(Scope(), Ways()).nodes(["a"]).tolist() == [-1]
 
 
-def test_a_closed_store_says_so(memory):
-    """What needs the catalogue or the matrix raises StoreError once the store is closed."""
+def test_a_closed_store_raises_an_error(memory):
+    """Methods that need the catalogue or the matrix raise StoreError once the store is closed."""
     put(memory, "a", edges=[mention("a", "Ada")])
     walk = memory.graph(Scope(), Ways())
     ada = walk.nodes(["Ada"])
@@ -550,11 +550,11 @@ def test_a_closed_store_says_so(memory):
         walk.ids(ada)
 
 
-# -- many ---------------------------------------------------------------------------------------------------------
+# -- large graphs -------------------------------------------------------------------------------------------------
 
 
 def test_a_star_of_100_000():
-    """From the middle all are one hop away, from each the middle is; and so over an entity that all mention."""
+    """All nodes are one hop from the centre and the centre from each; so are nodes that mention one entity."""
     count = 100_000
     ids = [f"c{number}" for number in range(count)]
     with closing(opened(None)) as store:
@@ -598,7 +598,7 @@ def graph_ids(store):
 
 
 def test_an_entity_goes_with_its_last_mention(store):
-    """By deleting chunks, replacing edges or pruning; with the edges that it has beside."""
+    """By deleting chunks, replacing edges or pruning; with the entity's other edges."""
     put(
         store,
         "a",
@@ -615,7 +615,7 @@ def test_an_entity_goes_with_its_last_mention(store):
 
 
 def test_an_entity_that_is_mentioned_again_stays(store):
-    """Replacing a mention by another one of the same entity keeps its node."""
+    """Replacing a mention with another one of the same entity keeps its node."""
     put(store, "a", edges=[mention("a", "Ada", 0.5)])
     node = store.graph(Scope(), Ways()).nodes(["Ada"]).tolist()
     store.replace_edges(["a"], [MENTIONS], [mention("a", "Ada", 0.7)])
@@ -623,21 +623,21 @@ def test_an_entity_that_is_mentioned_again_stays(store):
 
 
 def test_deleting_leaves_nothing_behind(store):
-    """Neither edges nor ids that only the deleted chunk's edges named."""
+    """Neither edges nor ids that only the deleted chunk's edges named remain."""
     put(store, "a", "b", edges=[Edge("a", "missing", "r"), Edge("docs/", "a", "contains"), Edge("b", "a", "r")])
     store.remove(["a"])
     assert tables(store) == ({"b": "chunk"}, [])
 
 
 def test_light_edges_are_pruned(store):
-    """Those below the weight go, those of the weight stay."""
+    """Edges below the weight are deleted, edges with exactly that weight are kept."""
     put(store, "a", "b", "c", edges=[Edge("a", "b", "r", 0.3), Edge("a", "c", "r", 0.5), Edge("b", "c", "r", 0.4)])
     assert store.prune_edges(0.4) == 1
     assert {(edge.source, edge.target) for edge in store.edges(["a", "b"])} == {("a", "c"), ("b", "c")}
 
 
 def test_the_heaviest_of_each_source_stay(store):
-    """Two of each; of equal ones those with the lesser relation, then the lesser target."""
+    """Two edges of each are kept; ties go to the smaller relation, then the smaller target."""
     edges = [Edge("a", "b", "s", 0.9), Edge("a", "c", "s", 0.5), Edge("a", "c", "r", 0.5), Edge("a", "b", "r", 0.5)]
     put(store, "a", "b", "c", edges=[*edges, Edge("b", "c", "r", 0.1)])
     assert store.prune_edges(max_per_source=2) == 2
@@ -647,7 +647,7 @@ def test_the_heaviest_of_each_source_stay(store):
 
 @pytest.mark.parametrize("options", [{"min_weight": 1.5}, {"min_weight": -0.1}, {"max_per_source": -1}])
 def test_bad_bounds_of_pruning(memory, options):
-    """Raise ValueError that names them."""
+    """The ValueError names the bounds."""
     with pytest.raises(ValueError, match=next(iter(options))):
         memory.prune_edges(**options)
 
@@ -672,8 +672,8 @@ def test_stats_count_entities(store):
     assert (store.stats()["edges"], store.stats()["entities"]) == (2, 1)
 
 
-def test_edges_that_cannot_be_are_found_and_mended(store):
-    """A weight of 0 and an edge to itself are named by check and removed by repair, in graphs that were read, too."""
+def test_invalid_edges_are_reported_and_repaired(store):
+    """A weight of 0 and an edge to itself are reported by check and removed by repair, also from loaded graphs."""
     put(store, "a", "b", edges=[Edge("a", "b", "r")])
     near(store, "a")
     with store._catalogue.writing() as connection:

@@ -1,4 +1,4 @@
-"""How texts become words."""
+"""From texts to words."""
 
 import pytest
 from hypothesis import given
@@ -92,8 +92,8 @@ def test_different_words_stay_different(language, one, other):
     assert analyzer.all_words(one) != analyzer.all_words(other)
 
 
-def test_questions_leave_stop_words_out():
-    """What is asked for are the words that tell something, in their order and as often as they are said."""
+def test_questions_omit_stop_words():
+    """Questions search for their informative words, in order and as often as they occur."""
     assert Analyzer("english").words("What is the engine of an engine?") == ["engin", "engin"]
 
 
@@ -103,8 +103,8 @@ def test_a_stop_word_is_a_whole_word(word):
     assert Analyzer("english").words(f"the {word}") == Analyzer("english").all_words(word)
 
 
-def test_a_question_of_stop_words_asks_for_them():
-    """There is nothing else to look for, and they are indexed."""
+def test_a_question_of_stop_words_searches_for_them():
+    """A question has nothing else to search for, and stop words are indexed."""
     assert Analyzer("english").words("To be or not to be") == ["to", "be", "or", "not", "to", "be"]
 
 
@@ -140,7 +140,7 @@ def test_language_names(given, name):
 
 
 def test_an_unknown_language_names_the_known_ones():
-    """The error says what was given and what could be."""
+    """The error contains the given and the possible names."""
     with pytest.raises(ConfigurationError, match=r"'klingon'.*english.*german.*'none'"):
         Analyzer("klingon")
 

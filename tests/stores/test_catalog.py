@@ -1,4 +1,4 @@
-"""The catalogue: SQLite, where a chunk is accepted and everything else can be rebuilt from."""
+"""The catalogue: the SQLite database that accepts chunks."""
 
 import sqlite3
 import subprocess
@@ -51,26 +51,26 @@ def ids(catalogue, tenant=""):
 # -- opening --------------------------------------------------------------------------------------------------------
 
 
-def test_a_catalogue_says_its_format(path):
-    """The format's number stands in the file."""
+def test_the_file_records_its_format(path):
+    """The file contains the format's number."""
     assert sqlite3.connect(path).execute("PRAGMA user_version").fetchone() == (FORMAT_VERSION,)
 
 
 def test_a_newer_format_is_refused(path):
-    """The error says which format was found and what to do."""
+    """The error contains the format found and what to do."""
     sqlite3.connect(path).execute(f"PRAGMA user_version = {FORMAT_VERSION + 1}")
     with pytest.raises(FormatVersionError, match=rf"format {FORMAT_VERSION + 1}.*pip install --upgrade"):
         Catalogue(path)
 
 
 def test_no_file(tmp_path):
-    """Without a file there is no catalogue, and none is made by looking."""
+    """Without a file there is no catalogue, and opening does not create one."""
     with pytest.raises(NotAnIndexError, match="holds no index"):
         Catalogue(tmp_path / "catalogue.sqlite")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_is_no_database(tmp_path):
+def test_a_file_that_is_not_a_database(tmp_path):
     """Text where a database should be."""
     (tmp_path / "catalogue.sqlite").write_text("not a database, but long enough to be read as one" * 50)
     with pytest.raises(NotAnIndexError, match="is not a catalogue"):
@@ -85,7 +85,7 @@ def test_somebody_elses_database(tmp_path):
 
 
 def test_a_damaged_database_is_a_store_error(path):
-    """What SQLite raises while reading comes out as the package's own error."""
+    """Errors that SQLite raises while reading become the package's own."""
     catalogue = Catalogue(path)
     put(catalogue, *(Chunk(f"c{n}", "text " * 50) for n in range(500)))
     catalogue.close()
@@ -100,7 +100,7 @@ def test_a_damaged_database_is_a_store_error(path):
 
 
 def test_an_error_rolls_back(catalogue):
-    """Nothing of a transaction that raises is there afterwards, and the next one works."""
+    """Nothing of a transaction that raises is stored, and the next one works."""
     made = [e._replace(row=0) for e in entries([Chunk("a", "t")], [], "")]
 
     def fail(connection):
@@ -115,14 +115,14 @@ def test_an_error_rolls_back(catalogue):
 
 
 def test_an_error_of_sqlite_says_that_nothing_was_written(catalogue):
-    """The message of a failed write speaks of the batch."""
+    """The message of a failed write names the batch."""
     with pytest.raises(StoreError, match="nothing of this batch was written"), catalogue.writing() as connection:
         connection.execute("INSERT INTO nodes (node) VALUES (1)")
     assert ids(catalogue) == set()
 
 
 def test_a_snapshot_is_one_commit(path):
-    """Inside, all reads are of one commit though another connection writes; afterwards the latest is seen."""
+    """Inside, all reads see one commit although another connection writes; afterwards they see the latest."""
     reader, writer = Catalogue(path), Catalogue(path)
     with reader.snapshot():
         before = reader.version()
@@ -153,7 +153,7 @@ def test_an_entry_is_replaced_by_its_id(catalogue):
 
 
 def test_texts_and_metadata_with_nul(catalogue):
-    """NUL characters come back whole."""
+    """NUL characters are kept."""
     put(catalogue, Chunk("a", "x\0y", {"k\0": "v\0w"}))
     found = catalogue.read_rows([0])[0].chunk()
     assert (found.text, dict(found.metadata)) == ("x\0y", {"k\0": "v\0w"})
@@ -176,15 +176,15 @@ def test_metadata_is_parsed_when_it_is_looked_at(catalogue):
         metadata["x"] = 5
 
 
-def test_thousands_of_rows_in_one_question(catalogue):
-    """Lists longer than SQLite's limit of variables are no matter."""
+def test_thousands_of_rows_in_one_read(catalogue):
+    """Lists longer than SQLite's limit of variables work."""
     put(catalogue, *(Chunk(f"c{n}", "t") for n in range(33_000)))
     assert len(catalogue.read_rows(range(33_000))) == 33_000
     assert len(catalogue.read_ids("", [f"c{n}" for n in range(33_000)])) == 33_000
 
 
 def test_deleting_returns_what_there_was(catalogue):
-    """The count is that of chunks and parents that existed, the rows are those that died."""
+    """The count is that of existing chunks and parents, the rows are the freed ones."""
     put(catalogue, Chunk("a", "t"), Chunk("b", "t"), parents=[Chunk("p", "t")])
     assert delete(catalogue, "a", "p", "unknown", "a") == (2, [0])
     assert ids(catalogue) == {"b"}
@@ -201,7 +201,7 @@ def test_a_parent_goes_with_its_last_child(catalogue):
 
 
 def test_a_parent_that_waits_for_its_children_stays(catalogue):
-    """Deleting a chunk touches no parent that it did not name."""
+    """Deleting a chunk keeps parents that it did not name."""
     put(catalogue, Chunk("a", "t", {}, "doc"), parents=[Chunk("p", "t", {}, "doc")])
     delete(catalogue, "a")
     assert ids(catalogue) == {"p"}
@@ -244,8 +244,8 @@ def test_direction_and_relation_make_other_edges(catalogue):
     assert [e.source for e in catalogue.edges("", ["a"], backwards=True)] == ["b"]
 
 
-def test_ends_need_not_be_there(catalogue):
-    """An edge may come before its chunks; the ends are no chunks until these come, and then it is theirs."""
+def test_ends_need_not_exist(catalogue):
+    """An edge may come before its chunks; its ends become chunks when these are added."""
     put(catalogue, edges=[Edge("a", "b", "r")])
     assert (ids(catalogue), catalogue.known("", ["a"])["a"].kind) == (set(), "graph")
     put(catalogue, Chunk("a", "t"), Chunk("b", "t"))
@@ -254,7 +254,7 @@ def test_ends_need_not_be_there(catalogue):
 
 
 def test_edges_go_with_their_ends(catalogue):
-    """Deleting a chunk deletes what leaves it and what arrives there; replacing it does not."""
+    """Deleting a chunk deletes its edges in both directions; replacing it does not."""
     put(catalogue, Chunk("a", "t"), edges=[Edge("a", "b", "r"), Edge("c", "a", "r"), Edge("b", "c", "r")])
     put(catalogue, Chunk("a", "changed"), first=1)
     assert len(catalogue.edges("", ["a", "b", "c"])) == 3
@@ -263,15 +263,15 @@ def test_edges_go_with_their_ends(catalogue):
 
 
 def test_edges_are_deleted_by_their_ends_and_relation(catalogue):
-    """Whatever their weight; those back and of other relations stay."""
+    """Whatever their weight; edges in the other direction and of other relations are kept."""
     put(catalogue, edges=[Edge("a", "b", "r"), Edge("a", "b", "s"), Edge("b", "a", "r")])
     with catalogue.writing() as connection:
         catalog.delete_edges(connection, "", [Edge("a", "b", "r", 0.5)])
     assert catalogue.edges("", ["a", "b"]) == [Edge("a", "b", "s"), Edge("b", "a", "r")]
 
 
-def test_edges_to_nothing_are_a_fault(catalogue):
-    """An edge whose end is gone is found, and can be deleted."""
+def test_edges_to_missing_nodes_are_a_fault(catalogue):
+    """An edge with a missing end is reported, and can be deleted."""
     put(catalogue, edges=[Edge("a", "b", "r"), Edge("b", "c", "r")])
     assert catalogue.faults() == []
     with catalogue.writing() as connection:
@@ -305,8 +305,8 @@ def test_changes_since_a_version(catalogue):
     assert (sorted(catalogue.changed_rows(0)), catalogue.about()["floor"]) == ([0, 7], 3)
 
 
-def test_a_killed_writer_leaves_whole_commits(path):
-    """A process that dies inside a transaction has written nothing of it."""
+def test_a_killed_writer_leaves_complete_commits(path):
+    """A process that dies inside a transaction leaves nothing of it."""
     code = f"""
 import os, sqlite3
 from pathlib import Path

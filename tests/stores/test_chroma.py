@@ -36,7 +36,7 @@ def test_a_row_is_replaced(rows):
 
 
 def test_rows_are_deleted(rows):
-    """Deleted rows are not found; rows that are not there are passed over, no rows too."""
+    """Deleted rows are not found; missing rows and an empty list are ignored."""
     rows.upsert(range(50), VECTORS)
     rows.delete([7, 8, 1000])
     rows.delete([])
@@ -45,13 +45,13 @@ def test_rows_are_deleted(rows):
 
 
 def test_an_empty_collection_finds_nothing(rows):
-    """No rows, no answer, no error."""
+    """Without rows the result is empty."""
     assert rows.search(VECTORS[0], 5).tolist() == []
     assert (len(rows), rows.rows()) == (0, set())
 
 
 def test_more_rows_than_fit_into_one_call(rows):
-    """Chroma takes 5,461 rows at once; ours may be any number."""
+    """Chroma accepts 5,461 rows at once; the store accepts any number."""
     many = unit(np.random.default_rng(1).normal(size=(6_000, 4)))
     rows.upsert(range(6_000), many)
     assert len(rows) == 6_000
@@ -60,7 +60,7 @@ def test_more_rows_than_fit_into_one_call(rows):
 
 
 def test_reopened_it_is_the_same(tmp_path):
-    """What was put in is there after closing and opening again."""
+    """Rows are there after closing and opening again."""
     first = ChromaRows(tmp_path / "chroma")
     first.upsert(range(50), VECTORS)
     first.close()
@@ -70,7 +70,7 @@ def test_reopened_it_is_the_same(tmp_path):
 
 
 def test_a_damaged_folder_is_a_store_error(tmp_path):
-    """Whatever Chroma raises comes out as one kind of error, and after removing the folder a new one works."""
+    """All of Chroma's errors become one kind, and after removing the folder a new index works."""
     first = ChromaRows(tmp_path / "chroma")
     first.upsert(range(50), VECTORS)
     first.close()
@@ -86,7 +86,7 @@ def test_a_damaged_folder_is_a_store_error(tmp_path):
 
 
 def test_a_closed_collection_is_a_store_error(tmp_path):
-    """Asking after close raises, it does not crash."""
+    """Searching after close raises an error instead of crashing."""
     rows = ChromaRows(tmp_path / "chroma")
     rows.upsert(range(50), VECTORS)
     rows.close()

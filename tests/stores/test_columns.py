@@ -1,4 +1,4 @@
-"""Columns answer for all rows at once what a filter says of each row's metadata."""
+"""Columns evaluate a filter over all rows with the same result as on each row's metadata."""
 
 import math
 import threading
@@ -15,7 +15,7 @@ from langchain_hybridgraph.stores.columns import MetadataColumns
 
 
 class Rows:
-    """Metadata by row, None for a dead one; notes which ranges were read."""
+    """Metadata by row, None for a dead one; records which ranges were read."""
 
     def __init__(self, metadata):
         self.metadata = list(metadata)
@@ -88,7 +88,7 @@ filters = st.recursive(
     rows=st.lists(metadatas | st.none(), max_size=20), asked=st.lists(filters, min_size=1, max_size=4), data=st.data()
 )
 def test_a_mask_is_matches_on_every_row(few, several, rows, asked, data):
-    """For arbitrary metadata and filters, asked while rows are added, mask[row] is filter.matches(metadata)."""
+    """For any metadata and filters, evaluated while rows are added, mask[row] is filter.matches(metadata)."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(columns_module, "_FEW", few)
         patch.setattr(columns_module, "_SEVERAL", several)
@@ -103,7 +103,7 @@ def test_a_mask_is_matches_on_every_row(few, several, rows, asked, data):
 
 
 def one_comparison(rows, operation):
-    """The mask of one comparison on one key, and what matches says of each row."""
+    """Return the mask of one comparison on one key, and the result of matches for each row."""
     filter = parse_filter({"k": dict([operation])})
     metadata = [{"k": value} for value in rows]
     mask = MetadataColumns(Rows(metadata)).mask(filter, len(rows))
@@ -153,14 +153,14 @@ SINGLE = [value for value in COMPARED if not isinstance(value, (list, dict))]
     ids=repr,
 )
 def test_values_that_are_easily_confused(operator, operand):
-    """True and 1, large integers and their floats, dates and their texts: every pair is as matches has it."""
+    """True and 1, large integers and their floats, dates and their texts: the mask agrees with matches."""
     mask, expected = one_comparison(CLOSE, (operator, operand))
     assert mask == expected
 
 
 @given(st.lists(json_values | moments, max_size=8), operations)
 def test_a_comparison_is_matches_on_every_value(rows, operation):
-    """For arbitrary values of one key and one operator, the mask is what matches says of each."""
+    """For any values of one key and one operator, the mask agrees with matches."""
     mask, expected = one_comparison(rows, operation)
     assert mask == expected
 
@@ -278,7 +278,7 @@ def test_only_the_last_masks_are_kept():
     assert columns.mask(parse_filter({"a": 0}), 3) is not first
 
 
-def test_a_mask_cannot_be_changed_by_who_got_it():
+def test_a_mask_is_read_only():
     """Masks are shared, so writing into one raises."""
     mask = MetadataColumns(Rows(ABC)).mask(parse_filter({"a": 1}), 3)
     with pytest.raises(ValueError, match="read-only"):
@@ -303,7 +303,7 @@ def test_drop_reads_the_named_column_again():
     assert columns.mask(sure, 1).tolist() == [False]
 
 
-def test_clear_begins_anew():
+def test_clear_starts_afresh():
     """After clear the rows are read again, however many there are now."""
     rows = Rows(ABC)
     columns = MetadataColumns(rows)
@@ -314,7 +314,7 @@ def test_clear_begins_anew():
 
 
 def test_an_error_while_reading_is_raised_and_leaves_no_half_column():
-    """What read raises comes out; the next call builds the column whole."""
+    """The error is passed on; the next call builds the complete column."""
     broken = [True]
 
     def read(start, stop):
@@ -331,7 +331,7 @@ def test_an_error_while_reading_is_raised_and_leaves_no_half_column():
 
 
 def test_threads_that_ask_while_rows_are_added_get_right_masks():
-    """Readers on several threads, each at its own number of rows, all get what matches says."""
+    """Readers on several threads, each at its own number of rows, get the result of matches."""
     everything = [{"n": row % 7, "t": f"text {row % 50}", "l": [str(row % 3)]} for row in range(600)]
     columns = MetadataColumns(lambda start, stop: [(row, everything[row]) for row in range(start, stop)])
     asked = [

@@ -1,4 +1,4 @@
-"""The embedded store: one folder (or none), one truth, three indexes beside it."""
+"""The embedded store: one folder (or none), one source of truth, three derived indexes."""
 
 import copy
 import gc
@@ -63,7 +63,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def opened(folder):
-    """Opens the folder; whatever is still open at the end is closed."""
+    """Open the folder; stores still open at the end are closed."""
     stores = []
 
     def open_store(path=folder, embedding=None, name="words", **options):
@@ -82,7 +82,7 @@ def store(request, opened, folder):
 
 @pytest.fixture
 def large(monkeypatch):
-    """Every index counts as one that Chroma searches faster than the matrix."""
+    """Treat every index as one that Chroma searches faster than the matrix."""
     monkeypatch.setattr(opening, "MATRIX_BYTES", 0)
 
 
@@ -93,7 +93,7 @@ def fill(store, *chunks, **options):
 
 
 class Renamed(HashedWords):
-    """The same class name, other vectors: every word counts at another place."""
+    """An embedding with the same class name but other vectors: every word counts in another dimension."""
 
     def embed_query(self, text):
         return super().embed_query(text)[::-1]
@@ -122,20 +122,20 @@ def by_word(store, text, k=50, **scope):
 
 
 def crash(store):
-    """Lets go of files and locks as the death of the process does: nothing is brought up to date."""
+    """Release files and locks as the death of the process would: nothing is brought up to date."""
     store.close()
 
 
 def everywhere(store):
-    """The ids that catalogue, matrix and keyword index hold, each by its own path."""
+    """Return the ids that catalogue, matrix and keyword index hold, each read directly."""
     return set(store.find(Scope())), set(by_vector(store, "text")), set(by_word(store, "text"))
 
 
 # -- writing --------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_unchanged_is_neither_embedded_nor_written(store):
-    """The second time nothing happens: no embedding, no new version."""
+def test_unchanged_chunks_are_neither_embedded_nor_written(store):
+    """The second write does nothing: no embedding, no new version."""
     chunks = [chunk("a", page=1), chunk("b", page=2)]
     fill(store, *chunks)
     before, version = list(store.embedding.texts), store.stats()["version"]
@@ -144,7 +144,7 @@ def test_what_is_unchanged_is_neither_embedded_nor_written(store):
 
 
 def test_only_changed_texts_are_embedded(store):
-    """Of three chunks one changes its text, one its metadata: one text is embedded, two rows are written."""
+    """Of three chunks one changes its text and one its metadata: one text is embedded, two rows are written."""
     fill(store, chunk("a"), chunk("b"), chunk("c"))
     store.embedding.texts.clear()
     counts = fill(store, chunk("a"), chunk("b", "new text"), chunk("c", page=3))
@@ -169,8 +169,8 @@ def test_equal_new_texts_are_embedded_once(store):
     assert by_vector(store, "same")[:2] == ["a", "b"]
 
 
-def test_given_vectors_are_taken(store):
-    """With vectors= nothing is embedded; they count with length 1."""
+def test_given_vectors_are_stored(store):
+    """With vectors= nothing is embedded; the vectors are normalised to length 1."""
     fill(store, chunk("first"))
     store.embedding.texts.clear()
     vectors = np.zeros((2, 64), np.float32)
@@ -180,14 +180,14 @@ def test_given_vectors_are_taken(store):
     assert store.vectors(["a", "b"]).tolist() == (vectors > 0).tolist()
 
 
-def test_one_vector_per_chunk_is_wanted(store):
-    """Another number of vectors says both numbers."""
+def test_the_number_of_vectors_must_match(store):
+    """The error for another number of vectors contains both numbers."""
     with pytest.raises(ValueError, match="got 1 vectors for 2 chunks"):
         store.put([chunk("a"), chunk("b")], vectors=[[1.0] * 64])
 
 
 def test_given_vectors_may_come_from_elsewhere(opened):
-    """A folder that was founded on them opens again with the embedding it was opened with then."""
+    """A folder created with foreign vectors opens again with the embedding that it was opened with then."""
     first = opened()
     fill(first, chunk("a"), vectors=[[1.0] + [0.0] * 63])
     first.close()
@@ -197,7 +197,7 @@ def test_given_vectors_may_come_from_elsewhere(opened):
 
 
 def test_given_vectors_have_the_embeddings_width(store):
-    """With others no question could ever be asked; nothing is written, and the right ones are taken then."""
+    """Vectors of another width are refused, since no question could match them; the right ones are then accepted."""
     with pytest.raises(EmbeddingMismatchError, match="64 dimensions, but the index was made with 3"):
         store.put([chunk("a")], vectors=[[1.0, 2.0, 3.0]])
     assert len(store) == 0
@@ -206,7 +206,7 @@ def test_given_vectors_have_the_embeddings_width(store):
 
 
 def test_given_vectors_where_the_embedding_cannot_be_reached(opened):
-    """They are taken, and the embedding is recognised by its name."""
+    """The vectors are accepted, and the embedding is recognised by its name."""
     first = opened(embedding=Raising())
     fill(first, chunk("a"), vectors=[[1.0] * 3])
     first.close()
@@ -227,7 +227,7 @@ def test_given_vectors_where_the_embedding_cannot_be_reached(opened):
     ids=["raises", "too few", "not finite", "other width", "ragged"],
 )
 def test_a_failing_embedding_writes_nothing(opened, folder, place, made, error):
-    """The error comes out, nothing of the batch is there, and the next batch is taken."""
+    """The error is raised, nothing of the batch is stored, and the next batch is accepted."""
 
     class Failing(HashedWords):
         fails = False
@@ -298,7 +298,7 @@ def test_replace_edges_touches_only_its_sources_and_relations(store):
 
 
 def test_removing_the_last_parent_is_noticed(store):
-    """has_parents follows also when no chunk was touched."""
+    """has_parents is up to date even if no chunk changed."""
     fill(store, parents=[chunk("p")])
     assert store.has_parents
     store.remove(["p"])
@@ -309,7 +309,7 @@ def test_removing_the_last_parent_is_noticed(store):
     "id", ["a/b/../c.md#1", "ключ/鍵 🗝", "'; DROP TABLE nodes; --", "x" * 10_000, "%_*", " ", "a\nb"]
 )
 def test_ids_of_any_shape(store, id):
-    """Such an id is written, found, read, given with its vector, listed and removed."""
+    """Such an id is written, found, read, listed and removed, also with a given vector."""
     fill(store, chunk(id), chunk("other"), edges=[Edge(id, "other", "r")])
     assert everywhere(store) == ({id, "other"},) * 3
     assert [found.id for found in store.get([id])] == [id]
@@ -321,14 +321,14 @@ def test_ids_of_any_shape(store, id):
 
 
 def test_documents_with_odd_names(store):
-    """A document's name is taken from metadata, whatever stands there."""
+    """A document's name is taken from metadata, whatever it contains."""
     for number, name in enumerate(["a\0b", "x\ud800", "a"]):
         store.put([Chunk(str(number), "t", {"source": name})])
     assert store.document_chunks(["a\0b", "x\ud800", "a"]) == {"a\0b": {"0"}, "x\ud800": {"1"}, "a": {"2"}}
 
 
 def test_texts_with_nul_and_lone_surrogates(store):
-    """A NUL stays, half a surrogate pair becomes U+FFFD; both texts are found."""
+    """A NUL is kept, half a surrogate pair becomes U+FFFD; both texts are found."""
     fill(store, chunk("nul", "before\0 after"), chunk("half", "zebra \ud800 crossing"), chunk("empty", "\0"))
     assert store.get(["nul"])[0].text == "before\0 after"
     assert store.get(["half"])[0].text == "zebra \ufffd crossing"
@@ -337,7 +337,7 @@ def test_texts_with_nul_and_lone_surrogates(store):
 
 
 def test_metadata_comes_back_equal(opened):
-    """Nested JSON with its types, from the folder that was opened again."""
+    """Nested JSON keeps its types after the folder is opened again."""
     metadata = {
         "n": None,
         "t": True,
@@ -366,7 +366,7 @@ STEPS = st.one_of(
 @settings(max_examples=60)
 @given(st.lists(STEPS, max_size=12))
 def test_any_history_leaves_what_a_dictionary_would(history):
-    """After any puts, removes and settles every path gives exactly what a dictionary from id to content holds."""
+    """After any puts, removes and settles every read returns what a dictionary from id to content holds."""
     with closing(EmbeddedStore(None, embedding=HashedWords(), name="words")) as store:
         model = {}
         for verb, argument in history:
@@ -394,7 +394,7 @@ def test_any_history_leaves_what_a_dictionary_would(history):
 @pytest.mark.parametrize("share", [0.01, 0.05, 0.5, 0.95, 1.0])
 @pytest.mark.parametrize("place", ["disk", "memory", "chroma"])
 def test_a_filter_of_any_selectivity_fills_k(opened, folder, monkeypatch, place, share):
-    """As many as match, up to k, come back, on both sides, all matching; by scan, gathering and Chroma."""
+    """All matches, up to k, come back from both searches: by scan, gathering and Chroma."""
     if place == "chroma":
         monkeypatch.setattr(opening, "MATRIX_BYTES", 0)
     store = opened(None if place == "memory" else folder)
@@ -406,14 +406,14 @@ def test_a_filter_of_any_selectivity_fills_k(opened, folder, monkeypatch, place,
 
 
 def test_the_derived_document_can_be_filtered(store):
-    """document_id is there for filters also when it comes from the source."""
+    """Filters can use document_id even if it comes from the source."""
     fill(store, chunk("a", source="one.md"), chunk("b", source="two.md"), chunk("c"))
     assert by_vector(store, "text", filter=parse_filter({"document_id": "one.md"})) == ["a"]
     assert by_word(store, "text", filter=parse_filter({"document_id": "c"})) == ["c"]
 
 
 def test_the_time_holds_on_every_path(store):
-    """A chunk that is over or not yet valid is found by no search, and read by none."""
+    """An expired or future chunk is found by no search and read by no method."""
     fill(store, chunk("was", valid_until=10), chunk("is"), chunk("will", valid_from=20))
     for time, there in ((5, {"was", "is"}), (15, {"is"}), (25, {"is", "will"}), (None, {"was", "is", "will"})):
         scope = Scope(as_of=time)
@@ -424,7 +424,7 @@ def test_the_time_holds_on_every_path(store):
 
 
 def test_a_query_needs_a_text_or_a_vector(store):
-    """Neither is an error on the vector side and a reason on the keyword side."""
+    """Without either, vector search raises an error and keyword search returns a reason."""
     fill(store, chunk("a"))
     with pytest.raises(ValueError, match="text or a vector"):
         store.vector_search(Query(None, 1), 1)
@@ -439,7 +439,7 @@ def test_a_vector_of_another_width_is_refused(store):
 
 
 def test_words_that_the_embedding_does_not_know(store):
-    """A query whose vector is zero says so and finds nothing."""
+    """A query with a zero vector returns nothing and says why."""
     fill(store, chunk("a"))
     found = store.vector_search(Query("", 5), 5)
     assert (list(found.entries), found.reason) == ([], "query-out-of-vocabulary")
@@ -455,7 +455,7 @@ def test_a_single_folder_refuses_tenants(opened):
         opened(tenant="one")
 
 
-def test_a_multi_tenant_folder_wants_its_tenant(opened):
+def test_a_multi_tenant_folder_requires_a_tenant(opened):
     """Without tenant= it is refused."""
     opened(tenant="one").close()
     with pytest.raises(TenantError, match="open it with tenant="):
@@ -463,7 +463,7 @@ def test_a_multi_tenant_folder_wants_its_tenant(opened):
 
 
 def test_a_call_for_another_tenant_is_refused_everywhere(store):
-    """Also a store without tenants knows no tenant's chunks."""
+    """A store without tenants refuses every tenant's calls, too."""
     scope = Scope(tenant="other")
     query = Query("text", 1, scope)
     for call in (
@@ -529,7 +529,7 @@ def test_reopened_it_gives_the_same_answers(opened):
 
 
 def test_the_language_is_that_of_the_folder(opened):
-    """What the index was made with counts, not what is given later."""
+    """The language that the index was made with is used, not the one passed later."""
     first = opened(language="german")
     fill(first, chunk("a", "die Häuser"))
     first.close()
@@ -543,7 +543,7 @@ def test_the_language_is_that_of_the_folder(opened):
     ids=["other width", "other model", "same name, other vectors", "raises, other name"],
 )
 def test_another_embedding_is_refused(opened, model, name):
-    """The error names what the index was made with, and the lock is not kept."""
+    """The error names the embedding that the index was made with, and the lock is released."""
     first = opened()
     fill(first, chunk("a"))
     first.close()
@@ -552,7 +552,7 @@ def test_another_embedding_is_refused(opened, model, name):
     fill(opened(), chunk("b"))
 
 
-def test_the_same_model_under_another_name_is_taken(opened):
+def test_the_same_model_under_another_name_is_accepted(opened):
     """The vectors decide, not the name."""
     first = opened()
     fill(first, chunk("a"))
@@ -560,8 +560,8 @@ def test_the_same_model_under_another_name_is_taken(opened):
     assert by_vector(opened(name="renamed"), "text") == ["a"]
 
 
-def test_a_model_that_cannot_be_reached_is_told_by_its_name(opened):
-    """The index opens, keyword search works, and the vector side raises the model's own error."""
+def test_an_unreachable_model_is_recognised_by_name(opened):
+    """The index opens, keyword search works, and vector search raises the model's own error."""
     first = opened()
     fill(first, chunk("a"))
     first.close()
@@ -571,8 +571,8 @@ def test_a_model_that_cannot_be_reached_is_told_by_its_name(opened):
         by_vector(store, "text")
 
 
-def test_a_model_that_differs_from_itself_is_told_by_its_name(opened):
-    """Random test vectors cannot be recognised, so the name has to do."""
+def test_a_random_model_is_recognised_by_name(opened):
+    """Random test vectors cannot be recognised, so the name is compared."""
 
     class Random(HashedWords):
         def embed_query(self, text):
@@ -584,8 +584,8 @@ def test_a_model_that_differs_from_itself_is_told_by_its_name(opened):
     assert len(opened(embedding=Random())) == 1
 
 
-def test_who_opened_an_empty_folder_is_checked_at_the_first_chunk(opened):
-    """Another store writes the first chunk: with another embedding the waiting one refuses from then on."""
+def test_a_store_on_an_empty_folder_is_checked_at_the_first_chunk(opened):
+    """Another store writes the first chunk: one with another embedding refuses to work from then on."""
     writer, same, other = opened(), opened(), opened(embedding=Renamed(), name="other")
     fill(writer, chunk("a"))
     assert by_vector(same, "text") == ["a"]
@@ -622,20 +622,20 @@ def test_a_file_is_refused(opened, folder):
 
 
 def test_a_folder_below_a_file_cannot_be_made(opened, folder):
-    """The reason of the operating system is in the error."""
+    """The error contains the operating system's reason."""
     folder.write_text("x")
     with pytest.raises(ReadOnlyError, match="cannot create the folder"):
         opened(folder / "below")
 
 
-def test_missing_folders_are_made(opened, folder):
+def test_missing_folders_are_created(opened, folder):
     """Parents of the folder need not exist."""
     fill(opened(folder / "a" / "b"), chunk("a"))
     assert (folder / "a" / "b" / "catalogue.sqlite").exists()
 
 
-def test_what_a_crash_left_at_the_founding_is_no_obstacle(opened, folder):
-    """Unfinished catalogues and a lock file are no other things."""
+def test_leftovers_of_an_interrupted_creation_are_ignored(opened, folder):
+    """Unfinished catalogues and a lock file do not count as other contents."""
     folder.mkdir()
     for name in ("writer.lock", "catalogue.sqlite.new", "catalogue.sqlite.new-wal", "catalogue.sqlite.new-shm"):
         (folder / name).write_bytes(b"left behind")
@@ -643,8 +643,8 @@ def test_what_a_crash_left_at_the_founding_is_no_obstacle(opened, folder):
     assert not list(folder.glob("*.new*"))
 
 
-def test_many_may_found_at_once(opened, folder):
-    """Of several that open a new folder at the same time one makes the index, and all have it open."""
+def test_several_stores_may_create_the_index_at_once(opened, folder):
+    """Of several stores that open a new folder at once one makes the index, and all can use it."""
     start, errors = threading.Barrier(6), []
 
     def found():
@@ -663,14 +663,14 @@ def test_many_may_found_at_once(opened, folder):
 
 
 def test_read_only_needs_an_index(opened, folder):
-    """read_only makes no folder."""
+    """Opening with read_only creates no folder."""
     with pytest.raises(NotAnIndexError, match="read_only=True cannot create one"):
         opened(read_only=True)
     assert not folder.exists()
 
 
 def test_read_only_reads_and_changes_nothing(opened, folder):
-    """Searching works beside a writer, every change raises, and no file is touched."""
+    """Searches work next to a writer, every change raises an error, and no file is touched."""
     writer = opened()
     fill(writer, chunk("a"))
     writer.close()
@@ -698,8 +698,8 @@ def test_read_only_reads_and_changes_nothing(opened, folder):
     }
 
 
-def test_who_may_read_the_folder_may_read_all_of_it(opened, folder):
-    """No file is its owner's alone where the user's umask lets others read."""
+def test_all_files_are_as_readable_as_the_folder(opened, folder):
+    """No file is private to its owner if the user's umask lets others read."""
     before = os.umask(0o022)
     try:
         store = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load)
@@ -711,7 +711,7 @@ def test_who_may_read_the_folder_may_read_all_of_it(opened, folder):
     assert [path.name for path in folder.rglob("*") if path.stat().st_mode & 0o044 != 0o044] == []
 
 
-def test_a_closed_store_says_so(store):
+def test_a_closed_store_raises_an_error(store):
     """Every call raises StoreError, closing again does nothing."""
     fill(store, chunk("a"))
     store.close()
@@ -732,7 +732,7 @@ def test_a_closed_store_says_so(store):
 
 
 def test_two_stores_write_in_turn(opened):
-    """Each finds at once what the other has written, and neither has to be closed for the other to write."""
+    """Each store sees at once what the other has written, and neither has to be closed for the other to write."""
     first, second = opened(), opened()
     fill(first, chunk("a"))
     fill(second, chunk("b"))
@@ -750,7 +750,7 @@ def test_two_stores_write_in_turn(opened):
 
 
 def test_a_reader_follows_every_change(opened):
-    """New, changed and deleted chunks are seen by the next call of a store that was open all the time."""
+    """A store that stays open sees new, changed and deleted chunks at its next call."""
     writer, reader = opened(), opened(read_only=True)
     fill(writer, chunk("a", page=1), chunk("b", page=1))
     ones = parse_filter({"page": 1})
@@ -763,8 +763,8 @@ def test_a_reader_follows_every_change(opened):
     assert reader.get(["a"])[0].text == "text zebra"
 
 
-def test_a_reader_that_is_far_behind_reads_all_anew(opened):
-    """More commits than the outbox keeps: the mirror is made again."""
+def test_a_reader_far_behind_reads_everything_again(opened):
+    """With more commits than the outbox keeps, the mirror is read again."""
     writer, reader = opened(), opened(read_only=True)
     fill(writer, chunk("first"))
     assert len(reader) == 1
@@ -777,7 +777,7 @@ def test_a_reader_that_is_far_behind_reads_all_anew(opened):
 
 
 def test_a_chunk_that_is_replaced_under_a_reader_is_read(opened):
-    """The search knew the old row; reading finds the chunk at its new one."""
+    """The search returned the old row; reading finds the chunk at its new one."""
     writer, reader = opened(), opened(read_only=True)
     fill(writer, chunk("a"), chunk("b"))
     assert set(by_vector(reader, "text")) == {"a", "b"}
@@ -803,7 +803,7 @@ def test_only_the_owner_opens_chroma(opened, folder, large):
 
 
 def test_a_large_index_is_filled_into_chroma_over_several_writes(opened, large, monkeypatch):
-    """No single write pays for all rows; until all are there the matrix answers."""
+    """No single write adds all rows; until all are there the matrix is searched."""
     monkeypatch.setattr(chroma, "FILLED_AT_ONCE", 3)
     store = opened()
     for n in range(2):
@@ -823,7 +823,7 @@ def test_a_large_index_is_filled_into_chroma_over_several_writes(opened, large, 
 # -- engines in step ------------------------------------------------------------------------------------------------
 
 
-def test_what_was_put_is_found_by_vector_at_once(opened, large):
+def test_new_chunks_are_found_by_vector_at_once(opened, large):
     """Rows that Chroma does not have yet are found by the scan, replaced ones are not found twice."""
     store = opened()
     fill(store, *(chunk(f"c{n}") for n in range(20)))
@@ -833,8 +833,8 @@ def test_what_was_put_is_found_by_vector_at_once(opened, large):
     assert sorted(by_vector(store, "text")) == sorted([*(f"c{n}" for n in range(20)), "new"])
 
 
-def test_chroma_is_asked_when_it_is_in_step(opened, large, monkeypatch):
-    """In a large index Chroma answers, and gives what the scan would."""
+def test_chroma_is_searched_when_it_is_up_to_date(opened, large, monkeypatch):
+    """In a large index Chroma is searched, with the results of the scan."""
     store = opened()
     fill(store, *(chunk(f"c{n}", f"text {'red ' * (n % 7)}{'cat ' * (n % 5)}") for n in range(200)))
     scan = store._generation.matrix.near
@@ -849,7 +849,7 @@ def test_chroma_is_asked_when_it_is_in_step(opened, large, monkeypatch):
 
 
 def test_the_matrix_answers_when_chroma_fails(opened, large, monkeypatch, caplog):
-    """An error of Chroma's is logged, the answer is exact."""
+    """An error in Chroma is logged, and the result is exact."""
     store = opened()
     fill(store, chunk("a"), chunk("b"))
 
@@ -861,8 +861,8 @@ def test_the_matrix_answers_when_chroma_fails(opened, large, monkeypatch, caplog
     assert "HNSW is broken" in caplog.text
 
 
-def test_a_reader_of_an_index_that_was_left_behind_says_so(opened, folder, monkeypatch):
-    """A writer died before the keyword index had its last text: who may only read says so, who may write heals it."""
+def test_a_reader_of_an_index_left_behind_reports_it(opened, folder, monkeypatch):
+    """After a writer died before indexing its last text, readers report it and a writer repairs it."""
     store = opened()
     fill(store, chunk("a", "an old text"))
     store.put([chunk("b", "a new text")])
@@ -875,7 +875,7 @@ def test_a_reader_of_an_index_that_was_left_behind_says_so(opened, folder, monke
 
 
 def test_a_large_step_happens_in_the_middle(opened, monkeypatch):
-    """When many rows wait the engines are brought up to date without settle."""
+    """When many rows wait, the engines are brought up to date without settle."""
     monkeypatch.setattr(writing, "STEP_ROWS", 10)
     store = opened()
     for n in range(12):
@@ -885,7 +885,7 @@ def test_a_large_step_happens_in_the_middle(opened, monkeypatch):
     assert len(by_word(store, "text")) == 12
 
 
-def test_texts_that_are_not_indexed_yet_are_searched_all_the_same(opened):
+def test_texts_that_are_not_indexed_yet_are_searched(opened):
     """Before the first settle of a folder BM25 is computed from the texts, and the answer says so."""
     store = opened()
     store.put([chunk("a")])
@@ -896,8 +896,8 @@ def test_texts_that_are_not_indexed_yet_are_searched_all_the_same(opened):
     assert ([entry.id for entry in found.entries], found.reason) == (["a"], None)
 
 
-def test_without_an_index_of_words_the_search_says_so(opened):
-    """Before the first settle in memory an empty keyword answer differs from one that found nothing."""
+def test_a_search_without_a_keyword_index_reports_it(opened):
+    """Before the first settle in memory, an empty result differs from one without matches."""
     store = opened(None)
     store.put([chunk("a")])
     assert store.keyword_search(Query("text", 1), 1).reason == "no-keyword-index"
@@ -905,8 +905,8 @@ def test_without_an_index_of_words_the_search_says_so(opened):
     assert store.keyword_search(Query("nothing", 1), 1).reason is None
 
 
-def test_what_a_crash_left_undone_is_done_at_opening(opened, folder):
-    """Rows that no engine has yet are brought there by the next opening, which then gives the lock back."""
+def test_opening_finishes_what_a_crash_interrupted(opened, folder):
+    """Rows missing from the engines are added by the next opening, which then releases the lock."""
     first = opened()
     fill(first, chunk("a"))
     first.put([chunk("b"), chunk("a", "text changed")])
@@ -918,7 +918,7 @@ def test_what_a_crash_left_undone_is_done_at_opening(opened, folder):
 
 
 def test_a_reader_of_a_crashed_index_finds_by_vector(opened):
-    """read_only brings nothing up to date; what the catalogue accepted is read and found by vector."""
+    """A read-only store brings nothing up to date; accepted chunks are read and found by vector."""
     first = opened()
     fill(first, chunk("a"))
     first.put([chunk("b")])
@@ -929,7 +929,7 @@ def test_a_reader_of_a_crashed_index_finds_by_vector(opened):
 
 
 def test_engines_that_cannot_be_brought_up_to_date_leave_the_store_readable(opened, monkeypatch, caplog):
-    """A full disk at the opening after a crash: reading works, the log says what is wrong."""
+    """With a full disk at the opening after a crash, reading works and the log contains the reason."""
     first = opened()
     fill(first, chunk("a"))
     first.put([chunk("b")])
@@ -948,7 +948,7 @@ def test_engines_that_cannot_be_brought_up_to_date_leave_the_store_readable(open
     assert store.check().problems == ()
 
 
-def test_a_failing_engine_says_that_nothing_is_lost(opened, monkeypatch):
+def test_the_error_of_a_failing_engine_states_that_nothing_is_lost(opened, monkeypatch):
     """The write is in the catalogue, the error says so, and the next settle brings the engines up to date."""
     store = opened()
     fill(store, chunk("a"))
@@ -962,7 +962,7 @@ def test_a_failing_engine_says_that_nothing_is_lost(opened, monkeypatch):
     assert everywhere(store) == ({"a", "b"},) * 3
 
 
-# -- a model made from the corpus -----------------------------------------------------------------------------------
+# -- a model fitted to the corpus -----------------------------------------------------------------------------------
 
 
 @pytest.fixture(params=PLACES)
@@ -971,8 +971,8 @@ def fitted(request, opened, folder):
     return opened(path, FittedWords(), "fitted", load=FittedWords.load)
 
 
-def test_before_the_fit_the_words_answer(fitted):
-    """Until settle there are no vectors: the vector side says so, and reading works."""
+def test_before_the_fit_keyword_search_works(fitted):
+    """Until settle there are no vectors: vector search reports it, and reading works."""
     fitted.put([chunk("a")])
     found = fitted.vector_search(Query("text", 1), 1)
     assert (list(found.entries), found.reason) == ([], "no-lsa-index")
@@ -981,8 +981,8 @@ def test_before_the_fit_the_words_answer(fitted):
     assert fitted.vector_scores(np.ones(16, np.float32), ["a"]) == {}
 
 
-def test_settle_fits_and_later_texts_are_folded_in(fitted):
-    """The first settle makes the model of all texts; what comes later gets vectors of the same model."""
+def test_settle_fits_the_model_and_later_texts_use_it(fitted):
+    """The first settle fits the model to all texts; later texts get vectors of the same model."""
     fitted.put([chunk("a", "red cat")])
     fitted.put([chunk("b", "blue dog")])
     fitted.settle()
@@ -1015,8 +1015,8 @@ def test_the_model_is_fitted_again_when_the_corpus_has_doubled(fitted):
     assert fitted.check().problems == ()
 
 
-def test_the_model_is_fitted_again_when_it_asks_for_it(fitted):
-    """needs_refit is asked about new texts, never without any."""
+def test_the_model_is_fitted_again_when_it_needs_a_refit(fitted):
+    """needs_refit is called with new texts, never without any."""
     fill(fitted, *(chunk(f"c{n}", "red") for n in range(5)))
     fitted.embedding.is_due = True
     fitted.settle()
@@ -1025,8 +1025,8 @@ def test_the_model_is_fitted_again_when_it_asks_for_it(fitted):
     assert (fitted.stats()["generation"], by_vector(fitted, "zebra")[0]) == (2, "new")
 
 
-def test_a_model_is_fitted_again_when_it_is_told_to(fitted):
-    """Due or not: all chunks get vectors of a model that knows every word; without chunks nothing is made."""
+def test_refit_fits_the_model_again(fitted):
+    """Due or not, all chunks get vectors of a model that knows every word; without chunks nothing is fitted."""
     assert (fitted.refit(), fitted.stats()["generation"]) == (0, 0)
     fill(fitted, chunk("a", "red"), chunk("b", "blue"))
     fill(fitted, chunk("c", "green"))
@@ -1037,14 +1037,14 @@ def test_a_model_is_fitted_again_when_it_is_told_to(fitted):
     assert fitted.check().problems == ()
 
 
-def test_a_model_that_no_corpus_made_is_not_fitted(opened):
-    """It is named, and nothing is embedded."""
+def test_a_pretrained_model_is_not_fitted(opened):
+    """The error names it, and nothing is embedded."""
     with pytest.raises(ConfigurationError, match="words is not fitted to the texts"):
         opened().refit()
 
 
 def test_all_tenants_chunks_count_for_the_model(opened):
-    """The folder's model is fitted again when the folder has doubled, though no tenant alone has."""
+    """The folder's model is fitted again when the folder has doubled, although no single tenant has."""
     for tenant, words in (("x", ["red", "blue"]), ("y", ["green"]), ("z", ["pink"])):
         store = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load, tenant=tenant)
         fill(store, *(chunk(word, word) for word in words))
@@ -1054,12 +1054,12 @@ def test_all_tenants_chunks_count_for_the_model(opened):
 
 
 def generations(folder):
-    """The numbers of the generations that have files in the folder."""
+    """Return the numbers of the generations that have files in the folder."""
     return {path.stem.partition("-")[2] for stem in ("vectors", "model", "chroma") for path in folder.glob(f"{stem}-*")}
 
 
 def once_more_alive(remove, die):
-    """A refit removes the leftovers of the generation to come first, the generation before at last."""
+    """A refit first removes leftovers of the next generation, and the previous generation last."""
     calls = iter([remove, die])
 
     def call(generation):
@@ -1075,21 +1075,21 @@ def fitted_folder(opened, *texts):
 
 
 def test_the_model_is_loaded_with_the_folder(opened):
-    """Opened with an unfitted model the folder's own is used."""
+    """A store opened with an unfitted model uses the folder's own."""
     fitted_folder(opened, "red", "blue").close()
     store = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load)
     assert by_vector(store, "blue")[0] == "c1"
 
 
 def test_a_fitted_folder_refuses_another_model(opened):
-    """A folder whose model is in it is told from one that anybody can open."""
+    """A folder with its own model is distinguished from one with a public model."""
     fitted_folder(opened, "red", "blue").close()
     with pytest.raises(EmbeddingMismatchError, match="'fitted'"):
         opened()
 
 
 def test_a_fitted_model_refuses_another_folder(opened):
-    """An index made with a model from outside is not opened with one made from the corpus."""
+    """An index made with an external model cannot be opened with a fitted one."""
     first = opened()
     fill(first, chunk("a"))
     first.close()
@@ -1098,7 +1098,7 @@ def test_a_fitted_model_refuses_another_folder(opened):
 
 
 def test_readers_follow_a_new_generation(opened):
-    """A store that was open all the time uses the new model and matrix at its next call."""
+    """A store that stays open uses the new model and matrix at its next call."""
     writer = fitted_folder(opened, "red", "blue")
     reader = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load, read_only=True)
     assert by_vector(reader, "red")[0] == "c0"
@@ -1111,7 +1111,7 @@ def test_readers_follow_a_new_generation(opened):
 
 @pytest.mark.parametrize("moment", ["fill", "log_changes", "remove"])
 def test_a_crash_in_a_refit_leaves_a_usable_store(opened, folder, monkeypatch, moment):
-    """Before the switch the old generation is there, after it the new one; leftovers go with the next write."""
+    """Before the switch the old generation is used, after it the new one; the next write removes leftovers."""
     store = fitted_folder(opened, "red", "blue")
 
     class Death(BaseException):
@@ -1139,7 +1139,7 @@ def test_a_crash_in_a_refit_leaves_a_usable_store(opened, folder, monkeypatch, m
 
 @pytest.mark.parametrize("damage", [lambda file: file.unlink(), lambda file: file.write_bytes(b"PK damaged")])
 def test_a_lost_model_is_fitted_again(opened, folder, damage):
-    """The folder opens, says what is wrong, answers by words; repair makes a new model."""
+    """The folder opens, reports the loss and is searched by words; repair fits a new model."""
     fitted_folder(opened, "red", "blue").close()
     damage(folder / "model-1.npz")
     store = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load)
@@ -1154,7 +1154,7 @@ def test_a_lost_model_is_fitted_again(opened, folder, damage):
 
 
 def damaged_words(store, folder, remove=(), add=()):
-    """Changes Tantivy's rows behind the store's back, without changing its applied mark."""
+    """Change Tantivy's rows behind the store's back, without changing its applied mark."""
     version = store.stats()["version"]
     store.close()
     with closing(TantivyIndex(folder / "keywords", writable=True)) as index:
@@ -1200,7 +1200,7 @@ def overwritten(name):
 
 
 def dropped_outbox(store, folder):
-    """A row that was accepted and is named by no outbox entry any more."""
+    """Add an accepted row that no outbox entry names any more."""
     store.put([chunk("late"), chunk("a", "text changed")])
     crash(store)
     with sqlite3.connect(folder / "catalogue.sqlite") as connection:
@@ -1233,8 +1233,8 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_check_finds_damage_and_repair_heals_it(opened, folder, damage, monkeypatch):
-    """check names what is wrong (or the opening has healed it); after repair all is found and check is clean."""
+def test_check_reports_damage_and_repair_fixes_it(opened, folder, damage, monkeypatch):
+    """check reports the damage (unless opening has repaired it); after repair all is found and check is clean."""
     if "Chroma" in damage:
         monkeypatch.setattr(opening, "MATRIX_BYTES", 0)
     injure, problem = DAMAGES[damage]
@@ -1251,8 +1251,8 @@ def test_check_finds_damage_and_repair_heals_it(opened, folder, damage, monkeypa
     assert opened().check().problems == ()
 
 
-def test_a_graph_of_chromas_that_was_cut_off(opened, folder, large, caplog):
-    """As a full disk leaves it: the next opening makes Chroma's part again and logs why."""
+def test_a_truncated_graph_in_chroma(opened, folder, large, caplog):
+    """As after a full disk: the next opening rebuilds Chroma's part and logs why."""
     store = opened()
     many = [chunk(f"c{n}") for n in range(1_100)]  # Chroma writes its graph after 1,000 changes
     fill(store, *many, vectors=np.random.default_rng(0).normal(size=(1_100, 64)))
@@ -1275,7 +1275,7 @@ def test_a_sound_store_has_no_problems(store):
 
 
 def test_a_matrix_that_shrinks_under_an_open_store(opened, folder):
-    """check notices instead of dying of it."""
+    """check reports it instead of crashing."""
     store = opened()
     fill(store, *(chunk(f"c{n}") for n in range(100)))
     os.truncate(folder / "vectors-0.f32", 64 * 4)
@@ -1286,7 +1286,7 @@ def test_a_matrix_that_shrinks_under_an_open_store(opened, folder):
 
 @pytest.mark.parametrize("engine", ["keywords", "vectors"])
 def test_an_engine_is_rebuilt_without_the_embedding(opened, large, engine):
-    """Catalogue and matrix are enough to make either engine anew."""
+    """Catalogue and matrix are enough to rebuild either engine."""
     store = opened()
     fill(store, chunk("a"), chunk("b"))
     store.embedding.texts.clear()
@@ -1296,13 +1296,13 @@ def test_an_engine_is_rebuilt_without_the_embedding(opened, large, engine):
 
 
 def test_only_engines_are_rebuilt(store):
-    """Another name says which there are."""
+    """The error for another name lists the engines."""
     with pytest.raises(ValueError, match="'keywords' and 'vectors'"):
         store.rebuild("chroma")
 
 
 def test_repair_embeds_only_what_is_damaged(opened, folder):
-    """One flipped row costs one embedding."""
+    """One flipped bit costs one embedding."""
     store = opened()
     fill(store, chunk("a"), chunk("b"), chunk("c"))
     flipped(store, folder)
@@ -1312,8 +1312,8 @@ def test_repair_embeds_only_what_is_damaged(opened, folder):
     assert again.embedding.texts == ["text of b"]
 
 
-def test_stats_say_what_is_there(opened):
-    """Counts, facts of the index and its size on disk."""
+def test_stats_are_counts_and_facts(opened):
+    """stats returns counts, facts of the index and its size on disk."""
     store = opened()
     fill(store, chunk("a"), chunk("b"), parents=[chunk("p")], edges=[Edge("a", "b", "r")])
     stats = store.stats()
@@ -1336,7 +1336,7 @@ def test_stats_say_what_is_there(opened):
 
 
 def test_an_empty_store(store):
-    """Nothing is there, nothing is wrong, nothing raises."""
+    """An empty store has no content, no problems and raises no errors."""
     assert (len(store), store.get(["a"]), store.remove(["a"]), store.edges(["a"])) == (0, [], 0, [])
     assert store.put([]) == {"added": 0, "updated": 0, "unchanged": 0, "embedded": 0}
     store.settle()
@@ -1347,7 +1347,7 @@ def test_an_empty_store(store):
 
 @pytest.mark.parametrize("copied", [lambda s: pickle.loads(pickle.dumps(s)), copy.copy, copy.deepcopy])
 def test_a_store_on_disk_is_copied_by_its_path(opened, copied):
-    """The copy opens the folder when it is first used, writes, and outlives the first store."""
+    """The copy opens the folder on first use, writes, and outlives the first store."""
     first = opened()
     fill(first, chunk("a"))
     second = copied(first)
@@ -1362,13 +1362,13 @@ def test_a_store_on_disk_is_copied_by_its_path(opened, copied):
 
 @pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy])
 def test_a_store_in_memory_cannot_be_copied(opened, copied):
-    """The error says what to do instead."""
+    """The error suggests an alternative."""
     with pytest.raises(StoreError, match=r"in memory cannot be copied or pickled: give it a folder, EmbeddedStore"):
         copied(opened(None))
 
 
-def test_a_copy_whose_folder_is_gone_says_so_at_each_use(opened, folder):
-    """The error is that of opening, the second time too."""
+def test_a_copy_whose_folder_is_gone_raises_at_each_use(opened, folder):
+    """The error is that of opening, on every use."""
     first = opened()
     fill(first, chunk("a"))
     second = copy.copy(first)
@@ -1381,7 +1381,7 @@ def test_a_copy_whose_folder_is_gone_says_so_at_each_use(opened, folder):
 
 @pytest.mark.parametrize("place", PLACES)
 def test_the_last_reference_closes_the_store(folder, place):
-    """No close() is needed: files are released as soon as nobody has the store, even without the garbage collector."""
+    """Without close(), files are released with the last reference, even without the garbage collector."""
     gc.disable()
     try:
         stores = [EmbeddedStore(folder if place == "disk" else None, embedding=HashedWords(), name="words")]
@@ -1399,7 +1399,7 @@ def test_the_last_reference_closes_the_store(folder, place):
         gc.enable()
 
 
-def test_what_a_store_has_open_is_listed(opened):
+def test_every_open_attribute_is_listed(opened):
     """Every attribute is a setting, which a pickle keeps, or belongs to the process and is opened again."""
     store = opened()
     fill(store, chunk("a", uri="a/b"), edges=[Edge("a", "b", "r")])

@@ -1,4 +1,4 @@
-"""A gate that lets calls through and closes when the last has come back."""
+"""A counter of running calls that waits for them before closing."""
 
 import threading
 
@@ -8,8 +8,8 @@ from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.stores.gate import Gate
 
 
-def test_a_shut_gate_lets_nobody_in():
-    """After shut every call is refused; shutting twice says that it was shut."""
+def test_a_shut_gate_refuses_calls():
+    """After shut every call is refused; a second shut returns False."""
     gate = Gate()
     with gate, gate:
         pass
@@ -19,7 +19,7 @@ def test_a_shut_gate_lets_nobody_in():
         pass
 
 
-def test_shutting_waits_for_those_inside():
+def test_shutting_waits_for_running_calls():
     """shut returns after the last call has come back."""
     gate, inside, leave, order = Gate(), threading.Event(), threading.Event(), []
 
@@ -44,7 +44,7 @@ def test_shutting_waits_for_those_inside():
 
 
 def test_patience_ends():
-    """A call that never comes back does not hold the gate open for ever."""
+    """A call that never returns does not block shutting for ever."""
     gate = Gate()
     with gate:
         assert gate.shut(patience=0.01)

@@ -1,4 +1,4 @@
-"""What metadata say of a chunk's validity and worth."""
+"""Validity, confidence and utility in a chunk's metadata."""
 
 import logging
 from datetime import UTC, date, datetime
@@ -45,7 +45,7 @@ def test_every_known_key():
         ("memory_type", ["semantic"]),
     ],
 )
-def test_a_value_of_no_use(key, value):
+def test_an_unusable_value(key, value):
     """Left uninterpreted in metadata that are only taken in, an error with its key where a memory is made of them."""
     assert Given.of({key: value}) == Given()
     with pytest.raises(ValueError, match=f"^{key}: "):

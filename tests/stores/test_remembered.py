@@ -1,4 +1,4 @@
-"""What is learned, as columns in memory: the same as the catalogue says, after every change."""
+"""The state of memories as columns in memory: equal to the catalogue's after every change."""
 
 import sqlite3
 from contextlib import closing
@@ -60,7 +60,7 @@ def fail_inside(store):
 
 
 def test_columns_of_records():
-    """NaN is unset, −1 is no type; what became valid began then."""
+    """NaN is unset, −1 means no type; a valid memory began when it became valid."""
     times = {"updated_at": 1.5, "valid_from": 2.0, "created_at": 1.0}
     known = Remembered.of([Learned(0.5, None, 3, **times, memory_type="semantic"), Learned()])
     assert rows(known) == [
@@ -70,7 +70,7 @@ def test_columns_of_records():
 
 
 def test_of_nothing():
-    """No ids, no rows; and in an empty store all is unset."""
+    """Without ids there are no rows; in an empty store all values are unset."""
     with closing(opened()) as store:
         assert rows(store.remembered([], Scope())) == []
         assert rows(store.remembered(["a"], Scope())) == rows(Remembered.of([Learned()]))
@@ -93,7 +93,7 @@ def test_what_the_metadata_give_and_what_is_learned():
 
 
 def test_an_end_that_was_learned_later():
-    """It is no end that was expected, neither in the records nor in the columns; one that was given stays one."""
+    """It does not count as an expected end, neither in records nor in columns; a given end does."""
     with closing(opened()) as store:
         put(store, a={}, b=GIVEN)
         store.clock = lambda: 1_500.0
@@ -105,7 +105,7 @@ def test_an_end_that_was_learned_later():
 
 
 def test_as_it_was_known_then():
-    """With known_at the catalogue says what was believed."""
+    """With known_at the catalogue returns what was known then."""
     with closing(opened()) as store:
         put(store, a=GIVEN)
         store.clock = lambda: 2_000.0
@@ -116,7 +116,7 @@ def test_as_it_was_known_then():
 
 
 def test_another_process_follows(tmp_path):
-    """A reader sees what the writer has learned since, also when the log has forgotten it."""
+    """A reader sees what the writer has learned since, also if the log no longer has it."""
     with closing(opened(tmp_path / "i")) as writer, closing(opened(tmp_path / "i", read_only=True)) as reader:
         put(writer, a=GIVEN, b={})
         assert_alike(reader)
@@ -132,7 +132,7 @@ def test_another_process_follows(tmp_path):
 
 
 def test_the_log_stays_short():
-    """It keeps the last 5,000 changes, so that a mirror that is further behind reads anew."""
+    """It keeps the last 5,000 changes; a mirror further behind reads everything again."""
     with closing(opened()) as store:
         put(store, a=GIVEN)
         assert_alike(store)
@@ -145,8 +145,8 @@ def test_the_log_stays_short():
         assert_alike(store)
 
 
-def test_what_was_undone_was_not_learned():
-    """A transaction that fails leaves the columns as they were."""
+def test_a_rolled_back_change_is_not_learned():
+    """A transaction that fails leaves the columns unchanged."""
     with closing(opened()) as store:
         put(store, a=GIVEN)
         assert_alike(store)
@@ -157,8 +157,8 @@ def test_what_was_undone_was_not_learned():
         assert_alike(store)
 
 
-def test_mended_values_are_seen(tmp_path):
-    """What repair gives a chunk stands in the columns that were read before."""
+def test_repaired_values_are_seen(tmp_path):
+    """Values that repair restores appear in columns that were read before."""
     with closing(opened(tmp_path / "i")) as store:
         put(store, a=GIVEN, b={})
         with store._catalogue.writing() as connection:
@@ -196,8 +196,8 @@ STEPS = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(STEPS)
-def test_whatever_is_done_the_columns_are_what_the_catalogue_says(steps):
-    """Of all that is not retracted: no search finds that."""
+def test_the_columns_equal_the_catalogue_after_any_changes(steps):
+    """For all chunks that are not retracted, since no search finds the others."""
     with closing(opened()) as store:
         put(store, a=GIVEN, b={}, c={})
         for step in [*steps, ("look",)]:

@@ -1,4 +1,4 @@
-"""The rows that a store can see, mirrored in memory."""
+"""The rows visible to a store, mirrored in memory."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def living(rows, as_of=None, known_at=None):
 
 
 def test_empty():
-    """Nothing is known of an empty index."""
+    """An empty index has no rows."""
     rows = Rows("")
     assert (len(rows), rows.living, rows.rows(["a"]), living(rows), rows.version) == (0, 0, [], [], -1)
 
@@ -35,7 +35,7 @@ def test_a_replaced_chunk_has_its_new_row():
 
 
 def test_a_snapshot_stays_as_it_was():
-    """Who searches on a snapshot is not disturbed by changes: length, mask and ids stay."""
+    """Changes do not affect a search on an earlier snapshot: length, mask and ids stay."""
     before = updated(Rows(""), entries=[stored(0, "a"), stored(1, "b")], end=2)
     after = updated(before, [0, 1], [stored(2, "a")], end=3)
     assert (len(before), living(before), before.living, before.ids([0, 1])) == (2, [0, 1], 2, ["a", "b"])
@@ -51,7 +51,7 @@ def test_other_tenants_count_as_dead():
 
 
 def test_validity_includes_both_ends():
-    """Unset ends are open; None asks for no time."""
+    """Unset ends are open; None ignores validity."""
     rows = updated(
         Rows(""), entries=[stored(0, "always"), stored(1, "from", "", 10.0), stored(2, "until", "", None, 20.0)], end=3
     )
@@ -64,8 +64,8 @@ def test_validity_includes_both_ends():
     ]
 
 
-def test_full_says_that_no_mask_is_needed():
-    """Full as long as every row lives, is ours and has no times."""
+def test_full_means_that_no_mask_is_needed():
+    """Full as long as every row is alive, belongs to this tenant and has no times."""
     rows = updated(Rows(""), entries=[stored(0, "a"), stored(1, "b")], end=2)
     assert rows.full
     assert not updated(rows, [0], [], end=2).full
@@ -81,14 +81,14 @@ def test_a_row_whose_validity_changes_keeps_its_place():
 
 
 def test_validity_that_only_the_past_had():
-    """Rows without any times now may have had some: they hold for who asks what was known then."""
+    """Rows without times now may have had some, which apply to searches of that time."""
     rows = updated(Rows(""), entries=[stored(0, "a")], end=1, past=[(0, 5.0, 0.0, 10.0), (0, 3.0, 0.0, 2.0)])
     assert [living(rows, 8.0, known_at=at) for at in (2.0, 4.0, 5.0, None)] == [[], [0], [0], [0]]
     assert [living(rows, 11.0, known_at=at) for at in (2.0, 4.0, 5.0, None)] == [[], [], [0], [0]]
 
 
 def test_learned_and_retracted():
-    """Known from when it was learned until it was retracted; without a time what is not retracted."""
+    """Known from when it was learned until it was retracted; without a time, as long as it is not retracted."""
     rows = updated(
         Rows(""),
         entries=[stored(0, "a", learned_at=1.0), stored(1, "b", learned_at=2.0, retracted_at=4.0)],
@@ -109,7 +109,7 @@ def test_overlapping_periods():
 
 
 def test_rows_beyond_the_end_of_the_commit_are_taken():
-    """A row that stands in what was read is mirrored, whatever the announced end."""
+    """A row in the data read is mirrored, whatever the announced end."""
     rows = updated(Rows(""), entries=[stored(0, "a")], end=1)
     assert living(updated(rows, [0], [stored(0, "a")], end=0)) == [0]
 
@@ -121,7 +121,7 @@ def test_scored_orders_by_score_then_id():
 
 
 @given(st.lists(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.booleans()), max_size=6), max_size=12))
-def test_any_history_leaves_what_a_dictionary_would(history):
+def test_any_history_ends_like_a_dictionary(history):
     """After any commits of puts and deletes the rows are those that a dictionary from id to row holds."""
     rows, model, end = Rows(""), {}, 0
     for version, commit in enumerate(history):
@@ -140,6 +140,6 @@ def test_any_history_leaves_what_a_dictionary_would(history):
 
 
 def test_ids_of_unknown_rows():
-    """A row that was never given out is an error, not an answer."""
+    """A row that was never used is an error."""
     with pytest.raises(IndexError):
         Rows("").ids([0])

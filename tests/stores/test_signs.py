@@ -1,4 +1,4 @@
-"""The signs of vectors, one bit a dimension: near vectors agree in most of them."""
+"""The signs of vectors, one bit per dimension: near vectors agree in most of them."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def every(matrix):
 
 @given(st.integers(1, 200), st.integers(1, 30), st.integers(0, 1_000))
 def test_differing_bits_are_counted(dimension, rows, seed):
-    """As many as numbers of the one are above 0 where those of the other are not, for any number of dimensions."""
+    """The bits in which one vector is above 0 and the other is not, for any number of dimensions."""
     matrix, (vector,) = drawn(rows, dimension, seed), drawn(1, dimension, seed + 1)
     counted = _differing(_signs(matrix).T.copy(), _signs(vector[None])[0])
     assert counted.tolist() == ((matrix > 0) != (vector > 0)).sum(axis=1).tolist()
@@ -33,13 +33,13 @@ def test_differing_bits_are_counted(dimension, rows, seed):
 
 @pytest.mark.parametrize("row", [0, 17, 299])
 def test_a_vector_is_nearest_to_itself(row):
-    """What stands in the matrix is found by its own vector."""
+    """A row of the matrix is found by its own vector."""
     matrix = drawn(300, 96)
     assert row in taken_in(matrix).nearest(matrix[row], 1, every(matrix))
 
 
 def test_most_of_the_nearest_are_found():
-    """Of 10,000 vectors in clusters, 300 of fewest other signs hold nine tenths of the nearest 20."""
+    """Of 10,000 vectors in clusters, the 300 with fewest differing signs hold nine tenths of the nearest 20."""
     dice = np.random.default_rng(0)
     matrix = unit(dice.normal(size=(200, 128))[dice.integers(200, size=10_000)] + dice.normal(size=(10_000, 128)))
     signs, found = taken_in(matrix), []
@@ -49,8 +49,8 @@ def test_most_of_the_nearest_are_found():
     assert np.mean(found) > 0.9
 
 
-def test_about_as_many_as_wanted():
-    """A sample says where to stop, so that it is neither half nor twice as many."""
+def test_about_the_requested_number():
+    """A sample estimates the cut, so that the number is neither half nor twice the requested one."""
     matrix = drawn(20_000, 128)
     assert 500 < len(taken_in(matrix).nearest(matrix[5], 1_000, every(matrix))) < 2_000
 
@@ -61,7 +61,7 @@ def test_all_that_agree_alike_are_there():
     assert set(range(3_000, 4_000)) <= set(taken_in(matrix).nearest(matrix[3_500], 10, every(matrix)).tolist())
 
 
-def test_what_is_not_allowed_is_not_there():
+def test_rows_that_are_not_allowed_are_left_out():
     """Only allowed rows come back, in their order; nothing when none is allowed."""
     matrix = drawn(1_000, 64)
     allowed = np.arange(1_000) % 3 == 0
@@ -72,7 +72,7 @@ def test_what_is_not_allowed_is_not_there():
 
 
 def test_rows_that_come_later_are_found():
-    """A matrix may be taken in piece by piece; what was known stays known."""
+    """A matrix may be added piece by piece; known rows stay known."""
     matrix, signs = drawn(3_000, 64), Signs()
     for stop in (1_000, 1_001, 3_000, 2_000):
         signs.take_in(matrix[:stop])
