@@ -29,10 +29,14 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.sta
     "COLUMNS": "80",
 }
 
+# So much that the section above is a chunk of its own.
+STEPS = " ".join(f"Step {number}: wait until the lamp is green, then press the left button." for number in range(14))
+
 FILES = {
     "guide.md": (
         "# Coffee machine\n\n## Descaling\n\nDescale the boiler every three months with citric acid.\n\n"
-        "## Grinding\n\nA finer grind makes the espresso stronger. See [the answers](answers.html).\n"
+        "## Grinding\n\nA finer grind makes the espresso stronger. See [the answers](answers.html).\n\n"
+        f"{STEPS}\n"
     ),
     "answers.html": (
         "<html><head><title>Answers</title></head><body><h1>Answers</h1>"

@@ -15,7 +15,7 @@ from langchain_hybridgraph.stores.base import KnowsDocuments, ReadsBack, Searche
 
 MOST_FOUND = 100  # chunks that may name a new document
 _SLICE = 1_000
-_BY_TEXT = re.compile(r"#(?:parent-)?[0-9a-f]{16}(?:-\d+)?\Z")  # no heading's id: no link leads there
+_BY_TEXT = re.compile(r"#(?:parent-)?[0-9a-f]{16}(?:-\d+)?\Z")  # begins with no heading
 _MAY_LINK = re.compile(r"\[|`|://|<[aA]\s")
 _INDEX_NAMES = frozenset({"index", "readme"})
 
@@ -55,9 +55,10 @@ class Backlinks:
             return
         now = {chunk.id for chunk in document.chunks}
         parents = {chunk.parent for chunk in document.chunks}
-        lost = [id for id in held - now - parents if not _BY_TEXT.search(id)]
+        lost = sorted(held - now - parents)
         if any(not _BY_TEXT.search(id) for id in now - held):
-            lost.append(document.chunks[0].id)
+            # A heading that begins a chunk now may have been inside any of the others.
+            lost += sorted(now & held)
         if lost:
             self._arriving(lost)
 

@@ -335,7 +335,14 @@ class LinkEdges:
         old = [edge for edge in store.edges(sources) if edge.relation in self.relations]
         # Where a link may have led as long as its heading or its document was not there.
         led = {(link.source, to) for link in wanted for to in (places.first(link), _to_come(link)) if to}
-        kept = [edge for edge in old if (edge.source, edge.target) not in led or (edge.source, edge.target) in edges]
+        # Or as long as its heading was elsewhere in the document: such an edge says what the new one says.
+        said = {(edge.source, edge.description) for edge in edges.values()}
+        over = {
+            (edge.source, edge.target)
+            for edge in old
+            if (edge.source, edge.target) in led or (edge.source, edge.description) in said
+        }
+        kept = [edge for edge in old if (edge.source, edge.target) not in over or (edge.source, edge.target) in edges]
         there = {(edge.source, edge.target) for edge in kept}
         new = [edge for ends, edge in edges.items() if ends not in there]
         if new or len(kept) < len(old):
@@ -343,6 +350,8 @@ class LinkEdges:
 
     def _means_one_of_these(self, link: _Wanted) -> bool:
         """Whether a link leads to a document of this ingest, by a name that no other document of the store has."""
+        if link.link.kind == ROLE and self._names.marked(link.names[0]) is not None:
+            return True
         document = self._names.find(link)
         if document is None or document in link.names or link.link.kind == PATH or self._earlier is None:
             return document is not None

@@ -86,7 +86,7 @@ def ingest(
     Documents of one name are parts of one document, in order; only of those that are named by ``Document.id``
     the last one counts.
 
-    ``split`` is ``"flat"`` (512 tokens, overlap 50), ``"parent_child"`` (1024 and 256), None (documents are
+    ``split`` is ``"flat"`` (256 tokens, overlap 50), ``"parent_child"`` (1024 and 256), None (documents are
     chunks as they are), or any splitter (ours, LangChain's, a function). ``edges`` is ``"auto"`` (sequence,
     links, hierarchy, entities), a list of builders or their names, or None; the edges of builders that are not named
     stay. ``progress`` is True for a bar on the terminal (elsewhere a line now and then), or a

@@ -75,31 +75,33 @@ class RecursiveSplitter:
 
     Order of cuts: headings, blank lines, sentences, lines, words. No word is cut, unless it is longer than
     1,000 characters. A piece repeats the last ``overlap`` tokens of the one before (whole sentences where
-    they fit), never across a heading. A section of less than ``join`` tokens shares a piece with the one that follows
-    it, where both fit. ``counter`` counts tokens and should be additive (that of a concatenation is at most the sum);
-    default :func:`approximate_tokens`.
+    they fit), never across a heading. With ``join_sections`` a section of less than half the size shares a piece with
+    the one that follows it, where both fit: alone it says too little to be found, or to answer. ``counter`` counts
+    tokens and should be additive (that of a concatenation is at most the sum); default :func:`approximate_tokens`.
+
+    256 tokens are what common embedding models read of a text; ``benchmarks/chunking.py`` compares sizes.
 
     Pieces are slices of the text without the blank lines around them. Texts without words give no piece.
     Linear in the length of the text. Raises ConfigurationError unless 0 ≤ overlap < size.
 
     >>> from langchain_core.documents import Document
     >>> text = "# Guide\\n\\n## Install\\n\\nRun it.\\n\\n## Use\\n\\nAsk it."
-    >>> for piece in RecursiveSplitter(512, 50).split(Document(text), print):
+    >>> for piece in RecursiveSplitter(join_sections=False).split(Document(text), print):
     ...     print(piece.start, repr(piece.text), dict(piece.metadata))
     0 '# Guide\\n\\n## Install\\n\\nRun it.' {'title': 'Guide', 'section_heading': 'Install'}
     30 '## Use\\n\\nAsk it.' {'title': 'Guide', 'section_heading': 'Use'}
     """
 
-    size: int = 512
+    size: int = 256
     overlap: int = 50
     counter: Counter = approximate_tokens
-    join: int = 0
+    join_sections: bool = True
 
     def __post_init__(self) -> None:
         if not 0 <= self.overlap < self.size:
             raise ConfigurationError(
                 f"a splitter with size={self.size} and overlap={self.overlap} cannot cut anything; "
-                "give 0 <= overlap < size, for example RecursiveSplitter(size=512, overlap=50)"
+                "give 0 <= overlap < size, for example RecursiveSplitter(size=256, overlap=50)"
             )
 
     def split(self, document: Document, note: Note) -> Iterator[Piece]:
@@ -111,10 +113,11 @@ class RecursiveSplitter:
     def spans(self, text: str, found: Outline) -> Iterator[_Span]:
         """Where the pieces of a text are whose outline is known; one that is cut never crosses a heading."""
         held: _Span | None = None
+        small = self.size / 2 if self.join_sections else 0.0
         for section in found.sections:
             spans = list(self.pack(text, self.atoms(text, found, section.start, section.end)))
             if held is not None and spans:
-                if held.weight < self.join and held.weight + spans[0].weight <= self.size:
+                if held.weight < small and held.weight + spans[0].weight <= self.size:
                     spans[0] = _Span(held.start, spans[0].end, held.weight + spans[0].weight)
                 else:
                     yield held
@@ -178,7 +181,7 @@ class ParentChildSplitter:
     """
 
     parents: Any = field(default_factory=lambda: RecursiveSplitter(1024, 0))
-    children: Any = field(default_factory=lambda: RecursiveSplitter(256, 0))
+    children: Any = field(default_factory=lambda: RecursiveSplitter(256, 0, join_sections=False))
 
     def __post_init__(self) -> None:
         _required(self.parents)
@@ -306,11 +309,11 @@ class LangChainSplitter:
 def as_splitter(split: Any) -> Splitter | None:
     """The splitter that ``ingest(split=…)`` means; None for None: documents are chunks as they are.
 
-    Takes ``"flat"`` (512 tokens, overlap 50), ``"parent_child"`` (1024 and 256), a :class:`Splitter`, a
+    Takes ``"flat"`` (256 tokens, overlap 50), ``"parent_child"`` (1024 and 256), a :class:`Splitter`, a
     LangChain splitter, or a function from a text to texts. Raises ConfigurationError for anything else.
 
     >>> as_splitter("flat").size
-    512
+    256
     """
     if split is None:
         return None

@@ -1,11 +1,15 @@
+from functools import partial
+
 import pytest
 from held import changes, rows_about
 from langchain_core.documents import Document
 
 from langchain_hybridgraph import HybridGraphStore, LinkEdges
-from langchain_hybridgraph.ingest.pipeline import ingest
+from langchain_hybridgraph.ingest.pipeline import ingest as ingest_documents
+from langchain_hybridgraph.ingest.split import RecursiveSplitter
 from langchain_hybridgraph.records import Chunk, Edge
 
+ingest = partial(ingest_documents, split=RecursiveSplitter(join_sections=False))  # each section is a chunk
 B = "first\n\n## Two\n\nsecond"
 
 
@@ -71,6 +75,23 @@ def test_a_new_heading_is_what_older_links_meant(linked):
     """A link to a heading that comes later leads to the document until then."""
     assert again(linked, page("see [the b](b.md#three)", "a.md")) == ["b.md#0"]
     assert again(linked, page(B + "\n\n## Three\n\nthird", "b.md")) == ["b.md#three"]
+
+
+def test_a_link_follows_its_heading_from_chunk_to_chunk():
+    """The heading is inside one chunk, then begins another, then is inside one again that is named by its text."""
+    store, split = HybridGraphStore(None), RecursiveSplitter(40, 0)
+    filler = " ".join(["word"] * 20) + "."  # 26 tokens
+    inside = f"{filler}\n\n{filler}\n\n## One\n\nx\n\n## Two\n\ny"
+    again(store, page("see [the b](b.md#two)", "a.md"), page(inside, "b.md"), split=split)
+    for text, expected in (
+        (inside, "b.md#one"),
+        (inside.replace("x", filler), "b.md#two"),
+        (inside, "b.md#one"),
+        (inside.replace("## One", "One").replace("x", "x and more"), "Two"),
+        (inside, "b.md#one"),
+    ):
+        (found,) = again(store, page(text, "b.md"), split=split)
+        assert found == expected or expected in store.get([found])[0].text
 
 
 def test_edges_that_are_no_links_stay_when_a_document_is_read_again(linked):

@@ -14,7 +14,7 @@ def document(text, id=None, **metadata):
 
 
 def cut(text, splitter=None, **metadata):
-    return Cutter(splitter or RecursiveSplitter(), print).cut(document(text, **metadata))
+    return Cutter(splitter or RecursiveSplitter(join_sections=False), print).cut(document(text, **metadata))
 
 
 def ids(text, **metadata):

@@ -1,3 +1,4 @@
+from functools import partial
 from importlib import import_module
 
 import pytest
@@ -18,9 +19,11 @@ from langchain_hybridgraph.ingest.edges import (
 )
 from langchain_hybridgraph.ingest.entities import EntityEdges
 from langchain_hybridgraph.ingest.files import read_files
-from langchain_hybridgraph.ingest.pipeline import ingest
+from langchain_hybridgraph.ingest.pipeline import ingest as ingest_documents
 from langchain_hybridgraph.ingest.split import ParentChildSplitter, RecursiveSplitter
 from langchain_hybridgraph.records import Chunk
+
+ingest = partial(ingest_documents, split=RecursiveSplitter(join_sections=False))  # each section is a chunk
 
 
 def page(text, source, id=None, **metadata):
@@ -186,7 +189,7 @@ def test_links_of_a_mkdocs_site_arrive_at_their_heading():
     ids = ("import-field", "four", "use-it--now", "second", "last")
     assert found == {("index.md#0", f"tutorial/body.md#{id}") for id in ids}
     store = HybridGraphStore(None)
-    splitter = RecursiveSplitter(512, 0, join=512)  # all sections of the page are one chunk
+    splitter = RecursiveSplitter(512, 0)  # all sections of the page are one chunk
     long = page(f"# First\n\n{'word ' * 390}\n\n{body}", "tutorial/body.md")
     ingest([page(links, "index.md"), long], store, split=splitter, edges=[LinkEdges()])
     (target,) = targets(store, "index.md#0")

@@ -10,8 +10,11 @@ from memory_store import MemoryStore
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingest.entities import EntityEdges, names_in
 from langchain_hybridgraph.ingest.pipeline import ingest
+from langchain_hybridgraph.ingest.split import RecursiveSplitter
 from langchain_hybridgraph.records import Chunk, Scope
 from langchain_hybridgraph.retrievers.store import HybridGraphStore
+
+SECTIONS = RecursiveSplitter(join_sections=False)
 
 
 def chunk(title, text, id=None, **metadata):
@@ -60,7 +63,7 @@ def test_the_own_title_has_weight_one():
     """A document is about its title: weight 1 from its first chunk, .5 from the others."""
     store = MemoryStore()
     page = Document("# Ada\n\none\n\n# Life\n\ntwo", metadata={"title": "Ada Lovelace", "source": "a"})
-    ingest([page], store, edges=[EntityEdges()])
+    ingest([page], store, split=SECTIONS, edges=[EntityEdges()])
     first, second = (e for e in store.edges.values() if e.target == "entity:ada lovelace")
     assert (first.source, first.weight, first.description) == ("a#0", 1.0, "Ada Lovelace is about Ada Lovelace.")
     assert (second.source, second.weight) == ("a#life", 0.5)
@@ -270,7 +273,7 @@ def test_triples_of_a_document():
     """They belong to the chunks that have the words, else to the first."""
     store = MemoryStore()
     page = Document("# A\n\nthe first\n\n# B\n\nthe pond", id="d")
-    ingest([page], store, edges=[EntityEdges(triples={"d": [["pond", "is in", "Delft"]]})])
+    ingest([page], store, split=SECTIONS, edges=[EntityEdges(triples={"d": [["pond", "is in", "Delft"]]})])
     assert mentions(store, "d#b")["entity:pond"] == 0.9
     assert mentions(store, "d#0")["entity:delft"] == 0.9
 

@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,10 +9,12 @@ from memory_store import MemoryStore, PlainStore
 import langchain_hybridgraph.ingest as ingest_package
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingest import IngestReport
-from langchain_hybridgraph.ingest.pipeline import ingest
+from langchain_hybridgraph.ingest.pipeline import ingest as ingest_documents
 from langchain_hybridgraph.ingest.split import ParentChildSplitter, RecursiveSplitter
 from langchain_hybridgraph.records import Chunk
 from langchain_hybridgraph.steps import Step
+
+ingest = partial(ingest_documents, split=RecursiveSplitter(join_sections=False))  # each section is a chunk
 
 
 def page(text, source, id=None, **metadata):
@@ -250,7 +254,7 @@ def test_the_package_is_callable():
     """from langchain_hybridgraph import ingest works, whichever part was imported first."""
     store = MemoryStore()
     assert ingest_package([page("a", "a.md")], store).chunks == 1
-    assert ingest_package.ingest is ingest
+    assert ingest_package.ingest is ingest_documents
     with pytest.raises(AttributeError, match="nonsense"):
         _ = ingest_package.nonsense
 

@@ -1,14 +1,18 @@
 """The promises of ``ingest`` with the embedded store, where they meet SQLite, Chroma and Tantivy."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
-from langchain_hybridgraph.ingest.pipeline import ingest
+from langchain_hybridgraph.ingest.pipeline import ingest as ingest_documents
+from langchain_hybridgraph.ingest.split import RecursiveSplitter
 from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.stores.embedded import EmbeddedStore
 
+ingest = partial(ingest_documents, split=RecursiveSplitter(join_sections=False))  # each section is a chunk
 GUIDE = "# Guide\n\nhello\n\n## Install\n\nrun the [setup](setup.md)\n\n## Use\n\nask anything"
 
 

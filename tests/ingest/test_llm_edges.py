@@ -17,6 +17,7 @@ from memory_store import MemoryStore
 from langchain_hybridgraph import Chunk, HybridGraphStore, LLMEdges, SequenceEdges, ingest
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingest.llm_edges import LEDGER, windows
+from langchain_hybridgraph.ingest.split import RecursiveSplitter
 from langchain_hybridgraph.records import Edge
 
 EMBEDDING = DeterministicFakeEmbedding(size=4)
@@ -109,7 +110,7 @@ def test_pages_of_a_document_are_read_together(store):
     llm = reader()
     pages = [Document(f"page {n}", metadata={"source": "a.pdf", "page": n}) for n in range(3)]
     versions = [Document(f"# A\n\n{n}\n\n## B\n\n{n}", id="x") for n in range(2)]
-    ingest([*pages, *versions], store, edges=[LLMEdges(llm)])
+    ingest([*pages, *versions], store, split=RecursiveSplitter(join_sections=False), edges=[LLMEdges(llm)])
     assert sorted(map(len, llm.shown)) == [2, 3]
     assert {source for source, _ in found(store)} <= set(sum(llm.shown, ()))
 

@@ -93,8 +93,23 @@ def test_the_overlap_is_words_where_no_sentence_fits():
 
 def test_no_piece_crosses_a_heading():
     """Sections are pieces of their own, and nothing of one is repeated in the next."""
-    found = texts(RecursiveSplitter(100, 50), "# A\n\none two\n\n## B\n\nthree four")
+    found = texts(RecursiveSplitter(100, 50, join_sections=False), "# A\n\none two\n\n## B\n\nthree four")
     assert found == ["# A\n\none two", "## B\n\nthree four"]
+
+
+def test_small_sections_share_a_piece():
+    """A section of less than half the size goes with the one that follows it, if both fit; others stand alone."""
+    small, large = "## S\n\none two", f"## L\n\n{' '.join(['word'] * 8)}"  # 5.2 and 13 tokens with their headings
+    splitter = RecursiveSplitter(20, 0)
+    assert texts(splitter, f"{small}\n\n{large}\n\n{small}") == [f"{small}\n\n{large}", small]
+    assert texts(splitter, f"{large}\n\n{large}") == [large, large]
+    assert texts(splitter, "\n\n".join([small] * 4)) == ["\n\n".join([small] * 2)] * 2
+
+
+def test_a_shared_piece_is_under_the_headings_that_its_sections_share():
+    """The heading of two siblings is the one above both."""
+    (piece,) = split(RecursiveSplitter(), "# T\n\n## A\n\n### B\n\nb\n\n### C\n\nc")
+    assert piece.metadata == {"title": "T", "section_heading": "A"}
 
 
 def test_headings_come_along_as_metadata():
@@ -165,8 +180,9 @@ def test_pieces_are_slices_that_cover_every_word(text, size, overlap):
 def test_a_section_does_not_feel_what_stands_before_it(before, text, size):
     """What is written above a heading changes nothing in how the section below is cut."""
     section = f"## Here\n\n{text}".replace("```", "")
-    alone = texts(RecursiveSplitter(size, 2), section)
-    below = texts(RecursiveSplitter(size, 2), before.replace("```", "") + "\n\nend of it\n" + section)
+    splitter = RecursiveSplitter(size, 2, join_sections=False)
+    alone = texts(splitter, section)
+    below = texts(splitter, before.replace("```", "") + "\n\nend of it\n" + section)
     assert below[-len(alone) :] == alone
 
 
@@ -335,8 +351,8 @@ def test_rewritten_pieces_have_no_offset():
 
 
 def test_names_of_strategies():
-    """flat is 512 with overlap 50, parent_child 1024 and 256, None no splitting."""
-    assert as_splitter("flat") == RecursiveSplitter(512, 50)
+    """flat is 256 with overlap 50, parent_child 1024 and 256, None no splitting."""
+    assert as_splitter("flat") == RecursiveSplitter(256, 50)
     both = as_splitter("parent_child")
     assert (both.parents.size, both.children.size) == (1024, 256)
     assert as_splitter(None) is None
