@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from html import escape
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from langchain_hybridgraph.display.frame import (
     COLOURS,
     HEADING,
+    INK,
     KINDS,
     LABEL,
     MARGIN,
     NAME,
     NOT_BACK,
     Frame,
-    Line,
     Placed,
+    between,
     check_size,
     is_faint,
     of_kind,
 )
 from langchain_hybridgraph.display.neighbourhood import Spot, neighbourhood
+from langchain_hybridgraph.display.picture import draw
 from langchain_hybridgraph.display.words import quote
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import RetrievalResult
@@ -32,10 +36,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 SHAPES = ("circle", "square", "triangle-up", "diamond")
-# The edges' colour, seen on white and on black.
-GREY = "#888888"
-# Inches that a line keeps from the middle of a chunk.
-CLEAR = 0.08
 # Pixels of an inch and of a point on a screen.
 INCH, POINT = 96, 96 / 72
 
@@ -49,13 +49,15 @@ def interactive(
 ) -> Figure:
     """What :func:`draw` gives, as a plotly figure: pointing at a chunk shows its text and why it stands where it does.
 
-    It needs no network in JupyterLab, Jupyter Notebook and VS Code; ``figure.write_html("walk.html")`` keeps it as a
-    page. Paper and ink are those of plotly's template. Raises ConfigurationError without plotly, for a width below 4,
-    and for fewer than 1 nodes.
+    It needs no network in JupyterLab, Jupyter Notebook and VS Code; where nothing runs, as on GitHub, a notebook shows
+    the picture of :func:`draw` in its place, if matplotlib is installed. ``figure.write_html("walk.html")`` keeps it as
+    a page. Paper is transparent and ink is legible on light and on dark, unless ``plotly.io.templates.default`` names
+    another template. Raises ConfigurationError without plotly, for a width below 4, and for fewer than 1 nodes.
     """
     check_size(width, nodes)
     try:
         from plotly.graph_objects import Figure
+        from plotly.io import templates
     except ImportError as error:
         raise ConfigurationError(
             'an interactive picture needs plotly: pip install "langchain-hybridgraph[notebook]"'
@@ -63,14 +65,14 @@ def interactive(
     frame = Frame.of(result, neighbourhood(result, around, nodes), width, _measured)
     figure = Figure()
     for link in frame.seen.links:
-        x, y = _between(frame.line(link)).T.tolist()
-        line = {"color": GREY, "width": POINT * (0.6 + 1.2 * link.weight)}
+        x, y = between(frame.line(link)).T.tolist()
+        line = {"color": INK, "width": POINT * (0.6 + 1.2 * link.weight)}
         opacity = 0.45 if is_faint(link, frame.seen.spots) else 0.9
         figure.add_scatter(x=x, y=y, mode="lines", line=line, opacity=opacity, hoverinfo="skip", showlegend=False)
         for end in link.heads:
             figure.add_annotation(_arrow(*((x, y) if end == link.target else (x[::-1], y[::-1])), opacity))
         if (label := frame.label(link)) is not None:
-            figure.add_annotation(_text(label, LABEL, opacity=opacity, italic=True))
+            figure.add_annotation(_text(label, LABEL, italic=True))
     _add_chunks(figure, frame)
     _add_heading(figure, frame)
     blank = {"visible": False, "fixedrange": False}
@@ -85,21 +87,26 @@ def interactive(
         legend={"orientation": "h", "x": 0, "y": 0, "xanchor": "left", "yanchor": "bottom", "itemclick": False},
         hoverlabel={"align": "left"},
     )
+    if templates.default == "plotly":
+        figure.update_layout(paper_bgcolor="rgba(0,0,0,0)", font_color=INK)
+    figure._ipython_display_ = partial(_display, figure, partial(draw, result, around, width=width, nodes=nodes))
     return figure
 
 
-def _between(line: Line) -> Line:
-    """The line without what would show inside the hollow shapes at its ends."""
-    start, *between, end = line
-    inward = [point for point in between if min(np.hypot(*(point - start)), np.hypot(*(point - end))) > 2 * CLEAR]
-    first, last = (inward or [end])[0], (inward or [start])[-1]
-    return np.array([_towards(start, first), *inward, _towards(end, last)])
+def _display(figure: Figure, still: Callable[[], Any]) -> None:
+    """Show the figure in a notebook, with a picture for where it cannot run; elsewhere as plotly does."""
+    from IPython.display import display
+    from plotly.io import show
 
-
-def _towards(point: Line, other: Line) -> Line:
-    way = other - point
-    moved: Line = point + CLEAR * way / np.hypot(*way)
-    return moved
+    bundle = figure._repr_mimebundle_()
+    if not bundle:
+        show(figure)
+        return
+    sizes = {}
+    with suppress(ConfigurationError):  # without matplotlib there is no picture
+        content, size = still()._repr_png_()
+        bundle, sizes = bundle | {"image/png": b64encode(content).decode()}, {"image/png": size}
+    display(bundle, raw=True, metadata=sizes)  # type: ignore[no-untyped-call]  # IPython has no types for it
 
 
 def _add_chunks(figure: Figure, frame: Frame) -> None:
@@ -129,12 +136,12 @@ def _add_chunks(figure: Figure, frame: Frame) -> None:
                 name=f"{name}, {NOT_BACK}" if suffix else name,
             )
     for spot in spots:
-        figure.add_annotation(_text(frame.name(spot), NAME, opacity=0.6 if spot.rank is None else 1.0))
+        figure.add_annotation(_text(frame.name(spot), NAME))
 
 
 def _add_heading(figure: Figure, frame: Frame) -> None:
     figure.add_annotation(_text(Placed(frame.heading, MARGIN, MARGIN, "left"), HEADING, bold=True) | {"yanchor": "top"})
-    figure.add_annotation(_text(Placed(frame.below, MARGIN, frame.top - 0.3, "left"), LABEL, opacity=0.7))
+    figure.add_annotation(_text(Placed(frame.below, MARGIN, frame.top - 0.3, "left"), LABEL))
 
 
 def _back(spots: list[Spot], is_back: bool) -> list[Spot]:
@@ -149,16 +156,13 @@ def _said(spot: Spot) -> str:
     return "<br>".join([f"<b>{_plain(spot.title)}</b>", *map(_plain, [*wrap(quote(spot.hit, 400), 70), "", *reasons])])
 
 
-def _text(
-    placed: Placed, size: float, *, opacity: float = 1.0, bold: bool = False, italic: bool = False
-) -> dict[str, Any]:
+def _text(placed: Placed, size: float, *, bold: bool = False, italic: bool = False) -> dict[str, Any]:
     font = {"size": POINT * size, "weight": "bold" if bold else "normal", "style": "italic" if italic else "normal"}
     return {
         "x": placed.x,
         "y": placed.y,
         "text": _plain(placed.text),
         "font": font,
-        "opacity": opacity,
         "align": placed.align,
         "xanchor": placed.align,
         "yanchor": "middle",
@@ -170,7 +174,7 @@ def _text(
 def _arrow(x: list[float], y: list[float], opacity: float) -> dict[str, Any]:
     """The head of a line, which ends before the chunk's marker."""
     ends = {"x": x[-1], "y": y[-1], "ax": x[-2], "ay": y[-2], "axref": "x", "ayref": "y"}
-    looks = {"showarrow": True, "arrowhead": 2, "arrowwidth": 1, "arrowcolor": GREY, "opacity": opacity}
+    looks = {"showarrow": True, "arrowhead": 2, "arrowwidth": 1, "arrowcolor": INK, "opacity": opacity}
     return {**ends, **looks, "text": ""}
 
 

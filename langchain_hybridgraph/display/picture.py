@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_hybridgraph.display.frame import (
     COLOURS,
     HEADING,
+    INK,
     KINDS,
     LABEL,
     MARGIN,
@@ -18,6 +19,7 @@ from langchain_hybridgraph.display.frame import (
     Line,
     Measure,
     Placed,
+    between,
     check_size,
     is_faint,
     of_kind,
@@ -45,8 +47,8 @@ def draw(
     of its relation and an arrow in its own direction, or the name of the entity that both sides mention. Size goes by
     score, and the number is the place in the answer. What ``around`` (the answer to the same question for a larger k)
     has beyond, as far as edges led to it, is drawn hollow, the best first, until there are ``nodes`` chunks. ``width``
-    is in inches; the height follows. Paper, ink and font are those of matplotlib's style: for Chinese,
-    ``rcParams["font.family"]`` has to name a font of it.
+    is in inches; the height follows. Paper is transparent and ink is legible on light and on dark, unless a style of
+    matplotlib's gives others. The font is that of the style: for Chinese, ``rcParams["font.family"]`` has to name one.
 
     Notebooks show the figure when a cell ends in it; ``figure.savefig("walk.svg")`` keeps it. Raises
     ConfigurationError without matplotlib, for a width below 4, and for fewer than 1 nodes.
@@ -73,26 +75,27 @@ class _Pen:
         """The heading, all edges, all chunks on them, and what shapes and filling mean."""
         spots, frame = self._frame.seen.spots, self._frame
         self._write(Placed(frame.heading, MARGIN, MARGIN, "left"), HEADING, va="top", weight="bold")
-        self._write(Placed(frame.below, MARGIN, frame.top - 0.3, "left"), LABEL, alpha=0.65)
+        self._write(Placed(frame.below, MARGIN, frame.top - 0.3, "left"), LABEL)
         for link in frame.seen.links:
             self._edge(link, is_faint(link, spots))
         best = max((spot.score for spot in spots.values()), default=0.0) or 1.0
         for spot in spots.values():
             self._marker(frame.at(spot), spot.column, 25 + 95 * spot.score / best, hollow=spot.rank is None)
-            self._write(frame.name(spot), NAME, alpha=0.6 if spot.rank is None else 1.0)
+            self._write(frame.name(spot), NAME)
         self._legend(frame.height - MARGIN)
 
     def _edge(self, link: Link, faint: bool) -> None:
         line = self._frame.line(link)
         alpha = 0.3 if faint else 0.6
-        self._axes.plot(*line.T, color=self._ink, alpha=alpha, linewidth=0.6 + 1.2 * link.weight, zorder=1)
+        self._axes.plot(*between(line).T, color=self._ink, alpha=alpha, linewidth=0.6 + 1.2 * link.weight, zorder=1)
         for end in link.heads:
             self._head(line if end == link.target else line[::-1], alpha)
         if (label := self._frame.label(link)) is not None:
-            self._write(label, LABEL, alpha=0.6 if faint else 0.85, style="italic")
+            self._write(label, LABEL, style="italic")
 
     def _head(self, line: Line, alpha: float) -> None:
-        arrow = {"arrowstyle": "-|>,head_width=.22,head_length=.4", "color": self._ink, "alpha": alpha, "shrinkB": 5.5}
+        arrow = {"arrowstyle": "-|>,head_width=.22,head_length=.4", "color": self._ink, "alpha": alpha, "shrinkB": 0}
+        line = between(line)
         self._axes.annotate("", xy=tuple(line[-1]), xytext=tuple(line[-2]), arrowprops=arrow | {"lw": 0}, zorder=2)
 
     def _marker(self, at: tuple[float, float], column: int, area: float, *, hollow: bool) -> None:
@@ -105,6 +108,7 @@ class _Pen:
     def _write(self, placed: Placed, size: float, va: str = "center", **style: Any) -> None:
         """Put a text there; nothing in it is a formula."""
         style |= {"ha": placed.align, "va": va, "size": size, "linespacing": 1.1, "multialignment": placed.align}
+        style["color"] = self._ink
         self._axes.text(placed.x, placed.y, placed.text, parse_math=False, **style)
 
     def _legend(self, y: float) -> None:
@@ -118,14 +122,14 @@ class _Pen:
             self._entry(NOT_BACK, x, y)
 
     def _entry(self, text: str, x: float, y: float) -> float:
-        self._write(Placed(text, x + 0.13, y, "left"), LABEL, alpha=0.8)
+        self._write(Placed(text, x + 0.13, y, "left"), LABEL)
         return x + self._frame.measure(text, size=LABEL) + 0.42
 
 
 def _paper() -> tuple[Any, Measure, str]:
     """A figure without pyplot, so that nothing has to be closed; how wide its texts are; and their colour."""
     try:
-        from matplotlib import rcParams
+        from matplotlib import rcParams, rcParamsDefault
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
         from matplotlib.font_manager import FontProperties
@@ -139,6 +143,9 @@ def _paper() -> tuple[Any, Measure, str]:
         width, _, _ = renderer.get_text_width_height_descent(text, FontProperties(size=size), False)
         return float(width) / float(figure.dpi)
 
+    if all(rcParams[name] == rcParamsDefault[name] for name in ("text.color", "figure.facecolor")):
+        figure.set_facecolor("none")
+        return figure, measure, INK
     return figure, measure, str(rcParams["text.color"])
 
 

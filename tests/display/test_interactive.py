@@ -1,11 +1,13 @@
 """The picture that plotly draws."""
 
 import sys
+from base64 import b64decode
 
 import pytest
 from walked import answer, found, led
 
 from langchain_hybridgraph.display import interactive
+from langchain_hybridgraph.display.frame import INK
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Chunk, Hit
 
@@ -21,6 +23,23 @@ def test_pointing_at_a_chunk_says_why():
     """Its title, its text and each reason of ``explain`` on a line."""
     _, second = hovers(interactive(HITS))
     assert second.split("<br>") == ["<b>Text of b.</b>", "Text of b.", "", *HITS.hits[1].explain().split(" · ")]
+
+
+def test_a_notebook_gets_a_picture_for_where_nothing_runs(monkeypatch):
+    """Beside plotly's own form is a PNG, which GitHub shows; ink and paper suit light and dark."""
+    pytest.importorskip("matplotlib")
+    import plotly.io
+
+    displayed = []
+    monkeypatch.setattr(plotly.io.renderers, "default", "plotly_mimetype")
+    monkeypatch.setattr("IPython.display.display", lambda bundle, **options: displayed.append((bundle, options)))
+    figure = interactive(HITS, width=6)
+    figure._ipython_display_()
+    [(bundle, options)] = displayed
+    assert bundle.keys() >= {"application/vnd.plotly.v1+json", "image/png"}
+    assert b64decode(bundle["image/png"]).startswith(b"\x89PNG")
+    assert options["metadata"]["image/png"]["width"] == 6 * 96
+    assert (figure.layout.paper_bgcolor, figure.layout.font.color) == ("rgba(0,0,0,0)", INK)
 
 
 def test_names_and_edges_are_written():

@@ -85,6 +85,22 @@ def test_follows_the_style():
     assert {text.get_color() for text in texts(figure)} == {"white"}
 
 
+def luminance(colour):
+    """WCAG's relative luminance of a grey in hexadecimal."""
+    value = int(colour[1:3], 16) / 255
+    return value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
+
+
+def test_ink_is_legible_on_light_and_on_dark():
+    """Without a style paper is transparent, and ink has a contrast above 4 with white and with JupyterLab's dark."""
+    figure = draw(answer(found("a", 0.9)))
+    [ink] = {text.get_color() for text in texts(figure)}
+    assert figure.get_facecolor()[3] == 0
+    assert ink[1:3] == ink[3:5] == ink[5:7]
+    light, dark, own = luminance("#ffffff") + 0.05, luminance("#111111") + 0.05, luminance(ink) + 0.05
+    assert min(light / own, own / dark) > 4
+
+
 def test_is_shown_by_a_notebook():
     """IPython finds a PNG of it, without pyplot."""
     display = pytest.importorskip("IPython.core.formatters").DisplayFormatter()
