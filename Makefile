@@ -6,7 +6,7 @@ PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
 USABLE := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs notebooks packaging bench faults clean
+.PHONY: help demo test lint docs notebooks outputs packaging bench faults clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ docs: $(VENV)/.develops ## check the examples in the docstrings, README.md and A
 
 notebooks: $(VENV)/.develops ## run the notebooks without a network
 	$(RUN)/python -m pytest -m notebooks tests/test_notebooks.py $(ARGS)
+
+outputs: $(VENV)/.develops ## run the notebooks and store what they show
+	$(RUN)/python notebooks/store_outputs.py $(ARGS)
 
 packaging: $(VENV)/.develops ## build the package and run it without its extras
 	$(RUN)/python -m pytest -m packaging tests/test_packaging.py $(ARGS)
