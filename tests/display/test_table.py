@@ -121,7 +121,7 @@ def test_an_early_end_is_no_fault():
     """Nothing is missing where the best did not change any more, and the table says so."""
     shown = html(answer(found("a", 0.5), degraded=["converged-early"]))
     assert "Not as requested" not in shown
-    assert "so the walk ended early; nothing is missing." in shown
+    assert "so the traversal ended early; nothing is missing." in shown
 
 
 def test_many_hits_are_cut():

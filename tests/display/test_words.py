@@ -27,7 +27,7 @@ def test_an_early_end_is_no_fault():
     said = explained(answer(found("a", 0.9), degraded=("keyword-failed", "converged-early"))).split("\n\n")[0]
     assert said.split("\n")[2:] == [
         "Not as requested: keyword-failed.",
-        "converged-early: the best results stopped changing, so the walk ended early; nothing is missing.",
+        "converged-early: the best results stopped changing, so the traversal ended early; nothing is missing.",
     ]
 
 
