@@ -26,7 +26,7 @@ def test_pointing_at_a_chunk_says_why():
 
 
 def test_a_notebook_gets_a_picture_for_where_nothing_runs(monkeypatch):
-    """Beside plotly's own form is a PNG, which GitHub shows; ink and paper suit light and dark."""
+    """Next to plotly's own form there is a PNG, which GitHub shows; ink and paper suit light and dark."""
     pytest.importorskip("matplotlib")
     import plotly.io
 
