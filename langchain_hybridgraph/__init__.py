@@ -1,24 +1,24 @@
 """Hybrid, graph and memory retrieval for LangChain over one embedded, crash-safe index.
 
-Text goes in through ``ingest/``, lives in ``stores/``, comes out through ``query/``, is offered by ``retrievers/``:
+``ingest/`` reads text, ``stores/`` keeps it, ``query/`` searches it, ``retrievers/`` offers the search to LangChain:
 
-    records.py     Chunk, Edge, Hit, Query, RetrievalResult: what passes between the parts
-    filters.py     the one filter language
-    times.py       times in any usual form; tokens.py: weights of texts
-    errors.py      what a caller may catch
-    structured.py  what a chat model answers in a given form
+    records.py     Chunk, Edge, Hit, Query, RetrievalResult: records shared by all parts
+    filters.py     metadata filters
+    times.py       times in any usual form; tokens.py: token counts of texts
+    errors.py      errors that callers may want to catch
+    structured.py  structured answers of chat models
     config/        settings from arguments, environment and a YAML file
-    ingest/        reading files, splitting, edges, the ingest itself
+    ingest/        reading of files, splitting, edge building
     stores/        the embedded store: catalogue, vectors, Chroma, Tantivy, rank_bm25
     query/         the pipeline and its stages
-    retrievers/    the LangChain side: retrievers, the VectorStore, reranking by compressors
-    telemetry/     who hears of searches: logs, Prometheus, OpenTelemetry, LangChain's handlers
-    display/       why these hits, in words, as a table and as a picture
-    evaluation.py  how good retrievers are on questions with known answers; tuning.py: choosing settings by it
+    retrievers/    the LangChain interface: retrievers, the VectorStore, reranking by compressors
+    telemetry/     reporting of searches: logs, Prometheus, OpenTelemetry, LangChain's handlers
+    display/       explanations of hits in words, as a table and as a picture
+    evaluation.py  quality of retrievers on questions with known answers; tuning.py: selection of settings
     embeddings/    LSAEmbeddings, OnnxMiniLMEmbeddings
     cli/           the command line
 
-Names are imported when they are used, so importing the package costs almost nothing.
+Public names are imported on first use, so importing the package costs almost nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How good retrievers are on questions with known answers."""
+"""Evaluation of retrievers on questions with known answers."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ RESAMPLES = 10_000
 
 
 class Difference(NamedTuple):
-    """By how much one retriever is better than another over the same questions.
+    """Difference between two retrievers on the same questions.
 
-    ``mean`` is the mean over the questions, ``low`` and ``high`` are the ends of its 95 % interval. ``better``,
-    ``equal`` and ``worse`` count the questions.
+    ``mean`` is the mean over the questions, ``low`` and ``high`` are the bounds of its 95 % interval. ``better``,
+    ``equal`` and ``worse`` are numbers of questions.
     """
 
     mean: float
@@ -42,7 +42,7 @@ class Difference(NamedTuple):
 
     @property
     def is_sure(self) -> bool:
-        """Whether 0 is outside the interval: more questions would hardly turn it round."""
+        """Whether 0 is outside the interval, so that more questions are unlikely to reverse the sign."""
         return self.low > 0 or self.high < 0
 
     def __str__(self) -> str:
@@ -54,10 +54,10 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured(Serializable):
-    """What each retriever reached on each question.
+    """Measurements of each retriever on each question.
 
-    ``figures`` holds an array by retriever and measure, a figure per question in the order of ``questions``;
-    ``degraded`` how often each retriever gave which reason.
+    ``figures`` maps retriever and measure to an array with one figure per question, in the order of ``questions``.
+    ``degraded`` counts the degradation reasons of each retriever.
     """
 
     questions: tuple[str, ...]
@@ -67,7 +67,7 @@ class Measured(Serializable):
 
     @cached_property
     def means(self) -> dict[str, dict[str, float]]:
-        """The mean of every measure, by retriever."""
+        """Mean of every measure, by retriever."""
         return {
             name: {measure: float(each[measure].mean()) for measure in self.measures}
             for name, each in self.figures.items()
@@ -75,7 +75,7 @@ class Measured(Serializable):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return what :meth:`to_dict` gave, with arrays of figures; raises ValueError for anything else."""
+        """Rebuild from the output of :meth:`to_dict`, with arrays of figures. Raises ValueError for anything else."""
         try:
             figures = {
                 name: {measure: np.asarray(each, np.float64) for measure, each in by_measure.items()}
@@ -83,30 +83,30 @@ class Measured(Serializable):
             }
             return cls(tuple(data["questions"]), tuple(data["measures"]), figures, data["degraded"])
         except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"this is not a Measured ({error}): pass what Measured.to_dict() returned") from error
+            raise ValueError(f"this is not a Measured ({error}); pass the output of Measured.to_dict()") from error
 
     def difference(self, name: str, other: str, measure: str | None = None, *, seed: int = 0) -> Difference:
-        """By how much ``name`` is better than ``other``; without ``measure`` by the first one.
+        """Return by how much ``name`` is better than ``other``; without ``measure``, by the first measure.
 
         The interval is that of the paired bootstrap over questions (Efron & Tibshirani, An Introduction to the
         Bootstrap, 1993; for retrieval: Sakai, Evaluating Evaluation Metrics based on the Bootstrap, SIGIR 2006), the
-        same for the same seed. It takes the questions for independent of each other. Raises ConfigurationError for a
-        retriever or measure that was not measured.
+        same for the same seed. It assumes that the questions are independent of each other. Raises ConfigurationError
+        for a retriever or measure that was not measured.
         """
         return difference(self.of(name, measure), self.of(other, measure), seed=seed)
 
     def of(self, name: str, measure: str | None = None) -> NDArray[np.float64]:
-        """The figures of a retriever, one per question; without ``measure`` those of the first one."""
-        named = self.measures[0] if measure is None else measure
-        if name not in self.figures or named not in self.measures:
+        """Return the figures of a retriever, one per question; without ``measure``, those of the first measure."""
+        selected = self.measures[0] if measure is None else measure
+        if name not in self.figures or selected not in self.measures:
             raise ConfigurationError(
-                f"{name!r} by {named!r} was not measured; there are {', '.join(map(repr, self.figures))} "
+                f"{name!r} by {selected!r} was not measured; measured are {', '.join(map(repr, self.figures))} "
                 f"by {', '.join(self.measures)}"
             )
-        return self.figures[name][named]
+        return self.figures[name][selected]
 
     def worst(self, name: str, measure: str | None = None, n: int = 5) -> list[tuple[str, float]]:
-        """The n questions that a retriever is worst at, with its figure, the worst first: what to look at next."""
+        """Return the n questions on which a retriever is worst, with their figures, worst first."""
         figures = self.of(name, measure)
         return [(self.questions[at], float(figures[at])) for at in np.argsort(figures, kind="stable")[:n]]
 
@@ -146,17 +146,17 @@ def measure(
     *,
     id_of: Callable[[Document], str | None] = lambda document: document.id,
 ) -> Measured:
-    """How good each of the retrievers is on questions whose answers are known.
+    """Measure the quality of retrievers on questions with known answers.
 
-    ``questions`` has, for each question, the ids of what answers it, or a grade for each id (0: does not). A retriever
-    is one of LangChain's, ours or another's, or a function of question and k that gives Documents; it is asked for as
-    many as the deepest measure looks at, where it can be told. ``measures`` are named as in ir-measures
-    (``"nDCG@10"``, ``"R@5"``, ``"RR@10"``, ``"AP@10"``, ``"Success@1"``), each with its depth. ``id_of`` says under
-    which id a Document is judged, such as ``lambda document: document.metadata["source"]``; of several Documents with
-    one id the first counts. No answer counts as 0.
+    ``questions`` maps each question to the ids of its answers, or to grades by id (0: not an answer). A retriever
+    is any LangChain retriever, or a function of question and k that returns Documents. It is called with the depth of
+    the deepest measure as k, if it accepts k. ``measures`` are named as in ir-measures (``"nDCG@10"``, ``"R@5"``,
+    ``"RR@10"``, ``"AP@10"``, ``"Success@1"``), each with its depth. ``id_of`` returns the id under which a Document is
+    judged, such as ``lambda document: document.metadata["source"]``; if several Documents share an id, the first one
+    counts. An empty result counts as 0.
 
-    Raises MissingExtraError without ir-measures; ConfigurationError for measures, questions and ids of no use; and what
-    a retriever raises.
+    Raises MissingExtraError without ir-measures; ConfigurationError for invalid measures, questions or ids; and any
+    error of a retriever.
 
     >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
     >>> texts = {"train": "Trains carry coal.", "ship": "Ships carry wood."}
@@ -166,35 +166,37 @@ def measure(
     hybrid     1.000
     1 question
     """
-    ir_measures, parsed = _parsed(measures)
+    ir_measures, parsed = _parse_measures(measures)
     depth = max(each.params["cutoff"] for each in parsed)
     grades = {str(at): _grades(question, answers) for at, (question, answers) in enumerate(questions.items())}
     if not grades or not retrievers:
-        raise ConfigurationError("nothing to measure: give at least one retriever and one question with its answer")
+        raise ConfigurationError(
+            "there is nothing to measure; pass at least one retriever and one question with its answer"
+        )
     figures: dict[str, Any] = {}
     degraded: dict[str, Counter[str]] = {}
     for name, retriever in retrievers.items():
-        ask = _asking(name, retriever)
-        answers = [ask(question, depth) for question in questions]
+        retrieve = _retrieve_function(name, retriever)
+        answers = [retrieve(question, depth) for question in questions]
         degraded[name] = Counter(reason for answer in answers for reason in _degraded(answer))
         run = {str(at): _ranked(name, answer, id_of, depth) for at, answer in enumerate(answers)}
         figures[name] = {str(each): np.zeros(len(questions)) for each in parsed}
-        for found in ir_measures.iter_calc(parsed, grades, run):
-            figures[name][str(found.measure)][int(found.query_id)] = found.value
+        for metric in ir_measures.iter_calc(parsed, grades, run):
+            figures[name][str(metric.measure)][int(metric.query_id)] = metric.value
     return Measured(tuple(questions), tuple(map(str, parsed)), figures, degraded)
 
 
 def difference(ours: Any, theirs: Any, *, seed: int = 0) -> Difference:
-    """By how much paired figures are larger than others; see :meth:`Measured.difference`."""
-    gained = np.asarray(ours, float) - np.asarray(theirs, float)
-    chosen = np.random.default_rng(seed).integers(len(gained), size=(RESAMPLES, len(gained)))
-    low, high = np.percentile(gained[chosen].mean(axis=1), [2.5, 97.5])
-    better, worse = int((gained > 0).sum()), int((gained < 0).sum())
-    return Difference(float(gained.mean()), float(low), float(high), better, len(gained) - better - worse, worse)
+    """Compare paired figures; see :meth:`Measured.difference`."""
+    gains = np.asarray(ours, float) - np.asarray(theirs, float)
+    samples = np.random.default_rng(seed).integers(len(gains), size=(RESAMPLES, len(gains)))
+    low, high = np.percentile(gains[samples].mean(axis=1), [2.5, 97.5])
+    better, worse = int((gains > 0).sum()), int((gains < 0).sum())
+    return Difference(float(gains.mean()), float(low), float(high), better, len(gains) - better - worse, worse)
 
 
-def _parsed(measures: Sequence[str]) -> tuple[Any, list[Any]]:
-    """The library, and the measures that it knows by these names."""
+def _parse_measures(measures: Sequence[str]) -> tuple[Any, list[Any]]:
+    """Return the ir_measures module and the measures with these names."""
     try:
         import ir_measures
     except ImportError as error:
@@ -206,37 +208,37 @@ def _parsed(measures: Sequence[str]) -> tuple[Any, list[Any]]:
         try:
             parsed.append(ir_measures.parse_measure(name))
         except (NameError, ValueError, SyntaxError) as error:
-            raise ConfigurationError(f"measure {name!r} is not known; try one such as 'nDCG@10' or 'R@5'") from error
+            raise ConfigurationError(f"measure {name!r} is unknown; pass one such as 'nDCG@10' or 'R@5'") from error
         if "cutoff" not in parsed[-1].params:
-            raise ConfigurationError(f"measure {name!r} has no depth: try '{name}@10'")
+            raise ConfigurationError(f"measure {name!r} has no depth; pass '{name}@10'")
     if not parsed:
-        raise ConfigurationError("no measures: try measures=['nDCG@10']")
+        raise ConfigurationError("there are no measures; pass measures=['nDCG@10']")
     return ir_measures, parsed
 
 
 def _grades(question: str, answers: Grades | Iterable[str]) -> dict[str, int]:
     if isinstance(answers, str):
-        raise ConfigurationError(f"the answers to {question!r} are one text; wanted a list of ids: [{answers!r}]")
+        raise ConfigurationError(f"the answers to {question!r} are a single string; pass a list of ids: [{answers!r}]")
     grades = dict(answers) if isinstance(answers, Mapping) else dict.fromkeys(answers, 1)
     if not any(grade > 0 for grade in grades.values()):
-        raise ConfigurationError(f"no answer to {question!r} is known; name at least one id, or leave it out")
+        raise ConfigurationError(f"{question!r} has no known answer; give at least one id, or leave out the question")
     return grades
 
 
-def _asking(name: str, retriever: Any) -> Asks:
-    """How to ask a retriever for the k best."""
+def _retrieve_function(name: str, retriever: Any) -> Asks:
+    """Return a function that calls the retriever with question and k."""
     if isinstance(retriever, BaseRetriever):
         if hasattr(retriever, "retrieve"):
-            ask: Asks = retriever.retrieve  # says what was degraded, too
-            return ask
+            retrieve: Asks = retriever.retrieve  # also reports degradation reasons
+            return retrieve
         if AnyRetriever(retriever).takes("k"):
             return lambda question, k: retriever.invoke(question, k=k)
         return lambda question, _: retriever.invoke(question)
     if callable(retriever):
-        called: Asks = retriever
-        return called
+        function: Asks = retriever
+        return function
     raise ConfigurationError(
-        f"{name!r} is {type(retriever).__name__}; wanted a retriever, or a function of question and k"
+        f"{name!r} has the type {type(retriever).__name__}; pass a retriever, or a function of question and k"
     )
 
 
@@ -247,14 +249,14 @@ def _degraded(answer: Sequence[Document]) -> Collection[str]:
 def _ranked(
     name: str, answer: Sequence[Document], id_of: Callable[[Document], str | None], depth: int
 ) -> dict[str, float]:
-    """Scores that fall with the place, so that no tie is left to be broken by ids."""
+    """Return scores that decrease with the rank, so that there are no ties to be broken by ids."""
     ids = [id_of(document) for document in answer]
     if None in ids:
         raise ConfigurationError(
-            f"{name!r} found a Document without an id: {answer[ids.index(None)].page_content[:60]!r}; say by "
-            "id_of=lambda document: document.metadata['source'] how it is judged"
+            f"{name!r} returned a Document without an id: {answer[ids.index(None)].page_content[:60]!r}; pass a "
+            "function that returns one, such as id_of=lambda document: document.metadata['source']"
         )
-    return {str(id): float(depth - place) for place, id in enumerate(list(dict.fromkeys(ids))[:depth])}
+    return {str(id): float(depth - rank) for rank, id in enumerate(list(dict.fromkeys(ids))[:depth])}
 
 
 def _cell(figure: float, best: float) -> str:

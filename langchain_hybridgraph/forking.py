@@ -1,4 +1,4 @@
-"""Keeps the open parts of a parent from being closed in a forked child."""
+"""Protection of a parent process's open engines in a forked child."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import ctypes
 
 
 def leave_undisposed(part: object) -> None:
-    """In a forked child: keep a part of the parent for ever, since closing it would reach into the parent's files.
+    """Keep an object of the parent alive forever in a forked child, because closing it would affect the parent.
 
-    A Tantivy, Chroma or onnxruntime object that is disposed of waits for threads that the child does not have, and
-    closing a connection of SQLite may remove a log that the parent is writing to.
+    Destroying a Tantivy, Chroma or onnxruntime object waits for threads that the child does not have, and closing a
+    SQLite connection may remove a log that the parent is writing to.
     """
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(part))

@@ -1,4 +1,4 @@
-"""Words that build sentences and say nothing by themselves, by language."""
+"""Function words, such as articles and prepositions, by language."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 
 class FunctionWords(NamedTuple):
-    """What a language puts in front of names, or writes with a capital though it is none.
+    """Words of a language that may precede a name or be capitalized without being one.
 
-    ``words`` are articles, pronouns, prepositions, conjunctions and question words, and months and weekdays where
-    they have capitals; ``articles`` alone are no part of a name. ``capital_nouns`` is set where every noun has one.
+    ``words`` are articles, pronouns, prepositions, conjunctions, question words, and months and weekdays where they are
+    capitalized. Only ``articles`` are never part of a name. ``capital_nouns`` is true if all nouns are capitalized.
     """
 
     words: frozenset[str]
@@ -160,15 +160,17 @@ _LANGUAGES = {
 }
 
 
-def _folded(words: str) -> frozenset[str]:
-    """The words, with and without accents."""
+def _with_bare_forms(words: str) -> frozenset[str]:
+    """Return the words, with and without accents."""
     bare = "".join(c for c in unicodedata.normalize("NFD", words) if not unicodedata.combining(c))
     return frozenset(f"{words} {bare}".split())
 
 
 def _table() -> dict[str, FunctionWords]:
     return {
-        code: FunctionWords(_folded(f"{articles} {others}"), _folded(articles), capital_nouns=code == "de")
+        code: FunctionWords(
+            _with_bare_forms(f"{articles} {others}"), _with_bare_forms(articles), capital_nouns=code == "de"
+        )
         for code, (articles, others) in _LANGUAGES.items()
     }
 
@@ -176,13 +178,13 @@ def _table() -> dict[str, FunctionWords]:
 _TABLE = _table()
 _UNKNOWN = FunctionWords(frozenset(), frozenset())
 _LANGUAGES_OF: dict[str, list[str]] = {}
-for _code, _found in _TABLE.items():
-    for _word in _found.words:
+for _code, _entry in _TABLE.items():
+    for _word in _entry.words:
         _LANGUAGES_OF.setdefault(_word, []).append(_code)
 
 
 def function_words(words: Iterable[str]) -> FunctionWords:
-    """Those of the language that these lower-case words are probably in; none for a language that is not known.
+    """Return the function words of the most probable language of these lower-case words; none if it is unknown.
 
     >>> function_words("la casa de los abuelos".split()).articles >= {"el", "los"}
     True

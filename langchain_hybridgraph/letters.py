@@ -1,4 +1,4 @@
-"""Letters: what they are without accents, and the marks that belong to them."""
+"""Letters without accents, and combining marks."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 
 class Unaccented(dict[int, str]):
-    """Code point → the letters without accents; for ``str.translate``, filled as characters come by.
+    """Map code points to letters without accents, for ``str.translate``; filled on first use of a character.
 
-    Only marks above and below letters and Arabic and Hebrew points go: vowel signs of Indic scripts are letters.
-    ``others`` are letters that Unicode does not take apart, and what they become.
+    Only marks above and below letters and Arabic and Hebrew points are removed; vowel signs of Indic scripts are
+    letters. ``others`` maps letters that Unicode does not decompose to their replacements.
 
     >>> "Łódź, हिन्दी".translate(Unaccented({"Ł": "L"}))
     'Lodz, हिन्दी'
@@ -27,14 +27,14 @@ class Unaccented(dict[int, str]):
 
 
 def _is_accent(character: str) -> bool:
-    place = unicodedata.combining(character)
-    return 10 <= place <= 35 or 200 <= place <= 240
+    combining_class = unicodedata.combining(character)
+    return 10 <= combining_class <= 35 or 200 <= combining_class <= 240
 
 
 @functools.cache
 def combining_marks() -> str:
-    """The combining marks, which \\w leaves out: without them Hindi words would fall apart.
+    """Return the combining marks, which \\w does not match; without them Hindi words would be split.
 
-    Those below U+FE00: above stand the variants of emoji, and beyond U+FFFF ``re`` would search a hundred times slower.
+    Only marks below U+FE00 are included: above are emoji variants, and beyond U+FFFF ``re`` is a hundred times slower.
     """
     return "".join(c for c in map(chr, range(0x300, 0xFE00)) if unicodedata.category(c)[0] == "M")

@@ -1,4 +1,4 @@
-"""Turns records into JSON-ready dicts and back."""
+"""Conversion of records to JSON-ready dicts and back."""
 
 from __future__ import annotations
 
@@ -23,43 +23,43 @@ class Serializable:
     __slots__ = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON has them (see :func:`to_json`)."""
-        found: dict[str, Any] = to_json(self)
-        return found
+        """Return the fields as JSON values (see :func:`to_json`)."""
+        data: dict[str, Any] = to_json(self)
+        return data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the record that :meth:`to_dict` gave; keys that it does not know are ignored.
+        """Rebuild a record from the output of :meth:`to_dict`; unknown keys are ignored.
 
         Raises ValueError for a missing key and for a value of the wrong type.
         """
         from pydantic import ValidationError
 
         try:
-            record: Self = _reader(cls).validate_python(data)  # type: ignore[arg-type]  # a class is hashable
+            record: Self = _type_adapter(cls).validate_python(data)  # type: ignore[arg-type]  # a class is hashable
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"])) or "the top"
             raise ValueError(
-                f"this is not a {cls.__name__}: {first['msg']} at {place}; pass what {cls.__name__}.to_dict() returned"
+                f"this is not a {cls.__name__}: {first['msg']} at {place}; pass the output of {cls.__name__}.to_dict()"
             ) from error
         return record
 
 
 @singledispatch
 def to_json(value: Any) -> Any:
-    """Return the value as JSON has it: dicts, lists, texts, numbers, booleans and None.
+    """Convert a value to JSON types: dicts, lists, strings, numbers, booleans and None.
 
-    Times become ISO 8601 texts, timedeltas seconds, numpy's numbers and arrays plain ones, sets sorted lists, enums
-    their values, records and pydantic models dicts, NaN and infinity None, and anything else its ``str``.
+    Times become ISO 8601 strings, timedeltas seconds, NumPy values Python numbers and lists, sets sorted lists, enums
+    their values, records and Pydantic models dicts, NaN and infinity None, and anything else its ``str``.
 
     >>> import numpy as np
     >>> to_json({"at": date(2024, 5, 1), "score": np.float32(0.5), "tags": {"b", "a"}, "gap": math.nan})
     {'at': '2024-05-01', 'score': 0.5, 'tags': ['a', 'b'], 'gap': None}
     """
-    if (named := _fields_of(value)) is not None:
-        return to_json(named)
-    if hasattr(value, "tolist"):  # numpy's
+    if (values := _fields_of(value)) is not None:
+        return to_json(values)
+    if hasattr(value, "tolist"):  # a NumPy value
         return to_json(value.tolist())
     if isinstance(value, Iterable):
         return [to_json(each) for each in value]
@@ -112,18 +112,18 @@ def _(value: Set[Any]) -> list[Any]:
 
 
 def _fields_of(value: Any) -> Mapping[str, Any] | None:
-    """The fields of a record, a NamedTuple or a pydantic model, None for anything else."""
+    """Return the fields of a dataclass, NamedTuple or Pydantic model; None for anything else."""
     if is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in fields(value)}
     for name in ("_asdict", "model_dump"):
         if callable(read := getattr(value, name, None)):
-            found: Mapping[str, Any] = read()
-            return found
+            values: Mapping[str, Any] = read()
+            return values
     return None
 
 
 @cache
-def _reader(kind: type) -> Any:
+def _type_adapter(kind: type) -> Any:
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)

@@ -1,4 +1,4 @@
-"""Reports how far a long task is, from wherever its work is done."""
+"""Progress reports of long tasks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Step(NamedTuple):
-    """How far a task is: ``done`` of ``total`` (None while that is not known) ``unit`` in the phase of this name."""
+    """Progress of a task: ``done`` of ``total`` (None if unknown) items, named ``unit``, in the current ``phase``."""
 
     phase: str
     done: int
@@ -22,7 +22,7 @@ _listener: ContextVar[Callable[[Step], None] | None] = ContextVar("_listener", d
 
 @contextmanager
 def listening(listener: Callable[[Step], None]) -> Iterator[None]:
-    """Call a function with each step that is reported inside, in this thread."""
+    """Call a function with each step reported inside the ``with`` block, in this thread."""
     token = _listener.set(listener)
     try:
         yield
@@ -31,7 +31,7 @@ def listening(listener: Callable[[Step], None]) -> Iterator[None]:
 
 
 def report(phase: str, done: int, total: int | None, unit: str) -> None:
-    """Report a step to whoever is listening.
+    """Report a step to the listener, if there is one.
 
     >>> with listening(print):
     ...     report("reading", 2, 5, "files")

@@ -1,7 +1,7 @@
-"""Times in any usual form, as unix seconds.
+"""Parsing of times in any usual form.
 
-A time is an ISO 8601 string, a ``datetime``, a ``date`` (its midnight) or unix seconds. One without a time
-zone is taken as UTC.
+A time is an ISO 8601 string, a ``datetime``, a ``date`` (its midnight) or Unix seconds. Times without a time
+zone are read as UTC.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ _ZONE = r"(?:Z|[+-]\d{2}(?::?\d{2})?)?"
 _EXTENDED = re.compile(rf"\d{{4}}-\d{{2}}-\d{{2}}(?:[T ]{_HOUR}(?::\d{{2}}(?::{_SECOND})?)?{_ZONE})?", re.ASCII)
 _BASIC = re.compile(rf"\d{{8}}(?:T{_HOUR}(?:\d{{2}}(?:{_SECOND})?)?{_ZONE})?", re.ASCII)
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}|\d{8}", re.ASCII)
-_DAY_BUT_AN_INSTANT = 86_400 - 1e-6
+_ALMOST_A_DAY = 86_400 - 1e-6
 _FIRST = datetime.min.replace(tzinfo=UTC).timestamp()
 _LAST = datetime.max.replace(tzinfo=UTC).timestamp()
-_WANTED = (
-    "a time is an ISO 8601 string such as '2024-05-01' or '2024-05-01T10:00:00+02:00', a datetime, or unix seconds"
+_EXPECTED = (
+    "a time is an ISO 8601 string such as '2024-05-01' or '2024-05-01T10:00:00+02:00', a datetime, or Unix seconds"
 )
 
 
 def parse_time(value: Any) -> float:
-    """Unix seconds, UTC, of an ISO 8601 string, a datetime, a date or unix seconds.
+    """Return Unix seconds, UTC, for an ISO 8601 string, a datetime, a date or Unix seconds.
 
-    ISO 8601 is taken in its extended form (``2024-05-01T10:00:00Z``, a space for the T, minutes without
-    seconds, the date alone) and its basic form (``20240501T100000Z``). Raises ValueError for everything else,
-    also for numbers outside the years 1 to 9999, which are most often milliseconds.
+    Both the extended form of ISO 8601 (``2024-05-01T10:00:00Z``, also with a space for the T, without seconds, or the
+    date alone) and the basic form (``20240501T100000Z``) are accepted. Raises ValueError for anything else, including
+    numbers outside the years 1 to 9999, which are most often milliseconds.
 
     >>> parse_time("1970-01-02"), parse_time("1970-01-01T02:00:00+02:00"), parse_time(1.5)
     (86400.0, 0.0, 1.5)
@@ -45,13 +45,13 @@ def parse_time(value: Any) -> float:
         return _parse_text(value)
     if isinstance(value, Real) and not isinstance(value, bool):
         return _check_range(value)
-    raise ValueError(f"{brief(value)} ({type(value).__name__}) is not a time; {_WANTED}")
+    raise ValueError(f"{brief(value)} ({type(value).__name__}) is not a time; {_EXPECTED}")
 
 
 def parse_end(value: Any) -> float:
-    """The last moment of a time, in unix seconds: a date without a time ends with its day, in UTC.
+    """Return the last moment of a time, in Unix seconds: for a date without a time, the end of that day in UTC.
 
-    What :func:`parse_time` gives of everything else. Raises ValueError as it does.
+    Everything else is parsed by :func:`parse_time`, with the same errors.
 
     >>> parse_end("1970-01-01"), parse_end("1970-01-01T00:00")
     (86399.999999, 0.0)
@@ -59,13 +59,13 @@ def parse_end(value: Any) -> float:
     is_day = isinstance(value, date) and not isinstance(value, datetime)
     if isinstance(value, str):
         is_day = _DAY.fullmatch(value.strip()) is not None
-    return min(parse_time(value) + _DAY_BUT_AN_INSTANT, _LAST - 1) if is_day else parse_time(value)
+    return min(parse_time(value) + _ALMOST_A_DAY, _LAST - 1) if is_day else parse_time(value)
 
 
 def iso_seconds(text: str) -> float | None:
-    """Unix seconds, UTC, of a text that reads as an ISO date or datetime with dashes, else None.
+    """Return Unix seconds, UTC, if the text is an ISO date or datetime with dashes, else None.
 
-    Narrower than :func:`parse_time`: in metadata of unknown meaning ``20240501`` may be a number of anything.
+    Stricter than :func:`parse_time`, because in arbitrary metadata ``20240501`` may be any kind of number.
 
     >>> iso_seconds("1970-01-01T00:01"), iso_seconds("19700101")
     (60.0, None)
@@ -79,7 +79,7 @@ def iso_seconds(text: str) -> float | None:
 
 
 def iso_time(seconds: float) -> str:
-    """The ISO 8601 text of unix seconds, in UTC, to the microsecond.
+    """Format Unix seconds as ISO 8601 in UTC, with microseconds.
 
     >>> iso_time(0.5)
     '1970-01-01T00:00:00.500000Z'
@@ -97,17 +97,17 @@ def _parse_text(text: str) -> float:
     if seconds is None and _BASIC.fullmatch(stripped):
         try:
             return _seconds(datetime.fromisoformat(stripped))
-        except ValueError:  # the 13th month: said below, like every other unusable text
+        except ValueError:  # such as the 13th month: reported below like any other invalid text
             seconds = None
     if seconds is None:
-        raise ValueError(f"{brief(text)} is not a time; {_WANTED}")
+        raise ValueError(f"{brief(text)} is not a time; {_EXPECTED}")
     return seconds
 
 
 def _check_range(value: Any) -> float:
     if not _FIRST <= value < _LAST:
         raise ValueError(
-            f"{brief(value)} is not a time in unix seconds, which lie between {_FIRST:.0f} and {_LAST:.0f}; "
-            "milliseconds are divided by 1000"
+            f"{brief(value)} is not a time in Unix seconds, which range from {_FIRST:.0f} to {_LAST:.0f}; "
+            "divide milliseconds by 1000"
         )
     return float(value)

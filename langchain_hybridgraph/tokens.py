@@ -1,4 +1,4 @@
-"""Weighs texts in tokens, without a model."""
+"""Approximate token counts, without a model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CJK = re.compile(f"[{CJK}]")
 
 
 def approximate_tokens(text: str) -> int:
-    """About how many tokens a model makes of the text: its weight, rounded down.
+    """Return the approximate number of tokens in a text: its weight, rounded down.
 
     >>> [approximate_tokens("word " * n) for n in (1, 3, 4, 100)], approximate_tokens("你好世界")
     ([1, 3, 5, 130], 6)
@@ -21,10 +21,10 @@ def approximate_tokens(text: str) -> int:
 
 
 def token_weight(text: str) -> float:
-    """What :func:`approximate_tokens` counts before it rounds, so that the parts of a text can be added up.
+    """Return the unrounded value of :func:`approximate_tokens`, so that the parts of a text can be summed.
 
-    A word is 1.3, a CJK character 1.5. A long run without spaces (base64, minified code) weighs at least a token
-    per 16 characters. The weights of the parts add up to at least the weight of the whole.
+    A word counts 1.3, a CJK character 1.5. A long run without spaces (base64, minified code) counts at least one token
+    per 16 characters. The weights of the parts sum to at least the weight of the full text.
 
     >>> token_weight("two words"), token_weight("你好"), token_weight("x" * 160)
     (2.6, 3.0, 10.0)

@@ -1,4 +1,4 @@
-"""Choosing a setting by measuring, and checking the choice."""
+"""Selection of a setting by measurement, checked by cross-validation."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ WEIGHTS = tuple(round(0.1 * tenth, 1) for tenth in range(11))
 
 @dataclass(frozen=True)
 class Choice(Serializable):
-    """The setting that is best on all questions, and what choosing so is worth on questions it has not seen.
+    """The setting that is best on all questions, with the gain of such a choice on unseen questions.
 
-    ``checked`` compares with ``default``. ``in_parts`` are the settings that were chosen without each of the parts.
+    ``checked`` is the gain over ``default``. ``in_parts`` lists the settings chosen without each of the parts.
     """
 
     best: str
@@ -31,19 +31,19 @@ class Choice(Serializable):
 
     @property
     def setting(self) -> str:
-        """What to take: the best if the check is sure that choosing so gains something, else the default."""
+        """Recommended setting: the best if the gain is statistically significant, else the default."""
         return self.best if self.checked.low > 0 else self.default
 
     def __str__(self) -> str:
         parts = len(self.in_parts)
         return (
-            f"Best on all questions: {self.best}. Chosen without each of {parts} parts: {', '.join(self.in_parts)}; "
-            f"and on that part, against {self.default}: {self.checked}. To take: {self.setting}."
+            f"Best on all questions: {self.best}. Chosen without each of {parts} parts: {', '.join(self.in_parts)}. "
+            f"On the part left out, compared with {self.default}: {self.checked}. Recommended: {self.setting}."
         )
 
 
 def by_weight(retriever: PipelineRetriever, weights: Iterable[float] = WEIGHTS) -> dict[str, Asks]:
-    """The retriever with each of these weights of the vector side, as :func:`evaluation.measure` takes retrievers.
+    """Return the retriever with each of these vector weights, in the form that :func:`evaluation.measure` takes.
 
     >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
     >>> list(by_weight(HybridRetriever(HybridGraphStore(None, "lsa")), [0, 0.5, 1]))
@@ -53,14 +53,14 @@ def by_weight(retriever: PipelineRetriever, weights: Iterable[float] = WEIGHTS) 
 
 
 def choose(measured: Measured, default: str, measure: str | None = None, *, parts: int = 5, seed: int = 0) -> Choice:
-    """The best of the settings that were measured, and whether that will last.
+    """Choose the best of the measured settings, and check the choice by cross-validation.
 
-    The best of many is partly the luckiest. So the questions are dealt into ``parts``; for each part a setting is
-    chosen on the others and looked at on this one (cross-validation: Stone, Cross-Validatory Choice and Assessment of
-    Statistical Predictions, 1974). What that gains over ``default``, question by question, is what choosing is worth.
-    Equally good settings: the default, else the first. Without ``measure`` the first one counts. The same seed deals
-    alike. Questions that belong together, such as those of one document, may fall into several parts, and the check
-    then promises too much.
+    The best of many settings is partly the luckiest. The questions are therefore divided into ``parts``. For each part
+    a setting is chosen on the others and evaluated on this part (cross-validation: Stone, Cross-Validatory Choice and
+    Assessment of Statistical Predictions, 1974). The result is the gain over ``default``, question by question. Ties
+    go to the default, else to the first setting. Without ``measure`` the first measure is used. The same seed gives the
+    same division. If related questions, such as those of one document, fall into different parts, the check is too
+    optimistic.
 
     Raises ConfigurationError for a default or measure that was not measured, fewer than 2 parts, and more parts than
     questions.
@@ -70,7 +70,7 @@ def choose(measured: Measured, default: str, measure: str | None = None, *, part
     figures = np.array([measured.of(name, measure) for name in names])
     count = figures.shape[1]
     if not 2 <= parts <= count:
-        raise ConfigurationError(f"parts is {parts}; wanted from 2 to the number of questions, {count}")
+        raise ConfigurationError(f"parts must be from 2 to the number of questions ({count}), got {parts}")
     part_of = np.random.default_rng(seed).permutation(count) % parts
     chosen = [_best(figures[:, part_of != part]) for part in range(parts)]
     unseen = figures[np.array(chosen)[part_of], np.arange(count)]
@@ -83,5 +83,5 @@ def choose(measured: Measured, default: str, measure: str | None = None, *, part
 
 
 def _best(figures: NDArray[np.float64]) -> int:
-    """The row of the largest mean, the first of several; rounding makes no difference."""
+    """Return the row with the largest mean, the first of several; means are rounded so that float noise is a tie."""
     return int(figures.mean(axis=1).round(9).argmax())

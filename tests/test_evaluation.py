@@ -125,7 +125,7 @@ def test_difference():
 
 
 def test_the_interval_is_that_of_scipy():
-    """An independent bootstrap gives the same ends, up to chance."""
+    """SciPy's bootstrap gives the same bounds, up to chance."""
     from scipy.stats import bootstrap
 
     gained = np.random.default_rng(1).normal(0.1, 0.3, 40)
@@ -135,39 +135,39 @@ def test_the_interval_is_that_of_scipy():
 
 
 @pytest.mark.parametrize(
-    ("questions", "measures", "told"),
+    ("questions", "measures", "message"),
     [
         ({}, ["R@1"], "nothing to measure"),
-        ({"q": []}, ["R@1"], "no answer to 'q'"),
-        ({"q": {"a": 0}}, ["R@1"], "no answer to 'q'"),
+        ({"q": []}, ["R@1"], "'q' has no known answer"),
+        ({"q": {"a": 0}}, ["R@1"], "'q' has no known answer"),
         ({"q": "a"}, ["R@1"], r"\['a'\]"),
         ({"q": ["a"]}, ["nonsense@3"], "nonsense@3"),
         ({"q": ["a"]}, ["R"], "R@10"),
         ({"q": ["a"]}, [], "no measures"),
     ],
 )
-def test_what_cannot_be_measured(questions, measures, told):
-    """Questions without answers and measures of no use are named, with what to write."""
-    with pytest.raises(ConfigurationError, match=told):
+def test_invalid_questions_and_measures_raise(questions, measures, message):
+    """The error names the question or measure and shows a correction."""
+    with pytest.raises(ConfigurationError, match=message):
         measure({"r": giving("a")}, questions, measures)
 
 
-def test_documents_without_an_id():
-    """An answer that nobody can judge is no 0 but an error that says how."""
+def test_documents_without_an_id_raise():
+    """A Document that cannot be judged is an error, not a score of 0."""
     with pytest.raises(ConfigurationError, match="id_of="):
         measure({"r": lambda question, k: [Document("t")]}, {"q": ["a"]})
 
 
-def test_no_retriever():
-    """What cannot be asked is named."""
-    with pytest.raises(ConfigurationError, match="'r' is int"):
+def test_an_object_that_is_not_a_retriever_raises():
+    """The error names the entry and its type."""
+    with pytest.raises(ConfigurationError, match="'r' has the type int"):
         measure({"r": 7}, {"q": ["a"]})
 
 
-def test_what_was_not_measured():
-    """An unknown name says which there are."""
-    found = measure({"r": giving("a")}, {"q": ["a"]}, ["R@1"])
-    with pytest.raises(ConfigurationError, match="there are 'r' by R@1"):
-        found.of("s")
+def test_unknown_names_raise():
+    """The error lists what was measured."""
+    measured = measure({"r": giving("a")}, {"q": ["a"]}, ["R@1"])
+    with pytest.raises(ConfigurationError, match="measured are 'r' by R@1"):
+        measured.of("s")
     with pytest.raises(ConfigurationError, match="R@2"):
-        found.difference("r", "r", "R@2")
+        measured.difference("r", "r", "R@2")

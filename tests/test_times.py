@@ -63,8 +63,8 @@ def test_a_naive_datetime_is_in_utc():
 
 
 @pytest.mark.parametrize("seconds", [0, -1.5, 1_700_000_000, np.float32(0.5), np.int64(7)])
-def test_unix_seconds_stay(seconds):
-    """Numbers are unix seconds already and come back as floats."""
+def test_numbers_are_unix_seconds(seconds):
+    """Numbers are returned as floats of the same value."""
     assert parse_time(seconds) == float(seconds)
     assert type(parse_time(seconds)) is float
 
@@ -77,27 +77,27 @@ def test_unix_seconds_stay(seconds):
         True, None, [], {}, math.nan, math.inf, 10**400, 1_700_000_000_000,
     ],
 )  # fmt: skip
-def test_what_is_no_time_raises(unusable):
-    """What cannot be read as a time raises ValueError."""
+def test_unreadable_times_raise(unusable):
+    """A value that cannot be read as a time raises ValueError."""
     with pytest.raises(ValueError, match="is not a time"):
         parse_time(unusable)
 
 
-def test_the_error_says_what_was_given_and_what_is_wanted():
-    """The message holds the given value and usable ones."""
+def test_the_error_shows_the_value_and_valid_examples():
+    """The message quotes the value and an example of a time."""
     with pytest.raises(ValueError, match=r"'next week' is not a time.*'2024-05-01'"):
         parse_time("next week")
 
 
-def test_milliseconds_are_named():
-    """Numbers far out of range are most often milliseconds, and the message says what to do."""
-    with pytest.raises(ValueError, match="divided by 1000"):
+def test_the_error_for_milliseconds_shows_the_fix():
+    """Numbers far out of range are most often milliseconds."""
+    with pytest.raises(ValueError, match="divide milliseconds by 1000"):
         parse_time(1_700_000_000_000)
 
 
 @pytest.mark.parametrize("text", ["20240501", "2024-05-01\n", " 2024-05-01", "12024-05-01", "2024-05-01Tnoon", ""])
-def test_a_text_of_unknown_meaning_is_a_time_only_with_dashes_and_nothing_else(text):
-    """iso_seconds leaves alone what may be a number or a phrase."""
+def test_iso_seconds_accepts_only_dates_with_dashes(text):
+    """iso_seconds returns None for texts that may be numbers or phrases."""
     assert iso_seconds(text) is None
 
 
@@ -111,8 +111,8 @@ def test_a_datetime_and_its_iso_text_are_the_same_time(moment):
 
 
 @given(st.datetimes(min_value=datetime(1900, 1, 1), max_value=datetime(2200, 1, 1)))
-def test_iso_time_is_read_back_to_the_microsecond(moment):
-    """iso_time writes UTC, and parse_time reads the same instant."""
+def test_iso_time_round_trips_to_the_microsecond(moment):
+    """iso_time writes UTC, and parse_time reads back the same instant."""
     seconds = moment.replace(tzinfo=UTC).timestamp()
     assert iso_time(seconds).endswith("Z")
     assert parse_time(iso_time(seconds)) == seconds

@@ -1,4 +1,4 @@
-"""Choosing a setting, and checking the choice."""
+"""Selection of a setting by measurement."""
 
 import numpy as np
 import pytest
@@ -15,16 +15,16 @@ def measured(**figures):
     return Measured(questions, ("R@1",), {name: {"R@1": np.array(each, float)} for name, each in figures.items()}, {})
 
 
-def test_what_is_better_everywhere_is_taken():
-    """A setting that gains on every question is chosen in every part, and holds."""
+def test_a_setting_that_is_better_everywhere_is_recommended():
+    """A setting that gains on every question is chosen in every part and passes the check."""
     choice = choose(measured(default=[0.5] * 10, good=[0.7] * 10, bad=[0.1] * 10), "default")
     assert choice.best == choice.setting == "good"
     assert choice.in_parts == ("good",) * 5
     assert choice.checked.mean == pytest.approx(0.2)
 
 
-def test_luck_is_not_taken():
-    """Of many settings that differ by chance alone one is the best, and choosing it gains nothing."""
+def test_a_lucky_setting_is_not_recommended():
+    """If many settings differ only by chance, choosing the best gains nothing."""
     chance = np.random.default_rng(0)
     choice = choose(measured(default=chance.random(40), **{f"s{n}": chance.random(40) for n in range(30)}), "default")
     assert choice.best != "default"
@@ -32,28 +32,28 @@ def test_luck_is_not_taken():
     assert choice.setting == "default"
 
 
-def test_the_check_is_of_unseen_questions():
-    """By hand: without question 0 setting a is best, without 1 setting b; each fails on the unseen."""
+def test_the_check_uses_unseen_questions():
+    """Without question 0 setting a is best, without question 1 setting b; each fails on the unseen question."""
     choice = choose(measured(default=[0.5, 0.5], a=[0.0, 1.0], b=[1.0, 0.0]), "default", parts=2)
     assert sorted(choice.in_parts) == ["a", "b"]
     assert choice.checked.mean == -0.5
 
 
-def test_equally_good_settings():
-    """The default where it is as good as the best, whatever place it has; else the first."""
+def test_ties_go_to_the_default_then_to_the_first():
+    """The position of the default does not matter."""
     assert choose(measured(a=[1, 0], default=[0, 1]), "default", parts=2).best == "default"
     assert choose(measured(default=[0, 0], b=[1, 0], a=[0, 1]), "default", parts=2).best == "b"
 
 
-def test_the_same_seed_deals_alike():
-    """Two runs give one answer."""
+def test_the_same_seed_gives_the_same_choice():
+    """Two runs with one seed are equal."""
     chance = np.random.default_rng(0)
     figures = measured(default=chance.random(20), a=chance.random(20), b=chance.random(20))
     assert choose(figures, "default", seed=3) == choose(figures, "default", seed=3)
 
 
 def test_weights_are_those_of_the_call():
-    """Each weight is a way to ask the retriever: 1 is the vectors alone, 0 the words alone."""
+    """Each weight configures a call: 1 searches vectors only, 0 keywords only."""
     store = HybridGraphStore.from_texts(["Trains carry coal.", "Coal is black."], "lsa", ids=["train", "coal"])
     retriever = HybridRetriever(store)
     ask = by_weight(retriever, [0, 1])
@@ -62,7 +62,7 @@ def test_weights_are_those_of_the_call():
 
 
 @pytest.mark.parametrize(("default", "parts"), [("none", 2), ("default", 1), ("default", 3)])
-def test_what_cannot_be_chosen(default, parts):
-    """A default that was not measured, and parts that cannot be dealt, are named."""
+def test_an_invalid_default_or_number_of_parts_raises(default, parts):
+    """The error names the default or the parts."""
     with pytest.raises(ConfigurationError, match=r"measured|parts"):
         choose(measured(default=[0, 1]), default, parts=parts)

@@ -1,4 +1,4 @@
-"""What searches tell about themselves, and who listens.
+"""Reporting of searches to sinks.
 
 >>> from langchain_hybridgraph.telemetry import LogSink, add_sink, remove_sink
 >>> sink = LogSink()

@@ -1,4 +1,4 @@
-"""What sinks are told: one event per stage and one per search."""
+"""Events for sinks: one per stage and one per search."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from langchain_hybridgraph.degradation import warnings_in
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """A search, from its beginning.
+    """A search that has started.
 
-    ``began`` is in nanoseconds since 1970, UTC. ``parent`` is the search that this one is a part of: that of the
-    retriever which asked this one. The query stands in no ``repr``, so that an event may be logged as it is.
+    ``began`` is in nanoseconds since 1970, UTC. ``parent`` is the search that this one is part of: the search of the
+    retriever that called this one. The ``repr`` omits the query, so that events can be logged.
     """
 
     retriever: str
@@ -25,12 +25,12 @@ class Search:
 
     @property
     def query_length(self) -> int:
-        """Characters of the query, 0 without a text."""
+        """Number of characters in the query, 0 without a text."""
         return len(self.query or "")
 
     @property
     def query_hash(self) -> str:
-        """The first 12 hexadecimal digits of the query's SHA-256, "" without a text: equal queries have equal ones.
+        """First 12 hexadecimal digits of the SHA-256 of the query, "" without a text.
 
         >>> Search("HybridRetriever", 10, "cat", 0).query_hash
         '77af778b51ab'
@@ -41,7 +41,7 @@ class Search:
 
 @dataclass(frozen=True)
 class StageEnded:
-    """A stage of a search has ended; ``began`` as in :class:`Search`, ``error`` is what went through it."""
+    """The end of a stage. ``began`` is as in :class:`Search`; ``error`` is the exception that ended the stage."""
 
     search: Search
     stage: str
@@ -52,11 +52,11 @@ class StageEnded:
 
 @dataclass(frozen=True)
 class SearchEnded:
-    """A search has ended: with ``results``, or with ``error``, or because nobody waits for it (``cancelled``).
+    """The end of a search: with ``results``, with ``error``, or because the caller gave up (``cancelled``).
 
-    ``mode`` is ``retrieval_method`` of its hits; ``results`` are their ids and scores; ``errors`` is what single
-    components said that failed (``{"vector": "TimeoutError: …"}``), also when the search went on without them.
-    ``has_context`` says whether a conversation had its part in the search.
+    ``mode`` is the ``retrieval_method`` of the hits; ``results`` are their ids and scores. ``errors`` maps failed
+    components to their messages (``{"vector": "TimeoutError: …"}``), even if the search continued without them.
+    ``has_context`` tells whether the search used a conversation.
     """
 
     search: Search
@@ -71,27 +71,27 @@ class SearchEnded:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The reasons in ``degraded`` that mean that something requested did not happen."""
+        """Reasons in ``degraded`` that mean that something requested did not happen."""
         return warnings_in(self.degraded)
 
     @property
     def error_types(self) -> dict[str, str]:
-        """The exception types of the components that failed, by component; ``retriever`` is the search itself.
+        """Exception types of the failed components, by component; ``retriever`` is the search itself.
 
         >>> search = Search("HybridRetriever", 10, "cat", 0)
         >>> SearchEnded(search, "keyword", 1.0, errors={"vector": "TimeoutError: no answer"}).error_types
         {'vector': 'TimeoutError'}
         """
-        types = {where.partition(":")[0]: _type_in(said) for where, said in self.errors.items()}
+        types = {component.partition(":")[0]: _type_in(message) for component, message in self.errors.items()}
         return types if self.error is None else types | {"retriever": type(self.error).__name__}
 
 
-def _type_in(said: str) -> str:
-    """The type that ``Trace.note`` has put before the message; a planner may say something without one."""
-    name = said.partition(":")[0]
+def _type_in(message: str) -> str:
+    """Return the type that ``Trace.note`` put before the message; the message of a planner may lack one."""
+    name = message.partition(":")[0]
     return name if name.isidentifier() else "Exception"
 
 
 Event = StageEnded | SearchEnded
 Sink = Callable[[Event], None]
-"""Is called with one event after the other, on a thread of its own; the stages of a search come before the search."""
+"""Function that receives events one at a time, on its own thread; the stages of a search come before the search."""

@@ -1,4 +1,4 @@
-"""Who listens to which searches."""
+"""Registration of sinks and their notification."""
 
 from __future__ import annotations
 
@@ -29,40 +29,40 @@ if hasattr(os, "register_at_fork"):  # a forked process must not inherit the loc
 _log = logging.getLogger("langchain_hybridgraph.telemetry")
 
 
-class _Heard(NamedTuple):
-    """The search that runs here, and who listens to it."""
+class _Running(NamedTuple):
+    """The search running in this context, with the deliveries of its listeners."""
 
     search: Search
     deliveries: tuple[Delivery, ...]
 
 
-_current: ContextVar[_Heard | None] = ContextVar("hybridgraph_search", default=None)
+_current: ContextVar[_Running | None] = ContextVar("hybridgraph_search", default=None)
 
 
 def add_sink(sink: Sink) -> Delivery:
-    """Let a sink hear all searches of this process; gives what counts and flushes its events.
+    """Report all searches of this process to a sink. Returns the delivery, which counts and flushes its events.
 
     A sink is a function of an event. It is called on a thread of its own, so it may be slow, raise or hang without
-    touching a search. A sink that is added again hears once; of two objects of one kind both hear (two LogSinks log
-    each search twice; PrometheusSinks of one registry count it once). Raises ConfigurationError for what is no
-    function, and for a class in place of a sink made of it.
+    affecting searches. Adding the same sink again has no effect. Two sinks of one class both receive events: two
+    LogSinks log each search twice, but PrometheusSinks of one registry count it once. Raises ConfigurationError for
+    an object that is not callable, and for a class instead of an instance.
 
-    >>> heard = []
-    >>> delivery = add_sink(heard.append)
+    >>> events = []
+    >>> delivery = add_sink(events.append)
     >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
     >>> store = HybridGraphStore.from_texts(["the cat sat", "dogs bark"], "lsa")
     >>> _ = HybridRetriever(store, k=1).invoke("Where is the cat?")
     >>> delivery.flush()
     True
-    >>> heard[-1].search.retriever, heard[-1].mode, len(heard[-1].results)
+    >>> events[-1].search.retriever, events[-1].mode, len(events[-1].results)
     ('HybridRetriever', 'hybrid', 1)
-    >>> remove_sink(heard.append)
+    >>> remove_sink(events.append)
     """
-    global _of_all  # noqa: PLW0603 - who listens is a matter of the process, like logging's handlers
+    global _of_all  # noqa: PLW0603 - sinks belong to the process, like handlers of logging
     usable_sink(sink)
-    for known in _of_all:
-        if known.sink == sink:
-            return known
+    for existing in _of_all:
+        if existing.sink == sink:
+            return existing
     delivery = delivery_for(sink)
     with _changing:
         _of_all = (*_of_all, delivery)
@@ -70,51 +70,51 @@ def add_sink(sink: Sink) -> Delivery:
 
 
 def remove_sink(sink: Sink) -> None:
-    """Let a sink hear nothing more; what is on its way still comes."""
+    """Stop reporting searches to a sink. Events that are already queued are still delivered."""
     global _of_all  # noqa: PLW0603 - as above
     with _changing:
         _of_all = tuple(delivery for delivery in _of_all if delivery.sink != sink)
 
 
 def usable_sink(sink: Any) -> None:
-    """Raise ConfigurationError, which names the line that mends it, for what cannot be told of an event.
+    """Raise ConfigurationError, with the fix, for an object that cannot receive events.
 
     >>> usable_sink("prometheus")
     Traceback (most recent call last):
         ...
-    langchain_hybridgraph.errors.ConfigurationError: 'prometheus' is no sink; wanted a function of an event, such as \
-PrometheusSink()
+    langchain_hybridgraph.errors.ConfigurationError: 'prometheus' is not a sink; pass a callable that takes an event, \
+such as PrometheusSink()
     """
     if isinstance(sink, type):
-        raise ConfigurationError(
-            f"{sink.__name__} is a class and no sink yet; make one of it, with parentheses: {sink.__name__}()"
-        )
+        raise ConfigurationError(f"{sink.__name__} is a class, not a sink; pass an instance: {sink.__name__}()")
     if not callable(sink):
-        raise ConfigurationError(f"{sink!r} is no sink; wanted a function of an event, such as PrometheusSink()")
+        raise ConfigurationError(
+            f"{sink!r} is not a sink; pass a callable that takes an event, such as PrometheusSink()"
+        )
 
 
 def delivery_for(owner: Any, make: Callable[[Any], Sink] | None = None) -> Delivery:
-    """The one delivery to a sink, or to the sink that ``make`` makes for its owner, however many retrievers name it.
+    """Return the delivery to a sink, or to the sink that ``make`` creates for its owner; several retrievers share it.
 
-    Such a sink keeps its owner alive, so that no other one can have its identity meanwhile.
+    A created sink keeps its owner alive, so that the id of the owner stays unique.
     """
     key = (make, id(owner))
-    found = _by_owner.get(key)
-    if found is None:
+    delivery = _by_owner.get(key)
+    if delivery is None:
         with _changing:
-            found = _by_owner.get(key)
-            if found is None:
-                found = _by_owner[key] = Delivery(owner if make is None else make(owner))
-    return found
+            delivery = _by_owner.get(key)
+            if delivery is None:
+                delivery = _by_owner[key] = Delivery(owner if make is None else make(owner))
+    return delivery
 
 
 def listeners(own: Sequence[Delivery] = ()) -> tuple[Delivery, ...]:
-    """Who hears a search that begins here: its retriever's own sinks, those of the process, those of its parent."""
-    heard = _current.get()
-    above = () if heard is None else heard.deliveries
-    if not own and not above:
+    """Return the deliveries for a search that starts here: of its retriever, of the process, and of its parent."""
+    outer = _current.get()
+    inherited = () if outer is None else outer.deliveries
+    if not own and not inherited:
         return _of_all
-    return tuple(dict.fromkeys((*own, *_of_all, *above)))
+    return tuple(dict.fromkeys((*own, *_of_all, *inherited)))
 
 
 def observed(
@@ -127,36 +127,36 @@ def observed(
     k: object,
     results: Results,
 ) -> Generator[Any, Any, Answer]:
-    """The same search, of which each listener hears when it has ended.
+    """Run a search and report it to its listeners when it has ended.
 
-    All events of a search are put down together at its end: a thread that woke for each of them would take turns with
-    the search. ``results`` gives ids and scores of its answer. A query or k that cannot be used is told, too: the
-    search raises.
+    All events of a search are queued together at its end, because a thread that woke up for each of them would slow
+    down the search. ``results`` returns the ids and scores of the answer. A search with an invalid query or k raises
+    and is reported, too.
     """
-    heard = _current.get()
+    outer = _current.get()
     began = time.time_ns() - int((time.perf_counter() - trace.began) * 1e9)
     text = query if query is None or isinstance(query, str) else f"{query!r}"
     n = k if isinstance(k, int) else None
-    asked = Search(retriever, n, text, began, None if heard is None else heard.search)
-    token = _current.set(_Heard(asked, deliveries))
-    ended = partial(_tell, deliveries, asked, trace)
+    started = Search(retriever, n, text, began, None if outer is None else outer.search)
+    token = _current.set(_Running(started, deliveries))
+    report = partial(_report, deliveries, started, trace)
     try:
         answer = yield from search
     except BaseException as raised:
         _leave(token)
-        ended((), raised)
+        report((), raised)
         raise
     _leave(token)
-    ended(results(answer), None)
+    report(results(answer), None)
     return answer
 
 
-def _leave(token: Token[_Heard | None]) -> None:
-    with suppress(ValueError):  # a search that was left alone may be closed in another context
+def _leave(token: Token[_Running | None]) -> None:
+    with suppress(ValueError):  # an abandoned search may be closed in another context
         _current.reset(token)
 
 
-def _tell(
+def _report(
     deliveries: tuple[Delivery, ...],
     search: Search,
     trace: Trace,
@@ -167,8 +167,8 @@ def _tell(
         events = _events(search, trace, tuple(results), error)
         for delivery in deliveries:
             delivery.put(copy_context(), events)
-    except Exception:  # noqa: BLE001 - whatever this is, the search has its answer
-        _log.warning("a search could not be told to its listeners", exc_info=True)
+    except Exception:  # noqa: BLE001 - the answer of the search is complete, so no error may replace it
+        _log.warning("a search could not be reported to its sinks", exc_info=True)
 
 
 def _events(

@@ -1,4 +1,4 @@
-"""A structured line of log per search."""
+"""Structured logging of searches."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Logger = logging.Logger | logging.LoggerAdapter[Any]
 
 
 class LogSink:
-    """Logs each search, by default to ``langchain_hybridgraph.retrieval``, and its stages at level DEBUG.
+    """Sink that logs each search, by default to ``langchain_hybridgraph.retrieval``, and its stages at level DEBUG.
 
-    A search is INFO, one with :attr:`~SearchEnded.warnings` WARNING, one that raised ERROR. The message is
-    ``retrieval`` and a JSON object; each of its keys is an attribute of the record, too (``extra=``), for formatters
-    that make JSON of records.
+    The level is INFO, WARNING if there are :attr:`~SearchEnded.warnings`, or ERROR if the search raised. The message is
+    ``retrieval`` and a JSON object. Its keys are also attributes of the record (``extra=``), for formatters that
+    convert records to JSON.
 
-    The query stands in it as its length and a short hash, and of errors only the type does, as their messages may
-    quote the query; with ``text=True`` query and messages are logged as they are.
+    Only the length and a short hash of the query and the types of errors are logged, because error messages may quote
+    the query. With ``text=True`` the query and the messages are logged in full.
 
     >>> from langchain_hybridgraph.telemetry.events import Search
     >>> import sys
@@ -42,23 +42,23 @@ class LogSink:
         level = _level(event)
         if not self.logger.isEnabledFor(level):
             return
-        name, said = self._said(event)
-        asked = event.search
-        said |= {"query_length": asked.query_length, "query_hash": asked.query_hash}
+        name, fields = self._fields(event)
+        search = event.search
+        fields |= {"query_length": search.query_length, "query_hash": search.query_hash}
         if self.text:
-            said["query"] = asked.query
-        self.logger.log(level, "%s %s", name, json.dumps(said, ensure_ascii=False, default=str), extra=said)
+            fields["query"] = search.query
+        self.logger.log(level, "%s %s", name, json.dumps(fields, ensure_ascii=False, default=str), extra=fields)
 
-    def _said(self, event: Event) -> tuple[str, dict[str, Any]]:
-        asked = event.search
+    def _fields(self, event: Event) -> tuple[str, dict[str, Any]]:
+        search = event.search
         if isinstance(event, StageEnded):
             error = None if event.error is None else type(event.error).__name__
             took = round(event.took_ms, 3)
-            return "stage", {"retriever": asked.retriever, "stage": event.stage, "took_ms": took, "error": error}
+            return "stage", {"retriever": search.retriever, "stage": event.stage, "took_ms": took, "error": error}
         return "retrieval", {
-            "retriever": asked.retriever,
+            "retriever": search.retriever,
             "mode": event.mode,
-            "k": asked.k,
+            "k": search.k,
             "results": len(event.results),
             "took_ms": round(event.took_ms, 3),
             "degraded": list(event.degraded),
@@ -69,17 +69,21 @@ class LogSink:
     def _errors(self, event: SearchEnded) -> dict[str, str]:
         if not self.text:
             return event.error_types
-        said = dict(event.errors)
-        return said if event.error is None else said | {"retriever": f"{type(event.error).__name__}: {event.error}"}
+        messages = dict(event.errors)
+        return (
+            messages
+            if event.error is None
+            else messages | {"retriever": f"{type(event.error).__name__}: {event.error}"}
+        )
 
 
 def logger_from(logger: Any) -> Logger:
-    """A logger, by itself or by its name; raises ConfigurationError for anything else."""
+    """Return a logger, passed directly or by name. Raises ConfigurationError for anything else."""
     if isinstance(logger, str):
         return logging.getLogger(logger)
     if isinstance(logger, logging.Logger | logging.LoggerAdapter):
         return logger
-    raise ConfigurationError(f'logger is {logger!r}; wanted logging.getLogger("…"), or its name')
+    raise ConfigurationError(f'logger must be a logger such as logging.getLogger("…"), or its name, got {logger!r}')
 
 
 def _level(event: Event) -> int:

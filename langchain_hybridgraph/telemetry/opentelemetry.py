@@ -1,4 +1,4 @@
-"""Spans for OpenTelemetry."""
+"""OpenTelemetry spans of searches."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ NAME = "retriever.retrieve"
 
 
 class OpenTelemetrySink:
-    """Makes a span ``retriever.retrieve`` of each search, and of each of its stages a child (``retriever.gather``, …).
+    """Sink that creates a span ``retriever.retrieve`` per search and a child per stage (``retriever.gather``, …).
 
-    Its attributes are ``retriever.type``, ``retriever.mode``, ``retriever.top_k``, ``retriever.result_count``,
+    The attributes are ``retriever.type``, ``retriever.mode``, ``retriever.top_k``, ``retriever.result_count``,
     ``retriever.degraded`` (the reasons), and those of the semantic conventions for retrieval
     (open-telemetry/semantic-conventions-genai, in development): ``gen_ai.operation.name``, ``gen_ai.request.top_k``,
     ``error.type``, and on request ``gen_ai.retrieval.query.text`` (``text=True``) and ``gen_ai.retrieval.documents``
-    (``documents=True``: ids and scores, as JSON). An exception that ends the search is recorded and makes the status
-    an error; what failed while the search went on is an ``exception`` event with a ``retriever.component``. Without
-    ``text=True`` their type is recorded, and where in the code they were raised, but neither their message nor lines
-    of it in a stack trace: a message may quote the query, whole or cut, escaped or in capitals.
+    (``documents=True``: ids and scores, as JSON). An exception that ends the search is recorded and sets the status
+    to error. A failure that did not end the search is an ``exception`` event with a ``retriever.component``. Without
+    ``text=True`` the type and the location of exceptions are recorded, but neither their messages nor source lines,
+    because a message may quote the query in any form.
 
-    The parent is the span that is current where the search is asked for, or the span of the search which it is a
-    part of. Spans are made when the search has ended, with the times that it had, so that neither a sampler nor an
-    exporter can hold it up; spans of engines' own instrumentation are therefore beside and not below it.
+    The parent is the span that is current where the search was started, or the span of the search that it is part of.
+    Spans are created when the search has ended, with its actual times, so that neither a sampler nor an exporter can
+    delay it. Spans from an engine's own instrumentation are therefore siblings, not children.
 
-    Without a tracer it is that of the global provider. Raises MissingExtraError, which names the line to install,
-    without the API of OpenTelemetry.
+    The default tracer is that of the global provider. Raises MissingExtraError, with the install command, without the
+    OpenTelemetry API.
     """
 
     def __init__(self, tracer: Tracer | None = None, *, text: bool = False, documents: bool = False) -> None:
@@ -44,14 +44,14 @@ class OpenTelemetrySink:
         self._spans: WeakKeyDictionary[Search, Span] = WeakKeyDictionary()
 
     def __call__(self, event: Event) -> None:
-        """Make a child of a stage; end the span of a search."""
+        """Create the span of a stage, or end the span of a search."""
         if isinstance(event, StageEnded):
             self._make_child(event)
         else:
             self._end(event)
 
     def _span(self, search: Search) -> Span:
-        """The span of a search, begun when it is first heard of; that may be by the end of a search within it."""
+        """Return the span of a search, started at its first event, which may be the end of an inner search."""
         from opentelemetry.trace import SpanKind
 
         span = self._spans.get(search)
@@ -62,12 +62,12 @@ class OpenTelemetrySink:
             if self.text and search.query is not None:
                 attributes["gen_ai.retrieval.query.text"] = search.query
             span = self._spans[search] = self.tracer.start_span(
-                NAME, self._above(search), SpanKind.CLIENT, attributes, start_time=search.began
+                NAME, self._parent_context(search), SpanKind.CLIENT, attributes, start_time=search.began
             )
         return span
 
-    def _above(self, search: Search) -> Context | None:
-        """Where the span of the search that it is a part of is current; None is where it was asked for."""
+    def _parent_context(self, search: Search) -> Context | None:
+        """Return the context of the parent search's span; None means the context of the caller."""
         from opentelemetry.trace import set_span_in_context
 
         return None if search.parent is None else set_span_in_context(self._span(search.parent))
@@ -97,16 +97,16 @@ class OpenTelemetrySink:
             }
         )
         if self.documents:
-            found = [{"id": id, "score": score} for id, score in event.results]
-            span.set_attribute("gen_ai.retrieval.documents", json.dumps(found))
+            documents = [{"id": id, "score": score} for id, score in event.results]
+            span.set_attribute("gen_ai.retrieval.documents", json.dumps(documents))
         if event.cancelled:
             span.set_attribute("retriever.cancelled", True)
         for component, type_ in event.error_types.items():
             if component != "retriever":
-                noted = {"exception.type": type_, "retriever.component": component}
+                attributes = {"exception.type": type_, "retriever.component": component}
                 if self.text:
-                    noted["exception.message"] = event.errors.get(component, type_).partition(": ")[2]
-                span.add_event("exception", noted, ended)
+                    attributes["exception.message"] = event.errors.get(component, type_).partition(": ")[2]
+                span.add_event("exception", attributes, ended)
         if event.error is not None:
             self._record(event.error, span, ended)
         span.end(ended)
@@ -118,23 +118,23 @@ class OpenTelemetrySink:
             span.record_exception(error, timestamp=ended)
             span.set_status(Status(StatusCode.ERROR, str(error)))
         else:
-            recorded = {"exception.type": _name(error), "exception.stacktrace": _places(error)}
-            span.add_event("exception", recorded, ended)
+            attributes = {"exception.type": _name(error), "exception.stacktrace": _stack(error)}
+            span.add_event("exception", attributes, ended)
             span.set_status(Status(StatusCode.ERROR))
         span.set_attribute("error.type", type(error).__name__)
 
 
 def _name(error: Exception) -> str:
-    """The type's name as record_exception writes it."""
+    """Return the name of the type as record_exception writes it."""
     kind = type(error)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _places(error: Exception) -> str:
-    """Where an exception came from, without what it and those that caused it say."""
-    frames = traceback.extract_tb(error.__traceback__)  # the code's lines stay out, which may hold the question, too
-    places = [f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}\n' for frame in frames]
-    return "".join(["Traceback (most recent call last):\n", *places, _name(error)])
+def _stack(error: Exception) -> str:
+    """Format the traceback of an exception without its message, and without its causes."""
+    frames = traceback.extract_tb(error.__traceback__)  # source lines are left out, because they may contain the query
+    lines = [f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}\n' for frame in frames]
+    return "".join(["Traceback (most recent call last):\n", *lines, _name(error)])
 
 
 def _after(began: int, took_ms: float) -> int:
@@ -146,7 +146,7 @@ def _tracer() -> Tracer:
         from opentelemetry.trace import get_tracer
     except ImportError as missing:
         raise MissingExtraError(
-            "OpenTelemetrySink needs the API of OpenTelemetry, which cannot be imported: "
+            "OpenTelemetrySink needs the OpenTelemetry API, which cannot be imported: "
             'pip install "langchain-hybridgraph[otel]"'
         ) from missing
     from langchain_hybridgraph import __version__

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus."""
+"""Prometheus metrics of searches."""
 
 from __future__ import annotations
 
@@ -24,28 +24,31 @@ class _Metrics(NamedTuple):
 
 
 class _Registered(NamedTuple):
-    """The metrics of a registry, the searches that stand in them, and what is told of those they are a part of."""
+    """The metrics of a registry, the searches counted in them, and the failures of inner searches by parent."""
 
     metrics: _Metrics
     counted: WeakSet[Search]
-    told: WeakKeyDictionary[Search, set[Any]]
-    counting: threading.Lock  # sinks of one registry may hear on threads of their own
+    inner_failures: WeakKeyDictionary[Search, set[Any]]
+    lock: threading.Lock  # sinks of one registry may run on separate threads
 
 
 class PrometheusSink:
-    """Counts searches in a registry of ``prometheus_client``, by default its own; serving it is the application's.
+    """Sink that counts searches in a ``prometheus_client`` registry, by default the global one.
 
-    - ``rag_retrieval_duration_seconds{mode, retriever}`` (histogram): how long searches took, also those that raised
-    - ``rag_retrieved_documents_count{mode, retriever}`` (histogram): number of Documents that they returned
+    The application has to serve the registry.
+
+    - ``rag_retrieval_duration_seconds{mode, retriever}`` (histogram): duration of searches, including those that raised
+    - ``rag_retrieved_documents_count{mode, retriever}`` (histogram): number of Documents returned
     - ``rag_retrieval_degraded_total{reason}``: number of searches with this reason in ``degraded``, warnings only
-    - ``rag_pipeline_errors_total{component, exception_type}``: what failed, whether or not the search went on without;
-      the component ``retriever`` is the search itself, which raised
+    - ``rag_pipeline_errors_total{component, exception_type}``: number of failures, whether or not they ended
+      the search; the component ``retriever`` is a search that raised
 
-    ``mode`` is ``context`` for a search with a conversation and ``plain`` for one without; ``retriever`` is the class.
+    ``mode`` is ``context`` for a search with a conversation, else ``plain``; ``retriever`` is the class.
 
-    A search that another retriever of ours asks for is a part of that one's: it is not counted as a search of its own,
-    and what both say of it is counted once. Sinks of one registry share its metrics: however many hear of a search, it
-    is counted once. Raises MissingExtraError, which names the line to install, without ``prometheus_client``.
+    A search started by another retriever of this package is part of the outer search: it is not counted separately, and
+    failures reported by both are counted once. Sinks of one registry share its metrics, so a search is counted once
+    regardless of the number of sinks. Raises MissingExtraError, with the install command, without
+    ``prometheus_client``.
 
     >>> from prometheus_client import CollectorRegistry
     >>> registry = CollectorRegistry()
@@ -63,7 +66,7 @@ class PrometheusSink:
         """Count a search; its stages are not counted."""
         if isinstance(event, StageEnded) or event.cancelled:
             return
-        with self._registered.counting:
+        with self._registered.lock:
             if event.search not in self._registered.counted:
                 self._registered.counted.add(event.search)
                 self._count(event)
@@ -77,19 +80,19 @@ class PrometheusSink:
         self._count_failures(event)
 
     def _count_failures(self, event: SearchEnded) -> None:
-        below = self._registered.told
-        told = below.pop(event.search, set())
-        failed = {*event.warnings, *event.error_types.items()}
-        for each in sorted(failed - told, key=str):
+        inner = self._registered.inner_failures
+        counted = inner.pop(event.search, set())
+        failures = {*event.warnings, *event.error_types.items()}
+        for each in sorted(failures - counted, key=str):
             if isinstance(each, str):
                 self._metrics.degraded.labels(each).inc()
             else:
                 self._metrics.errors.labels(*each).inc()
         if event.search.parent is not None:
-            below.setdefault(event.search.parent, set()).update(told, failed)
+            inner.setdefault(event.search.parent, set()).update(counted, failures)
 
 
-_known: WeakKeyDictionary[CollectorRegistry, _Registered] = WeakKeyDictionary()
+_by_registry: WeakKeyDictionary[CollectorRegistry, _Registered] = WeakKeyDictionary()
 _making = threading.Lock()
 
 
@@ -101,25 +104,29 @@ def _registered(registry: CollectorRegistry | None) -> _Registered:
             "PrometheusSink needs prometheus_client, which cannot be imported: "
             'pip install "langchain-hybridgraph[prometheus]"'
         ) from missing
-    at = REGISTRY if registry is None else registry
+    key = REGISTRY if registry is None else registry
     with _making:
-        if at not in _known:
-            _known[at] = _Registered(_metrics(at), WeakSet(), WeakKeyDictionary(), threading.Lock())
-        return _known[at]
+        if key not in _by_registry:
+            _by_registry[key] = _Registered(_metrics(key), WeakSet(), WeakKeyDictionary(), threading.Lock())
+        return _by_registry[key]
 
 
-def _metrics(at: CollectorRegistry) -> _Metrics:
+def _metrics(registry: CollectorRegistry) -> _Metrics:
     from prometheus_client import Counter, Histogram
 
     labels = ["mode", "retriever"]
     return _Metrics(
-        Histogram("rag_retrieval_duration_seconds", "Duration of searches.", labels, buckets=SECONDS, registry=at),
-        Histogram("rag_retrieved_documents_count", "Documents per search.", labels, buckets=DOCUMENTS, registry=at),
-        Counter("rag_retrieval_degraded_total", "Searches that were degraded.", ["reason"], registry=at),
+        Histogram(
+            "rag_retrieval_duration_seconds", "Duration of searches.", labels, buckets=SECONDS, registry=registry
+        ),
+        Histogram(
+            "rag_retrieved_documents_count", "Documents per search.", labels, buckets=DOCUMENTS, registry=registry
+        ),
+        Counter("rag_retrieval_degraded_total", "Searches that were degraded.", ["reason"], registry=registry),
         Counter(
             "rag_pipeline_errors_total",
             "Failures of components of a search.",
             ["component", "exception_type"],
-            registry=at,
+            registry=registry,
         ),
     )

@@ -1,4 +1,4 @@
-"""What LangChain's handlers hear of a search beside its run: a custom event per stage, and one at the end."""
+"""Custom events for LangChain's callback handlers: one per stage and one per search."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ SEARCH = "retrieval_search"
 
 @contextmanager
 def stage_events(manager: CallbackManagerForRetrieverRun, trace: Trace) -> Iterator[None]:
-    """Tell the handlers of a run, where there are any, what the search within was; before the run's end or error.
+    """Report the search inside the ``with`` block to the handlers of its run, before the run ends or fails.
 
-    Handlers hear LangChain's way: on the caller's thread, and an error is logged, unless ``raise_error`` is set.
+    Handlers are called as LangChain does: on the caller's thread, with errors logged unless ``raise_error`` is set.
     """
     try:
         yield
@@ -31,7 +31,7 @@ def stage_events(manager: CallbackManagerForRetrieverRun, trace: Trace) -> Itera
 
 @asynccontextmanager
 async def astage_events(manager: AsyncCallbackManagerForRetrieverRun, trace: Trace) -> AsyncIterator[None]:
-    """What :func:`stage_events` does, in the event loop."""
+    """Do the same as :func:`stage_events`, in the event loop."""
     try:
         yield
     finally:
