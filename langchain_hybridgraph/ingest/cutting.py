@@ -16,7 +16,7 @@ from math import inf, isfinite
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.errors import ConfigurationError, brief
 from langchain_hybridgraph.ingest.links import Link
 from langchain_hybridgraph.ingest.outline import Anchor, find_links
 from langchain_hybridgraph.ingest.split import Note, Piece, Splitter, outline_of
@@ -115,7 +115,7 @@ class Cutter:
         self._taken: dict[str, int] = {}  # how often each hash was used in the latest document
 
     def cut(self, document: Document | Chunk | CutDocument) -> CutDocument:
-        """The chunks of a document. Raises ConfigurationError for what is neither a Document nor a Chunk."""
+        """The chunks of a document. Raises ConfigurationError for what is no Document or Chunk, and for an empty id."""
         if isinstance(document, CutDocument):
             return document
         if isinstance(document, Chunk):
@@ -124,6 +124,11 @@ class Cutter:
             raise ConfigurationError(
                 f"ingest takes LangChain Documents (or Chunks), not {type(document).__name__}: "
                 'Document(page_content="…", metadata={"source": "…"}), or read_files(paths) for files'
+            )
+        if document.id == "":
+            raise ConfigurationError(
+                f'a document has the id "", which names nothing: {brief(document.page_content[:60])}; leave id out to '
+                "have one made from its source or text"
             )
         id, by_id = _identity(document)
         if by_id and id in self._chunks:
