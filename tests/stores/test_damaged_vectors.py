@@ -18,7 +18,7 @@ ROW = 64 * 4
 
 
 class Words(HashedWords, Embeddings):
-    """LangChain's kind of embedding."""
+    """An embedding with LangChain's interface."""
 
 
 def opened(folder, kind="words", **options):
@@ -39,7 +39,7 @@ def folder(tmp_path, kind):
 
 
 def answers(store):
-    """The results of vector search and of hybrid search, with the reasons for missing hits."""
+    """Return the results of vector search and of hybrid search, with the reasons for missing hits."""
     alone = [store.vector_search(Query(text, 10), 10) for text in TEXTS[::60]]
     both = [HybridRetriever(store, k=5).retrieve(text) for text in TEXTS[::60]]
     return (
@@ -96,7 +96,7 @@ DAMAGES = {
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("read_only", [False, True])
 def test_damaged_vectors_are_named_and_restored(folder, kind, damage, read_only):
-    """Searches leave damaged vectors out and say so; check names them; after repair all answers are as before."""
+    """Searches leave damaged vectors out and report it; check names them; after repair all results are as before."""
     with closing(opened(folder, kind)) as store:
         before = answers(store)
     injure, expected = DAMAGES[damage]
@@ -114,7 +114,7 @@ def test_damaged_vectors_are_named_and_restored(folder, kind, damage, read_only)
 @pytest.mark.parametrize("kind", ["fitted"])
 @pytest.mark.parametrize("injure", [remove("model-*.npz"), rewrite("model-*.npz", noise)])
 def test_a_lost_model_is_named_and_fitted_again(folder, kind, injure):
-    """Without the model no question has a vector; the answer says so, and repair fits the model to the same texts."""
+    """Without the model no question has a vector; the result says so, and repair fits the model to the same texts."""
     with closing(opened(folder, kind)) as store:
         before = answers(store)
     injure(folder)
@@ -134,7 +134,7 @@ def test_answers_without_damage_have_no_reason(folder, kind):
 
 @pytest.mark.parametrize("kind", ["words"])
 def test_a_reader_notices_damage_and_repair_while_it_is_open(folder, kind):
-    """A file that is cut off under an open store does not kill its process, and what is repaired is found again."""
+    """A file truncated under an open store does not crash its process, and repaired rows are found again."""
     with closing(opened(folder, read_only=True)) as reader, closing(opened(folder)) as writer:
         before = answers(reader)
         os.truncate(folder / "vectors-0.f32", 40 * ROW)
@@ -145,7 +145,7 @@ def test_a_reader_notices_damage_and_repair_while_it_is_open(folder, kind):
 
 @pytest.mark.parametrize("kind", ["words"])
 def test_damaged_vectors_do_not_come_back_in_scores_and_copies(folder, kind):
-    """A chunk that only the words find has no cosine of noise, and a changed chunk does not keep a damaged vector."""
+    """A chunk found only by keywords has no random cosine, and a changed chunk does not keep a damaged vector."""
     rewrite("vectors-*.f32", lambda data: noise(data[: 10 * ROW]) + data[10 * ROW :])(folder)
     with closing(opened(folder)) as store:
         vector = store.vector_search(Query(TEXTS[20], 1), 1).vector
@@ -157,7 +157,7 @@ def test_damaged_vectors_do_not_come_back_in_scores_and_copies(folder, kind):
 
 @pytest.mark.parametrize("kind", ["words"])
 def test_the_signs_of_a_large_matrix_are_taken_again_after_a_repair(folder, kind, monkeypatch):
-    """Also where not all vectors are compared."""
+    """Also if not all vectors are compared."""
     monkeypatch.setattr(vectors_module, "EXACT_BYTES", 0)
     monkeypatch.setattr(vectors_module, "LEAST_RESCORED", 20)
     with closing(opened(folder)) as store:
@@ -192,7 +192,7 @@ def test_a_vector_of_another_text_is_found(folder, kind, with_owners):
 
 
 @pytest.mark.parametrize("kind", ["words"])
-def test_two_writers_that_raced_are_found_out(folder, kind):
+def test_overwritten_vectors_of_racing_writers_are_reported(folder, kind):
     """check finds vectors that a second writer overwrote before the first one committed."""
     with closing(opened(folder)) as store:
         store.put([Chunk("mine", "a text of mine")])
@@ -214,8 +214,8 @@ def test_vectors_of_an_earlier_version_are_sound(folder, kind):
         assert set(store.find(Scope())) == {"late", *(f"c{n}" for n in range(COUNT))}
 
 
-def test_a_file_that_is_deleted_under_an_open_store_is_missed(folder, kind):
-    """Searches go on with what is mapped; check says that it is gone from the disk, and repair writes it again."""
+def test_a_file_deleted_under_an_open_store_is_reported(folder, kind):
+    """Searches continue with the mapped file; check reports that it is missing, and repair writes it again."""
     with closing(opened(folder, kind)) as store:
         before = answers(store)
         remove("vectors-*.f32")(folder)

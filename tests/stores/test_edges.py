@@ -1,4 +1,4 @@
-"""Edges of the embedded store: replaced where they differ, pruned where they join nothing."""
+"""Edges of the embedded store: replaced where they differ, pruned where an end is missing."""
 
 import sqlite3
 from contextlib import closing
@@ -26,7 +26,7 @@ def memory():
 
 
 def changes(store):
-    """How many rows were written, inserted or deleted so far."""
+    """Return the number of rows written, inserted or deleted so far."""
     with store._catalogue.reading() as connection:
         return connection.total_changes
 
@@ -47,7 +47,7 @@ def graph_nodes(store):
 # -- replacing ----------------------------------------------------------------------------------------------------
 
 
-def test_edges_that_are_there_are_not_written_again(memory):
+def test_existing_edges_are_not_written_again(memory):
     """The same edges in another order, one of them twice: no row changes, no transaction begins."""
     edges = [Edge("a", "b", "r", 0.5, "said", 1.0, 2.0), Edge("a", "c", "r")]
     memory.replace_edges(["a"], ["r"], edges)
@@ -60,7 +60,7 @@ def test_edges_that_are_there_are_not_written_again(memory):
 
 
 def test_only_the_difference_is_written(memory):
-    """Of a hundred edges one goes and one comes: two rows, the new end's, and for both what follows the graph."""
+    """Of a hundred edges one goes and one comes: two rows, the new end's, and the graph's log of both."""
     edges = [Edge("a", f"t{number}", "r") for number in range(100)]
     memory.replace_edges(["a"], ["r"], edges)
     before = changes(memory)
@@ -79,8 +79,8 @@ def test_only_the_difference_is_written(memory):
         Edge("a", "b", "r", 0.5, "said", valid_until=1.0),
     ],
 )
-def test_an_edge_with_other_facts_is_another(store, changed):
-    """A changed weight, lighter too, description or time replaces what was there."""
+def test_an_edge_with_other_values_replaces_the_stored_one(store, changed):
+    """A changed weight, even a smaller one, description or time replaces the stored edge."""
     store.replace_edges(["a"], ["r"], [Edge("a", "b", "r", 0.5, "said")])
     store.replace_edges(["a"], ["r"], [changed])
     assert store.edges(["a"]) == [changed]
@@ -94,14 +94,14 @@ def test_of_two_equal_edges_the_heavier_replaces(store):
 
 
 def test_edges_of_other_sources_are_put(store):
-    """An edge that leaves none of the sources is added, and where it is there already the heavier stays."""
+    """An edge that leaves none of the sources is added; if it already exists the heavier is kept."""
     store.put([], edges=[Edge("x", "y", "r", 0.5)])
     store.replace_edges(["a"], ["r"], [Edge("x", "y", "r", 0.4), Edge("x", "z", "r")])
     assert store.edges(["x"]) == [Edge("x", "y", "r", 0.5), Edge("x", "z", "r")]
 
 
 def test_ingesting_again_writes_nothing(memory):
-    """Documents with neighbours, links and directories, taken in a second time: no row of the catalogue changes."""
+    """Ingesting documents with neighbours, links and directories again changes no row of the catalogue."""
     chunks = [
         Chunk(f"{name}#{number}", f"part {number}, see [the other]({other}.md)", {"uri": f"docs/{name}"}, name)
         for name, other in (("one.md", "two"), ("two.md", "one"), ("three.md", "missing"))
@@ -118,8 +118,8 @@ def test_ingesting_again_writes_nothing(memory):
 # -- pruning ------------------------------------------------------------------------------------------------------
 
 
-def test_edges_to_and_from_nothing_go(store):
-    """A link to what never came, an edge from it, and one between two such ids; they are counted and their ids go."""
+def test_edges_with_a_missing_end_are_deleted(store):
+    """Edges to and from ids that never came are deleted and counted, and the ids are deleted."""
     links = [Edge("a", "missing", REFERENCES), Edge("gone", "a", "r"), Edge("gone", "missing", "r")]
     put(store, "a", "b", edges=[Edge("a", "b", REFERENCES), *links])
     assert store.prune_orphan_edges() == 3
@@ -128,7 +128,7 @@ def test_edges_to_and_from_nothing_go(store):
 
 
 def test_edges_of_parents_stay(store):
-    """A parent is something, too."""
+    """A parent counts as an existing end."""
     edge = Edge("p", "c", "r")
     store.put([Chunk("c", "text", {}, "d", "p")], parents=[Chunk("p", "text", {}, "d")], edges=[edge])
     assert store.prune_orphan_edges() == 0
@@ -136,7 +136,7 @@ def test_edges_of_parents_stay(store):
 
 
 def test_an_entity_stays_while_a_chunk_mentions_it(store):
-    """With all of its edges; when the last chunk that mentions it goes, they go, and so does what they named."""
+    """With all of its edges; it goes with the last chunk that mentions it, as do the nodes that only it named."""
     put(store, "a", "b", edges=[Edge("a", "Ada", MENTIONS), Edge("b", "Bo", MENTIONS), Edge("Ada", "Bo", "knows")])
     assert store.prune_orphan_edges() == 0
     assert graph_nodes(store) == {"Ada", "Bo"}
@@ -147,7 +147,7 @@ def test_an_entity_stays_while_a_chunk_mentions_it(store):
 
 
 def test_a_directory_stays_while_there_is_a_chunk_below(store):
-    """Directly or further down; an empty directory goes, also one that a chunk contains, and with its last chunk."""
+    """Directly or further down; an empty directory is deleted, even one that a chunk contains."""
     full = [Edge("docs", "docs/api", CONTAINS), Edge("docs/api", "a", CONTAINS)]
     put(store, "a", "b", edges=[*full, Edge("docs", "docs/old", CONTAINS), Edge("b", "b/empty", CONTAINS)])
     assert store.prune_orphan_edges() == 2
@@ -157,7 +157,7 @@ def test_a_directory_stays_while_there_is_a_chunk_below(store):
     assert graph_nodes(store) == set()
 
 
-def test_directories_in_a_circle_end(store):
+def test_directories_in_a_circle_are_deleted(store):
     """Two directories that contain each other and nothing else are orphans."""
     put(store, "a", edges=[Edge("x", "y", CONTAINS), Edge("y", "x", CONTAINS)])
     assert store.prune_orphan_edges() == 2
@@ -172,7 +172,7 @@ def test_ids_that_no_edge_names_any_more_go(store):
     assert graph_nodes(store) == set()
 
 
-def test_what_is_pruned_comes_back_by_ingesting_again(store):
+def test_pruned_edges_return_with_the_next_ingest(store):
     """A link to a document that is not there yet is pruned, and written again with its document."""
     document = Chunk("one.md#1", "see [two](two.md)", {}, "one.md")
     ingest([document], store, split=None)
@@ -219,8 +219,8 @@ def test_times_of_edges_are_given_in_any_form(store):
 
 
 @pytest.mark.parametrize("column", ["valid_from", "valid_until"])
-def test_an_edge_whose_time_is_none_is_found_and_mended(tmp_path, column):
-    """What stands in a damaged index for a time is told by check, and its edge deleted by repair; the others stay."""
+def test_an_edge_with_an_invalid_time_is_reported_and_repaired(tmp_path, column):
+    """check reports an invalid time in a damaged index and repair deletes the edge; the others stay."""
     with closing(EmbeddedStore(tmp_path, embedding=HashedWords(), name="words")) as store:
         put(store, "a", "b", "c", edges=[Edge("a", "b", "r"), Edge("a", "c", "r")])
     with closing(sqlite3.connect(tmp_path / "catalogue.sqlite")) as connection, connection:

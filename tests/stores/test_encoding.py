@@ -1,4 +1,4 @@
-"""How a chunk becomes a row of the catalogue."""
+"""Conversion of chunks and edges to rows of the catalogue."""
 
 import json
 import logging
@@ -35,7 +35,7 @@ def stored(metadata):
 
 @given(st.dictionaries(TEXT, JSON, max_size=5))
 def test_json_metadata_comes_back_equal(metadata):
-    """Whatever JSON can hold is stored as it is, with the types of its values."""
+    """All JSON values are stored unchanged, with their types."""
     assert repr(stored(metadata)) == repr(metadata)
 
 
@@ -52,7 +52,7 @@ def test_numpy_scalars_are_stored_as_numbers():
 
 
 def test_numpys_and_pandas_times_are_stored_as_iso_8601():
-    """Also those with nanoseconds, of which numpy itself makes a mere number; a time that is none is null."""
+    """Also those with nanoseconds, which numpy itself converts to a mere number; a NaT is null."""
     metadata = {
         "d": np.datetime64("2024-05-01"),
         "ns": np.datetime64("2024-05-01T10:30", "ns"),
@@ -73,22 +73,22 @@ for _ in range(100_000):
     [object(), b"bytes", {1, "a"}, np.zeros(3), CIRCLE, DEEP, {(1, 2): 3}, {1: 2}, np.timedelta64(5, "ns"), 10**5000],
     ids=lambda value: type(value).__name__,
 )
-def test_what_json_cannot_hold_is_named(value):
-    """The error names the chunk and what to do, at no great length."""
+def test_values_that_json_cannot_hold_are_named(value):
+    """The error names the chunk and what to do, and is short."""
     with pytest.raises(TypeError, match=r"metadata of 'a' cannot be stored as JSON.*convert") as caught:
         entry(Chunk("a", "t", {"key": value}))
     assert len(str(caught.value)) < 400
 
 
 def test_the_value_that_cannot_be_stored_is_named():
-    """With its place in the metadata, its type, and the beginning of it."""
+    """With its place in the metadata, its type, and its beginning."""
     with pytest.raises(TypeError, match=r"'of\.all\[1\]' holds b'x+\.\.\.x+' \(bytes\); convert such values"):
         entry(Chunk("a", "t", {"of": {"all": [1, b"x" * 5_000_000]}}))
 
 
 @pytest.mark.parametrize("levels", [MOST_NESTED, MOST_NESTED + 1])
-def test_how_deep_metadata_may_be(levels):
-    """A hundred lists within each other are stored; of more the error says how deep they may be."""
+def test_the_depth_of_metadata_is_limited(levels):
+    """A hundred nested lists are stored; for more the error contains the limit."""
     value = []
     for _ in range(levels - 1):
         value = [value]
@@ -104,7 +104,7 @@ def test_how_deep_metadata_may_be(levels):
     [("", "at least one character"), (None, "text"), (7, "text"), ("a\ud800", "surrogate"), ("a\0b", "NUL")],
 )
 def test_ids_that_cannot_be_stored(id, why):
-    """An id is a text that can be stored and asked for again."""
+    """An id is a text that can be stored and looked up again."""
     with pytest.raises(ValueError, match=why):
         entry(Chunk(id, "t"))
 
@@ -116,7 +116,7 @@ def test_ids_of_any_shape(id):
 
 
 def test_a_text_is_a_str():
-    """None as a text is an error that names the chunk."""
+    """The error for None as a text names the chunk."""
     with pytest.raises(TypeError, match="text of 'a' must be a str, got None"):
         entry(Chunk("a", None))
 
@@ -173,7 +173,7 @@ def test_validity_is_read_from_metadata(time):
 
 
 def test_an_unusable_time_is_left_alone_and_named_once(caplog, monkeypatch):
-    """Metadata stays as it is; one warning names the key."""
+    """Metadata is kept unchanged; one warning names the key."""
     monkeypatch.setattr(given_values, "_named", set())
     with caplog.at_level(logging.WARNING):
         made = [entry(Chunk(id, "t", {"valid_until": "soon"})) for id in "ab"]
@@ -184,7 +184,7 @@ def test_an_unusable_time_is_left_alone_and_named_once(caplog, monkeypatch):
 
 
 def test_nan_is_stored():
-    """NaN is no JSON, yet Python writes and reads it."""
+    """NaN is not valid JSON, but Python writes and reads it."""
     assert math.isnan(stored({"x": math.nan})["x"])
 
 
@@ -209,22 +209,22 @@ def test_content_ids_are_the_same_in_every_run():
     assert content_id("t", {}) != content_id("u", {})
 
 
-def test_what_is_no_edge_is_named():
-    """A tuple of the same values is none; the error shows what one looks like."""
+def test_anything_but_an_edge_is_refused():
+    """A tuple of the same values is not an Edge; the error shows an example."""
     with pytest.raises(ConfigurationError, match=r"must be an Edge, such as Edge\(.* got \('a', 'b', 'cites'\)"):
         storable([("a", "b", "cites")])
 
 
 @pytest.mark.parametrize("given", [Edge("a", "b", "cites"), None, 7], ids=repr)
-def test_what_is_no_list_of_edges_is_named(given):
-    """One edge alone is none; the error shows what a list looks like."""
+def test_anything_but_a_list_of_edges_is_refused(given):
+    """A single edge is not a list; the error shows an example."""
     with pytest.raises(ConfigurationError, match=r'must be a list of Edge, such as \[Edge\("a"'):
         storable(given)
 
 
 @pytest.mark.parametrize("description", [None, 7, b"text"])
 def test_a_description_is_a_text(description):
-    """The error names the edge and what stands for none."""
+    """The error names the edge and the value for no description."""
     with pytest.raises(ValueError, match=r"edge 'a' → 'b' \(r\) is .*; it must be a text, description=\"\" for none"):
         storable([Edge("a", "b", "r", description=description)])
 
@@ -239,6 +239,6 @@ def test_ends_and_relations_that_cannot_be_stored(ends):
 
 
 def test_edges_that_need_no_change_are_the_same():
-    """Nothing is made anew for a description that can be stored as it is."""
+    """An edge with a storable description is returned unchanged."""
     edge = Edge("a", "b", "r", description="Ünïcode")
     assert storable([edge])[0] is edge

@@ -1,4 +1,4 @@
-"""A translated filter loses no row that our filter matches, on the real engines."""
+"""A translated filter loses no row that the original filter matches, on the real engines."""
 
 import json
 import os
@@ -141,7 +141,7 @@ def parsed(condition):
 
 
 def lost(filter, found, stored):
-    """The stored metadata that the filter matches and the engine did not find."""
+    """Return the stored metadata that the filter matches and the engine did not find."""
     return [metadata for key, metadata in stored.items() if filter.matches(metadata) and key not in found]
 
 
@@ -157,7 +157,7 @@ def chroma(tmp_path_factory):
 
 
 def in_chroma(client, metadatas, filters):
-    """For each filter what Chroma found, and all metadata as Chroma gives it back."""
+    """Return Chroma's results for each filter, and all metadata as Chroma returns it."""
     collection = client.get_or_create_collection("rows")
     ids = [str(row) for row in range(len(metadatas))]
     collection.add(
@@ -181,8 +181,8 @@ def test_chroma_loses_nothing(chroma, metadatas, filters):
 
 
 @pytest.mark.parametrize(("condition", "matching", "other"), TYPICAL, ids=repr)
-def test_chroma_is_told_what_it_can_say(chroma, condition, matching, other):
-    """Typical filters reach Chroma: they let the matching row through and keep the other out."""
+def test_typical_filters_are_translated_for_chroma(chroma, condition, matching, other):
+    """Typical filters are translated for Chroma: they pass the matching row and exclude the other."""
     [found], _ = in_chroma(chroma, [matching, other], [parsed(condition)])
     assert found == {"0"}
 
@@ -229,14 +229,14 @@ def test_chroma_where(condition, where):
     ],
     ids=repr,
 )
-def test_what_chroma_cannot_say_is_none(condition):
+def test_filters_beyond_chroma_are_not_translated(condition):
     """A filter that Chroma would get wrong is not translated at all."""
     assert chroma_where(parsed(condition)) is None
 
 
 @pytest.mark.parametrize("size", [5_000, 100_000])
 def test_long_lists_never_break_chroma(chroma, size):
-    """A list of ids is passed on up to what SQLite takes in one statement, and not beyond."""
+    """A list of ids is passed on up to the limit of one SQLite statement, and not beyond."""
     filter = by_document("a", *map(str, range(size)))
     [found], stored = in_chroma(chroma, [{"document_id": "a"}, {"document_id": "b"}], [filter])
     assert lost(filter, found, stored) == []
@@ -260,7 +260,7 @@ def test_large_filters_never_break_chroma(chroma, join):
 
 
 def in_qdrant(metadatas, filters):
-    """For each filter the rows that Qdrant's local engine found."""
+    """Return the rows that Qdrant's local engine finds for each filter."""
     client_module = pytest.importorskip("qdrant_client")
     models = client_module.models
     client = client_module.QdrantClient(":memory:")
@@ -283,13 +283,13 @@ def test_qdrant_loses_nothing(metadatas, filters):
 
 
 @pytest.mark.parametrize(("condition", "matching", "other"), [*TYPICAL, *WITH_TIMES_AND_LABELS], ids=repr)
-def test_qdrant_is_told_what_it_can_say(condition, matching, other):
-    """Typical filters reach Qdrant: they let the matching row through and keep the other out."""
+def test_typical_filters_are_translated_for_qdrant(condition, matching, other):
+    """Typical filters are translated for Qdrant: they pass the matching row and exclude the other."""
     assert in_qdrant([matching, other], [parsed(condition)]) == [{0}]
 
 
 def test_qdrant_names_nested_and_odd_keys():
-    """Dotted keys walk the payload, names with dots or spaces are quoted, a quote in a name cannot be said."""
+    """Dotted keys address nested values, names with dots or spaces are quoted, a quote in a name is not supported."""
     pytest.importorskip("qdrant_client")
     assert qdrant_filter(parsed({"a.b": "x"})).must[0].key == "metadata.a.b"
     assert qdrant_filter(parsed({r"a\.b": "x"})).must[0].key == 'metadata."a.b"'
@@ -333,7 +333,7 @@ def test_pgvector_takes_lists_as_texts(pgvector):
 
 
 def test_pgvector_compares_dates_as_texts_a_day_apart(pgvector):
-    """A time is narrowed by the date that the text begins with, a day to either side for the zones."""
+    """A time is narrowed by the date at the start of the text, a day to either side for time zones."""
     assert pgvector_filter(parsed({"t": {"$gt": "2024-05-01T10:00Z"}})) == {"t": {"$gte": "2024-04-30"}}
     assert pgvector_filter(parsed({"t": {"$lte": "2024-05-01T10:00Z"}})) == {"t": {"$lt": "2024-05-03"}}
 
@@ -343,7 +343,7 @@ def test_pgvector_compares_dates_as_texts_a_day_apart(pgvector):
     [{"a b": 1}, {"a.b": 1}, {"a": {"$ne": 1}}, {"a": {"$ne": "1"}}, {"a": {"$eq": [1]}}, {"a": 2**53}, {"a": "\0"}],
     ids=repr,
 )
-def test_what_pgvector_cannot_say_is_none(condition):
+def test_filters_beyond_pgvector_are_not_translated(condition):
     """A filter that PGVector would get wrong or refuse is not translated at all."""
     assert pgvector_filter(parsed(condition)) is None
 
@@ -351,7 +351,7 @@ def test_what_pgvector_cannot_say_is_none(condition):
 @settings(max_examples=60)
 @given(filter=filters)
 def test_pgvector_accepts_every_translation(pgvector, filter):
-    """langchain-postgres builds SQL from whatever we hand it."""
+    """langchain-postgres builds SQL from every translation."""
     translated = pgvector_filter(filter)
     if translated is not None:
         assert pgvector._create_filter_clause(translated) is not None
@@ -359,7 +359,7 @@ def test_pgvector_accepts_every_translation(pgvector, filter):
 
 @pytest.fixture(scope="module")
 def postgres():
-    """A PostgreSQL server of our own on a socket, where its programs are installed."""
+    """Start a PostgreSQL server on a socket, if its programs are installed."""
     sqlalchemy = pytest.importorskip("sqlalchemy")
     pytest.importorskip("psycopg")
     user = postgres_user()
@@ -382,7 +382,7 @@ def postgres():
 
 
 def postgres_user():
-    """Who may run PostgreSQL: whoever runs the tests, but it refuses root."""
+    """Return the user to run PostgreSQL as: the current one, except for root, which it refuses."""
     if not (shutil.which("initdb") and shutil.which("pg_ctl")):
         pytest.skip("PostgreSQL is not installed")
     me = pwd.getpwuid(os.getuid()).pw_name
@@ -399,7 +399,7 @@ def run(user, *command):
 
 
 def in_postgres(engine, store, metadatas, filters):
-    """For each filter the rows that PostgreSQL found, and all metadata as PostgreSQL gives it back."""
+    """Return the rows that PostgreSQL finds for each filter, and all metadata as PostgreSQL returns it."""
     import sqlalchemy
 
     table = store.EmbeddingStore
@@ -431,7 +431,7 @@ def test_pgvector_loses_nothing(postgres, pgvector, metadatas, filters):
 
 
 @pytest.mark.parametrize(("condition", "matching", "other"), [*TYPICAL, *WITH_TIMES_AND_LABELS], ids=repr)
-def test_pgvector_is_told_what_it_can_say(postgres, pgvector, condition, matching, other):
-    """Typical filters reach PostgreSQL: they let the matching row through and keep the other out."""
+def test_typical_filters_are_translated_for_pgvector(postgres, pgvector, condition, matching, other):
+    """Typical filters are translated for PostgreSQL: they pass the matching row and exclude the other."""
     [found], _ = in_postgres(postgres, pgvector, [matching, other], [parsed(condition)])
     assert found == {"0"}

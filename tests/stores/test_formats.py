@@ -1,4 +1,4 @@
-"""Indexes of earlier and later versions of the package, and folders that are no index."""
+"""Indexes of earlier and later versions of the package, and folders without an index."""
 
 import os
 import sqlite3
@@ -16,7 +16,7 @@ TEXTS = ["Cats purr at home.", "Dogs bark at cats.", "Trains are slow."]
 
 @pytest.fixture
 def folder(tmp_path):
-    """An index of today."""
+    """Return an index of the present version."""
     with HybridGraphStore(tmp_path / "index", "lsa") as store:
         store.add_texts(TEXTS)
     return tmp_path / "index"
@@ -24,7 +24,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def tomorrow(monkeypatch):
-    """The package of tomorrow, whose catalogue has one more table."""
+    """Patch in a later version of the package, whose catalogue has one more table."""
     steps = (*catalog_schema.MIGRATIONS, "CREATE TABLE of_tomorrow (name TEXT);")
     monkeypatch.setattr(catalog_schema, "MIGRATIONS", steps)
     monkeypatch.setattr(catalog_schema, "FORMAT_VERSION", len(steps))
@@ -44,7 +44,7 @@ def found(folder, **options):
 
 
 def test_an_index_of_the_first_format_is_brought_up_to_date(folder):
-    """It lacks what came later; opening it for writing adds that, and everything is found and can be changed."""
+    """Opening it for writing adds the missing tables, and everything is found and can be changed."""
     with sqlite3.connect(folder / "catalogue.sqlite") as connection:
         connection.execute("ALTER TABLE learned DROP COLUMN updated_at")
         for trigger in ("chunk_put", "chunk_changed", "chunk_deleted"):
@@ -62,14 +62,14 @@ def test_an_index_of_the_first_format_is_brought_up_to_date(folder):
 
 
 def test_an_old_index_is_brought_up_to_date(folder, tomorrow):
-    """Opening it for writing migrates it, and all that it holds is found."""
+    """Opening it for writing migrates it, and all its contents are found."""
     assert format_of(folder) == tomorrow - 1
     assert found(folder) == "Dogs bark at cats."
     assert format_of(folder) == tomorrow
 
 
 def test_an_old_index_opened_for_reading_says_how_to_migrate(folder, tomorrow):
-    """Nothing is changed by who may not write; the error has the line that mends it."""
+    """A reader changes nothing; the error contains the line that migrates the index."""
     with pytest.raises(FormatVersionError, match=r"format 3.*reads 4.*HybridGraphStore\(path, embedding\)\.close\(\)"):
         found(folder, read_only=True)
     assert format_of(folder) == tomorrow - 1
@@ -77,7 +77,7 @@ def test_an_old_index_opened_for_reading_says_how_to_migrate(folder, tomorrow):
 
 
 def test_an_old_index_that_is_being_written_to_is_left_alone(folder, tomorrow, monkeypatch):
-    """Another process may be of the old version still."""
+    """The other process may still be of the old version."""
     monkeypatch.setattr(opening, "CREATION_PATIENCE", 0.1)
     with WriterLock(folder / "writer.lock").turn(timeout=1), pytest.raises(StoreLockedError):
         found(folder)
@@ -86,7 +86,7 @@ def test_an_old_index_that_is_being_written_to_is_left_alone(folder, tomorrow, m
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_an_old_index_in_a_folder_that_cannot_be_written_to(folder, tomorrow):
-    """It says how to migrate, too."""
+    """The error says how to migrate."""
     for path in (*folder.iterdir(), folder):
         path.chmod(path.stat().st_mode & ~0o222)
     with pytest.raises(FormatVersionError, match="open it once for writing"):
@@ -96,7 +96,7 @@ def test_an_old_index_in_a_folder_that_cannot_be_written_to(folder, tomorrow):
 
 @pytest.mark.parametrize("read_only", [False, True])
 def test_a_newer_index_says_what_to_upgrade(folder, read_only):
-    """And stays as it is."""
+    """The index is not changed."""
     with sqlite3.connect(folder / "catalogue.sqlite") as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
@@ -106,7 +106,7 @@ def test_a_newer_index_says_what_to_upgrade(folder, read_only):
 
 
 def test_a_migration_that_fails_changes_nothing(folder, monkeypatch):
-    """Each step is one transaction; the index of before is whole."""
+    """Each step is one transaction; the old index stays complete."""
     steps = (*catalog_schema.MIGRATIONS, "CREATE TABLE half (name TEXT); INSERT INTO nowhere VALUES (1);")
     with monkeypatch.context() as patch:
         patch.setattr(catalog_schema, "MIGRATIONS", steps)
@@ -117,8 +117,8 @@ def test_a_migration_that_fails_changes_nothing(folder, monkeypatch):
     assert found(folder) == "Dogs bark at cats."
 
 
-def test_a_collection_of_chroma_is_no_index(tmp_path):
-    """A folder of something else is named, and nothing is written into it."""
+def test_a_collection_of_chroma_is_not_an_index(tmp_path):
+    """The error names the contents, and nothing is written into the folder."""
     from langchain_chroma import Chroma
     from langchain_core.embeddings import DeterministicFakeEmbedding
 

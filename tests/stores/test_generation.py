@@ -26,7 +26,7 @@ def vectors(rows):
 
 
 def test_fill_leaves_gaps_as_zeros(generation):
-    """Pages of rows with gaps become a matrix; the rows between stay zeros, and what was written is sound."""
+    """Pages of rows with gaps become a matrix; the rows between stay zeros, and written rows are sound."""
     some = vectors(5)
     generation.fill(iter([([0, 1, 4], some[:3], [b"a"] * 3), ([9, 11], some[3:], [b"b"] * 2)]))
     expected = np.zeros((12, 4), np.float32)
@@ -65,7 +65,7 @@ def test_remove_leaves_nothing(generation, tmp_path):
 
 
 def test_leftovers_of_other_generations_go(generation, tmp_path):
-    """What a crash in the middle of a switch has left behind is deleted, the present generation stays."""
+    """Leftovers of a crash in the middle of a switch are deleted, the present generation stays."""
     for number in (2, 3, 4):
         each = Generation(tmp_path, number, None, MODEL)
         each.fill(iter([([0], vectors(1), [b""])]))
@@ -79,7 +79,7 @@ def test_leftovers_of_other_generations_go(generation, tmp_path):
 
 
 def test_what_is_missing_is_lost(tmp_path, caplog):
-    """A matrix that should be there and a model that cannot be read are named; the given embedding stays."""
+    """A missing matrix and an unreadable model are reported; the given embedding is kept."""
     assert Generation(tmp_path, 1, None, MODEL).lost == ()
     generation = Generation(tmp_path, 1, 4, MODEL)
     assert generation.lost == ("vectors",)

@@ -1,4 +1,4 @@
-"""What every keyword engine promises, whichever it is."""
+"""The contract that every keyword engine fulfils."""
 
 import numpy as np
 import pytest
@@ -32,11 +32,11 @@ def found(index, text, n=100, allowed=None):
     return [row for row, _ in index.search(text, n, allowed)]
 
 
-# -- finding ---------------------------------------------------------------------------------------------------
+# -- searching -------------------------------------------------------------------------------------------------
 
 
 def test_an_empty_index_finds_nothing(make):
-    """There is no version, no row, no score and no bound."""
+    """It has no version, no row, no score and no bound."""
     index = make()
     assert (index.applied, index.rows(), index.search("ada", 5)) == (0, set(), [])
     assert (index.scores("ada", [0, 1]), index.bound("ada")) == ({}, 0)
@@ -56,7 +56,7 @@ def test_questions_without_known_words_find_nothing(make, text):
 
 @pytest.mark.parametrize("texts", [["ada"], ["ada", "ada"], ["ada", "charles"], ["ada", "ada", "charles"]])
 def test_small_corpora_find_what_they_hold(make, texts):
-    """A word in half of the texts, or in all of them, still has a score above 0 (BM25Okapi's has not)."""
+    """A word in half of the texts, or in all of them, has a score above 0 (BM25Okapi's has not)."""
     hits = make(*texts).search("ada", 5)
     assert [row for row, _ in hits] == [row for row, text in enumerate(texts) if text == "ada"]
     assert all(score > 0 for _, score in hits)
@@ -71,7 +71,7 @@ def test_the_best_text_comes_first(make):
 
 
 @pytest.mark.parametrize("n", [0, -1])
-def test_no_hits_are_asked_for(make, n):
+def test_no_hits_are_requested(make, n):
     """n below 1 gives nothing."""
     assert make("ada").search("ada", n) == []
 
@@ -82,12 +82,12 @@ def test_more_hits_than_there_are(make):
 
 
 def test_a_question_of_stop_words_finds_them(make):
-    """Stop words are indexed, and asked for when there is nothing else."""
+    """Stop words are indexed, and searched for if there are no other words."""
     assert found(make("a band named The Who", "a man named Ada"), "The Who?") == [0]
 
 
-def test_a_word_said_twice_counts_twice(make):
-    """As in rank_bm25 and Lucene; the bound with it."""
+def test_a_word_that_occurs_twice_counts_twice(make):
+    """As in rank_bm25 and Lucene; the bound counts it twice, too."""
     index = make("ada charles", "charles engine", "ada")
     once, twice = dict(index.search("ada", 5)), dict(index.search("ada Ada's", 5))
     assert twice == pytest.approx({row: 2 * score for row, score in once.items()})
@@ -98,7 +98,7 @@ def test_a_word_said_twice_counts_twice(make):
     "text", ["ada C++ AND", 'ada c "and', "AND:ada +c", "(c* OR-and ada", "ada^2 c~1 and\\", "ada\x00c\ud800and"]
 )
 def test_operators_are_text(make, text):
-    """Whatever stands between the words, they are asked for and nothing else."""
+    """Only the words are searched for, whatever is between them."""
     index = make("ada likes c", "c and ada and or", "or", "2 1")
     expected = {word: index.search(word, 5) for word in ("ada", "c", "2", "1")}
     assert set(found(index, text)) <= {row for hits in expected.values() for row, _ in hits}
@@ -106,7 +106,7 @@ def test_operators_are_text(make, text):
 
 
 def test_a_question_of_100000_characters(make):
-    """A pasted text finds the texts that it was pasted from, best those of its most telling words."""
+    """A pasted text finds the texts it was pasted from, above all those with its most informative words."""
     texts = [" ".join(f"{'x' * 24}{(i * 37 + j) % 2000}" for j in range(20)) for i in range(200)]
     question = " ".join([*texts, *["zebra"] * 9])
     index = make(*texts, "zebra")
@@ -147,14 +147,14 @@ def test_equal_texts_are_ordered_by_row(make):
 
 
 def test_ties_at_the_cut_are_settled_by_row(make):
-    """However many texts tie, the first rows of them are taken."""
+    """However many texts tie, the first rows of them are returned."""
     index = make()
     index.apply(1, [(row, "ada") for row in reversed(range(300))], [])
     assert found(index, "ada", 3) == [0, 1, 2]
 
 
 def test_equal_texts_have_exactly_equal_scores(make):
-    """Wherever a text stands and whatever stands beside it, to the last digit: else it would not tie.
+    """Wherever a text is stored and whatever is next to it, to the last digit: otherwise it would not tie.
 
     Some of the question's words stand in early texts only, and the sum must not change when they have run out.
     """
@@ -182,14 +182,14 @@ def test_short_answers_are_heads_of_long_ones(make):
 
 
 def test_rows_that_are_not_allowed_stay_out(make):
-    """False keeps a row out, and the mask's end does."""
+    """False excludes a row, and so does the end of the mask."""
     index = make("ada", "ada", "ada", "ada")
     assert found(index, "ada", 5, np.array([False, True, True])) == [1, 2]
 
 
 @pytest.mark.parametrize("allowed", [[], [False], [False] * 9])
 def test_nothing_is_allowed(make, allowed):
-    """Then nothing is found."""
+    """Nothing is found."""
     assert make("ada").search("ada", 5, np.array(allowed, dtype=bool)) == []
 
 
@@ -217,7 +217,7 @@ def test_scores_of_many_rows(make):
 # -- writing ---------------------------------------------------------------------------------------------------
 
 
-def test_rows_come_and_go(make):
+def test_rows_are_added_and_removed(make):
     """An added row replaces its number, a removed one may be missing, added wins over removed."""
     index = make("ada", "charles", "engine")
     index.apply(2, [(1, "ada"), (2, "ada")], [0, 2, 77])
@@ -243,7 +243,7 @@ def test_applying_twice_changes_nothing(make):
 
 
 def test_a_batch_that_breaks_off_leaves_no_trace(make):
-    """The error comes through as it is, and neither this commit nor the next one holds anything of the batch."""
+    """The error is passed on unchanged, and neither this commit nor the next one contains anything of the batch."""
 
     def breaks_off():
         yield 5, "zebra"
@@ -272,7 +272,7 @@ def engine(request):
 @given(batches=BATCHES, question=TEXTS, mask=st.lists(st.booleans(), max_size=32), n=st.integers(1, 12))
 @settings(max_examples=60)
 def test_answers_agree_with_each_other(engine, batches, question, mask, n):
-    """Scores are the search's, the bound is never passed, and every answer is the head of the longer one."""
+    """Scores equal the search's, no score exceeds the bound, and every answer is the head of a longer one."""
     index = engine()
     for version, batch in enumerate(batches, 1):
         index.apply(version, batch, [])
@@ -289,7 +289,7 @@ def test_answers_agree_with_each_other(engine, batches, question, mask, n):
 @given(batches=BATCHES, question=TEXTS)
 @settings(max_examples=60)
 def test_what_shares_a_word_is_found(engine, batches, question):
-    """Exactly the rows that hold one of the question's words."""
+    """Exactly the rows that contain one of the question's words."""
     index, analyzer = engine(), Analyzer("english")
     for version, batch in enumerate(batches, 1):
         index.apply(version, batch, [])
@@ -303,7 +303,7 @@ def test_what_shares_a_word_is_found(engine, batches, question):
 @given(text=st.text(), question=st.text())
 @settings(max_examples=60)
 def test_no_text_and_no_question_raises(engine, text, question):
-    """Whatever the characters; and a text that has words is found by itself."""
+    """Whatever the characters; and a text with words is found by itself."""
     index = engine()
     index.apply(1, [(0, text)], [])
     assert found(index, text) == ([0] if Analyzer("english").all_words(text) else [])

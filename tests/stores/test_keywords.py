@@ -1,4 +1,4 @@
-"""The keyword side of the embedded store: Tantivy kept in step, rank_bm25 where it cannot be opened."""
+"""The keyword index of the embedded store: Tantivy kept up to date, rank_bm25 if it cannot be opened."""
 
 import shutil
 import threading
@@ -30,7 +30,7 @@ def writer(tmp_path, catalogue):
 
 
 def put(catalogue, first, *texts):
-    """New chunks with these texts at these rows; returns the catalogue's version."""
+    """Add chunks with these texts at these rows; return the catalogue's version."""
     made = entries([Chunk(f"c{first + n}", text) for n, text in enumerate(texts)], [], "")
     rows = range(first, first + len(texts))
     with catalogue.writing() as connection:
@@ -43,7 +43,7 @@ def found(keywords, text):
 
 
 def test_follow_brings_the_index_up_to_date(catalogue, writer):
-    """What the outbox names is added or removed, and the version is remembered."""
+    """Rows in the outbox are added or removed, and the version is recorded."""
     writer.follow(put(catalogue, 0, "a cat", "a dog"), 0)
     assert (found(writer, "cat"), found(writer, "dog")) == ([0], [1])
     with catalogue.writing() as connection:
@@ -54,8 +54,8 @@ def test_follow_brings_the_index_up_to_date(catalogue, writer):
     assert (found(writer, "cat"), found(writer, "dog"), writer.lags(version)) == ([], [1], False)
 
 
-def test_an_outbox_that_is_too_short_means_anew(catalogue, writer):
-    """Who is further behind than the outbox reaches gets all texts."""
+def test_an_outbox_that_is_too_short_leads_to_a_rebuild(catalogue, writer):
+    """An index further behind than the outbox reaches is built from all texts."""
     put(catalogue, 0, "a cat")
     version = put(catalogue, 1, "a dog")
     with catalogue.writing() as connection:
@@ -64,8 +64,8 @@ def test_an_outbox_that_is_too_short_means_anew(catalogue, writer):
     assert (found(writer, "cat"), found(writer, "dog")) == ([0], [1])
 
 
-def test_an_index_from_the_future_means_anew(catalogue, writer):
-    """An index that is ahead of the catalogue, as after restoring a backup, is made again."""
+def test_an_index_from_the_future_is_rebuilt(catalogue, writer):
+    """An index ahead of the catalogue, as after restoring a backup, is rebuilt."""
     version = put(catalogue, 0, "a cat")
     writer.index.apply(version + 5, [(7, "a ghost")], [])
     writer.follow(version, 0)
@@ -73,7 +73,7 @@ def test_an_index_from_the_future_means_anew(catalogue, writer):
 
 
 def test_a_reader_sees_what_the_writer_did(tmp_path, catalogue, writer):
-    """Opened before the first commit, a reader finds things after it reloads."""
+    """A reader opened before the first commit finds chunks after it reloads."""
     reader = Keywords(tmp_path / "keywords", "english", catalogue)
     assert found(reader, "cat") == []
     for number, word in enumerate(("cat", "dog")):
@@ -84,7 +84,7 @@ def test_a_reader_sees_what_the_writer_did(tmp_path, catalogue, writer):
 
 
 def test_a_broken_index_is_answered_from_the_texts(tmp_path, catalogue, writer, caplog):
-    """The rung below: rank_bm25 over the catalogue's texts, and the reason says so."""
+    """rank_bm25 over the catalogue's texts is the fallback, and the reason says so."""
     version = put(catalogue, 0, "a cat", "a dog")
     writer.follow(version, 0)
     writer.close()
@@ -96,8 +96,8 @@ def test_a_broken_index_is_answered_from_the_texts(tmp_path, catalogue, writer, 
     assert reader.lags(version)
 
 
-def test_a_reader_before_the_index_is_made_says_so_once(tmp_path, catalogue, caplog):
-    """A reader opened while the writer makes the folder: one line without a traceback, however often it looks again."""
+def test_a_reader_before_the_first_index_warns_once(tmp_path, catalogue, caplog):
+    """A reader opened before the writer has made the index logs one line without a traceback in all."""
     put(catalogue, 0, "a cat")
     reader = Keywords(tmp_path / "keywords", "english", catalogue)
     for _ in range(3):
@@ -108,8 +108,8 @@ def test_a_reader_before_the_index_is_made_says_so_once(tmp_path, catalogue, cap
     assert "keyword-fallback" in said.getMessage()
 
 
-def test_rebuild_mends_a_broken_index(tmp_path, catalogue, writer):
-    """After rebuild it is Tantivy again that answers."""
+def test_rebuild_repairs_a_broken_index(tmp_path, catalogue, writer):
+    """After rebuild Tantivy is searched again."""
     version = put(catalogue, 0, "a cat", "a dog")
     writer.follow(version, 0)
     writer.close()
@@ -121,14 +121,14 @@ def test_rebuild_mends_a_broken_index(tmp_path, catalogue, writer):
 
 
 def test_without_a_folder_it_lags(tmp_path, catalogue):
-    """Nothing was indexed yet: behind as soon as there is anything."""
+    """Without an index on disk, it lags as soon as there is any chunk."""
     keywords = Keywords(tmp_path / "keywords", "english", catalogue)
     assert not keywords.lags(0)
     assert keywords.lags(put(catalogue, 0, "a cat"))
 
 
 def test_a_question_under_which_the_index_changes_is_asked_again(catalogue, writer):
-    """Searches beside a rebuild get an answer."""
+    """Searches during a rebuild get an answer."""
     version = put(catalogue, 0, *(f"cat number{n}" for n in range(200)))
     writer.follow(version, 0)
     answers, errors, stop = [], [], threading.Event()
@@ -163,8 +163,8 @@ def test_two_write_in_turn(tmp_path, catalogue, writer):
     other.close()
 
 
-def test_an_index_that_cannot_be_continued_is_made_again(tmp_path, catalogue, writer, caplog):
-    """A file in the way of the next commit, of which Tantivy's lists say nothing: all texts are found afterwards."""
+def test_an_index_that_cannot_be_continued_is_rebuilt(tmp_path, catalogue, writer, caplog):
+    """A file in the way of the next commit, unknown to Tantivy's lists: all texts are found afterwards."""
     writer.follow(put(catalogue, 0, "a cat", "a dog"), 0)
     with catalogue.writing() as connection:
         _, dead = catalog.delete_ids(connection, "", ["c0"])
@@ -184,15 +184,15 @@ def test_an_index_that_cannot_be_continued_is_made_again(tmp_path, catalogue, wr
 
 
 def test_a_reader_of_an_index_that_was_never_filled_reads_the_texts(tmp_path, catalogue):
-    """As a kill in the first commit or in the middle of a rebuild leaves it; and it says so."""
+    """After a kill in the first commit or in the middle of a rebuild, and the reason says so."""
     TantivyIndex(tmp_path / "keywords", writable=True).close()
     put(catalogue, 0, "a cat")
     reader = Keywords(tmp_path / "keywords", "english", catalogue)
     assert (found(reader, "cat"), reader.reason) == ([0], "keyword-fallback")
 
 
-def test_an_index_of_nothing_is_not_made(tmp_path, catalogue, writer, caplog):
-    """Before the first text there is nothing to follow, and the first one does not need the fallback."""
+def test_an_empty_index_is_not_created(tmp_path, catalogue, writer, caplog):
+    """Before the first text there is nothing to index, and the first one does not need the fallback."""
     writer.follow(0, 0)
     assert not (tmp_path / "keywords").exists()
     writer.follow(put(catalogue, 0, "a cat"), 0)

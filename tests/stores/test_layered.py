@@ -1,4 +1,4 @@
-"""The summaries' own index: kept out of everything else, and kept in step with the vectors."""
+"""The summaries' own index: kept out of all other searches, and up to date with the vectors."""
 
 import time
 from types import SimpleNamespace
@@ -21,7 +21,7 @@ def filled(path=None, embedding="lsa", **known):
 
 
 def test_there_are_none_before_they_are_made():
-    """And asking makes none."""
+    """Looking for them creates none."""
     store = filled()
     assert store.layers() is None
     assert store.stats()["layers"] == 0
@@ -29,7 +29,7 @@ def test_there_are_none_before_they_are_made():
 
 @pytest.mark.parametrize("retriever", [HybridRetriever, GraphRetriever])
 def test_no_other_search_sees_them(retriever):
-    """Answers, scores and counts are the same with them and without."""
+    """Results, scores and counts are the same with and without them."""
     with_layers, without = filled(), filled()
     build_layers(with_layers)
     for question in ("Which pets purr?", "pets", "cars fast"):
@@ -49,7 +49,7 @@ def test_they_are_counted_by_themselves():
 
 
 def test_they_last(tmp_path):
-    """Another opening, and a reader, find them."""
+    """A later opening, and a reader, find them."""
     store = filled(tmp_path)
     build_layers(store)
     store.close()
@@ -60,7 +60,7 @@ def test_they_last(tmp_path):
 
 
 def test_a_reader_sees_those_that_are_made_later(tmp_path):
-    """Without opening anew."""
+    """Without being opened again."""
     writer = filled(tmp_path)
     reader = HybridGraphStore(tmp_path, read_only=True)
     assert reader.layers() is None
@@ -70,8 +70,8 @@ def test_a_reader_sees_those_that_are_made_later(tmp_path):
     writer.close()
 
 
-def test_who_may_not_write_makes_none(tmp_path):
-    """A store that is open for reading says so."""
+def test_a_reader_creates_none(tmp_path):
+    """A store that is open for reading raises an error."""
     filled(tmp_path).close()
     store = HybridGraphStore(tmp_path, read_only=True)
     with pytest.raises((ReadOnlyError, Exception), match="read_only"):
@@ -82,7 +82,7 @@ def test_who_may_not_write_makes_none(tmp_path):
 
 @pytest.mark.parametrize("in_memory", [True, False])
 def test_a_new_model_takes_the_summaries_over(tmp_path, in_memory):
-    """Vectors of another generation are not compared with them; the texts are embedded anew, not made anew."""
+    """Vectors of another generation are not compared; the texts are embedded again, not written again."""
     store = filled(None if in_memory else tmp_path)
     build_layers(store)
     generation = store.stats()["generation"]
@@ -99,7 +99,7 @@ def test_a_new_model_takes_the_summaries_over(tmp_path, in_memory):
 
 
 def test_a_new_model_takes_everybodys_summaries_over(tmp_path):
-    """The tenant who writes has the model made anew, and no tenant's summaries are lost by it."""
+    """The writing tenant's refit loses no tenant's summaries."""
     for tenant in ("one", "two"):
         store = filled(tmp_path, tenant=tenant)
         build_layers(store)
@@ -121,7 +121,7 @@ def put(store):
 
 @pytest.mark.parametrize("change", [put, lambda store: store.remove(["pets/dogs.md"])])
 def test_a_change_hides_a_summary_at_once(tmp_path, change):
-    """That of the directory, in every process; the text itself is kept, so that no other is made anew."""
+    """The directory's summary, in every process; the text itself is kept, so that no other is made again."""
     writer = filled(tmp_path, DeterministicFakeEmbedding(size=8))
     build_layers(writer)
     reader = HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8), read_only=True)
@@ -148,7 +148,7 @@ def test_a_change_hides_the_summaries_above():
 
 
 def test_a_text_that_expires_hides_the_summary(monkeypatch):
-    """From its last moment on, without anything being written."""
+    """From its last moment on, without a write."""
     store, later = filled(), time.time() + 3_600
     store.put([Chunk("pets/old.md", "An old secret.", {"uri": "pets/old.md", "valid_until": later}, "pets/old.md")])
     build_layers(store)
@@ -158,7 +158,7 @@ def test_a_text_that_expires_hides_the_summary(monkeypatch):
 
 
 def test_check_looks_into_them(tmp_path):
-    """A problem of theirs is named as theirs, and repair mends it."""
+    """A problem of the summaries is reported as theirs, and repair fixes it."""
     store = filled(tmp_path, DeterministicFakeEmbedding(size=8))
     build_layers(store)
     with store.layers()._catalogue.writing() as connection:
@@ -179,7 +179,7 @@ def test_tenants_have_their_own(tmp_path):
 
 
 def test_closing_closes_them(tmp_path):
-    """The folder's locks are free."""
+    """The folder's locks are released."""
     store = filled(tmp_path)
     build_layers(store)
     store.close()

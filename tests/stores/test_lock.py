@@ -84,8 +84,8 @@ def test_a_turn_ends_with_an_error(path):
     assert can_write(path)
 
 
-def test_who_waits_in_vain_learns_who_writes(path):
-    """The error names the process, the time waited, and the option to wait longer."""
+def test_the_error_of_a_timeout_names_the_writer(path):
+    """The error contains the process, the time waited, and the option to wait longer."""
     holder = started(HOLD, path, "held")
     with (
         pytest.raises(StoreLockedError, match=rf"waited 0.05 s .* process {holder.pid} .*write_timeout"),
@@ -97,7 +97,7 @@ def test_who_waits_in_vain_learns_who_writes(path):
 
 
 def test_another_thread_is_named_as_such(path):
-    """Within one process it is not the number of the process that helps."""
+    """Within one process the process id would not help."""
     lock, result = WriterLock(path), []
 
     def attempt():
@@ -173,7 +173,7 @@ def test_a_thread_that_gives_up_is_passed_over(path):
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    """Where no file can be made the error says that searching works."""
+    """If no file can be created the error says that searches work."""
     with (
         pytest.raises(ReadOnlyError, match="cannot be written to"),
         WriterLock(tmp_path / "missing" / "writer.lock").turn(timeout=0),
@@ -182,7 +182,7 @@ def test_a_folder_that_is_not_there(tmp_path):
 
 
 def test_a_lock_that_cannot_name_its_holder_holds(path, monkeypatch):
-    """On a full disk the process number cannot be noted; the lock excludes others all the same."""
+    """On a full disk the process id cannot be written; the lock still excludes others."""
 
     def full(*_):
         raise OSError(28, "No space left on device")

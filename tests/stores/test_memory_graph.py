@@ -1,4 +1,4 @@
-"""Edges in memory: what a walk asks of a graph."""
+"""Edges in memory: the graph that a traversal needs."""
 
 import math
 
@@ -26,7 +26,7 @@ MENTIONED = [
 
 
 def neighbours(graph, id):
-    """(id, weight, entity between) of what is one hop away."""
+    """Return (id, weight, entity between) of all nodes one hop away."""
     hops = graph.neighbours(graph.nodes([id]))
     via = [graph.ids(np.array([node]))[0] if node >= 0 else None for node in hops.via.tolist()]
     return sorted(zip(graph.ids(hops.node), hops.weight.round(9).tolist(), via, strict=True))
@@ -64,18 +64,18 @@ def test_links_are_the_edges_themselves():
 
 @pytest.mark.parametrize(("direction", "expected"), [("out", ["c"]), ("in", ["z"]), ("both", ["c", "z"])])
 def test_direction(direction, expected):
-    """Edges are walked from source to target, back, or either way."""
+    """Edges are traversed from source to target, back, or either way."""
     graph = opened([Edge("a", "c", "cites"), Edge("z", "a", "cites")], direction=direction)
     assert [id for id, _, _ in neighbours(graph, "a")] == expected
 
 
 def test_entities_are_shared_in_every_direction():
-    """Mentioning the same is no direction."""
+    """Sharing a mention has no direction."""
     assert [id for id, _, _ in neighbours(opened(MENTIONED, direction="in"), "a")] == ["b"]
 
 
 def test_relations_and_weight():
-    """What the ways leave out does not exist."""
+    """Edges excluded by the ways do not exist."""
     assert neighbours(opened(MENTIONED, relations=frozenset({"cites"})), "a") == [("c", 0.3, None)]
     assert neighbours(opened(MENTIONED, min_weight=0.5), "a") == [("b", 0.4, "entity:ada")]
     assert neighbours(opened(MENTIONED, relations=frozenset({"unknown"})), "a") == []
@@ -89,7 +89,7 @@ def test_an_edge_has_its_time(as_of, expected):
 
 
 def test_hidden_chunks_are_neither_led_to_nor_through():
-    """Not as a neighbour, not behind an entity, not as a start."""
+    """Not as a neighbour, not through an entity, not as a start."""
     graph = opened(MENTIONED, visible=lambda ids, scope: {id for id in ids if id != "b"})
     assert neighbours(graph, "a") == [("c", 0.3, None)]
     assert links(graph, "entity:ada") == [("a", 0.5)]
@@ -97,7 +97,7 @@ def test_hidden_chunks_are_neither_led_to_nor_through():
 
 
 def test_a_chunk_is_asked_for_once():
-    """However often it is met."""
+    """However often it is reached."""
     asked = []
 
     def visible(ids, scope):
@@ -118,7 +118,7 @@ def test_of_two_equal_edges_the_heavier_stays():
 
 
 def test_several_ways_between_two_chunks_are_one_hop():
-    """With the largest weight, of whatever relation."""
+    """With the largest weight, over all relations."""
     edges = [Edge("a", "b", "cites", 0.3), Edge("a", "b", "supports", 0.6), Edge("b", "a", "cites", 0.4)]
     assert neighbours(opened(edges, direction="both"), "a") == [("b", 0.6, None)]
 
@@ -131,7 +131,7 @@ def test_of_equally_heavy_entities_the_rarest_counts():
 
 
 def test_hubs_pass_on_less():
-    """A chunk of four edges and an entity of four mentions give half where two are allowed; links are as they are."""
+    """A chunk of four edges and an entity of four mentions pass on half where two are allowed; links are unchanged."""
     edges = [Edge("hub", str(n), "cites") for n in range(4)]
     assert neighbours(opened(edges, hub_degree=2), "hub")[0] == ("0", 0.5, None)
     mentions = [Edge(str(n), "entity:e", MENTIONS) for n in range(4)]
@@ -140,7 +140,7 @@ def test_hubs_pass_on_less():
 
 
 def test_a_chunk_that_is_mentioned_is_a_chunk():
-    """What has edges of its own is no entity, whatever leads to it."""
+    """A node with edges of its own is not an entity, whatever leads to it."""
     graph = opened([Edge("a", "b", MENTIONS), Edge("b", "c", "cites")])
     assert graph.is_chunk(graph.nodes(["a", "b", "c"])).tolist() == [True, True, True]
     assert neighbours(graph, "a") == [("b", 1.0, None)]
@@ -153,7 +153,7 @@ def test_degrees_count_every_edge():
 
 
 def test_how_many_chunks():
-    """Entities are none."""
+    """Entities are not counted."""
     assert len(opened(MENTIONED)) == 3
 
 
@@ -170,7 +170,7 @@ def test_what_each_step_was():
 
 
 def test_removing_takes_all_edges_of_a_chunk():
-    """Both ways; how many is told, and an open graph stays as it was."""
+    """In both directions; the number is returned, and an open graph does not change."""
     store = InMemoryGraph([Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("c", "a", "cites")])
     before = store.graph(Scope(), Ways())
     assert (store.remove(["b", "nowhere"]), len(store)) == (2, 1)
@@ -180,7 +180,7 @@ def test_removing_takes_all_edges_of_a_chunk():
 
 
 def test_which_relations_there_are():
-    """Those that an edge has now, whatever the call may walk."""
+    """The relations of present edges, whatever the call may traverse."""
     graph = InMemoryGraph([Edge("a", "b", "cites"), Edge("b", "c", "likes")])
     assert graph.graph(Scope(), Ways(relations=frozenset({"likes"}))).relations == {"cites", "likes"}
     graph.remove(["c"])
@@ -188,7 +188,7 @@ def test_which_relations_there_are():
 
 
 def test_an_edge_can_come_back():
-    """In the place of what was removed."""
+    """In the slot of a removed one."""
     store = InMemoryGraph([Edge("a", "b", "cites", 0.9), Edge("b", "c", "cites")])
     store.remove(["a"])
     store.add([Edge("a", "b", "cites", 0.2)])
@@ -196,7 +196,7 @@ def test_an_edge_can_come_back():
 
 
 def test_cosines_are_the_stores():
-    """NaN where it knows none, or where there is no store to ask."""
+    """NaN where the store has none, or where there is no store."""
     edges = [Edge("a", "b", "cites")]
     asked = InMemoryGraph(edges, cosines=lambda vector, ids: {"a": 0.5}).graph(Scope(), Ways())
     nodes = asked.nodes(["a", "b"])
@@ -205,7 +205,7 @@ def test_cosines_are_the_stores():
 
 
 def test_a_plain_store_says_what_may_be_seen():
-    """Its filter holds on every hop, its vectors give the cosines."""
+    """Its filter applies to every hop, its vectors give the cosines."""
     embeddings = DeterministicFakeEmbedding(size=8)
     documents = [
         Document(id=id, page_content=id, metadata={"year": year}) for id, year in (("a", 1), ("b", 2), ("c", 1))
@@ -229,8 +229,8 @@ IDS = "abcde"
     st.lists(st.sampled_from(IDS), max_size=2),
     st.sampled_from(["out", "in", "both"]),
 )
-def test_it_is_what_a_list_of_edges_says(drawn, removed, direction):
-    """After adding and removing, against a loop over the edges."""
+def test_it_equals_a_loop_over_the_edges(drawn, removed, direction):
+    """After additions and removals, compared with a loop over the edges."""
     edges = [Edge(a, b, r, w / 5) for a, b, r, w in drawn if a != b]
     store = InMemoryGraph(edges[:10])
     store.remove(removed)
@@ -251,23 +251,23 @@ def test_it_is_what_a_list_of_edges_says(drawn, removed, direction):
 
 
 def test_what_has_no_edge_left_is_no_chunk_any_more():
-    """Among so many chunks an entity is rare: a and b, when c is gone."""
+    """The number of chunks, against which an entity is rare: a and b, when c is gone."""
     store = InMemoryGraph([Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("c", "entity:x", "mentions")])
     store.remove(["c"])
     assert len(store.graph(Scope(), Ways())) == 2
 
 
 @pytest.mark.parametrize("ends", [(None, "b", "r"), ("", "b", "r"), ("a", "b", ""), ("a", "b", None)])
-def test_what_a_store_refuses_is_refused(ends):
-    """Ids and relations are texts, as in every store; of a list with a bad one nothing is taken in."""
+def test_values_that_a_store_refuses_are_refused(ends):
+    """Ids and relations are texts, as in every store; of a list with a bad one nothing is added."""
     store = InMemoryGraph()
     with pytest.raises(ValueError, match="at least one character"):
         store.add([Edge("a", "b", "r"), Edge(*ends)])
     assert len(store) == 0
 
 
-def test_one_edge_is_no_list():
-    """The error shows what one looks like."""
+def test_one_edge_is_not_a_list():
+    """The error shows an example."""
     with pytest.raises(ConfigurationError, match=r"must be a list of Edge, such as \[Edge"):
         InMemoryGraph().add(Edge("a", "b", "r"))
 

@@ -1,4 +1,4 @@
-"""What the engine over rank_bm25 promises beyond every keyword engine."""
+"""The properties of the rank_bm25 engine beyond those of every keyword engine."""
 
 import math
 import threading
@@ -24,7 +24,7 @@ def test_words_of_the_same_language():
     assert [row for row, _ in index.search("haus", 5)] == [0]
 
 
-def test_it_is_counted_anew_once_after_each_change(monkeypatch):
+def test_it_is_built_once_after_each_change(monkeypatch):
     """Not at every batch, and not at every question."""
     from langchain_hybridgraph.stores import rank_bm25_index
 
@@ -42,7 +42,7 @@ def test_it_is_counted_anew_once_after_each_change(monkeypatch):
 
 
 def test_threads_see_whole_versions():
-    """A question beside a change is answered from before or after it, and the last one from after the last."""
+    """A search during a change sees the state before or after it, and the last one the last state."""
     index = RankBM25Index()
     index.apply(1, [(0, "ada")], [])
     wrong = []

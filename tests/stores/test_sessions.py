@@ -1,4 +1,4 @@
-"""Sessions of the embedded store: turns, their numbers, their end."""
+"""Sessions of the embedded store: turns, their numbers, their expiry."""
 
 import subprocess
 import sys
@@ -77,7 +77,7 @@ def test_more_turns_than_a_page(memory):
 
 
 def test_chunks_of_an_ingest_may_be_turns(memory):
-    """What has a session_id belongs to the session; without a number by its time, then by its age in the store."""
+    """A chunk with a session_id belongs to the session; without a number it is ordered by time, then age."""
     made = ("late", 30), ("early", 10), ("middle", 20), ("timeless", None)
     memory.put([Chunk(id, id, {"session_id": 7, "created_at": at}) for id, at in made])
     assert said(memory, "7") == ["late", "middle", "early", "timeless"]
@@ -86,7 +86,7 @@ def test_chunks_of_an_ingest_may_be_turns(memory):
 
 
 def test_turns_are_in_the_calls_scope(store):
-    """Filter, validity, and what was known when."""
+    """Filter, validity, and the time at which they were known."""
     store._add_turns("s", [("user", "one"), ("ai", "two")], ttl=60)
     store.clock = lambda: 2_000.0
     store._add_turns("s", [("user", "three")])
@@ -97,7 +97,7 @@ def test_turns_are_in_the_calls_scope(store):
 
 
 def test_numbers_go_on_after_a_retracted_turn(memory):
-    """A number is not given twice while the turn is kept."""
+    """A number is not used twice while its turn is kept."""
     memory._add_turns("s", [("user", "one"), ("ai", "two")])
     memory.retract("session:s#2")
     assert memory._add_turns("s", [("user", "three")]) == ["session:s#3"]
@@ -114,7 +114,7 @@ def test_numbers_go_on_after_a_retracted_turn(memory):
         (("s", [("user", "t")]), {"metadata": {"confidence": 7}}, "confidence: 7 is not a number from 0 to 1"),
     ],
 )
-def test_turns_that_cannot_be(store, arguments, options, message):
+def test_invalid_turns_are_refused(store, arguments, options, message):
     """Clear errors, and nothing is written."""
     with pytest.raises(ValueError, match=message):
         store._add_turns(*arguments, **options)
@@ -130,8 +130,8 @@ def test_sessions_are_listed_and_deleted(store):
     assert (store.sessions(), len(store)) == ({"t": 1}, 1)
 
 
-def test_what_is_over_is_deleted(store):
-    """By its own valid_until or its session's time to live; what is valid still, or has no end, stays."""
+def test_expired_chunks_are_deleted(store):
+    """By its own valid_until or its session's time to live; valid chunks and chunks without an end are kept."""
     store.put(
         [Chunk("over", "t", {"valid_until": 1_999}), Chunk("still", "t", {"valid_until": 2_000}), Chunk("plain", "t")]
     )
@@ -142,7 +142,7 @@ def test_what_is_over_is_deleted(store):
 
 
 def test_history_does_not_expire(memory):
-    """What was superseded is over, too, but stays for those who ask about the past."""
+    """A superseded fact has ended, too, but is kept for searches in the past."""
     memory.put([Chunk("old", "t")])
     memory._supersede("old", Chunk("new", "u"), 500.0)
     assert memory.expire() == 0

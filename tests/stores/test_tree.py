@@ -1,4 +1,4 @@
-"""The tree of an index: where chunks stand, who sees what of it, and how it follows the store."""
+"""The tree of an index: where chunks are, who sees what of it, and how it follows the store."""
 
 import threading
 
@@ -26,7 +26,7 @@ def chunk(uri, **known):
 
 
 def drawn(store, scope=None):
-    """The tree as nested dicts of uris."""
+    """Return the tree as nested dicts of uris."""
     tree = store.tree(scope or Scope())
 
     def below(nodes):
@@ -60,13 +60,13 @@ def test_files_give_the_tree():
     ],
 )
 def test_any_scheme(uri, above):
-    """What is above a uri."""
+    """The directory above a uri."""
     assert directory_of(uri) == above
 
 
 @given(st.text(max_size=30))
 def test_going_up_ends(uri):
-    """Whatever the uri, what is above is shorter."""
+    """Whatever the uri, the one above is shorter."""
     assert len(directory_of(uri)) < len(uri) or uri == ""
     assert plain_uri(plain_uri(uri)) == plain_uri(uri)
 
@@ -79,8 +79,8 @@ def test_a_document_may_be_a_directory():
     assert tree.above(tree.node("python://os/path")) == node
 
 
-def test_where_a_chunk_stands_without_a_uri():
-    """At its url, at its document's id where that is a uri, at its source, below the source of several documents."""
+def test_the_place_of_a_chunk_without_a_uri():
+    """At its url, its document's id if that is a uri, its source, or below the source of several documents."""
     store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
     store.put([
         Chunk("1", "a", {"url": "https://d.org/x"}),
@@ -104,8 +104,8 @@ def test_the_chunks_of_a_document_stand_together():
     assert tree.chunks(tree.node("d/a/")) == ["a#0", "a#1", "a#2"]
 
 
-def test_what_holds_nothing_is_not_there():
-    """A directory goes with the last chunk below it, and comes back with the next."""
+def test_empty_directories_do_not_exist():
+    """A directory is removed with the last chunk below it, and returns with the next."""
     store = stored("docs/old/a.md", "docs/b.md")
     store.remove(["docs/old/a.md"])
     assert drawn(store) == {"docs": {"docs/b.md": {}}}
@@ -122,7 +122,7 @@ def test_a_moved_document_stands_elsewhere():
 
 
 def test_a_filter_hides_directories():
-    """What the call may not see is not there, and what holds some of it is not whole."""
+    """A node the call may not see does not exist, and one it sees in part is not complete."""
     store = stored("a/x", "b/y", "a/z")
     store.put([chunk("a/x", year=1), chunk("b/y", year=2), chunk("a/z", year=2)])
     scope = Scope(parse_filter({"year": 1}))
@@ -134,7 +134,7 @@ def test_a_filter_hides_directories():
 
 
 def test_time_hides_directories():
-    """What was not valid then is not there then."""
+    """Nodes without a valid chunk at that time do not exist."""
     store = stored("a/x")
     store.put([chunk("b/y", valid_from=100.0, valid_until=200.0)])
     assert set(drawn(store, Scope(as_of=150.0))) == {"a", "b"}
@@ -142,7 +142,7 @@ def test_time_hides_directories():
 
 
 def test_tenants_have_trees_of_their_own(tmp_path):
-    """Nobody sees the names of others' directories."""
+    """No tenant sees the names of others' directories."""
     for tenant in ("one", "two"):
         store = HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8), tenant=tenant)
         store.put([chunk(f"{tenant}/x")])
@@ -151,7 +151,7 @@ def test_tenants_have_trees_of_their_own(tmp_path):
 
 
 def test_another_process_sees_what_was_written(tmp_path):
-    """The tree of a reader follows."""
+    """A reader's tree is up to date."""
     writer = stored("a/x", path=tmp_path)
     reader = HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8), read_only=True)
     assert set(drawn(reader)) == {"a"}
@@ -163,8 +163,8 @@ def test_another_process_sees_what_was_written(tmp_path):
     writer.close()
 
 
-def test_a_tree_that_is_held_stays_what_it_was():
-    """What is written meanwhile is not in it."""
+def test_a_tree_in_use_does_not_change():
+    """Later writes do not appear in it."""
     store = stored("a/x")
     before = store.tree(Scope())
     store.put([chunk("a/y"), chunk("b/z")])
@@ -174,7 +174,7 @@ def test_a_tree_that_is_held_stays_what_it_was():
 
 
 def test_threads_read_while_one_writes():
-    """Each sees a tree that once was, with all that was written before it asked."""
+    """Each sees a tree of some commit, with everything written before it looked."""
     store, faults = stored("d/0000"), []
     written = [1]
 
@@ -200,7 +200,7 @@ def test_threads_read_while_one_writes():
 
 
 def test_very_deep_uris():
-    """What is deeper than the deepest directory hangs from that one, under its own uri."""
+    """Nodes deeper than the deepest directory are attached to that one, under their own uri."""
     uri = "/".join("d" * 5_000) + "/x"
     tree = stored(uri).tree(Scope())
     assert len(tree) == DEEPEST + 2
@@ -247,7 +247,7 @@ def test_it_is_the_tree_of_what_is_alive(uris, data):
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map("/".join), min_size=2), st.data())
 def test_a_state_is_that_of_what_lies_below(uris, data):
-    """Another one for each place whose own chunks or those below have changed, the same for every other place."""
+    """It changes for each place with changed chunks at or below it, and for no other place."""
     store = stored(*uris)
     before = store.tree(Scope())
     changed = data.draw(st.sampled_from(uris))
@@ -259,7 +259,7 @@ def test_a_state_is_that_of_what_lies_below(uris, data):
 
 
 def test_a_state_is_that_of_what_the_call_sees():
-    """What the filter hides does not count."""
+    """Chunks hidden by the filter do not count."""
     store = stored("d/a", "d/b")
     store.put([Chunk("d/c", "x", {"uri": "d/c", "year": 1}, "d/c")])
     scope = Scope(parse_filter({"year": {"$exists": False}}))
@@ -278,8 +278,8 @@ def level(tree, uri):
     return {uri: below.nodes[place] for place, uri in enumerate(below.uris)}, below
 
 
-def test_a_level_says_of_each_node_what_the_tree_does():
-    """By uri; the chunks of one node stand together, and their owner is its place."""
+def test_a_level_agrees_with_the_tree():
+    """By uri; the chunks of one node are adjacent, and their owner is its position."""
     store = stored("d/c", "d/b/x")
     store.put([Chunk(f"a#{n}", f"part {n}", {"uri": "d/a"}, "d/a") for n in range(2)])
     nodes, below = level(store.tree(Scope()), "d")
@@ -290,8 +290,8 @@ def test_a_level_says_of_each_node_what_the_tree_does():
     assert below.is_whole.all()
 
 
-def test_below_nothing_is_the_top():
-    """-1 is above what stands in no directory."""
+def test_below_minus_one_is_the_top():
+    """-1 is the parent of nodes outside any directory."""
     tree = stored("b", "a/x").tree(Scope())
     assert list(tree.below(-1).uris) == ["a", "b"]
 
@@ -303,7 +303,7 @@ def test_below_a_document_is_nothing():
 
 
 def test_a_level_shows_what_the_call_may_see():
-    """A filter's level is its own, whatever was asked before; a directory of which it sees a part is not whole."""
+    """A filter's level is its own; a directory seen in part is not complete."""
     store = stored("d/e/a", "d/b", lang="en")
     store.put([chunk("d/e/c", lang="de")])
     assert level(store.tree(Scope()), "d")[1].is_whole.tolist() == [True, True]
@@ -312,7 +312,7 @@ def test_a_level_shows_what_the_call_may_see():
 
 
 def test_a_level_follows_the_store():
-    """What was kept for one version is not shown in the next."""
+    """A level cached for one version is not returned for the next."""
     store = stored("d/a")
     before = store.tree(Scope())
     assert list(level(before, "d")[0]) == ["d/a"]

@@ -29,7 +29,7 @@ def test_rows_come_back_as_written(path):
 
 
 def test_scores_are_the_cosines_of_the_rows_in_their_order():
-    """Of any number of rows, also of more than are gathered at once, in any order, repeated and beyond the end."""
+    """For any number of rows, more than are gathered at once, in any order, repeated and beyond the end."""
     matrix, vectors = VectorMatrix(None, 8), random_units(1, 400)
     matrix.write(0, vectors)
     rows = [*np.random.default_rng(2).integers(400, size=2 * GATHERED + 3).tolist(), 10_000]
@@ -55,15 +55,15 @@ def test_no_rows(path):
 
 
 def test_writing_again_overwrites(path):
-    """What a crash left behind beyond the last accepted row is overwritten."""
+    """Rows that a crash left behind beyond the last accepted one are overwritten."""
     matrix, one, other = VectorMatrix(path, 8), random_units(1, 5), random_units(2, 5)
     matrix.write(0, one)
     matrix.write(2, other[2:])
     assert matrix.take(range(5)).tolist() == np.concatenate([one[:2], other[2:]]).tolist()
 
 
-def test_what_was_taken_stays(path):
-    """Vectors that were handed out are copies."""
+def test_returned_vectors_are_copies(path):
+    """Returned vectors are copies."""
     matrix = VectorMatrix(path, 8)
     matrix.write(0, random_units(1, 5))
     taken = matrix.take([0, 1])
@@ -79,7 +79,7 @@ def test_what_was_taken_stays(path):
     share=st.sampled_from([0.0, GATHER_SHARE / 2, 0.3, 1.0]),
 )
 def test_search_is_a_sort_of_all_cosines(seed, rows, n, share):
-    """Whatever the mask, the answer is the n allowed rows of largest cosine, ties by row."""
+    """For any mask, the result is the n allowed rows of largest cosine, ties by row."""
     generator = np.random.default_rng(seed)
     vectors = np.round(generator.normal(size=(rows, 2)) * 2)  # few directions: many ties
     matrix = VectorMatrix(None, 2)
@@ -105,7 +105,7 @@ def test_ties_are_broken_by_row_before_the_cut():
 
 
 def test_another_object_sees_the_rows_after_remap(tmp_path):
-    """A reader keeps what it knew, and sees what was appended when it maps again."""
+    """A reader keeps its rows, and sees appended ones when it maps again."""
     writer, reader = VectorMatrix(tmp_path / "v.f32", 8), VectorMatrix(tmp_path / "v.f32", 8)
     vectors = random_units(0, 4)
     writer.write(0, vectors[:2])
@@ -119,15 +119,15 @@ def test_another_object_sees_the_rows_after_remap(tmp_path):
 
 
 def test_a_map_survives_the_file(tmp_path):
-    """A file that is removed while it is mapped can be searched on."""
+    """A file that is removed while it is mapped can still be searched."""
     matrix = VectorMatrix(tmp_path / "v.f32", 8)
     matrix.write(0, random_units(0, 3))
     (tmp_path / "v.f32").unlink()
     assert len(matrix.search(random_units(1, 1)[0], 3, np.ones(3, np.bool_))[0]) == 3
 
 
-def test_half_a_row_is_no_row(tmp_path):
-    """A row that a full disk cut off does not count."""
+def test_an_incomplete_row_does_not_count(tmp_path):
+    """A row truncated by a full disk does not count."""
     matrix = VectorMatrix(tmp_path / "v.f32", 8)
     matrix.write(0, random_units(0, 3))
     with (tmp_path / "v.f32").open("ab") as file:
@@ -137,13 +137,13 @@ def test_half_a_row_is_no_row(tmp_path):
 
 @pytest.fixture
 def large(monkeypatch):
-    """Every matrix counts as one in which not all vectors are compared, but some 300."""
+    """Treat every matrix as one in which only some 300 vectors are compared."""
     monkeypatch.setattr(vectors_module, "EXACT_BYTES", 0)
     monkeypatch.setattr(vectors_module, "LEAST_RESCORED", 300)
 
 
 def test_a_large_matrix_gives_the_nearest_in_their_order(path, large):
-    """What is near in a large matrix are rows that the exact search gives, with the same cosines, in the same order."""
+    """The results are rows of the exact search, with the same cosines, in the same order."""
     matrix, vectors = VectorMatrix(path, 96), random_units(0, 4_000, 96)
     matrix.write(0, vectors)
     allowed = np.arange(4_000) % 2 == 0
@@ -157,7 +157,7 @@ def test_a_large_matrix_gives_the_nearest_in_their_order(path, large):
 
 
 def test_a_large_matrix_of_equal_vectors_is_searched_exactly(path, large):
-    """Where all agree the signs say nothing: ties go by row, as in the exact search."""
+    """If all agree the signs do not discriminate: ties go by row, as in the exact search."""
     matrix = VectorMatrix(path, 64)
     matrix.write(0, np.tile(random_units(0, 1, 64), (3_000, 1)))
     assert matrix.near(matrix.take([0])[0], 5, np.ones(3_000, np.bool_))[0].tolist() == [0, 1, 2, 3, 4]
@@ -172,7 +172,7 @@ def test_a_large_matrix_gives_as_many_as_are_asked_for(path, large, n):
 
 
 def test_rows_that_are_overwritten_are_found_as_they_are(path, large):
-    """What a crash left behind the last accepted row has not been looked at when it is overwritten."""
+    """Leftovers of a crash beyond the last accepted row have not been verified when they are overwritten."""
     matrix, vectors = VectorMatrix(path, 64), random_units(0, 4_000, 64)
     matrix.write(0, vectors)
     accepted = np.ones(3_000, np.bool_)
@@ -214,7 +214,7 @@ def test_a_zeroed_row_is_noticed(tmp_path):
 
 
 def test_a_truncated_file_is_noticed_and_does_not_kill(tmp_path):
-    """Rows beyond the end are not sound; an open matrix lets go of the map when it looks again."""
+    """Rows beyond the end are not sound; an open matrix releases the map when it maps again."""
     matrix = VectorMatrix(tmp_path / "v.f32", 8)
     matrix.write(0, random_units(0, 5000))
     with (tmp_path / "v.f32").open("r+b") as file:
@@ -232,7 +232,7 @@ def test_without_checksums_nothing_is_sound(tmp_path):
 
 
 def test_unit_has_length_one():
-    """Vectors get length 1, zeros stay zeros, lists and single vectors are taken."""
+    """Vectors get length 1, zeros stay zeros, lists and single vectors are accepted."""
     assert unit([[3.0, 4.0], [0.0, 0.0]]).tolist() == [[pytest.approx(0.6), pytest.approx(0.8)], [0, 0]]
     assert unit([0.0, 2.0]).tolist() == [0, 1]
     assert unit([[1, 2]]).dtype == np.float32
