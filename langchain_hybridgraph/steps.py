@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
+_EVERY = 500
 
 
 class Step(NamedTuple):
@@ -40,3 +43,17 @@ def report(phase: str, done: int, total: int | None, unit: str) -> None:
     listener = _listener.get()
     if listener is not None:
         listener(Step(phase, done, total, unit))
+
+
+def reporting(items: Iterable[T], phase: str, total: int | None, unit: str) -> Iterator[T]:
+    """The items, with a step before the first and every 500th.
+
+    >>> with listening(print):
+    ...     list(reporting("ab", "index", 2, "chunks"))
+    Step(phase='index', done=0, total=2, unit='chunks')
+    ['a', 'b']
+    """
+    for done, item in enumerate(items):
+        if done % _EVERY == 0:
+            report(phase, done, total, unit)
+        yield item

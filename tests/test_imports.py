@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent / PACKAGE
 # records, filters … ← stores.base ← stores.<engine>; query.<stage> ← query.pipeline ← retrievers, cli
 GROUND = {
     *("degradation", "errors", "filters", "forking", "function_words", "letters"),
-    *("names", "records", "serialization", "times", "tokens"),
+    *("names", "records", "serialization", "steps", "times", "tokens"),
 }
 # How stages wait, are named, report, ask models.
 PLUMBING = {f"query.{name}" for name in ("asynchronous", "calls", "forms", "model_calls", "trace", "workers")} | {

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from langchain_hybridgraph.errors import StoreError, StoreLockedError
+from langchain_hybridgraph.steps import reporting
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.base import KeywordIndex
@@ -95,7 +96,8 @@ class Keywords:
         touched = self._catalogue.changed_rows(index.applied)
         alive = {entry.row: entry.text for entry in self._catalogue.read_rows(touched) if entry.row is not None}
         try:
-            index.apply(version, alive.items(), [row for row in touched if row not in alive])
+            added = reporting(alive.items(), "index", len(alive), "chunks")
+            index.apply(version, added, [row for row in touched if row not in alive])
         except StoreLockedError:
             raise
         except StoreError:
@@ -117,7 +119,8 @@ class Keywords:
             index = self._open(create=True)
             if self.reason is not None:
                 raise StoreError(f"no keyword index can be made in {self._path}: look at its permissions and the disk")
-            index.apply(version, self._catalogue.texts(), [])
+            texts = reporting(self._catalogue.texts(), "index", self._catalogue.count_rows(), "chunks")
+            index.apply(version, texts, [])
             self._index = index
 
     def _is_usable(self) -> bool:

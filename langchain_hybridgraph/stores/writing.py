@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.steps import report
 from langchain_hybridgraph.stores import catalog, catalog_files
 from langchain_hybridgraph.stores.catalog import CHUNK, GRAPH, Entry, Known
 from langchain_hybridgraph.stores.catalog_learned import take_in
@@ -379,6 +380,7 @@ class WrittenIndex(FollowedIndex):
         """Make generation n + 1 of model, matrix and collection, and switch to it with one commit."""
         chunks = self._catalogue.count_rows()
         every = -(-chunks // FIT_TEXTS)
+        report("embedding", 0, chunks, "chunks")
         fitted = copy.copy(model).fit(
             [text for place, (_, text) in enumerate(self._catalogue.texts()) if place % every == 0]
         )
@@ -387,14 +389,7 @@ class WrittenIndex(FollowedIndex):
         self._folder.chroma.drop(fresh.number)
         if fresh.model_file is not None:
             fitted.save(fresh.model_file)
-        fresh.fill(
-            (
-                [entry.row or 0 for entry in page],
-                unit(fitted.embed_documents([entry.text for entry in page])),
-                [text_hash(entry.text) for entry in page],
-            )
-            for page in self._catalogue.pages()
-        )
+        fresh.fill(self._embedded_pages(fitted, chunks))
         row, text = next(self._catalogue.texts())
         facts = self._catalogue.about()
         old = self._generation
@@ -414,6 +409,17 @@ class WrittenIndex(FollowedIndex):
             self._refresh()
         self._folder.chroma.drop(old.number)
         old.remove()
+
+    def _embedded_pages(
+        self, model: Fitted, chunks: int
+    ) -> Iterator[tuple[list[int], NDArray[np.float32], list[bytes]]]:
+        """The rows of all chunks, their vectors by a model and the hashes of their texts, a page at a time."""
+        done = 0
+        for page in self._catalogue.pages():
+            texts = [entry.text for entry in page]
+            yield [entry.row or 0 for entry in page], unit(model.embed_documents(texts)), [*map(text_hash, texts)]
+            done += len(page)
+            report("embedding", done, chunks, "chunks")
 
 
 class _Ahead(NamedTuple):

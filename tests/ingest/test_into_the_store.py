@@ -7,9 +7,11 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
+from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.ingest.pipeline import ingest as ingest_documents
 from langchain_hybridgraph.ingest.split import RecursiveSplitter
 from langchain_hybridgraph.records import Query, Scope
+from langchain_hybridgraph.steps import Step
 from langchain_hybridgraph.stores.embedded import EmbeddedStore
 
 ingest = partial(ingest_documents, split=RecursiveSplitter(join_sections=False))  # each section is a chunk
@@ -98,3 +100,16 @@ def test_pruning_removes_whole_documents(store):
     assert found(store, "anything") == []
     assert edges(store, "a.md#0", "a.md#install") == set()
     assert store.check().ok
+
+
+def test_no_phase_is_silent():
+    """The index and a model that is made from the texts report how many chunks are done, of how many."""
+    steps = []
+    documents = [page(f"# Page {n}\n\nText {n} about cats and dogs.", f"{n}.md") for n in range(5)]
+    with HybridGraphStore(None, "lsa") as store:
+        ingest(documents, store, progress=steps.append)
+    assert [step for step in steps if step.unit == "chunks"] == [
+        Step("embedding", 0, 5, "chunks"),
+        Step("embedding", 5, 5, "chunks"),
+        Step("index", 0, 5, "chunks"),
+    ]
