@@ -1,4 +1,4 @@
-"""What a person wants to see of an answer: why these hits, in words, as a table and as a picture."""
+"""Explanations of results in words, as a table and as a picture."""
 
 from langchain_hybridgraph.display.interactive import interactive
 from langchain_hybridgraph.display.notebook import show, show_lists

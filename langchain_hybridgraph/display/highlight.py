@@ -1,4 +1,4 @@
-"""Which words of a text a question asked for."""
+"""Highlighting of query words in a text."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from typing import NamedTuple
 
 from langchain_hybridgraph.stores.analysis import Analyzer
 
-# So many characters of a long text are shown.
+# Number of characters shown of a long text.
 SHOWN = 320
 
 
 class Span(NamedTuple):
-    """Characters of a text, from ``start`` to before ``end``."""
+    """Range of characters in a text, from ``start`` up to but excluding ``end``."""
 
     start: int
     end: int
 
 
 def matches(text: str, query: str, language: str | None = "english") -> list[Span]:
-    """Where a text has a word of the query, as a keyword search compares words; in order, no two overlap.
+    """Find the words of the query in a text, compared as in keyword search. Spans are in order and do not overlap.
 
-    A word that is a part of an identifier marks the identifier. In scripts without spaces pairs of characters are
-    compared. Nothing for a query without words.
+    A word that is part of an identifier marks the identifier. In scripts without spaces, pairs of characters are
+    compared. A query without words has no matches.
 
     >>> text = "Invoices are paid by os.path"
     >>> [text[start:end] for start, end in matches(text, "paths of invoice")]
     ['Invoices', 'path']
     """
     analyzer = Analyzer(language)
-    wanted = frozenset(analyzer.words(query))
-    return list(_joined(span for word in _words(text) for span in _matched(text, word, wanted, analyzer)))
+    terms = frozenset(analyzer.words(query))
+    return list(_joined(span for word in _words(text) for span in _matched(text, word, terms, analyzer)))
 
 
 def passage(text: str, spans: Collection[Span], size: int = SHOWN) -> Span:
-    """The part of a text, up to so many characters, that has the most of the spans; its beginning where none has any.
+    """Return the part of a text of at most ``size`` characters with the most spans, or its beginning without spans.
 
-    It begins with a word, shortly before the first of its spans.
+    The passage starts at a word, shortly before its first span.
     """
     if len(text) <= size or not spans:
         return Span(0, min(len(text), size))
@@ -56,7 +56,7 @@ def passage(text: str, spans: Collection[Span], size: int = SHOWN) -> Span:
 
 
 def marked(text: str, query: str | None, language: str | None = "english", size: int = SHOWN) -> str:
-    """The best passage of a text as HTML, what the query asked for in ``<mark>``; everything in it is escaped.
+    """Return the best passage of a text as escaped HTML, with the words of the query in ``<mark>``.
 
     >>> marked("Ada <i>wrote</i> it.", "Who wrote it?")
     'Ada &lt;i&gt;<mark>wrote</mark>&lt;/i&gt; it.'
@@ -72,7 +72,7 @@ def marked(text: str, query: str | None, language: str | None = "english", size:
 
 
 def _words(text: str) -> Iterator[Span]:
-    """Runs of letters, digits and the marks on them."""
+    """Yield runs of letters, digits and combining marks."""
     at = 0
     for is_word, run in groupby(text, lambda c: c.isalnum() or unicodedata.category(c).startswith("M")):
         length = sum(1 for _ in run)
@@ -81,18 +81,18 @@ def _words(text: str) -> Iterator[Span]:
         at += length
 
 
-def _matched(text: str, word: Span, wanted: Collection[str], analyzer: Analyzer) -> Iterable[Span]:
-    """The word if the query has it; of a run without spaces the pairs, else the characters, that the query has."""
-    found = frozenset(analyzer.all_words(text[word.start : word.end])).intersection(wanted)
-    for size in (2, 1) if found else ():
+def _matched(text: str, word: Span, terms: Collection[str], analyzer: Analyzer) -> Iterable[Span]:
+    """Return the word if it is in the query; in scripts without spaces, its pairs or characters in the query."""
+    common = frozenset(analyzer.all_words(text[word.start : word.end])).intersection(terms)
+    for size in (2, 1) if common else ():
         pieces = [Span(at, at + size) for at in range(word.start, word.end - size + 1)]
-        if those := [span for span in pieces if text[span.start : span.end] in found]:
-            return those
-    return [word] if found else []
+        if matching := [span for span in pieces if text[span.start : span.end] in common]:
+            return matching
+    return [word] if common else []
 
 
 def _joined(spans: Iterator[Span]) -> Iterator[Span]:
-    """The spans with those that overlap made one."""
+    """Merge overlapping spans."""
     last: Span | None = None
     for span in spans:
         if last is not None and span.start < last.end:

@@ -1,4 +1,4 @@
-"""The walked neighbourhood of an answer to point at and to zoom into, as a plotly figure."""
+"""Interactive Plotly figure of a result and its graph neighbourhood."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 SHAPES = ("circle", "square", "triangle-up", "diamond")
-# Pixels of an inch and of a point on a screen.
+# Pixels per inch and per point on a screen.
 INCH, POINT = 96, 96 / 72
 
 
@@ -47,12 +47,13 @@ def interactive(
     width: float = 10.0,
     nodes: int = 25,
 ) -> Figure:
-    """What :func:`draw` gives, as a plotly figure: pointing at a chunk shows its text and why it stands where it does.
+    """Draw a result as in :func:`draw`, as a Plotly figure: hovering over a chunk shows its text and explanation.
 
-    It needs no network in JupyterLab, Jupyter Notebook and VS Code; where nothing runs, as on GitHub, a notebook shows
-    the picture of :func:`draw` in its place, if matplotlib is installed. ``figure.write_html("walk.html")`` keeps it as
-    a page. Paper is transparent and ink is legible on light and on dark, unless ``plotly.io.templates.default`` names
-    another template. Raises ConfigurationError without plotly, for a width below 4, and for fewer than 1 nodes.
+    The figure needs no network in JupyterLab, Jupyter Notebook and VS Code. Where scripts do not run, as on GitHub, a
+    notebook shows the picture of :func:`draw` instead, if matplotlib is installed. Save the figure as a page with
+    ``figure.write_html("walk.html")``. The background is transparent and the text legible in light and dark themes,
+    unless ``plotly.io.templates.default`` names another template. Raises ConfigurationError without Plotly, for a width
+    below 4, and for fewer than 1 nodes.
     """
     check_size(width, nodes)
     try:
@@ -94,7 +95,7 @@ def interactive(
 
 
 def _display(figure: Figure, still: Callable[[], Any]) -> None:
-    """Show the figure in a notebook, with a picture for where it cannot run; elsewhere as plotly does."""
+    """Show the figure in a notebook, with a picture as a fallback; outside notebooks as Plotly does."""
     from IPython.display import display
     from plotly.io import show
 
@@ -125,13 +126,13 @@ def _add_chunks(figure: Figure, frame: Frame) -> None:
                 "opacity": 1.0,
                 "line": {"width": 1.6},
             }
-            said = [_said(spot) for spot in group]
+            texts = [_hover_text(spot) for spot in group]
             figure.add_scatter(
                 x=x,
                 y=y,
                 mode="markers",
                 marker=marker,
-                hovertext=said,
+                hovertext=texts,
                 hoverinfo="text",
                 name=f"{name}, {NOT_BACK}" if suffix else name,
             )
@@ -148,8 +149,8 @@ def _back(spots: list[Spot], is_back: bool) -> list[Spot]:
     return [spot for spot in spots if (spot.rank is not None) == is_back]
 
 
-def _said(spot: Spot) -> str:
-    """What is shown of a chunk that is pointed at."""
+def _hover_text(spot: Spot) -> str:
+    """Return the text shown when hovering over a chunk."""
     if spot.hit is None:
         return _plain(spot.title)
     reasons = spot.hit.explain().split(" · ")
@@ -172,17 +173,17 @@ def _text(placed: Placed, size: float, *, bold: bool = False, italic: bool = Fal
 
 
 def _arrow(x: list[float], y: list[float], opacity: float) -> dict[str, Any]:
-    """The head of a line, which ends before the chunk's marker."""
+    """Return the arrowhead of a line, which ends before the marker of the chunk."""
     ends = {"x": x[-1], "y": y[-1], "ax": x[-2], "ay": y[-2], "axref": "x", "ayref": "y"}
     looks = {"showarrow": True, "arrowhead": 2, "arrowwidth": 1, "arrowcolor": INK, "opacity": opacity}
     return {**ends, **looks, "text": ""}
 
 
 def _plain(text: str) -> str:
-    """The text as it is: plotly takes some of HTML for its own, and ``$…$`` for a formula."""
+    """Escape a text, because Plotly interprets some HTML, and ``$…$`` as a formula."""
     return escape(text, quote=False).replace("$", "&#36;").replace("\n", "<br>")
 
 
 def _measured(text: str, *, size: float) -> float:
-    """About how wide a text is on a screen, whatever font it has."""
+    """Return the approximate width of a text on a screen, in inches, for any font."""
     return sum(1.0 if ord(letter) > 0x2E7F else 0.53 for letter in text) * size / 72

@@ -1,4 +1,4 @@
-"""Lists of Documents as tables in a notebook."""
+"""Display of results as tables in a notebook."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from langchain_hybridgraph.records import RetrievalResult
 
 
 def show(found: RetrievalResult[Any] | Iterable[Any], query: str | None = None, **options: Any) -> None:
-    """Show an answer here and now: what a cell that ends in it would show, from anywhere in the cell.
+    """Show a result immediately, anywhere in a cell, as if the cell ended in it.
 
-    ``options`` are those of :class:`Table`. In a plain interpreter the table is one of words. Raises MissingExtraError
+    ``options`` are those of :class:`Table`. A plain interpreter shows the table as text. Raises MissingExtraError
     without IPython.
     """
     _ipython().display.display(Table(found, query, **options))
 
 
 def show_lists(on: bool = True) -> bool:
-    """Have every cell that ends in a list of Documents from a retriever of ours show it as a table.
+    """Show lists of Documents from retrievers of this package as tables at the end of cells.
 
-    ``invoke`` gives a plain list, so this is a setting of the notebook's IPython, made by this call alone; ``on=False``
-    takes it back. Lists of anything else are shown as before. False where no IPython is running, which is no mistake in
-    code that also runs elsewhere. Raises MissingExtraError without IPython.
+    ``invoke`` returns a plain list, so this is a setting of the notebook's IPython; ``on=False`` reverts it. Other
+    lists are shown as before. Returns False if no IPython is running, so the call is safe in code that runs elsewhere,
+    too. Raises MissingExtraError without IPython.
     """
     shell = _ipython().get_ipython()
     if shell is None:
@@ -44,7 +44,7 @@ def show_lists(on: bool = True) -> bool:
 
 
 class _Lists:
-    """How a list is shown; None is what IPython takes for: not as HTML."""
+    """HTML formatter of lists; it returns None for a list that is not shown as HTML."""
 
     def __init__(self, others: Any) -> None:
         self.others = others

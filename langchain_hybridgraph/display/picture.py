@@ -1,4 +1,4 @@
-"""The walked neighbourhood of an answer as a matplotlib figure."""
+"""Matplotlib figure of a result and its graph neighbourhood."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ def draw(
     width: float = 10.0,
     nodes: int = 25,
 ) -> Figure:
-    """The answer as a picture: where the search began, which edges led on, and to what.
+    """Draw a result: the seeds, the edges followed from them, and the chunks reached.
 
-    Seeds stand on the left, best first, and what edges led to on their right, a column per hop; every edge has the name
-    of its relation and an arrow in its own direction, or the name of the entity that both sides mention. Size goes by
-    score, and the number is the place in the answer. What ``around`` (the answer to the same question for a larger k)
-    has beyond, as far as edges led to it, is drawn hollow, the best first, until there are ``nodes`` chunks. ``width``
-    is in inches; the height follows. Paper is transparent and ink is legible on light and on dark, unless a style of
-    matplotlib's gives others. The font is that of the style: for Chinese, ``rcParams["font.family"]`` has to name one.
+    Seeds are on the left, best first; the chunks reached are to their right, one column per hop. Each edge has the name
+    of its relation and an arrow in its direction, or the name of the entity that both chunks mention. The size of a
+    chunk shows its score, its number the rank. Pass the result of the same query with a larger k as ``around`` to add
+    the chunks that it reached through edges: they are hollow, best first, up to ``nodes`` chunks in total. ``width`` is
+    in inches and determines the height. The background is transparent and the text legible in light and dark themes,
+    unless the matplotlib style sets other colours. Chinese text needs a suitable font in ``rcParams["font.family"]``.
 
-    Notebooks show the figure when a cell ends in it; ``figure.savefig("walk.svg")`` keeps it. Raises
+    Notebooks show the figure when a cell ends in it; save it with ``figure.savefig("walk.svg")``. Raises
     ConfigurationError without matplotlib, for a width below 4, and for fewer than 1 nodes.
     """
     check_size(width, nodes)
@@ -60,19 +60,19 @@ def draw(
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), xlim=(0, frame.width), ylim=(frame.height, 0))
     axes.set_axis_off()
     _Pen(axes, frame, ink).draw()
-    figure._repr_png_ = partial(_png, figure)  # else pyplot alone can show it
+    figure._repr_png_ = partial(_png, figure)  # otherwise only pyplot could show it
     drawn: Figure = figure
     return drawn
 
 
 class _Pen:
-    """Draws on axes whose unit is an inch."""
+    """Drawing on axes whose unit is an inch."""
 
     def __init__(self, axes: Any, frame: Frame, ink: str) -> None:
         self._axes, self._frame, self._ink = axes, frame, ink
 
     def draw(self) -> None:
-        """The heading, all edges, all chunks on them, and what shapes and filling mean."""
+        """Draw the heading, all edges, the chunks on top of them, and the legend."""
         spots, frame = self._frame.seen.spots, self._frame
         self._write(Placed(frame.heading, MARGIN, MARGIN, "left"), HEADING, va="top", weight="bold")
         self._write(Placed(frame.below, MARGIN, frame.top - 0.3, "left"), LABEL)
@@ -106,7 +106,7 @@ class _Pen:
         self._axes.scatter([x], [y], s=area, marker=shape, zorder=3, **paint)
 
     def _write(self, placed: Placed, size: float, va: str = "center", **style: Any) -> None:
-        """Put a text there; nothing in it is a formula."""
+        """Write a text at its position, without parsing formulas."""
         style |= {"ha": placed.align, "va": va, "size": size, "linespacing": 1.1, "multialignment": placed.align}
         style["color"] = self._ink
         self._axes.text(placed.x, placed.y, placed.text, parse_math=False, **style)
@@ -127,7 +127,7 @@ class _Pen:
 
 
 def _paper() -> tuple[Any, Measure, str]:
-    """A figure without pyplot, so that nothing has to be closed; how wide its texts are; and their colour."""
+    """Create a figure without pyplot, so that it need not be closed; return it with a text measure and text colour."""
     try:
         from matplotlib import rcParams, rcParamsDefault
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -150,8 +150,8 @@ def _paper() -> tuple[Any, Measure, str]:
 
 
 def _png(figure: Figure) -> tuple[bytes, dict[str, int]]:
-    """The picture for notebooks, at twice the screen's resolution."""
-    kept = BytesIO()
-    figure.savefig(kept, format="png", dpi=192)
+    """Return the picture for notebooks, at twice the screen's resolution."""
+    buffer = BytesIO()
+    figure.savefig(buffer, format="png", dpi=192)
     width, height = figure.get_size_inches()
-    return kept.getvalue(), {"width": round(96 * width), "height": round(96 * height)}
+    return buffer.getvalue(), {"width": round(96 * width), "height": round(96 * height)}

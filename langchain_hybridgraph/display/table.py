@@ -1,4 +1,4 @@
-"""An answer as a table of HTML: bars of scores, matched words, paths."""
+"""HTML table of a result, with score bars, matched words and paths."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from langchain_hybridgraph.display.words import place, title, told
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Hit, RetrievalResult, is_backward
 
-# By part of a score; any other part takes the next of the rest. All are of Okabe and Ito's set (see frame.COLOURS).
+# Colour of each part of a score; other parts take the next colour of REST. All belong to Okabe and Ito's set (see
+# frame.COLOURS).
 COLOURS: Mapping[str, str] = MappingProxyType(
     {
         "vector": "#0072B2",
@@ -32,8 +33,8 @@ COLOURS: Mapping[str, str] = MappingProxyType(
 )
 REST = ("#56B4E9", "#F0E442", "#E69F00", "#999999")
 
-# Ink and paper are the page's own, so that it is readable on light and on dark. A class twice outweighs the page's
-# own rules for tables. What is taken off a score is hatched.
+# Text and background colours are those of the page, so that the table is readable in light and dark themes. The class
+# is repeated to override the page's own rules for tables. Deductions from a score are hatched.
 STYLE = """
 .hybridgraph.hybridgraph { max-width: 60em; overflow-wrap: anywhere; line-height: 1.4; }
 .hybridgraph.hybridgraph table { width: 100%; margin: 0; border-collapse: collapse; table-layout: fixed; }
@@ -55,13 +56,13 @@ STYLE = """
 
 
 class Table:
-    """An answer as notebooks show it: place, score with its parts as bars, text with what the query asked for, path.
+    """A result for notebooks: rank, score with its parts as bars, text with the words of the query marked, and path.
 
-    ``found`` is a RetrievalResult, or Documents that a retriever of ours gave; the query of a result is known, that of
-    Documents is ``query``. A bar is as wide as the score is of 1. Words are compared as an index in ``language``
-    compares them. Long texts are shown in part, and no more than ``rows`` hits. Everything in an answer is escaped:
-    texts, metadata and ids may come from anywhere. Raises ConfigurationError for what is no answer, for an unknown
-    language, and for fewer than 1 rows.
+    ``found`` is a RetrievalResult, or Documents from a retriever of this package. Pass ``query`` with Documents; a
+    result knows its own. The full width of a bar is a score of 1. Words are compared as in an index of ``language``.
+    Long texts are shortened, and at most ``rows`` hits are shown. All content is escaped, because texts, metadata and
+    ids may come from anywhere. Raises ConfigurationError for an invalid ``found``, an unknown language, and fewer than
+    1 rows.
 
     >>> from langchain_hybridgraph.records import Chunk
     >>> hit = Hit(Chunk("a", "Ada wrote it."), 0.9, "vector", {"vector": 0.9}, found_by=("vector",))
@@ -84,9 +85,9 @@ class Table:
         _check_rows(rows)
         self._hits = hits_in(found, metadata_prefix)
         self._about = _about(found) if isinstance(found, RetrievalResult) else []
-        asked = found.plan.get("query") if isinstance(found, RetrievalResult) else None
-        self._query, self._language, self._rows = query if query is not None else asked, language, rows
-        marked("", self._query, language)  # an unknown language is told here, not when a notebook shows the table
+        own_query = found.plan.get("query") if isinstance(found, RetrievalResult) else None
+        self._query, self._language, self._rows = query if query is not None else own_query, language, rows
+        marked("", self._query, language)  # reports an unknown language now, not when a notebook shows the table
 
     def __repr__(self) -> str:
         lines = [f"{rank}  {hit.score:.3f}  {hit.id}  {title(hit)}" for rank, hit in enumerate(self._shown, 1)]
@@ -125,11 +126,11 @@ class Table:
 
 def _check_rows(rows: Any) -> None:
     if not isinstance(rows, int) or rows < 1:
-        raise ConfigurationError(f"rows is {rows!r}; wanted how many hits to show, at least 1: try rows=50")
+        raise ConfigurationError(f"rows must be a number of hits, at least 1, got {rows!r}; try rows=50")
 
 
 def _page(inside: str) -> str:
-    # The last two classes keep formulas of TeX from being made of dollar signs.
+    # The last two classes prevent dollar signs from being rendered as TeX formulas.
     return f'<div class="hybridgraph tex2jax_ignore mathjax_ignore"><style>{STYLE}</style>{inside}</div>'
 
 
@@ -138,7 +139,7 @@ def _about(result: RetrievalResult[Any]) -> list[str]:
 
 
 def _colours(hits: Iterable[Hit]) -> dict[str, str]:
-    """The colour of every part of these scores."""
+    """Return the colour of every part of these scores."""
     names = list(dict.fromkeys(name for hit in hits for name in hit.parts))
     others = [name for name in names if name not in COLOURS]
     return {name: COLOURS[name] for name in names if name in COLOURS} | {
@@ -147,18 +148,18 @@ def _colours(hits: Iterable[Hit]) -> dict[str, str]:
 
 
 def _bar(parts: Mapping[str, float], colours: Mapping[str, str]) -> str:
-    """The parts of a score side by side, what takes something off over the end of them, and their figures."""
+    """Return the parts of a score side by side, deductions over their end, and the figures as HTML."""
     if not parts:
         return ""
-    gained = [(name, value) for name, value in parts.items() if value > 0]
-    whole = math.fsum(value for _, value in gained)
+    gains = [(name, value) for name, value in parts.items() if value > 0]
+    whole = math.fsum(value for _, value in gains)
     lost = min(whole, -math.fsum(value for value in parts.values() if value < 0))
     unit = 100 / max(1.0, whole)
-    pieces = [_piece(unit * value, colours[name]) for name, value in gained]
+    pieces = [_piece(unit * value, colours[name]) for name, value in gains]
     if lost > 0:
         pieces.append(f'<span class="less" style="left:{unit * (whole - lost):.1f}%;width:{unit * lost:.1f}%"></span>')
-    said = "<br>".join(_figure(name, value, colours[name]) for name, value in parts.items())
-    return f'<div class="bar">{"".join(pieces)}</div><small>{said}</small>'
+    figures = "<br>".join(_figure(name, value, colours[name]) for name, value in parts.items())
+    return f'<div class="bar">{"".join(pieces)}</div><small>{figures}</small>'
 
 
 def _piece(width: float, colour: str) -> str:
@@ -175,23 +176,23 @@ def _has_title(hit: Hit) -> bool:
 
 
 def _ways(hit: Hit, titles: Mapping[str, str]) -> Iterator[str]:
-    """How a walk came to the hit, and what it stands for, as HTML."""
+    """Yield the path to the hit, and the child that it replaces, as HTML."""
     if len(hit.path) > 1:
-        said = {str(step["from_chunk_id"]): step for step in hit.graph_context}
-        steps = [escape(titles.get(id, id)) + _edge(said.get(id)) for id in hit.path[:-1]]
+        edges = {str(step["from_chunk_id"]): step for step in hit.graph_context}
+        steps = [escape(titles.get(id, id)) + _edge(edges.get(id)) for id in hit.path[:-1]]
         yield " ".join(["↳ from", *steps])
     if hit.child is not None:
         yield f"parent of {escape(hit.child.id)}"
 
 
 def _edge(step: Mapping[str, Any] | None) -> str:
-    """The link from a chunk to the next one: an arrow in the edge's own direction, a line where it has none."""
+    """Return the link to the next chunk as HTML: an arrow in the direction of the edge, or a line without one."""
     if step is None:
         return " –"
-    described = str(step.get("description") or "")
-    why = f" title={_quoted(described)}" if described else ""
+    description = str(step.get("description") or "")
+    tooltip = f" title={_quoted(description)}" if description else ""
     tail, head = ("–", "–") if step.get("entity") else ("←", "–") if is_backward(step) else ("–", "→")
-    return f" <em{why}>{tail}{escape(edge_name(step))} {float(step['weight']):.2f}{head}</em>"
+    return f" <em{tooltip}>{tail}{escape(edge_name(step))} {float(step['weight']):.2f}{head}</em>"
 
 
 def _quoted(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Why each hit stands where it stands, in words."""
+"""Explanations of results in words."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 from langchain_hybridgraph.degradation import degradation
 from langchain_hybridgraph.records import Hit, RetrievalResult
 
-# So many characters of a text are quoted.
+# Number of characters quoted from a text.
 QUOTED = 110
 
 
 def explained(result: RetrievalResult[Any]) -> str:
-    """How an answer came about: a paragraph about the search, then one about each hit, best first.
+    """Explain a result: a paragraph about the search, then one about each hit, best first.
 
-    A hit's paragraph has its title, the beginning of its text, what :meth:`Hit.explain` says, and the titles of the
-    chunks that its path came by. Nothing found is said as such.
+    The paragraph of a hit has its title, the beginning of its text, the output of :meth:`Hit.explain`, and the titles
+    of the chunks on its path. An empty result says "Nothing found".
 
     >>> from langchain_hybridgraph.records import Chunk
     >>> hit = Hit(Chunk("a", "Ada wrote it."), 0.9, "vector", {"vector": 0.9}, found_by=("vector",))
@@ -28,29 +28,29 @@ def explained(result: RetrievalResult[Any]) -> str:
        score 0.900 = vector 0.900 · found by vector
     """
     paragraphs = [_about(result)]
-    known = {place(hit): (rank, hit) for rank, hit in enumerate(result.hits, 1)}
+    by_place = {place(hit): (rank, hit) for rank, hit in enumerate(result.hits, 1)}
     for rank, hit in enumerate(result.hits, 1):
         heading = title(hit)
         quoted = [] if heading == quote(hit) else [f"“{quote(hit)}”"]
-        lines = [*quoted, hit.explain(), *_on_the_way(hit, known)]
-        named = heading if heading == hit.id else f"{heading} ({hit.id})"
-        paragraphs.append("\n   ".join([f"{rank}. {named}", *lines]))
+        lines = [*quoted, hit.explain(), *_path_titles(hit, by_place)]
+        label = heading if heading == hit.id else f"{heading} ({hit.id})"
+        paragraphs.append("\n   ".join([f"{rank}. {label}", *lines]))
     return "\n\n".join(paragraphs)
 
 
 def place(hit: Hit) -> str:
-    """The id at which a walk stood when it found the hit; its own, unless it is a parent in its child's place."""
+    """Return the last id of the hit's path: its own, unless it is a parent returned in place of its child."""
     return hit.path[-1] if hit.path else hit.id
 
 
 def title(hit: Hit) -> str:
-    """What to call a hit: its title and section, else the beginning of its text, else its id."""
-    said = [hit.chunk.metadata.get(key) for key in ("title", "section_heading")]
-    return " › ".join(dict.fromkeys(" ".join(str(part).split()) for part in said if part)) or quote(hit) or hit.id
+    """Return a label for a hit: its title and section, else the beginning of its text, else its id."""
+    headings = [hit.chunk.metadata.get(key) for key in ("title", "section_heading")]
+    return " › ".join(dict.fromkeys(" ".join(str(part).split()) for part in headings if part)) or quote(hit) or hit.id
 
 
 def quote(hit: Hit, size: int = QUOTED) -> str:
-    """The beginning of a hit's text, after its title, on one line, cut between words."""
+    """Return the beginning of a hit's text without its title, on one line, cut between words."""
     first, _, rest = hit.chunk.text.strip().partition("\n")
     has_title = first.strip() == str(hit.chunk.metadata.get("title") or "")
     line = " ".join((rest if has_title and rest.strip() else hit.chunk.text).split())
@@ -60,15 +60,15 @@ def quote(hit: Hit, size: int = QUOTED) -> str:
 
 
 def told(result: RetrievalResult[Any]) -> list[str]:
-    """Return what ``degraded`` says, in sentences: the warnings with the plan's remarks, then each normal outcome.
+    """Describe ``degraded`` in sentences: the warnings with the plan's remarks, then each normal outcome.
 
     >>> remarks = {"unknown-relation": "no edge is 'cite'; there are cites"}
     >>> told(RetrievalResult([], degraded=["keyword-failed", "unknown-relation"], plan={"remarks": remarks}))
     ["Not as requested: keyword-failed, unknown-relation (no edge is 'cite'; there are cites)."]
     """
     remarks = result.plan.get("remarks", {})
-    wrong = [f"{each} ({remarks[each]})" if each in remarks else each for each in result.warnings]
-    sentences = [f"Not as requested: {', '.join(wrong)}."] if wrong else []
+    failures = [f"{each} ({remarks[each]})" if each in remarks else each for each in result.warnings]
+    sentences = [f"Not as requested: {', '.join(failures)}."] if failures else []
     normal = [reason for reason in result.degraded if reason not in result.warnings]
     return [*sentences, *(f"{reason}: {degradation(reason).plain_meaning}." for reason in normal)]
 
@@ -77,13 +77,13 @@ def _about(result: RetrievalResult[Any]) -> str:
     plan = result.plan
     query = plan.get("query")
     hits = f"{len(result.hits)} hit{'' if len(result.hits) == 1 else 's'}" if result.hits else "Nothing found"
-    said = f"{hits} in {result.took_ms:.1f} ms{_searched(plan)}{_walked(plan)}."
+    summary = f"{hits} in {result.took_ms:.1f} ms{_searched(plan)}{_walked(plan)}."
     if plan.get("method") == "filter":
         query = "(a filter, without words)"
     elif query is None:
         query = "(a vector, without words)"
     judged = [] if result.answerability is None else [result.answerability.explain()]
-    return "\n".join([query, said, *judged, *told(result)])
+    return "\n".join([query, summary, *judged, *told(result)])
 
 
 def _searched(plan: Mapping[str, Any]) -> str:
@@ -100,11 +100,11 @@ def _walked(plan: Mapping[str, Any]) -> str:
     return f", then walked over edges by {walk['traversal']} and weighed by {walk['score']}"
 
 
-def _on_the_way(hit: Hit, known: Mapping[str, tuple[int, Hit]]) -> list[str]:
-    """The titles of the chunks before the hit on its path, where they say more than their ids."""
+def _path_titles(hit: Hit, by_place: Mapping[str, tuple[int, Hit]]) -> list[str]:
+    """Return the titles of the chunks before the hit on its path, if they differ from the ids."""
     lines = []
     for number, id in enumerate(hit.path[:-1]):
-        if id in known and title(known[id][1]) != id:
-            rank, there = known[id]
+        if id in by_place and title(by_place[id][1]) != id:
+            rank, there = by_place[id]
             lines.append(f"{id} is {'the seed ' if not number else ''}“{title(there)}”, number {rank} here")
     return lines

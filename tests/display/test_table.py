@@ -138,9 +138,9 @@ def test_in_words():
 
 
 @pytest.mark.parametrize("wrong", ["text", 7, ["text"], [7]])
-def test_what_is_no_answer(wrong):
+def test_invalid_results_are_rejected(wrong):
     """Anything but an answer or Documents is named."""
-    with pytest.raises(ConfigurationError, match="wanted"):
+    with pytest.raises(ConfigurationError, match="expected a"):
         Table(wrong)
 
 
