@@ -1,6 +1,6 @@
-"""What a chat model is asked and in which form it is to answer, and how its answer is read.
+"""Structured answers of chat models.
 
-``llm`` is known by what it can do (``with_structured_output``, ``invoke``), so nothing of LangChain is imported here.
+A model is recognized by its methods (``with_structured_output``, ``invoke``), so LangChain is not imported here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from langchain_hybridgraph.errors import ConfigurationError, brief, shortened
 from langchain_hybridgraph.records import cleaned
 
-# LangGraph streams what models say in a chain to the user; what is said here is not meant for them.
+# LangGraph streams the output of models in a chain to the user; these answers are internal.
 SILENT: Mapping[str, Any] = {"tags": ["nostream"]}
 _DECODER = json.JSONDecoder()
 _LONGEST = 100_000  # characters of an answer that are read
@@ -22,10 +22,10 @@ _THOUGHT = re.compile(r"<(/?)(think|thinking|thought|reasoning|scratchpad|analys
 
 
 class Model(Protocol):
-    """What a chat model becomes once it knows the form: a LangChain Runnable."""
+    """A chat model bound to a schema: a LangChain Runnable."""
 
     def invoke(self, input: Any, config: Any = None, /) -> Any:
-        """The answer to one input."""
+        """Return the answer to one input."""
         ...
 
     def ainvoke(self, input: Any, config: Any = None, /) -> Awaitable[Any]:
@@ -33,7 +33,7 @@ class Model(Protocol):
         ...
 
     def batch(self, inputs: list[Any], config: Any = None, /) -> list[Any]:
-        """The answers to many inputs, in their order."""
+        """Return the answers to several inputs, in the same order."""
         ...
 
     def abatch(self, inputs: list[Any], config: Any = None, /) -> Awaitable[list[Any]]:
@@ -42,12 +42,12 @@ class Model(Protocol):
 
 
 def form(title: str, description: str, /, **properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON schema of an answer: an object with these properties, all of them and no other."""
+    """Return the JSON schema of an object with exactly these properties."""
     return {"title": title, "description": description, **_object(properties)}
 
 
 def list_of(**properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON schema of a list of objects with these properties, all of them and no other."""
+    """Return the JSON schema of a list of objects with exactly these properties."""
     return {"type": "array", "items": _object(properties)}
 
 
@@ -61,16 +61,16 @@ def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def asked(instructions: str, material: Any) -> list[tuple[str, str]]:
-    """What is said to a model: the instructions, and apart from them, as JSON, what they are about."""
+    """Return the messages for a model: the instructions, and separately the material, as JSON."""
     return [("system", instructions), ("human", quoted(material))]
 
 
 def structured(llm: Any, schema: Any, wanted_by: str, **options: Any) -> Model:
-    """The model, asked to answer in the form of ``schema``, so that :func:`answered` can read it.
+    """Bind a model to ``schema``, so that :func:`answered` can read its answers.
 
-    That is by ``with_structured_output``, to which ``options`` are passed, those that are None left out. A model
-    without it, or whose structured answer is None, receives the schema in the prompt. Raises ConfigurationError, in the
-    name of ``wanted_by``, for what is not a model and for an option that it does not know.
+    Calls ``with_structured_output`` with the ``options`` that are not None. A model without that method, or whose
+    structured answer is None, receives the schema in the prompt. Raises ConfigurationError, which names ``wanted_by``,
+    for an object that is not a model and for an option that the model does not accept.
     """
     prompted = _Prompted(llm, schema) if callable(getattr(llm, "invoke", None)) else None
     given = {name: value for name, value in options.items() if value is not None}
@@ -92,7 +92,7 @@ def structured(llm: Any, schema: Any, wanted_by: str, **options: Any) -> Model:
 
 @dataclass(frozen=True, slots=True)
 class _Prompted:
-    """A model that receives the form of its answer in the prompt."""
+    """A model that receives the schema of its answer in the prompt."""
 
     llm: Any
     schema: Any
@@ -110,7 +110,7 @@ class _Prompted:
         return [_raw(answer) for answer in await self.llm.abatch([self._told(input) for input in inputs], config)]
 
     def _told(self, input: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-        """The messages with the schema after the instructions, which come first."""
+        """Return the messages with the schema appended to the instructions, which come first."""
         (role, instructions), *others = input
         schema = self.schema if isinstance(self.schema, Mapping) else self.schema.model_json_schema()
         return [
@@ -121,7 +121,7 @@ class _Prompted:
 
 @dataclass(frozen=True, slots=True)
 class _Structured:
-    """A model that answers in a form; one that turns out to give nothing is asked in the prompt."""
+    """A model with structured output; if it returns None, the schema is put into the prompt instead."""
 
     model: Any
     prompted: _Prompted
@@ -158,21 +158,21 @@ class _Structured:
 
 
 def _raw(message: Any) -> dict[str, Any]:
-    """The answer as LangChain gives it with ``include_raw``."""
+    """Return the answer in the form of LangChain's ``include_raw``."""
     return {"raw": message, "parsed": None, "parsing_error": None}
 
 
 def _filled(answers: Sequence[Any], others: Sequence[Any]) -> list[Any]:
-    """The answers, with the others one by one in the place of None."""
+    """Return the answers, with each None replaced by the next of the others."""
     left = iter(others)
     return [next(left) if answer is None else answer for answer in answers]
 
 
 def answered(answer: Any) -> Any:
-    """The JSON value of an answer, whether it came as a tool call, as JSON, in a code fence or amid prose.
+    """Return the JSON value of an answer, found in a tool call, as plain JSON, in a code fence or within prose.
 
-    ``answer`` is what a model with ``include_raw=True`` gives, or without. Raises ValueError when there is no JSON in
-    it, as of a model that answered in prose, and the model's own error where it tells more.
+    ``answer`` is the output of a model, with or without ``include_raw=True``. Raises ValueError if it contains no JSON,
+    for example because the model answered in prose.
 
     >>> answered({"raw": None, "parsed": {"a": 1}, "parsing_error": None})
     {'a': 1}
@@ -187,12 +187,12 @@ def answered(answer: Any) -> Any:
 
 
 def _values(message: Any) -> Iterator[Any]:
-    """The JSON values of a message that LangChain could not read; raises ValueError after the last."""
+    """Yield the JSON values of a message that LangChain could not parse; raise ValueError after the last."""
     yield from (call["args"] for call in getattr(message, "tool_calls", ()) if call["args"])
     texts = [call.get("args") for call in getattr(message, "invalid_tool_calls", ())]
-    # A model that is not a chat model answers with a text.
+    # A model that is not a chat model returns a string.
     texts.append(message if isinstance(message, str) else str(getattr(message, "text", "")))
-    # What was only thought counts where nothing else was said.
+    # The reasoning is used only if there is no JSON outside of it.
     readings = [reading for text in texts if text for reading in dict.fromkeys((without_thoughts(text), text))]
     yield from (value for reading in readings if (value := json_in(reading)) is not None)
     said = " ".join(str(texts[-1]).split())
@@ -200,7 +200,7 @@ def _values(message: Any) -> Iterator[Any]:
 
 
 def without_thoughts(text: str) -> str:
-    """What a model says beside its thoughts (``<think>``); nothing where these have not come to an end.
+    """Return the output of a model without its reasoning (``<think>``); empty if the reasoning does not end.
 
     >>> without_thoughts("<think>The roadster.</think> It costs 7."), without_thoughts("Of its price, so </think> 7")
     ('It costs 7.', '7')
@@ -210,7 +210,7 @@ def without_thoughts(text: str) -> str:
     for tag in _THOUGHT.finditer(text):
         is_end, name = bool(tag[1]), tag[2].casefold()
         if is_end and name != opened:
-            said.clear()  # it was thinking from the beginning
+            said.clear()  # the text began inside the reasoning
         if is_end:
             start, opened = tag.end(), ""
         elif not opened:
@@ -222,7 +222,7 @@ def without_thoughts(text: str) -> str:
 
 
 def json_in(text: str) -> Any:
-    """The longest JSON object or list in a text; None without one.
+    """Return the longest JSON object or list in a text, or None.
 
     >>> json_in('As of [1]: ```json {"a": [1, 2]} ```'), json_in("no {json}")
     ({'a': [1, 2]}, None)
@@ -243,7 +243,7 @@ def json_in(text: str) -> Any:
 
 
 def number_in(value: Any) -> float | None:
-    """A finite number, itself or as the beginning of a text; None for anything else.
+    """Return a finite number, or the one at the beginning of a text; None for anything else.
 
     >>> number_in(7), number_in("7.5 / 10"), number_in("high"), number_in(True)
     (7.0, 7.5, None, None)
@@ -259,5 +259,5 @@ def number_in(value: Any) -> float | None:
 
 
 def quoted(material: Any) -> str:
-    """What a model is to judge, as JSON: no text in it can pretend to be outside of its own quotation marks."""
+    """Return the material for a model as JSON, so that no text in it can escape its quotation marks."""
     return cleaned(json.dumps(material, ensure_ascii=False, indent=1))
