@@ -1,4 +1,4 @@
-"""Our BM25 against the libraries that others use: rank_bm25 and bm25s."""
+"""The package's BM25 compared with rank_bm25 and bm25s."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def filled(index, texts):
 
 
 def overlap(ours, theirs, n=10):
-    """Mean share of the n best that two lists of rankings have in common."""
+    """Return the mean share of the n best that two lists of rankings have in common."""
     return np.mean([len(set(a[:n]) & set(b[:n])) / n for a, b in zip(ours, theirs, strict=True)])
 
 
@@ -50,7 +50,7 @@ def bm25s_rankings(texts, questions, n=10):
 
 
 def test_rank_bm25s_own_scores(corpus):
-    """Looking only at the texts that share a word changes no score of rank_bm25."""
+    """Scoring only the texts that share a word changes no score of rank_bm25."""
     texts, questions = corpus
     engine = BM25Plus([text.split() for text in texts], k1=1.2, b=0.75, delta=0)
     index = filled(RankBM25Index("none"), texts)
@@ -59,7 +59,7 @@ def test_rank_bm25s_own_scores(corpus):
         assert dict(index.search(question, 1000)) == pytest.approx(theirs)
 
 
-def test_tantivy_scores_as_bm25s_does(corpus):
+def test_tantivys_scores_are_those_of_bm25s(corpus):
     """Lucene's formula, times k1 + 1; within 1 % or a hundredth, since Tantivy's mark is one more text."""
     texts, questions = corpus
     index = filled(TantivyIndex(None, "none"), texts)
@@ -72,7 +72,7 @@ def test_tantivy_scores_as_bm25s_does(corpus):
         )
 
 
-def test_tantivy_ranks_as_bm25s_does(corpus):
+def test_tantivys_ranking_is_that_of_bm25s(corpus):
     """The same ten best, but for near ties at the cut."""
     texts, questions = corpus
     ours = rankings(filled(TantivyIndex(None, "none"), texts), questions)
@@ -81,7 +81,7 @@ def test_tantivy_ranks_as_bm25s_does(corpus):
 
 
 def test_our_engines_rank_alike(corpus):
-    """The rung of the ladder gives nearly the answer of the engine that it stands in for."""
+    """The fallback gives nearly the results of the engine that it replaces."""
     texts, questions = corpus
     ours = rankings(filled(TantivyIndex(None, "none"), texts), questions)
     rung = rankings(filled(RankBM25Index("none"), texts), questions)

@@ -1,4 +1,4 @@
-"""Fusion beside independent implementations: LangChain's EnsembleRetriever and ranx."""
+"""Fusion compared with independent implementations: LangChain's EnsembleRetriever and ranx."""
 
 import random
 
@@ -22,7 +22,7 @@ def ranx():
     return pytest.importorskip("ranx")
 
 
-# The oracle identifies by text and ties by the order of the lists; equal only for lists without duplicates, none empty.
+# The oracle identifies by text and breaks ties by list order; equal only for non-empty lists without duplicates.
 lists_of_ids = st.lists(
     st.lists(st.integers(0, 30).map("doc {}".format), min_size=1, max_size=20, unique=True), min_size=1, max_size=4
 )
@@ -35,10 +35,10 @@ def ranked(n, weight, ids):
 
 @given(lists_of_ids, weights)
 def test_reciprocal_ranks_are_those_of_the_ensemble_retriever(ensemble, lists, weights):
-    """The same Documents in the same order, apart from ties, which there go by the lists and here by id."""
+    """The same Documents in the same order, apart from ties, which it breaks by list and the package by id."""
     from langchain_core.documents import Document
 
-    retriever = ensemble.model_construct(weights=weights[: len(lists)])  # its retrievers are not asked
+    retriever = ensemble.model_construct(weights=weights[: len(lists)])  # its retrievers are not called
     documents = retriever.weighted_reciprocal_rank([[Document(page_content=id) for id in ids] for ids in lists])
     theirs = [document.page_content for document in documents]
     ours = RAW([ranked(n, weight, ids) for n, (weight, ids) in enumerate(zip(weights, lists, strict=False))])
@@ -72,7 +72,7 @@ def test_reciprocal_ranks_are_those_of_ranx(ranx, seed):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_convex_combination_is_that_of_ranx(ranx, seed):
-    """Scores over their list's best, weights .7 and .3, what is not in a list counts 0."""
+    """Scores divided by their list's best, weights .7 and .3; a result missing from a list counts 0."""
     lists = random_lists(seed)
     theirs = fused_by(ranx, lists, norm="max", method="wsum", params={"weights": (0.7, 0.3)})
     rankings = [

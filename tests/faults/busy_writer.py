@@ -1,6 +1,6 @@
-"""A process that writes to an index until it is killed, and says what it does.
+"""A process that writes to an index until it is killed, and reports what it does.
 
-Each step is a line of JSON: first what is about to be done, then the same with ``"done": true`` when the store has
+Each step is a line of JSON: first the step about to be done, then the same with ``"done": true`` when the store has
 acknowledged it.
 
     python busy_writer.py FOLDER SEED words|fitted
@@ -24,14 +24,14 @@ COLOURS = ["amber", "blue", "coral", "green", "red"]
 
 
 def open_store(folder, kind, **options):
-    """The store that the writer uses and that its judge opens after its death."""
+    """Return the store that the writer uses and that the test opens after its death."""
     if kind == "fitted":
         return EmbeddedStore(folder, embedding=FittedWords(), name="fitted", load=FittedWords.load, **options)
     return EmbeddedStore(folder, embedding=HashedWords(), name="words", **options)
 
 
 def step(dice):
-    """What to do next."""
+    """Choose the next step."""
     verb = dice.choices(["put", "remove", "settle"], [6, 2, 2])[0]
     if verb == "put":
         chosen = dice.sample(IDS, dice.choice([1, 3, 40, 200]))
@@ -45,7 +45,7 @@ def say(line):
 
 
 def main(folder, seed, kind):
-    # Small numbers, so that everything happens often: steps in the middle, a trimmed outbox, Chroma asked.
+    # Small numbers, so that everything happens often: steps in the middle, a trimmed outbox, Chroma searches.
     writing.STEP_ROWS, following.KEPT_VERSIONS, opening.MATRIX_BYTES = 150, 6, 4_000
     dice = random.Random(seed)
     store = open_store(Path(folder), kind)

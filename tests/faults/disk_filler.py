@@ -1,4 +1,4 @@
-"""A process that writes until the disk is full, reads, gets space, and writes on; says in JSON how it went.
+"""A process that writes until the disk is full, reads, gets space, and continues; reports in JSON.
 
     python disk_filler.py FOLDER BALLAST MEGABYTES
 
@@ -30,7 +30,7 @@ def open_store(folder):
 
 
 def attempt(action, *arguments):
-    """None, or the kind and the message of the StoreError; anything else is a failure of the test."""
+    """Return None, or the kind and the message of the StoreError; anything else fails the test."""
     try:
         action(*arguments)
     except StoreError as error:
@@ -39,7 +39,7 @@ def attempt(action, *arguments):
 
 
 def searchable(store, batches, words):
-    """How many of a sample of the batches are read, found by vector, and (``words``) found by their own word."""
+    """Return how many sampled batches are read, found by vector, and (``words``) found by their own word."""
     good = 0
     for number in batches:
         chunk = batch(number)[7]

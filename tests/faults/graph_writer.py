@@ -1,4 +1,4 @@
-"""A process that changes chunks and edges of an index until it is killed; a line for every change that is done.
+"""A process that changes chunks and edges of an index until it is killed; prints a line for every change.
 
 python graph_writer.py FOLDER SEED
 """
@@ -16,7 +16,7 @@ ENTITIES = [f"entity:{number}" for number in range(8)]
 
 
 def open_store(folder, **options):
-    """The store that the writer uses and its judge beside it."""
+    """Return the store that the writer and the reader in the test use."""
     return EmbeddedStore(folder, embedding=HashedWords(), name="words", **options)
 
 

@@ -1,4 +1,4 @@
-"""A full disk while writing: a clear error, nothing lost, and on it goes when there is room."""
+"""A full disk while writing: a clear error, nothing lost, and writing continues when there is room."""
 
 import json
 import os
@@ -56,7 +56,7 @@ def small_disk(tmp_path):
 
 @pytest.mark.parametrize("megabytes", ["1.5"])
 def test_files_that_must_not_grow(tmp_path, megabytes):
-    """The limit of a file's size is met: what was accepted stays, and writing goes on when the limit is gone."""
+    """At the limit of a file's size accepted chunks stay, and writing continues when the limit is gone."""
     judge(told(tmp_path / "index", tmp_path / "ballast", megabytes))
 
 
@@ -72,7 +72,7 @@ def test_files_that_must_not_grow_further(tmp_path, megabytes):
 @pytest.mark.parametrize("megabytes", [3, 4, 6, 8, 9, 10, 12])
 @pytest.mark.parametrize("ballast_kb", [300, 800])
 def test_a_full_file_system(small_disk, megabytes, ballast_kb):
-    """No space left on device, wherever it comes; removing another file makes room."""
+    """No space left on device, at any point; removing another file makes room."""
     place = small_disk(megabytes + 12)
     (place / "ballast").write_bytes(bytes(12 * 2**20 + ballast_kb * 1024))
     judge(told(place / "index", place / "ballast"))

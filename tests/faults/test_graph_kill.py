@@ -1,4 +1,4 @@
-"""SIGKILL while the graph is written: who follows it in another process has what is in the catalogue."""
+"""SIGKILL while the graph is written: a reader in another process has the state of the catalogue."""
 
 import random
 import subprocess
@@ -16,7 +16,7 @@ WRITER = Path(__file__).parent / "graph_writer.py"
 
 
 def answers(store):
-    """All that a graph says, by ids."""
+    """Return all answers of a graph, by ids."""
     graph = store.graph(Scope(), Ways("both"))
     nodes = graph.nodes([*IDS, *ENTITIES])
     found = []
@@ -36,7 +36,7 @@ def killed_rounds(folder, rounds, seed):
             with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
                 for _ in range(dice.randint(2, 12)):
                     writer.stdout.readline()
-                    answers(reader)  # whatever it is just now, it can be walked
+                    answers(reader)  # whatever its state, it can be traversed
                 writer.kill()
             assert writer.returncode == -9, "the writer failed by itself"
             with closing(open_store(folder)) as fresh:
@@ -44,13 +44,13 @@ def killed_rounds(folder, rounds, seed):
                 assert fresh.check().problems == ()
 
 
-def test_followed_over_kills(tmp_path):
+def test_a_reader_follows_over_kills(tmp_path):
     """A reader that stays open over two deaths of the writer answers as one that has just been opened."""
     killed_rounds(tmp_path / "index", 2, seed=1)
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize("seed", range(100, 105))
-def test_followed_over_many_kills(tmp_path, seed):
+def test_a_reader_follows_over_many_kills(tmp_path, seed):
     """The same, many times."""
     killed_rounds(tmp_path / "index", 15, seed=seed * 100)

@@ -1,4 +1,4 @@
-"""SIGKILL at any instant: what was acknowledged is there, what was not is there whole or not at all."""
+"""SIGKILL at any instant: acknowledged writes are there, others are there completely or not at all."""
 
 import json
 import random
@@ -18,7 +18,7 @@ WRITER = Path(__file__).parent / "busy_writer.py"
 
 
 class Model:
-    """What the store must hold, by what the writer said."""
+    """The contents that the store must have, according to the writer's output."""
 
     def __init__(self):
         self.sure = {}
@@ -31,7 +31,7 @@ class Model:
             self.doubtful = line
 
     def settle_doubt(self, found):
-        """The step under way when the writer died has happened wholly or not at all."""
+        """Apply the step under way when the writer died, if the store has it: completely or not at all."""
         if self.doubtful is not None and found == self._after(self.doubtful):
             self.sure = found
         self.doubtful = None
@@ -44,7 +44,7 @@ class Model:
 
 
 def write_until_killed(folder, kind, seed, *, verb, dice, model):
-    """Run a writer, kill it a moment after some task of this verb has begun; returns what it said before."""
+    """Run a writer and kill it shortly after a task of this verb has begun; return its output until then."""
     writer = subprocess.Popen(
         [sys.executable, str(WRITER), str(folder), str(seed), kind], stdout=subprocess.PIPE, text=True
     )
@@ -65,7 +65,7 @@ def write_until_killed(folder, kind, seed, *, verb, dice, model):
 
 
 def judge(folder, kind, model):
-    """Hold catalogue, matrix, Tantivy and Chroma against the model."""
+    """Compare catalogue, matrix, Tantivy and Chroma with the model."""
     with closing(open_store(folder, kind)) as store:
         found = {chunk.id: chunk.text for chunk in store.get(IDS)}
         model.settle_doubt(found)
@@ -103,7 +103,7 @@ def test_killed_a_few_times(tmp_path, kind):
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("kind", ["words", "fitted"])
 def test_killed_many_times(tmp_path, kind, seed):
-    """Many rounds with other dice each time."""
+    """Many rounds with another seed each time."""
     rounds(tmp_path / "index", kind, 20, seed=random.randrange(10**6) if seed else 2)
 
 
@@ -134,7 +134,7 @@ def test_each_text_that_was_accepted_is_found_after_a_kill(tmp_path):
         writer.kill()
         accepted += map(int, writer.communicate()[0].split())
         with closing(open_store(tmp_path / "index", "words")) as store:
-            accepted += range(len(accepted), len(store))  # committed, and killed before it could say so
+            accepted += range(len(accepted), len(store))  # committed, but killed before it could print
             assert accepted == list(range(len(store)))
             for number in accepted:
                 found = store.keyword_search(Query(f"token{number}", 1), 1)

@@ -1,4 +1,4 @@
-"""A folder that may only be read: searching works, changes say why they do not."""
+"""A folder that may only be read: searches work, changes raise an error with the reason."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def locked(tmp_path, folder):
-    """Gives the same folder at another place, where nothing can be written."""
+    """Mount the same folder at another path, where nothing can be written."""
     place = tmp_path / "locked"
     place.mkdir()
     mounted = []
@@ -54,7 +54,7 @@ def locked(tmp_path, folder):
 
 @pytest.fixture
 def forbidden(folder):
-    """Takes away the rights to write in the folder; root has them all the same."""
+    """Remove the permissions to write in the folder; root can write all the same."""
 
     def forbid():
         if os.geteuid() == 0:
@@ -95,7 +95,7 @@ def judge(place, kind, read_only):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("read_only", [True, False])
 def test_a_read_only_file_system(folder, locked, kind, read_only):
-    """Opened with read_only or without, it answers as ever."""
+    """Opened with read_only or without, it returns the same results."""
     fill(folder, kind)
     judge(locked(), kind, read_only)
 
@@ -107,8 +107,8 @@ def test_a_folder_without_the_right_to_write(folder, forbidden, read_only):
     judge(forbidden(), "words", read_only)
 
 
-def test_what_a_killed_writer_left_is_read(folder, locked):
-    """Its last commits stand in SQLite's log, which nobody can bring into the database there."""
+def test_commits_of_a_killed_writer_are_read(folder, locked):
+    """Its last commits are in SQLite's log, which cannot be moved into the database there."""
     fill(folder, "words")
     done = subprocess.run([sys.executable, "-c", ADD_AND_DIE, folder, "words"], cwd=Path(__file__).parent, check=False)
     assert done.returncode == -signal.SIGKILL
@@ -121,7 +121,7 @@ def test_what_a_killed_writer_left_is_read(folder, locked):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_reader_without_rights_follows_a_writer(folder, locked, kind):
-    """Somebody else writes: before, during and after the life of SQLite's log the reader sees the last commit."""
+    """While another user writes, the reader always sees the last commit, with and without SQLite's log."""
     fill(folder, kind)
     with closing(open_store(locked(), kind)) as reader:
         assert found(reader, "dog") == (["b"], ["b"])

@@ -1,4 +1,4 @@
-"""Readers beside a writer, in other processes and on other threads: never a wrong answer, and the last one is right."""
+"""Readers during writes, in other processes and on other threads: never a wrong result, and the last is right."""
 
 import json
 import subprocess
@@ -40,7 +40,7 @@ def processes(folder, kind, readers, rounds):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_processes_beside_a_writer(tmp_path, kind):
-    """Two processes look on every path while a third rewrites everything, refits and rebuilds."""
+    """Two processes search in every way while a third rewrites everything, refits and rebuilds."""
     processes(tmp_path / "index", kind, 2, 6)
 
 
@@ -87,7 +87,7 @@ def threads(folder, kind, rounds):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_threads_beside_a_writer(tmp_path, kind):
-    """Eight threads look on every path of one store while another rewrites everything."""
+    """Eight threads search one store in every way while another rewrites everything."""
     threads(tmp_path / "index", kind, 11)
 
 

@@ -1,9 +1,9 @@
-"""Processes beside each other: one writes the same chunks again and again, others watch that nothing is ever wrong.
+"""Concurrent processes: one writes the same chunks again and again, others check that nothing is ever wrong.
 
     python watcher.py write FOLDER words|fitted ROUNDS
     python watcher.py watch FOLDER words|fitted
 
-A watcher stops when the chunk "end" is there, and says in JSON what it saw.
+A watcher stops when the chunk "end" is there, and reports in JSON what it saw.
 """
 
 import json
@@ -30,7 +30,7 @@ def chunks(version):
 
 
 def write(folder, kind, rounds):
-    """Each round is one commit that changes all chunks; sometimes the model is fitted anew, an engine rebuilt."""
+    """Write rounds of one commit that changes all chunks; sometimes fit the model again or rebuild an engine."""
     store = open_store(folder, kind)
     for version in range(rounds):
         store.put(chunks(version), edges=[Edge("c00", "c01", "r")])
@@ -47,7 +47,7 @@ def write(folder, kind, rounds):
 
 
 class Watcher:
-    """Looks at one store again and again, and notes what must not be."""
+    """Searches one store again and again, and records errors."""
 
     def __init__(self, store):
         self.store = store
@@ -56,7 +56,7 @@ class Watcher:
         self.looks = 0
 
     def look(self):
-        """One look on every path."""
+        """Search once in every way."""
         self.looks += 1
         self._look_by_id()
         self._look_by_vector()
@@ -91,7 +91,7 @@ class Watcher:
             self.wrong[what] += 1
 
     def is_over(self):
-        """Whether the writer's last chunk is there on every path."""
+        """Return whether the writer's last chunk is found in every way."""
         by_word = self.store.keyword_search(Query("end", 1), 1).entries
         by_vector = {entry.id for entry in self.store.vector_search(Query("all red end", 100), 100).entries}
         all_by_word = {entry.id for entry in self.store.keyword_search(Query("all", 100), 100).entries}
@@ -99,7 +99,7 @@ class Watcher:
 
 
 def watch(folder, kind):
-    """Look until the end is there, without a pause, or nothing new comes any more."""
+    """Search without a pause until the end is there or nothing new arrives any more."""
     store = open_store(folder, kind, read_only=True)
     watcher = Watcher(store)
     until, last = time.monotonic() + PATIENCE, -1

@@ -1,4 +1,4 @@
-"""What the embedded store learns: feedback, validity in two times, retraction, sources."""
+"""Memory state in the embedded store: feedback, validity in two times, retraction, sources."""
 
 import sqlite3
 import subprocess
@@ -20,7 +20,7 @@ from langchain_hybridgraph.testing import HashedWords
 
 
 class Clock:
-    """The time that a store learns at; a test sets it."""
+    """A clock for the store; a test sets its time."""
 
     def __init__(self, now=1_000.0):
         self.now = now
@@ -68,7 +68,7 @@ def trust(store, id="a", **scope):
 
 
 def everywhere(store, text="text", **times):
-    """The ids that each path finds; they agree."""
+    """Return the ids that each search finds, after checking that they agree."""
     scope = Scope(tenant=store.tenant, **times)
     found = set(store.find(scope))
     by_vector = {entry.id for entry in store.vector_search(Query(text, 9, scope), 9).entries}
@@ -86,11 +86,11 @@ def neighbours(store, id, **times):
     return set(graph.ids(graph.neighbours(graph.nodes([id])).node))
 
 
-# -- what is known at first ---------------------------------------------------------------------------------------
+# -- initial values -----------------------------------------------------------------------------------------------
 
 
 def test_first_values_come_from_the_metadata(store):
-    """Each known key has its place; times are unix seconds, UTC, and the store adds when it learned the chunk."""
+    """Each known key is stored; times are unix seconds, UTC, and the store adds when it learned the chunk."""
     metadata = {
         "confidence": 0.9,
         "utility": 0,
@@ -115,7 +115,7 @@ def test_first_values_come_from_the_metadata(store):
 
 
 def test_the_embedded_store_remembers(memory):
-    """It has the protocol's method, and leaves out what is not there."""
+    """It implements the protocol's method, and leaves out missing chunks."""
     put(memory, "a")
     assert can(memory, Remembers)
     assert memory.learned(["b", "a", "a"], Scope()).keys() == {"a"}
@@ -133,7 +133,7 @@ def test_unusable_metadata_is_left_uninterpreted(memory, key, value):
 
 
 def test_parents_are_known_too(memory):
-    """A parent stands in its children's place in an answer, so it has learned values of its own."""
+    """A parent replaces its children in a result, so it has learned values of its own."""
     put(memory, Chunk("a", "t", {}, None, "p"), parents=[chunk("p", confidence=0.7)])
     assert trust(memory, "p") == (0.7, None)
 
@@ -142,7 +142,7 @@ def test_parents_are_known_too(memory):
 
 
 def test_learned_values_survive_an_ingest(store):
-    """Neither the same chunk nor one with other metadata or another text takes back what was learned."""
+    """Neither the same chunk nor one with other metadata or another text resets learned values."""
     put(store, chunk("a", confidence=0.5))
     store.feedback("a", "validate")
     store.mark_used("a")
@@ -152,16 +152,16 @@ def test_learned_values_survive_an_ingest(store):
         assert (found.confidence, found.utility, found.active_count) == (pytest.approx(0.65), 1.0, 1)
 
 
-def test_metadata_that_say_something_new_decide(store):
-    """A value that differs from the one given before takes the place of what was learned."""
+def test_changed_metadata_replace_learned_values(store):
+    """A value that differs from the one given before replaces the learned value."""
     put(store, chunk("a", confidence=0.5))
     store.feedback("a", "validate")
     put(store, chunk("a", confidence=0.2))
     assert trust(store) == (0.2, 1.0)
 
 
-def test_a_value_that_is_no_longer_given_takes_back_itself(memory):
-    """What nobody has learned otherwise is unset again; what was learned stays."""
+def test_a_value_no_longer_given_is_unset(memory):
+    """A value never changed by feedback is unset again; a learned one stays."""
     put(memory, chunk("a", confidence=0.5, valid_until=2_000))
     memory.feedback("a", "refute")
     put(memory, chunk("a"))
@@ -183,7 +183,7 @@ def test_a_verb_changes_confidence_and_utility(store, verb, after):
 
 
 def test_feedback_names_an_unknown_memory(memory):
-    """Nothing is changed then, also of the known ones."""
+    """Nothing is changed then, not even for the known ones."""
     put(memory, chunk("a", confidence=0.4, utility=0.4))
     with pytest.raises(ValueError, match="'unknown' is not in this store"):
         memory.feedback(["a", "unknown"], "validate")
@@ -191,7 +191,7 @@ def test_feedback_names_an_unknown_memory(memory):
 
 
 def test_unset_values_start_in_the_middle_and_at_the_top(memory):
-    """Confidence at 0.5, utility at 1; what a verb does not touch stays unset."""
+    """Confidence at 0.5, utility at 1; values that a verb does not touch stay unset."""
     put(memory, "a", "b")
     memory.feedback("a", "stale")
     memory.feedback("b", "useful")
@@ -213,7 +213,7 @@ def test_whatever_is_said_both_stay_between_0_and_1(verbs):
 
 
 def test_an_unknown_verb(memory):
-    """The error names the verbs and the one that was meant, and nothing is changed."""
+    """The error contains the verbs and the nearest one, and nothing is changed."""
     put(memory, "a")
     with pytest.raises(ValueError, match=r"'validated'.*'stale': did you mean 'validate'"):
         memory.feedback("a", "validated")
@@ -223,7 +223,7 @@ def test_an_unknown_verb(memory):
 
 
 def test_uses_are_counted(store):
-    """Each call counts once per memory, and says when."""
+    """Each call counts once per memory, and records the time."""
     put(store, "a", "b")
     store.clock.now = 2_000.0
     assert store.mark_used(["a", "a", "unknown"]) == 1
@@ -258,8 +258,8 @@ def test_what_was_trusted_then(store):
 # -- two times ----------------------------------------------------------------------------------------------------
 
 
-def test_what_was_taken_in_later_is_not_there(store):
-    """On no path, neither a chunk nor an edge."""
+def test_later_chunks_were_not_known(store):
+    """No search finds it, neither a chunk nor an edge."""
     put(store, "a", "b", edges=[Edge("a", "b", "r")], at=10.0)
     put(store, "c", edges=[Edge("b", "a", "s"), Edge("a", "c", "r")], at=20.0)
     assert [everywhere(store, known_at=at) for at in (9, 10, 20)] == [set(), {"a", "b"}, {"a", "b", "c"}]
@@ -268,7 +268,7 @@ def test_what_was_taken_in_later_is_not_there(store):
 
 
 def test_a_changed_text_is_another_statement(store):
-    """It was not known before it was taken in; metadata alone change nothing about that."""
+    """It was not known before it was ingested; changed metadata alone do not affect that."""
     put(store, "a", "b", at=10.0)
     put(store, chunk("a", "text that changed"), chunk("b", page=2), at=20.0)
     assert (everywhere(store, known_at=15.0), everywhere(store, known_at=20.0)) == ({"b"}, {"a", "b"})
@@ -286,8 +286,8 @@ def test_validity_as_it_was_known(store):
     assert known(store, known_at=25.0).valid_until == 300
 
 
-def test_an_edge_that_is_as_it_was_is_as_old_as_it_was(store):
-    """Replacing edges by the same ones, or by others of the same time, forgets nothing of when they were learned."""
+def test_an_unchanged_edge_keeps_its_age(store):
+    """Replacing edges with the same ones, or with others of the same time, keeps when they were learned."""
     put(store, "a", "b", edges=[Edge("a", "b", "r", 0.5)], at=10.0)
     store.clock.now = 20.0
     store.replace_edges(["a"], ["r"], [Edge("a", "b", "r", 0.4)])
@@ -314,8 +314,8 @@ TIMES = st.integers(0, 6)
     TIMES.map(float),
     st.none() | st.integers(0, 9).map(float),
 )
-def test_two_times_mean_what_a_log_of_all_that_was_said_means(said, as_of, known_at):
-    """Held against a list of what was put and retracted when: every path agrees with it, now and at any time."""
+def test_two_times_agree_with_a_log(said, as_of, known_at):
+    """Compared with a log of puts and retractions: every search agrees with it, now and at any time."""
     last = {}
     with closing(opened(None)) as store:
         put(store, "c", at=-1.0)
@@ -355,7 +355,7 @@ def test_the_old_fact_ends_as_the_new_one_begins(store):
 
 
 def test_the_new_fact_begins_when_it_says(memory):
-    """Its valid_from goes before ``at``, in any usual form; a future one lets the old fact be valid until then."""
+    """Its valid_from takes precedence over ``at``, in any usual form; the old fact is valid until then."""
     put(memory, "old")
     memory._supersede("old", chunk("new", valid_from="1970-01-01T02:00:00"), 5_000.0)
     assert everywhere(memory, as_of=5_000.0) == {"old"}
@@ -371,7 +371,7 @@ def test_superseding_twice_is_superseding_once(memory):
 
 
 def test_what_was_superseded_stays_so_when_it_is_ingested_again(memory):
-    """The same document again does not open what was closed."""
+    """Ingesting the same document again does not remove the end."""
     put(memory, chunk("old", page=1))
     memory._supersede("old", chunk("new"), None)
     put(memory, chunk("old", page=1), chunk("old", page=2))
@@ -390,7 +390,7 @@ def test_what_was_superseded_stays_so_when_it_is_ingested_again(memory):
         ("old", chunk("new"), "tomorrow", "'tomorrow' is not a time"),
     ],
 )
-def test_superseding_what_cannot_be(store, old, new, at, message):
+def test_invalid_supersessions_are_refused(store, old, new, at, message):
     """Clear errors, and nothing is written: neither the new fact nor an end of the old one."""
     put(store, chunk("old", valid_from=100))
     with pytest.raises(ValueError, match=message):
@@ -402,7 +402,7 @@ def test_superseding_what_cannot_be(store, old, new, at, message):
 
 
 def test_a_retracted_statement_is_gone_but_was_known(store):
-    """From its retraction on no path finds it at any as_of; with known_at before, all do."""
+    """After its retraction no search finds it at any as_of; with known_at before, all do."""
     put(store, "a", "b", edges=[Edge("b", "a", "r")], at=10.0)
     store.clock.now = 20.0
     assert store.retract("a") == 1
@@ -433,8 +433,8 @@ def test_a_retracted_text_stays_so_until_it_changes(memory):
     assert everywhere(memory) == {"a"}
 
 
-def test_a_graph_that_stands_in_memory_follows(store):
-    """A graph that was walked before sees the next call's retraction, validity and times."""
+def test_a_graph_in_memory_is_kept_up_to_date(store):
+    """A graph already in memory sees the next call's retraction, validity and times."""
     put(store, "a", "b", "c", edges=[Edge("a", "b", "r"), Edge("a", "c", "r")], at=10.0)
     assert neighbours(store, "a") == {"b", "c"}
     store.retract("b")
@@ -445,7 +445,7 @@ def test_a_graph_that_stands_in_memory_follows(store):
 
 
 def test_what_is_learned_outlives_the_process(tmp_path):
-    """Closed and opened again, everything is as it was; another process that reads sees each change."""
+    """After reopening, everything is unchanged; another process that reads sees each change."""
     folder = tmp_path / "index"
     with closing(opened(folder)) as store, closing(opened(folder, read_only=True)) as reader:
         put(store, chunk("a", source="s"), "b", "old", at=10.0)
@@ -527,7 +527,7 @@ def test_tenants_learn_apart(tmp_path):
 
 
 def test_deleting_a_chunk_deletes_what_was_learned(store):
-    """Its values and what was known before; a new chunk under the same id starts afresh."""
+    """Its values and their history; a new chunk under the same id starts afresh."""
     put(store, chunk("a", valid_until=5_000))
     store.clock.now = 2_000.0
     store.feedback("a", "validate")
@@ -543,8 +543,8 @@ def test_deleting_a_chunk_deletes_what_was_learned(store):
     assert trust(store) == (None, None)
 
 
-def test_missing_values_are_found_and_mended(tmp_path):
-    """A chunk without learned values and values without a chunk are faults; repair gives and takes."""
+def test_missing_values_are_reported_and_repaired(tmp_path):
+    """A chunk without learned values and values without a chunk are faults; repair adds and deletes them."""
     folder = tmp_path / "index"
     with closing(opened(folder)) as store:
         put(store, chunk("a", confidence=0.7), "b")
@@ -558,7 +558,7 @@ def test_missing_values_are_found_and_mended(tmp_path):
 
 
 def test_labels_and_times_are_one_mask(memory):
-    """All-of labels, as_of and known_at hold together, and a filter sees metadata as they were given."""
+    """All-of labels, as_of and known_at apply together, and a filter sees metadata as given."""
     put(memory, chunk("a", labels=["x", "y"], valid_until=50), chunk("b", labels=["x"]), chunk("c", labels=["y", "x"]))
     both = has_labels(all_of=["x", "y"])
     assert everywhere(memory, filter=both, as_of=40.0) == {"a", "c"}
@@ -567,7 +567,7 @@ def test_labels_and_times_are_one_mask(memory):
 
 
 def test_a_mask_of_two_times_is_that_of_each_row(memory):
-    """Held against every row's own times."""
+    """Compared with every row's own times."""
     random = np.random.default_rng(3)
     for at in range(0, 50, 10):
         chunks = [

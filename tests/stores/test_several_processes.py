@@ -91,7 +91,7 @@ def write_in_another_process(folder, who, count=TEXTS_EACH):
 
 @pytest.mark.parametrize("makes_the_folder", ["parent", "children"])
 def test_several_processes_add_at_the_same_time(folder, makes_the_folder):
-    """Nothing is refused, lost or doubled, also where the processes make the folder at the same moment."""
+    """Nothing is refused, lost or duplicated, also if the processes create the folder at the same moment."""
     if makes_the_folder == "parent":
         opened(folder).close()
     with ProcessPoolExecutor(3, mp_context=multiprocessing.get_context("spawn")) as pool:
@@ -102,7 +102,7 @@ def test_several_processes_add_at_the_same_time(folder, makes_the_folder):
 
 
 def test_a_reader_follows_several_writers(folder):
-    """A store that is open all the time finds, at its next call, what other processes have added."""
+    """A store that stays open finds, at its next call, what other processes have added."""
     with (
         closing(opened(folder)) as reader,
         ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool,
@@ -118,7 +118,7 @@ def test_a_reader_follows_several_writers(folder):
 
 
 def test_threads_and_stores_of_one_process_add_at_the_same_time(folder):
-    """Stores of one process share what they have open, and their threads take turns."""
+    """Stores of one process share their open files, and their threads take turns."""
     stores = [opened(folder) for _ in range(3)]
     assert len({id(store._folder) for store in stores}) == 1
     added, errors = [], []
@@ -149,8 +149,8 @@ def test_tenants_of_one_folder_write_in_turn(folder):
         assert (ids_by_word(x, "text"), ids_by_word(y, "text")) == ({"x0", "x1", "x2"}, {"y0", "y1", "y2"})
 
 
-def test_a_writer_that_waits_too_long_says_so(folder):
-    """The error names the process that writes and the option; after it the store writes again."""
+def test_a_writer_that_waits_too_long_raises_an_error(folder):
+    """The error names the writing process and the option; afterwards the store writes again."""
     script = """
         import sys
         from langchain_hybridgraph.stores.lock import WriterLock
@@ -177,8 +177,8 @@ def test_a_writer_that_waits_too_long_says_so(folder):
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan"), "soon", None])
-def test_a_wait_that_is_no_number_of_seconds(folder, seconds):
-    """It is refused before anything is opened, with what is expected."""
+def test_an_invalid_timeout(folder, seconds):
+    """It is refused before anything is opened; the error states what is expected."""
     with pytest.raises(ConfigurationError, match="write_timeout must be a number of seconds, at least 0, got"):
         opened(folder, write_timeout=seconds)
 
@@ -241,7 +241,7 @@ async def test_adds_at_the_same_time_bring_the_engines_up_to_date_together(folde
 
 
 class Child:
-    """A forked child that does some work; ``result`` waits for what it returns, by way of JSON."""
+    """A forked child that runs a function; ``result`` waits for its return value, sent as JSON."""
 
     def __init__(self, work):
         self._reading, writing = os.pipe()
@@ -279,7 +279,7 @@ def test_forked_children_of_a_process_that_has_written(folder, does_parent_write
 
 
 def test_a_child_that_only_searches(folder):
-    """Preloaded and forked, a retriever finds what its parent has written, also since the fork."""
+    """A retriever preloaded before the fork finds its parent's writes, also later ones."""
     with closing(opened(folder)) as store:
         store.add_texts(["text one", "text two"], ids=["one", "two"])
         retriever = HybridRetriever(store, k=5)
@@ -322,7 +322,7 @@ def test_a_fork_while_other_threads_write(folder):
 
 
 def test_a_fork_in_the_middle_of_a_long_write(folder, monkeypatch):
-    """When the moment does not come, the child says that it cannot use the folder; the parent goes on."""
+    """If no such moment comes, the child reports that it cannot use the folder; the parent continues."""
     monkeypatch.setattr(open_folder, "FORK_PATIENCE", 0.05)
     is_writing, may_go_on = threading.Event(), threading.Event()
     with closing(opened(folder)) as store:
@@ -369,7 +369,7 @@ def test_a_fork_inside_a_write_of_the_same_thread(folder, monkeypatch):
 
 
 def test_a_child_of_a_large_index_leaves_chroma_to_its_parent(folder, monkeypatch):
-    """Chroma's library keeps what the parent had open, so the child searches the matrix."""
+    """Chroma's library keeps the parent's state, so the child searches the matrix."""
     monkeypatch.setattr(opening, "MATRIX_BYTES", 0)
     with closing(opened(folder)) as store:
         ids = set(add_one_at_a_time(store, "before", 5))
@@ -387,7 +387,7 @@ def test_a_child_of_a_large_index_leaves_chroma_to_its_parent(folder, monkeypatc
 
 
 def test_an_index_in_memory_is_copied_by_a_fork(folder):
-    """The child has what was there, and what it adds is its own."""
+    """The child has the parent's chunks, and its additions are its own."""
     with closing(HybridGraphStore(None, Distinct())) as store:
         store.add_texts(["text a"], ids=["a"])
         child = Child(lambda: [*store.add_texts(["text b"], ids=["b"]), *sorted(ids_by_word(store, "text"))])
@@ -421,7 +421,7 @@ def test_a_fork_while_other_threads_use_an_index_in_memory():
 
 
 def test_a_fork_in_the_middle_of_a_long_call_to_an_index_in_memory(monkeypatch):
-    """The child says that it cannot use the index; the parent goes on."""
+    """The child reports that it cannot use the index; the parent continues."""
     monkeypatch.setattr(opening, "FORK_PATIENCE", 0.05)
     is_inside, may_go_on = threading.Event(), threading.Event()
     with closing(HybridGraphStore(None, Distinct())) as store:
@@ -475,7 +475,7 @@ def test_joblib_gets_the_retriever_as_an_argument(folder):
 
 
 def test_retrievers_are_pickled_with_their_store(folder):
-    """Settings come along; the copy answers as the first one does."""
+    """Settings are kept; the copy returns the same results."""
     with closing(opened(folder)) as store:
         store.put([*(Chunk(name, f"text {name}") for name in ("one", "two"))], edges=[Edge("one", "two", "references")])
         store.settle()

@@ -1,4 +1,4 @@
-"""What Tantivy's index promises beyond every keyword engine: a folder that outlives processes and shares itself."""
+"""The properties of Tantivy's index beyond those of every keyword engine: a folder shared by processes."""
 
 import json
 import math
@@ -65,7 +65,7 @@ def test_scores_are_bm25(question):
 
 @pytest.mark.parametrize("many", [1, 99, 100, 101, 512, 513])
 def test_the_scores_of_some_rows_are_those_of_the_search(many):
-    """However many are asked for, and whether they are there or not."""
+    """For any number of rows, existing or not."""
     index = TantivyIndex(None, "none")
     index.apply(1, ((row, f"a{' b' * (row % 7)} c") for row in range(400)), [])
     assert index.scores("a b b", range(many)) == {row: score for row, score in index.search("a b b", 400) if row < many}
@@ -110,7 +110,7 @@ def test_the_texts_are_not_kept(folder):
 
 
 def test_a_missing_index_is_an_error_for_a_reader(tmp_path):
-    """The message says what makes one."""
+    """The message contains how to create one."""
     with pytest.raises(StoreError, match=r"there is no keyword index in .*writable=True"):
         TantivyIndex(tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
@@ -118,7 +118,7 @@ def test_a_missing_index_is_an_error_for_a_reader(tmp_path):
 
 @pytest.mark.parametrize("writable", [True, False])
 def test_a_damaged_index_is_a_store_error(folder, writable):
-    """So that the store can answer from elsewhere."""
+    """So that the store can fall back to another engine."""
     (folder / "meta.json").write_text("{")
     with pytest.raises(StoreError, match="cannot open the keyword index"):
         TantivyIndex(folder, writable=writable)
@@ -131,7 +131,7 @@ def test_a_lost_file_is_a_store_error(folder):
         TantivyIndex(folder)
 
 
-def test_a_file_is_no_folder(tmp_path):
+def test_a_file_is_not_a_folder(tmp_path):
     """The path may be taken by something else."""
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(StoreError, match="cannot open the keyword index"):
@@ -139,7 +139,7 @@ def test_a_file_is_no_folder(tmp_path):
 
 
 def test_another_language_is_a_store_error(folder):
-    """Its words would be looked for in vain."""
+    """Its words could not be found."""
     with pytest.raises(StoreError, match=r"english.*german.*rebuild"):
         TantivyIndex(folder, "german")
 
@@ -187,7 +187,7 @@ def test_one_writes_at_a_time(folder):
 
 
 def test_a_reader_sees_commits_when_it_reloads(folder):
-    """Not before, so that one question has one answer."""
+    """Not before, so that one query has one result."""
     writer, reader = TantivyIndex(folder, writable=True), TantivyIndex(folder)
     writer.apply(2, [(2, "ada")], [])
     assert (reader.applied, found(reader, "ada")) == (1, [0])
@@ -196,7 +196,7 @@ def test_a_reader_sees_commits_when_it_reloads(folder):
 
 
 def test_searches_run_beside_a_writer(folder):
-    """Threads that ask while another writes and merges get whole answers: row 0 always, first."""
+    """Threads that search while another writes and merges get complete results: row 0 always, first."""
     index = TantivyIndex(folder, writable=True)
     wrong = []
 
@@ -216,7 +216,7 @@ def test_searches_run_beside_a_writer(folder):
 
 
 def test_a_folder_that_may_only_be_read_is_read(folder, monkeypatch):
-    """Tantivy would lock a file there; nothing in the folder changes, and what others commit is seen."""
+    """Tantivy would lock a file there; nothing in the folder changes, and other processes' commits are seen."""
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
     with monkeypatch.context() as patch:
         patch.setattr(os, "access", lambda path, mode: False)
@@ -238,7 +238,7 @@ def test_a_folder_that_may_only_be_read_is_read(folder, monkeypatch):
 
 
 def test_a_closed_index_says_so(folder):
-    """Closing twice is nothing."""
+    """Closing twice is a no-op."""
     index = TantivyIndex(folder)
     index.close()
     index.close()
@@ -250,7 +250,7 @@ def test_a_closed_index_says_so(folder):
 
 
 def test_a_panic_is_a_store_error(folder, capfd):
-    """Tantivy's own panic (here: asked for no hits) is a BaseException; it leaves as an error of ours."""
+    """Tantivy's panic (here: for zero hits) is a BaseException; it is raised as a StoreError."""
     index = TantivyIndex(folder)
     with pytest.raises(StoreError, match="the search failed"), _Engine("the search failed"):
         index._searcher.search(tantivy.Query.all_query(), 0)
@@ -259,7 +259,7 @@ def test_a_panic_is_a_store_error(folder, capfd):
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, GeneratorExit])
 def test_interruptions_pass(stop):
-    """Whoever stops the program is not told about keyword indexes."""
+    """An interruption is not wrapped in a StoreError."""
     with pytest.raises(stop), _Engine("the search failed"):
         raise stop
 
@@ -306,7 +306,7 @@ def rows_of(version):
 
 
 def test_a_killed_writer_leaves_a_whole_index(tmp_path):
-    """kill -9 at some instant: the version and the rows agree, nothing that was confirmed is lost, writing goes on."""
+    """After kill -9 version and rows agree, nothing confirmed is lost, and writing continues."""
     said = 0
     for pause in (0.0, 0.013, 0.031, 0.057):
         writer = child(WRITE_ON, tmp_path / "keywords")

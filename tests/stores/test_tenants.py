@@ -1,4 +1,4 @@
-"""Tenants of a folder are listed and dropped by whoever administers it."""
+"""Listing and dropping the tenants of a folder."""
 
 import shutil
 import sqlite3
@@ -21,7 +21,7 @@ def opened(path, tenant, **options):
 
 
 def filled(path, tenant, word):
-    """Everything that a folder keeps of a tenant: chunks, edges, a session, feedback, a mode, summaries."""
+    """Write every kind of data of a tenant: chunks, edges, a session, feedback, a mode, summaries."""
     with opened(path, tenant) as store:
         chunks = [
             Chunk(f"{word}-{n}", f"The {word} plays piece {n}.", {"source": f"{word}.md", "uri": f"{word}/{n}.md"},
@@ -80,7 +80,7 @@ def test_tenants_are_listed_with_their_chunks(folder):
 
 
 def test_a_tenant_without_chunks_is_listed_too(folder):
-    """A mode or a source's credibility is something that a folder keeps of a tenant."""
+    """A mode or a source's credibility counts as data of a tenant."""
     with opened(folder, "cy") as store:
         store.set_mode("procedural")
     assert HybridGraphStore.tenants(folder)["cy"] == 0
@@ -88,7 +88,7 @@ def test_a_tenant_without_chunks_is_listed_too(folder):
 
 @pytest.mark.parametrize("call", [HybridGraphStore.tenants, lambda path: HybridGraphStore.drop_tenant(path, "ada")])
 def test_a_folder_without_tenants_refuses(tmp_path, call):
-    """A folder that was made without tenants has none to list or to drop; a path without an index is an error."""
+    """A folder without tenants has none to list or drop; a path without an index is an error."""
     HybridGraphStore.from_texts(["one"], MODEL, path=tmp_path / "single").close()
     with pytest.raises(TenantError, match="without tenants"):
         call(tmp_path / "single")
@@ -97,7 +97,7 @@ def test_a_folder_without_tenants_refuses(tmp_path, call):
     assert not (tmp_path / "nothing").exists()
 
 
-def test_dropping_says_what_went(folder):
+def test_dropping_returns_counts(folder):
     """The counts are those of the tenant's own statistics."""
     with opened(folder, "ada", read_only=True) as store:
         before = store.stats()
@@ -135,7 +135,7 @@ def test_no_vector_of_a_dropped_tenant_is_left(folder):
 
 
 def test_other_tenants_stay_as_they_are(folder):
-    """Counts, search by meaning, by words and over edges are the same, and the folder checks clean."""
+    """Counts, vector, keyword and graph results are unchanged, and check reports no problem."""
 
     def seen():
         with opened(folder, "bo") as store:
@@ -151,7 +151,7 @@ def test_other_tenants_stay_as_they_are(folder):
 
 
 def test_an_open_store_of_the_tenant_sees_that_it_is_gone(folder):
-    """A reader of another tenant goes on; one of the dropped tenant finds nothing any more."""
+    """A reader of another tenant continues; one of the dropped tenant finds nothing."""
     with opened(folder, "ada", read_only=True) as ada, opened(folder, "bo", read_only=True) as bo:
         assert ada.similarity_search("piece 2", k=3)
         HybridGraphStore.drop_tenant(folder, "ada")
@@ -173,7 +173,7 @@ def test_a_store_goes_on_writing_meanwhile(folder):
 
 
 def test_an_unknown_tenant_is_an_error(folder):
-    """Nothing is dropped for a misspelt name, and the error says which name is near."""
+    """Nothing is dropped for a misspelt name, and the error suggests the nearest name."""
     with pytest.raises(TenantError, match="did you mean 'ada'"):
         HybridGraphStore.drop_tenant(folder, "adda")
     assert HybridGraphStore.tenants(folder) == {"ada": 7, "bo": 7}
@@ -191,7 +191,7 @@ def test_a_folder_of_which_all_tenants_were_dropped_takes_new_ones(folder):
 
 
 def test_the_embedding_is_still_recognised(folder):
-    """The text by which another model is recognised was the dropped tenant's; the next write chooses another."""
+    """The probe text for recognising another model was the dropped tenant's; the next write chooses another."""
     from langchain_hybridgraph.errors import EmbeddingMismatchError
 
     HybridGraphStore.drop_tenant(folder, "ada")
@@ -202,7 +202,7 @@ def test_the_embedding_is_still_recognised(folder):
 
 
 def test_a_model_of_the_texts_needs_nobody_to_load_it(tmp_path):
-    """A folder with an LSA model: the other tenant is found as before."""
+    """In a folder with an LSA model the other tenant is found as before."""
     for tenant, word in (("ada", SECRET), ("bo", "drummer")):
         with HybridGraphStore(tmp_path, "lsa", tenant=tenant) as store:
             store.add_texts([f"The {word} plays piece {n}." for n in range(4)])

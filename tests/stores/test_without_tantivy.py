@@ -63,7 +63,7 @@ def folder(tmp_path):
 
 @pytest.mark.parametrize("error", ["ImportError('undefined symbol')", "OSError('cannot read the wheel')"])
 def test_an_index_is_read_and_written_without_tantivy(folder, error):
-    """The fallback answers and says so, writes are accepted, and who has Tantivy finds all of it afterwards."""
+    """The fallback answers and says so, writes are accepted, and a process with Tantivy finds all of it afterwards."""
     fallback = "keyword-fallback"
     assert run(READ_AND_WRITE, folder, error=error) == [
         [["cat"], fallback],
@@ -79,7 +79,7 @@ def test_an_index_is_read_and_written_without_tantivy(folder, error):
 
 
 def test_a_store_in_memory_works_without_tantivy():
-    """Nothing is there at first, then what was written is found."""
+    """Nothing is found at first, then the chunks that were written."""
     assert run(READ_AND_WRITE)[1:3] == [[["bird"], "keyword-fallback"], [["cat"], "keyword-fallback"]]
 
 
@@ -97,5 +97,5 @@ print(json.dumps([found[0].id, list(found.degraded)]))
 
 
 def test_other_vector_stores_are_searched_by_keyword_without_tantivy():
-    """rank_bm25 takes Tantivy's place over any store, and the answer says so."""
+    """rank_bm25 replaces Tantivy over any store, and the result says so."""
     assert run(OTHER_STORES) == ["cat", ["keyword-fallback"]]
