@@ -8,7 +8,7 @@ from dataclasses import replace
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.calls import Search
 from langchain_hybridgraph.query.pipeline.calibrated import calibrate, judge
-from langchain_hybridgraph.query.pipeline.candidates import gather, rank
+from langchain_hybridgraph.query.pipeline.candidates import Ranked, gather, rank
 from langchain_hybridgraph.query.pipeline.certain import announce_before_rerank, announce_before_walk
 from langchain_hybridgraph.query.pipeline.chosen import choose, fit, rerank, resolve_parents
 from langchain_hybridgraph.query.pipeline.listed import is_filter_only, list_matches
@@ -26,6 +26,7 @@ def search(query: Query, pipeline: Pipeline, trace: Trace) -> Search[list[Hit]]:
     trace.raises = pipeline.on_error == "raise"
     run = Run(plan(query), pipeline, trace)
     found: Mapping[Source, Found] = {}
+    ranked = Ranked(found, [], [])
     graph: Graph | None = None
     if is_filter_only(run):
         hits = yield from list_matches(run)
