@@ -112,8 +112,8 @@ class CaredIndex(WrittenIndex):
         with self._writer():
             with self._catalogue.writing() as connection:
                 catalog.delete_lost_edges(connection)
-                if mended := catalog_learned.mend(connection, self.clock()):
-                    catalog.log_changes(connection, mended)
+                if repaired := catalog_learned.mend(connection, self.clock()):
+                    catalog.log_changes(connection, repaired)
             self._refresh()
             self._embed_again(self._without_vector(self._catalogue.text_hashes()))
             self._keywords.rebuild(self._rows.version)

@@ -361,7 +361,7 @@ class Catalogue:
             connection.close()
 
     def _check_place(self, *, may_be_gone: bool = False) -> None:
-        """Raise StoreError if the file at the path is not the one that was opened: what lies beside it is not, either.
+        """Raise StoreError if the file at the path, and so those next to it, are not the ones that were opened.
 
         Connections outlive a deleted file, so that reading may go on.
         """

@@ -48,7 +48,7 @@ class Gate:
             return True
 
     def hold(self, deadline: float) -> None:
-        """Let no other thread in, and wait for those inside until ``deadline`` (``time.monotonic()``)."""
+        """Refuse entry to other threads, and wait for running calls until ``deadline`` (``time.monotonic()``)."""
         with self._condition:
             self._is_held = True
             self._condition.wait_for(self._is_left_to_this_thread, max(0.0, deadline - time.monotonic()))

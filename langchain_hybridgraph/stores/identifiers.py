@@ -113,7 +113,7 @@ def forms(text: str) -> dict[str, bool]:
 
 
 def compounds(text: str) -> list[str]:
-    """Return the compounds of a text, each once: an index holds them beside the words.
+    """Return the compounds of a text, each once: an index holds them in addition to the words.
 
     >>> compounds("Ada's well-known bug is E-4711 (in getUserName).")
     ['well-known', 'e-4711', 'getusername']

@@ -1,4 +1,4 @@
-"""What an open index learns about its chunks: confidence, utility and validity."""
+"""Learning about the chunks of an open index: confidence, utility and validity."""
 
 from __future__ import annotations
 
