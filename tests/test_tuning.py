@@ -57,7 +57,7 @@ def test_weights_are_those_of_the_call():
     store = HybridGraphStore.from_texts(["Trains carry coal.", "Coal is black."], "lsa", ids=["train", "coal"])
     retriever = HybridRetriever(store)
     ask = by_weight(retriever, [0, 1])
-    assert set(ask["0"]("coal", 2).hits[0].parts) == {"keyword"}
+    assert set(ask["0"]("coal", 2).hits[0].parts) == {"keyword", "exact"}
     assert set(ask["1"]("coal", 2).hits[0].parts) == {"vector"}
 
 

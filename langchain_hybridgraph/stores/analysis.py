@@ -122,6 +122,10 @@ class Analyzer:
         """
         return self._telling.words(text) or self._every.words(text)
 
+    def has_telling_words(self, text: str) -> bool:
+        """Whether a question has more than stop words."""
+        return bool(self._telling.words(text))
+
     def all_words(self, text: str) -> list[str]:
         """Return all words of a text, including stop words, as an index stores them."""
         return self._every.words(text)

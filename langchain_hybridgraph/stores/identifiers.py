@@ -21,6 +21,8 @@ from langchain_hybridgraph.stores.analysis import UNSPACED
 
 # Up to this number of texts that have a form or a word, one may be the text that is meant.
 FEW = 8
+# A word is rare in one text of this number; in fewer texts every word would be.
+RARE = 16
 # Worth of a form to the only text that it is the name of, and to the only text that holds it. The search has the rest.
 NAMED, HELD = 0.95, 0.6
 MOST = 0.97
@@ -43,6 +45,11 @@ _NAME = re.compile(r"(?:\W+\s)?(\S+?)(?::?\s*$|:\s|\s+[-–—]+\s)")
 
 class Postings(Protocol):
     """The postings of an index. Returns no rows for a form or word that more than ``FEW`` texts have."""
+
+    @property
+    def texts(self) -> int:
+        """The number of texts."""
+        ...
 
     def words(self, text: str) -> Sequence[str]:
         """Return the words of a text as they are indexed."""
@@ -71,9 +78,9 @@ def exact_matches(question: str, postings: Postings) -> dict[int, float]:
     Rows without any are left out. Of a form or word that n texts have, and that carries the share I of the question's
     information (idf), each of these texts gets
 
-    - ``NAMED`` / n if it is the text's name, and ``NAMED`` if the question says nothing else;
+    - ``NAMED`` / n if it is the text's name, a compound or a rare word; ``NAMED`` if the question says nothing else;
     - ``HELD`` · I / n if it is a compound;
-    - ``HELD`` · I² / n if it is a word.
+    - ``HELD`` · I² / n if it is a word, and rare or all that the question says.
 
     What several forms give a text adds up, and so does what several words give; the larger of both counts.
     """
@@ -82,9 +89,10 @@ def exact_matches(question: str, postings: Postings) -> dict[int, float]:
     by_word: dict[int, float] = defaultdict(float)
     by_form: dict[int, float] = defaultdict(float)
     for word, known in information.items():
-        rows = postings.holding(word)
-        for row in rows:
-            by_word[row] += HELD * (known / every) ** 2 / len(rows)
+        rows, share = postings.holding(word), known / every
+        is_rare = share > _EVERYTHING or RARE * len(rows) <= postings.texts
+        for row in rows if is_rare else ():
+            by_word[row] += HELD * share**2 / len(rows)
     for form, is_compound in list(forms(question).items())[:MOST_FORMS]:
         held, named = postings.written(form) if is_compound else (), postings.named(form)
         if not held and not named:
@@ -94,6 +102,7 @@ def exact_matches(question: str, postings: Postings) -> dict[int, float]:
         likely = {row: HELD * share / len(held) for row in held}
         if not is_compound:
             held = min((rows for word in words if (rows := postings.holding(word))), key=len, default=())
+            held = held if RARE * len(held) <= postings.texts else ()
         is_meant = 1.0 if share > _EVERYTHING else 1 / len(held) if held else 0.0
         for row in named:
             likely[row] = max(likely.get(row, 0.0), NAMED * is_meant / len(named))

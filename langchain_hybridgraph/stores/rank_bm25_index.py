@@ -106,6 +106,8 @@ class RankBM25Index:
 
         See :func:`~langchain_hybridgraph.stores.identifiers.exact_matches`; ``allowed`` is as in :meth:`search`.
         """
+        if not self._analyzer.has_telling_words(text):
+            return {}
         return exact_matches(text, _Postings(self._analyzer, self._count(), allowed))
 
     def apply(self, version: int, add: Iterable[tuple[int, str]], remove: Sequence[int]) -> None:
@@ -203,6 +205,10 @@ class _Postings:
 
     def __init__(self, analyzer: Analyzer, statistics: _Statistics, allowed: Mask | None) -> None:
         self._analyzer, self._statistics, self._allowed = analyzer, statistics, allowed
+
+    @property
+    def texts(self) -> int:
+        return len(self._statistics.rows)
 
     def words(self, text: str) -> list[str]:
         return self._analyzer.words(text)

@@ -151,6 +151,8 @@ class TantivyIndex:
 
         See :func:`~langchain_hybridgraph.stores.identifiers.exact_matches`; ``allowed`` is as in :meth:`search`.
         """
+        if not self._analyzer.has_telling_words(text):
+            return {}
         with _Engine("the search for identifiers failed"):
             searcher = self._seen()
             postings = _Postings(self._analyzer, self._schema, searcher, self._terms(searcher, text), allowed)
@@ -362,6 +364,10 @@ class _Postings:
     ) -> None:
         self._analyzer, self._schema, self._searcher = analyzer, schema, searcher
         self._terms, self._allowed = terms, allowed
+
+    @property
+    def texts(self) -> int:
+        return int(self._searcher.num_docs)
 
     def words(self, text: str) -> list[str]:
         return self._analyzer.words(text)
