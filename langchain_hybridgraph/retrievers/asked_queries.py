@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict, deque
+
+from langchain_hybridgraph.forking import ForkSafeLock
 
 REMEMBERED_QUERIES = 10
 REMEMBERED_SESSIONS = 1_000
@@ -19,7 +20,7 @@ class AskedQueries:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._asked: OrderedDict[str, deque[str]] = OrderedDict()
 
     def __reduce__(self) -> tuple[type[AskedQueries], tuple[()]]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from threading import Lock
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -18,6 +17,7 @@ from langchain_core.documents import Document
 
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.filters import And, Comparison, Filter, compare
+from langchain_hybridgraph.forking import ForkSafeLock
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.retrievers.scopes import ScopedRows
 from langchain_hybridgraph.retrievers.vector_stores.adapter import in_pages
@@ -83,7 +83,7 @@ class StoredRows:
     ) -> None:
         self._adapter = adapter
         self._chunk_of = chunk_of
-        self._changing = Lock()
+        self._changing = ForkSafeLock()
         self._scoped = ScopedRows()
         self._living: Mask = np.zeros(0, np.bool_)
         self._ids: list[str] = []

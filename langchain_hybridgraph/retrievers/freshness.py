@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from langchain_core.documents import Document
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.forking import ForkSafeLock
 from langchain_hybridgraph.retrievers.identity import Identity
 from langchain_hybridgraph.retrievers.texts import Texts, chunk_of, completed
 from langchain_hybridgraph.retrievers.vector_stores.adapter import in_pages
@@ -73,7 +73,7 @@ class Freshness:
         self._followers: list[Callable[[Sequence[Document]], object]] = []
         if stored is not None:
             self._remember(stored)
-        self._checking, self._refreshing = threading.Lock(), threading.Lock()
+        self._checking, self._refreshing = ForkSafeLock(), ForkSafeLock()
         self._checked_at: float | None = None
         self._behind: State | None = None
 

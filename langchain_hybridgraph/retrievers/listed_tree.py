@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from langchain_hybridgraph.forking import ForkSafeLock
 from langchain_hybridgraph.stores.catalog import Place
 from langchain_hybridgraph.stores.tree import Grown, Places, ScopedTree
 
@@ -25,7 +25,7 @@ class ListedTree:
     def __init__(self, texts: Texts, nearest: Nearest) -> None:
         self._texts = texts
         self._nearest = nearest
-        self._growing = Lock()
+        self._growing = ForkSafeLock()
         self._places = Places()
         self._state: _State | None = None
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from langchain_hybridgraph.filters import compare
+from langchain_hybridgraph.forking import ForkSafeLock
 from langchain_hybridgraph.records import Chunk, Scope
 from langchain_hybridgraph.stores.columns import MetadataColumns
 from langchain_hybridgraph.times import parse_end, parse_time
@@ -50,7 +50,7 @@ class ScopedRows:
         self._chunks: list[Chunk] = []
         self._columns = MetadataColumns(self._read)
         self._times: tuple[Times, Times] = (np.zeros(0), np.zeros(0))
-        self._growing = Lock()
+        self._growing = ForkSafeLock()
         self.extend(chunks)
 
     def __getitem__(self, row: int) -> Chunk:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from weakref import WeakSet
 
 import numpy as np
 
+from langchain_hybridgraph.forking import ForkSafeLock
 from langchain_hybridgraph.query.trace import Trace
 
 
@@ -25,8 +23,7 @@ class RetrievalStatistics:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        _all.add(self)
+        self._lock = ForkSafeLock()
         self._calls = self._answered = self._documents = 0
         self._errors: Counter[str] = Counter()
         self._degraded: Counter[str] = Counter()
@@ -72,16 +69,3 @@ class RetrievalStatistics:
                 "p95_ms": p95,
                 "degraded": dict(self._degraded),
             }
-
-
-_all: WeakSet[RetrievalStatistics] = WeakSet()
-
-
-def _renew_locks() -> None:
-    """Replace the locks in a forked process, where the thread that holds one does not exist."""
-    for statistics in list(_all):
-        statistics._lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
-    os.register_at_fork(after_in_child=_renew_locks)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from langchain_core.documents import Document
 
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
+from langchain_hybridgraph.forking import ForkSafeLock
 from langchain_hybridgraph.records import Chunk, Scope, cleaned
 from langchain_hybridgraph.retrievers.identity import Identity
 from langchain_hybridgraph.retrievers.scopes import ScopedRows
@@ -53,7 +53,7 @@ class Texts:
         self.row_of: dict[str, int] = {}
         self._scoped = ScopedRows()
         self.has_parents = False
-        self._changing = threading.Lock()
+        self._changing = ForkSafeLock()
         self.index, self.reason = _engine(engine, language)
         chunks = {id: chunk_of(document, id) for document, id in zip(given, self.identity.ids, strict=True)}
         self.change(list(chunks.values()))

@@ -1,6 +1,9 @@
 """A keyword index over another vector store takes in what the store receives later."""
 
 import asyncio
+import os
+import signal
+import threading
 from uuid import UUID
 
 import pytest
@@ -12,6 +15,7 @@ from real_stores import CLOSED, QUESTION, STORES, TEXTS, Fixed, close, documents
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.retrievers.vector_stores.in_memory import InMemoryAdapter
 
 LATER = "Quokkas smile at visitors."
 LISTED = [kind for kind in STORES if kind not in CLOSED]
@@ -264,3 +268,31 @@ def test_there_is_nothing_to_refresh_over_our_own_store():
         HybridRetriever(HybridGraphStore()).refresh()
     with pytest.raises(ConfigurationError, match="up to date"):
         HybridRetriever(HybridGraphStore(), refresh="never")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
+def test_a_forked_child_waits_for_no_thread_of_its_parent(monkeypatch):
+    """A child forked while a thread reads the store again can search."""
+    texts = InMemoryVectorStore.from_texts(["a cat sat"], Fixed())
+    retriever = HybridRetriever(texts, k=2)
+    texts.add_texts(["dogs bark"])
+    is_reading, may_go_on, listed = threading.Event(), threading.Event(), InMemoryAdapter.ids
+
+    def slowly(self):
+        if os.getpid() == parent:
+            is_reading.set()
+            assert may_go_on.wait(60)
+        return listed(self)
+
+    parent = os.getpid()
+    monkeypatch.setattr(InMemoryAdapter, "ids", slowly)
+    thread = threading.Thread(target=retriever.invoke, args=("dogs",))
+    thread.start()
+    assert is_reading.wait(60)
+    child = os.fork()
+    if not child:
+        signal.alarm(30)  # a child that hangs ends by a signal
+        os._exit(len(retriever.invoke("dogs")))
+    may_go_on.set()
+    thread.join(60)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
