@@ -57,7 +57,7 @@ def test_find_before_there_are_summaries(bare):
     """It finds, and says what would make it better."""
     done = hybridgraph("find", "Which pets purr?", "--index", bare)
     assert "lib/my docs/über/cats.md" in done.stdout
-    assert "hybridgraph tree makes them" in " ".join(done.stdout.split())
+    assert "hybridgraph tree creates them" in " ".join(done.stdout.split())
 
 
 def test_tree_makes_the_summaries_and_shows_them(bare):

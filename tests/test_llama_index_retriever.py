@@ -40,6 +40,7 @@ from langchain_hybridgraph import (
     ingest,
 )
 from langchain_hybridgraph.errors import ConfigurationError, FilterError, RetrievalError
+from langchain_hybridgraph.ingest import RecursiveSplitter
 from langchain_hybridgraph.llama_index import (
     LlamaIndexEmbeddings,
     LlamaIndexRetriever,
@@ -397,7 +398,7 @@ def test_relationships_of_chunks_that_were_no_nodes():
     """Of Documents that LangChain's side has ingested source, previous and next are restored from the edges."""
     store = HybridGraphStore()
     text = "# Cats\n\nThe cat sat.\n\n# Dogs\n\nDogs bark.\n\n# Fish\n\nFish swim."
-    ingest([Document(text, metadata={"source": "zoo.md"})], store)
+    ingest([Document(text, metadata={"source": "zoo.md"})], store, split=RecursiveSplitter(join_sections=False))
     chunks = store.get(list(store.document_chunks(["zoo.md"])["zoo.md"]))
     ordered = sorted(chunks, key=lambda chunk: chunk.metadata["chunk_index"])
     assert len(ordered) == 3

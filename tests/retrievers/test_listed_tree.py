@@ -63,7 +63,7 @@ def listed(request, tmp_path_factory):
     if request.param == "InMemoryVectorStore":
         return HierarchicalRetriever(InMemoryVectorStore.from_documents(documents(), embedding()), **settings)
     folder = str(tmp_path_factory.mktemp(request.param))
-    configuration = {"hnsw": {"space": request.param}}
+    configuration = {"hnsw": {"space": request.param, "ef_search": 400}}  # the nearest are found, not approximated
     store = Chroma.from_documents(
         documents(), embedding(), persist_directory=folder, collection_configuration=configuration
     )

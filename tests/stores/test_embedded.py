@@ -1297,7 +1297,7 @@ def test_an_engine_is_rebuilt_without_the_embedding(opened, large, engine):
 
 def test_only_engines_are_rebuilt(store):
     """The error for another name lists the engines."""
-    with pytest.raises(ValueError, match="'keywords' and 'vectors'"):
+    with pytest.raises(ValueError, match="'keywords' or 'vectors'"):
         store.rebuild("chroma")
 
 
