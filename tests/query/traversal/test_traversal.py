@@ -170,7 +170,7 @@ def test_forms_that_say_nothing_are_refused(form):
 )
 def test_unusable_parameters_are_refused(make):
     """Each says what it was given."""
-    with pytest.raises(ConfigurationError, match=" (is|got) "):
+    with pytest.raises(ConfigurationError, match=r" (is|got) "):
         make()
 
 
