@@ -33,8 +33,8 @@ from langchain_core.documents import Document
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever, ingest
-from langchain_hybridgraph.ingest import RecursiveSplitter, read_files
-from langchain_hybridgraph.tokens import approximate_tokens
+from langchain_hybridgraph.ingestion import RecursiveSplitter, read_files
+from langchain_hybridgraph.text.tokens import approximate_tokens
 
 QUESTIONS = Path(__file__).with_name("documentation_questions.jsonl")
 BUDGET = 1_000  # tokens

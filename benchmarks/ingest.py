@@ -29,7 +29,7 @@ MEASURED = """
 import json, sys, time
 from pathlib import Path
 from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.ingest import ingest, read_files
+from langchain_hybridgraph.ingestion import ingest, read_files
 
 def seconds():
     began = time.perf_counter(), time.process_time()

@@ -31,8 +31,8 @@ from langchain_hybridgraph.query.fusion import (
     MaxWeighted,
     ReciprocalRankFusion,
 )
-from langchain_hybridgraph.records import Ranking, Scored
-from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
+from langchain_hybridgraph.records import Ranking, ScoredId
+from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
 
 SETS = (
     "hotpotqa_val500",
@@ -123,7 +123,7 @@ def _cosines(texts: Sequence[str], ready: Any, embedding: str) -> Callable[[str]
 
 
 def _ranking(source: str, ids: Any, found: Sequence[int], scores: Mapping[int, float], **known: Any) -> Ranking:
-    entries = sorted((Scored(ids[row], scores[row]) for row in found), key=lambda e: (-e.score, e.id))
+    entries = sorted((ScoredId(ids[row], scores[row]) for row in found), key=lambda e: (-e.score, e.id))
     return Ranking(source, 0.5, entries, {ids[row]: score for row, score in scores.items()}, **known)
 
 

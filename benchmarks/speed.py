@@ -23,7 +23,7 @@ import numpy as np
 from _corpus import Corpus, grown
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
-from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
+from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
 
 CANDIDATES = 100
 

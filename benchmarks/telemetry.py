@@ -35,8 +35,8 @@ from langchain_hybridgraph import HybridGraphStore, HybridRetriever, LogSink, Op
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.retrievers import base
 from langchain_hybridgraph.telemetry import Event, flush
-from langchain_hybridgraph.telemetry.listening import delivery_for
-from langchain_hybridgraph.telemetry.stage_events import stage_events
+from langchain_hybridgraph.telemetry.dispatch import delivery_for
+from langchain_hybridgraph.telemetry.langchain_callbacks import stage_events
 
 
 class Untimed(Trace):

@@ -26,7 +26,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore, HybridRetriever, build_layers, ingest
-from langchain_hybridgraph.ingest import read_python_docs
+from langchain_hybridgraph.ingestion import read_python_docs
 
 SENTENCE = re.compile(r"(?<=[.!?])\s+")
 DEPTH = 5

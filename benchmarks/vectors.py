@@ -21,9 +21,9 @@ from _corpus import Corpus, grown
 from numpy.typing import NDArray
 
 from langchain_hybridgraph import LSAEmbeddings
-from langchain_hybridgraph.stores import vectors as matrices
-from langchain_hybridgraph.stores.chroma import ChromaRows
-from langchain_hybridgraph.stores.vectors import VectorMatrix, unit
+from langchain_hybridgraph.stores.engines import vector_matrix as matrices
+from langchain_hybridgraph.stores.engines.chroma import ChromaRows
+from langchain_hybridgraph.stores.engines.vector_matrix import VectorMatrix, unit
 
 CANDIDATES, LOOKED_AT = 100, 10
 BATCH = 5_000

@@ -23,7 +23,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel, Field
 
 from langchain_hybridgraph import GraphRetriever, HybridGraphStore, ingest
-from langchain_hybridgraph.retrievers.tool import QueryArguments
+from langchain_hybridgraph.adapters.tool import QueryArguments
 
 RELEASES = [
     ("The import of addresses reads CSV files.", 2023, "import"),

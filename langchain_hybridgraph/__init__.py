@@ -1,17 +1,20 @@
 """Hybrid, graph and memory retrieval for LangChain over one embedded, crash-safe index.
 
-``ingest/`` reads text, ``stores/`` keeps it, ``query/`` searches it, ``retrievers/`` offers the search to LangChain:
+``ingestion/`` reads text, ``stores/`` keeps it, ``query/`` searches it, ``retrievers/`` offers the search to LangChain:
 
     records.py     Chunk, Edge, Hit, Query, RetrievalResult: records shared by all parts
     filters.py     metadata filters
-    times.py       times in any usual form; tokens.py: token counts of texts
+    times.py       times in any usual form
+    text/          words, names, dates and token counts of texts
     errors.py      errors that callers may want to catch
-    structured.py  structured answers of chat models
+    structured_output.py  structured answers of chat models
     config/        settings from arguments, environment and a YAML file
-    ingest/        reading of files, splitting, edge building
+    ingestion/     reading of files, splitting, edge building
     stores/        the embedded store: catalogue, vectors, Chroma, Tantivy, rank_bm25
+    memory/        admission, contradictions and scores of memories
     query/         the pipeline and its stages
-    retrievers/    the LangChain interface: retrievers, the VectorStore, reranking by compressors
+    adapters/      other vector stores, retrievers and compressors
+    retrievers/    the LangChain interface: retrievers and the VectorStore
     telemetry/     reporting of searches: logs, Prometheus, OpenTelemetry, LangChain's handlers
     display/       explanations of hits in words, as a table and as a picture
     evaluation.py  quality of retrievers on questions with known answers; tuning.py: selection of settings
@@ -27,6 +30,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from langchain_hybridgraph.adapters.indexing import index as index
+    from langchain_hybridgraph.adapters.structured_query import FilterTranslator as FilterTranslator
     from langchain_hybridgraph.config import HybridGraphSettings as HybridGraphSettings
     from langchain_hybridgraph.embeddings import LSAEmbeddings as LSAEmbeddings
     from langchain_hybridgraph.embeddings import OnnxMiniLMEmbeddings as OnnxMiniLMEmbeddings
@@ -40,28 +45,28 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.filters import created_before as created_before
     from langchain_hybridgraph.filters import exclude_document as exclude_document
     from langchain_hybridgraph.filters import has_labels as has_labels
-    from langchain_hybridgraph.ingest import CitationEdges as CitationEdges
-    from langchain_hybridgraph.ingest import EntityEdges as EntityEdges
-    from langchain_hybridgraph.ingest import HierarchyEdges as HierarchyEdges
-    from langchain_hybridgraph.ingest import LinkEdges as LinkEdges
-    from langchain_hybridgraph.ingest import LLMEdges as LLMEdges
-    from langchain_hybridgraph.ingest import MetadataEdges as MetadataEdges
-    from langchain_hybridgraph.ingest import SequenceEdges as SequenceEdges
-    from langchain_hybridgraph.ingest import SimilarityEdges as SimilarityEdges
-    from langchain_hybridgraph.ingest import build_layers as build_layers
-    from langchain_hybridgraph.ingest import ingest as ingest
-    from langchain_hybridgraph.ingest.admission import Admission as Admission
+    from langchain_hybridgraph.ingestion import CitationEdges as CitationEdges
+    from langchain_hybridgraph.ingestion import EntityEdges as EntityEdges
+    from langchain_hybridgraph.ingestion import HierarchyEdges as HierarchyEdges
+    from langchain_hybridgraph.ingestion import LinkEdges as LinkEdges
+    from langchain_hybridgraph.ingestion import LLMEdges as LLMEdges
+    from langchain_hybridgraph.ingestion import MetadataEdges as MetadataEdges
+    from langchain_hybridgraph.ingestion import SequenceEdges as SequenceEdges
+    from langchain_hybridgraph.ingestion import SimilarityEdges as SimilarityEdges
+    from langchain_hybridgraph.ingestion import build_layers as build_layers
+    from langchain_hybridgraph.ingestion import ingest as ingest
+    from langchain_hybridgraph.memory.admission import Admission as Admission
     from langchain_hybridgraph.query.budget import TokenBudget as TokenBudget
-    from langchain_hybridgraph.query.expanders import AppendHistory as AppendHistory
-    from langchain_hybridgraph.query.expanders import ExpandedQuery as ExpandedQuery
-    from langchain_hybridgraph.query.expanders import HistoryTerms as HistoryTerms
-    from langchain_hybridgraph.query.expanders import LLMRewrite as LLMRewrite
-    from langchain_hybridgraph.query.expanders import StripQuestion as StripQuestion
+    from langchain_hybridgraph.query.conversation import AppendHistory as AppendHistory
+    from langchain_hybridgraph.query.conversation import ExpandedQuery as ExpandedQuery
+    from langchain_hybridgraph.query.conversation import HistoryTerms as HistoryTerms
+    from langchain_hybridgraph.query.conversation import LLMRewrite as LLMRewrite
+    from langchain_hybridgraph.query.conversation import StripQuestion as StripQuestion
     from langchain_hybridgraph.query.llm_rerank import LLMReranker as LLMReranker
-    from langchain_hybridgraph.query.planner import QueryPlan as QueryPlan
-    from langchain_hybridgraph.query.planner import QueryPlanner as QueryPlanner
-    from langchain_hybridgraph.query.planner import RulePlanner as RulePlanner
-    from langchain_hybridgraph.query.planner import TypedQuery as TypedQuery
+    from langchain_hybridgraph.query.planning import QueryPlan as QueryPlan
+    from langchain_hybridgraph.query.planning import QueryPlanner as QueryPlanner
+    from langchain_hybridgraph.query.planning import RulePlanner as RulePlanner
+    from langchain_hybridgraph.query.planning import TypedQuery as TypedQuery
     from langchain_hybridgraph.query.rerank import CrossEncoderReranker as CrossEncoderReranker
     from langchain_hybridgraph.query.rerank import ScoreReranker as ScoreReranker
     from langchain_hybridgraph.records import ALL_TIME as ALL_TIME
@@ -70,16 +75,14 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Hit as Hit
     from langchain_hybridgraph.records import RetrievalResult as RetrievalResult
     from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever as AdvancedRetriever
-    from langchain_hybridgraph.retrievers.found import FindResult as FindResult
     from langchain_hybridgraph.retrievers.graph import GraphRetriever as GraphRetriever
     from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever as HierarchicalRetriever
+    from langchain_hybridgraph.retrievers.hierarchy.results import FindResult as FindResult
     from langchain_hybridgraph.retrievers.history_aware import history_aware as history_aware
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever as HybridRetriever
-    from langchain_hybridgraph.retrievers.indexing import index as index
     from langchain_hybridgraph.retrievers.memory import MemoryRetriever as MemoryRetriever
     from langchain_hybridgraph.retrievers.store import HybridGraphStore as HybridGraphStore
-    from langchain_hybridgraph.retrievers.structured_query import FilterTranslator as FilterTranslator
-    from langchain_hybridgraph.stores.memory_graph import InMemoryGraph as InMemoryGraph
+    from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph as InMemoryGraph
     from langchain_hybridgraph.telemetry import LogSink as LogSink
     from langchain_hybridgraph.telemetry import OpenTelemetrySink as OpenTelemetrySink
     from langchain_hybridgraph.telemetry import PrometheusSink as PrometheusSink
@@ -102,7 +105,7 @@ _HOMES = {
         "exclude_document",
         "has_labels",
     ),
-    "ingest": (
+    "ingestion": (
         "CitationEdges",
         "EntityEdges",
         "HierarchyEdges",
@@ -114,24 +117,24 @@ _HOMES = {
         "build_layers",
         "ingest",
     ),
-    "ingest.admission": ("Admission",),
+    "memory.admission": ("Admission",),
     "query.budget": ("TokenBudget",),
-    "query.expanders": ("AppendHistory", "ExpandedQuery", "HistoryTerms", "LLMRewrite", "StripQuestion"),
+    "query.conversation": ("AppendHistory", "ExpandedQuery", "HistoryTerms", "LLMRewrite", "StripQuestion"),
     "query.llm_rerank": ("LLMReranker",),
-    "query.planner": ("QueryPlan", "QueryPlanner", "RulePlanner", "TypedQuery"),
+    "query.planning": ("QueryPlan", "QueryPlanner", "RulePlanner", "TypedQuery"),
     "query.rerank": ("CrossEncoderReranker", "ScoreReranker"),
     "records": ("ALL_TIME", "Chunk", "Edge", "Hit", "RetrievalResult"),
     "retrievers.advanced": ("AdvancedRetriever",),
-    "retrievers.found": ("FindResult",),
+    "retrievers.hierarchy.results": ("FindResult",),
     "retrievers.graph": ("GraphRetriever",),
     "retrievers.hierarchical": ("HierarchicalRetriever",),
     "retrievers.history_aware": ("history_aware",),
     "retrievers.hybrid": ("HybridRetriever",),
-    "retrievers.indexing": ("index",),
+    "adapters.indexing": ("index",),
     "retrievers.memory": ("MemoryRetriever",),
     "retrievers.store": ("HybridGraphStore",),
-    "retrievers.structured_query": ("FilterTranslator",),
-    "stores.memory_graph": ("InMemoryGraph",),
+    "adapters.structured_query": ("FilterTranslator",),
+    "stores.in_memory_graph": ("InMemoryGraph",),
     "telemetry": ("LogSink", "OpenTelemetrySink", "PrometheusSink", "add_sink", "remove_sink"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

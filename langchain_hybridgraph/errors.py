@@ -67,23 +67,23 @@ class MissingExtraError(HybridGraphError, ImportError):
 def _shorten_message(message: str) -> str:
     if len(message) <= LONGEST_MESSAGE:
         return message
-    message = _LONG_QUOTE.sub(lambda quote: shortened(quote[0], _LONGEST_QUOTE), message)
-    return shortened(message, LONGEST_MESSAGE)
+    message = _LONG_QUOTE.sub(lambda quote: shorten(quote[0], _LONGEST_QUOTE), message)
+    return shorten(message, LONGEST_MESSAGE)
 
 
-def brief(value: Any) -> str:
+def quote_value(value: Any) -> str:
     """Return the ``repr`` of a value for an error message, shortened in the middle if it is long.
 
-    >>> brief("a" * 1_000_000) == "'" + 97 * "a" + " … " + 97 * "a" + "'"
+    >>> quote_value("a" * 1_000_000) == "'" + 97 * "a" + " … " + 97 * "a" + "'"
     True
     """
-    return shortened(repr(value), _LONGEST_QUOTE)
+    return shorten(repr(value), _LONGEST_QUOTE)
 
 
-def shortened(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     """Return the text shortened to at most ``most`` characters, keeping its beginning and its end.
 
-    >>> shortened("abcdefghij", 7)
+    >>> shorten("abcdefghij", 7)
     'ab … ij'
     """
     if len(text) <= most:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
 from langchain_hybridgraph.records import RetrievalResult
-from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever
+from langchain_hybridgraph.retrievers.delegate import AnyRetriever
 from langchain_hybridgraph.serialization import Serializable
 
 Grades = Mapping[str, int]
@@ -53,7 +53,7 @@ class Difference(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Measured(Serializable):
+class EvaluationReport(Serializable):
     """Measurements of each retriever on each question.
 
     ``figures`` maps retriever and measure to an array with one figure per question, in the order of ``questions``.
@@ -145,7 +145,7 @@ def measure(
     measures: Sequence[str] = MEASURES,
     *,
     id_of: Callable[[Document], str | None] = lambda document: document.id,
-) -> Measured:
+) -> EvaluationReport:
     """Measure the quality of retrievers on questions with known answers.
 
     ``questions`` maps each question to the ids of its answers, or to grades by id (0: not an answer). A retriever
@@ -183,7 +183,7 @@ def measure(
         figures[name] = {str(each): np.zeros(len(questions)) for each in parsed}
         for metric in ir_measures.iter_calc(parsed, grades, run):
             figures[name][str(metric.measure)][int(metric.query_id)] = metric.value
-    return Measured(tuple(questions), tuple(map(str, parsed)), figures, degraded)
+    return EvaluationReport(tuple(questions), tuple(map(str, parsed)), figures, degraded)
 
 
 def difference(ours: Any, theirs: Any, *, seed: int = 0) -> Difference:

@@ -62,7 +62,7 @@ from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, NoReturn
 
-from langchain_hybridgraph.errors import FilterError, brief
+from langchain_hybridgraph.errors import FilterError, quote_value
 from langchain_hybridgraph.times import iso_seconds, iso_time, parse_time
 
 Path = tuple[str, ...]
@@ -83,7 +83,7 @@ _DEEPEST = 100  # levels of nesting: far beyond use, far below Python's recursio
 # -- values --------------------------------------------------------------------------------------------------
 
 
-class Truth(Enum):
+class CanonicalBool(Enum):
     """A bool in canonical form, because Python's True equals 1."""
 
     FALSE = False
@@ -91,7 +91,7 @@ class Truth(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class CanonicalTime:
     """A datetime in canonical form: Unix seconds, UTC."""
 
     seconds: float
@@ -104,9 +104,10 @@ _NUMBERS = frozenset({int, float})
 def canonical(value: Any) -> Any:
     """Convert a metadata value to a hashable form whose ``==`` follows the filter language.
 
-    Strings, numbers and None are unchanged. A bool becomes a :class:`Truth`, a list a tuple, an object a frozenset
-    of its items, a datetime a :class:`Moment`, a NumPy value a Python value, and anything else its ``str``. There is
-    one exception: a Moment and the text of the same instant are equal in the filter language, but not by ``==``.
+    Strings, numbers and None are unchanged. A bool becomes a :class:`CanonicalBool`, a list a tuple, an object a
+    frozenset of its items, a datetime a :class:`CanonicalTime`, a NumPy value a Python value, and anything else its
+    ``str``. There is one exception: a time and the text of the same instant are equal in the filter language, but not
+    by ``==``.
     """
     if type(value) in _PLAIN:
         return value
@@ -117,14 +118,14 @@ def canonical(value: Any) -> Any:
     return _canonical_scalar(value)
 
 
-def instant(value: Any) -> float | None:
+def canonical_to_seconds(value: Any) -> float | None:
     """Return a canonical value in Unix seconds if it is a time, else None."""
     if type(value) is str:
         return iso_seconds(value)
-    return value.seconds if type(value) is Moment else None
+    return value.seconds if type(value) is CanonicalTime else None
 
 
-def reader(path: Path) -> Callable[[Mapping[str, Any]], Any]:
+def value_getter(path: Path) -> Callable[[Mapping[str, Any]], Any]:
     """Return a function that reads the unconverted value at ``path`` from metadata; None if it is missing."""
     if len(path) == 1:
         (key,) = path
@@ -174,11 +175,11 @@ def join_key(path: Path) -> str:
 
 def _canonical_scalar(value: Any) -> Any:
     if isinstance(value, bool):
-        return Truth(value)
+        return CanonicalBool(value)
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, date):
-        return Moment(parse_time(value))
+        return CanonicalTime(parse_time(value))
     if isinstance(value, Real):
         return int(value) if isinstance(value, Integral) else float(value)
     return canonical(value.tolist()) if hasattr(value, "tolist") else str(value)
@@ -190,13 +191,13 @@ def _element(value: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     """Convert a canonical value back to a Python value."""
-    if isinstance(value, Truth):
+    if isinstance(value, CanonicalBool):
         return value.value
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     if isinstance(value, frozenset):
         return {key: _plain(item) for key, item in sorted(value, key=lambda pair: str(pair[0]))}
-    if isinstance(value, Moment):
+    if isinstance(value, CanonicalTime):
         return datetime.fromtimestamp(value.seconds, UTC)
     return value
 
@@ -271,7 +272,7 @@ class Comparison(Filter):
 
     @cached_property
     def _matches(self) -> Callable[[Mapping[str, Any]], bool]:
-        read, accepts, plain = reader(self.path), self.accepts, _PLAIN
+        read, accepts, plain = value_getter(self.path), self.accepts, _PLAIN
 
         def matches(metadata: Mapping[str, Any]) -> bool:
             value = read(metadata)
@@ -395,15 +396,15 @@ def _negated(test: Test) -> Test:
 
 def _is_one_of(operands: Sequence[Any]) -> Test:
     equal = frozenset(operands)
-    moments = {operand.seconds for operand in operands if type(operand) is Moment}
-    instants = {seconds for operand in operands if (seconds := instant(operand)) is not None}
+    moments = {operand.seconds for operand in operands if type(operand) is CanonicalTime}
+    instants = {seconds for operand in operands if (seconds := canonical_to_seconds(operand)) is not None}
 
     def test(value: Any) -> bool:
         if value in equal:
             return True
-        if type(value) is Moment:
+        if type(value) is CanonicalTime:
             return value.seconds in instants
-        return bool(moments) and instant(value) in moments
+        return bool(moments) and canonical_to_seconds(value) in moments
 
     return test
 
@@ -422,9 +423,9 @@ def _contains(operand: Any) -> Test:
 def _is_ordered(holds: Callable[[Any, Any], bool], operand: Any) -> Test:
     if type(operand) in _NUMBERS:
         return lambda value: type(value) in _NUMBERS and holds(value, operand)
-    seconds = instant(operand)
+    seconds = canonical_to_seconds(operand)
     if seconds is not None:
-        return lambda value: (moment := instant(value)) is not None and holds(moment, seconds)
+        return lambda value: (moment := canonical_to_seconds(value)) is not None and holds(moment, seconds)
     return lambda value: type(value) is str and holds(value, operand) and iso_seconds(value) is None
 
 
@@ -542,7 +543,7 @@ def _check_operand(key: str, operator: str, operand: Any) -> Any:
             f'write has_labels(any_of=[...], key="{key}"), all_of= for all of them, '
             f"or {_json({'$or': [{key: {operator: 'a'}}, {key: {operator: 'b'}}]})}"
         )
-    if operator in ORDERINGS and isinstance(value, (tuple, frozenset, Truth)):
+    if operator in ORDERINGS and isinstance(value, (tuple, frozenset, CanonicalBool)):
         raise _unusable(key, operator, operand, "a number, a time or a string", 2024)
     return value
 
@@ -606,7 +607,7 @@ def _misplaced(operator: str, value: Any) -> FilterError:
             f"{operator} needs a field, only {joining} do not; write {_json({'field': {operator: value}})}"
         )
     return FilterError(
-        f"{brief(operator)} is not an operator; filters are combined with {joining}, and a field takes "
+        f"{quote_value(operator)} is not an operator; filters are combined with {joining}, and a field takes "
         f"{' '.join(FIELD_OPERATORS)}. Write {_json({'$or': [{'source': 'a.md'}, {'year': {'$gte': 2020}}]})}; "
         f"a key that begins with a dollar sign is written {_json(chr(92) + operator)}"
     )
@@ -614,7 +615,7 @@ def _misplaced(operator: str, value: Any) -> FilterError:
 
 def _unusable(key: str, operator: str, operand: Any, expected: str, example: Any) -> FilterError:
     return FilterError(
-        f"{operator} on {brief(key)} takes {expected}, not {_json(operand)} ({type(operand).__name__}); "
+        f"{operator} on {quote_value(key)} takes {expected}, not {_json(operand)} ({type(operand).__name__}); "
         f"write {_json({key: {operator: example}})}"
     )
 

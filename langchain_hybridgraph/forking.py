@@ -54,7 +54,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
     os.register_at_fork(after_in_child=_free_locks)
 
 
-def leave_undisposed(part: object) -> None:
+def keep_alive_forever(part: object) -> None:
     """Keep an object of the parent alive forever in a forked child, because closing it would affect the parent.
 
     Destroying a Tantivy, Chroma or onnxruntime object waits for threads that the child does not have, and closing a

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, overload
 
 from langchain_hybridgraph.degradation import warnings_in
-from langchain_hybridgraph.errors import brief, shortened
+from langchain_hybridgraph.errors import quote_value, shorten
 from langchain_hybridgraph.serialization import Serializable, to_json
 from langchain_hybridgraph.times import parse_end, parse_time
 
@@ -131,7 +131,7 @@ class Edge(Serializable):
 
 
 def _label(edge: Edge) -> str:
-    return f"edge {brief(edge.source)} → {brief(edge.target)} ({shortened(edge.relation, 100)})"
+    return f"edge {quote_value(edge.source)} → {quote_value(edge.target)} ({shorten(edge.relation, 100)})"
 
 
 def _weight(edge: Edge) -> float:
@@ -142,7 +142,9 @@ def _weight(edge: Edge) -> float:
 
 
 def _weight_message(edge: Edge) -> str:
-    return f"{_label(edge)} has weight {brief(edge.weight)}; pass a weight above 0 and up to 1, such as weight=0.5"
+    return (
+        f"{_label(edge)} has weight {quote_value(edge.weight)}; pass a weight above 0 and up to 1, such as weight=0.5"
+    )
 
 
 def _period(edge: Edge) -> tuple[float | None, float | None]:
@@ -150,7 +152,8 @@ def _period(edge: Edge) -> tuple[float | None, float | None]:
     start, end = _seconds(edge, "valid_from", parse_time), _seconds(edge, "valid_until", parse_end)
     if start is not None and end is not None and end < start:
         raise ValueError(
-            f"{_label(edge)} has valid_until ({brief(edge.valid_until)}) before valid_from ({brief(edge.valid_from)}): "
+            f"{_label(edge)} has valid_until ({quote_value(edge.valid_until)}) before valid_from "
+            f"({quote_value(edge.valid_from)}): "
             "the edge would never be valid; swap the two times, or leave one out"
         )
     return start, end
@@ -167,7 +170,7 @@ def _seconds(edge: Edge, name: str, parse: Callable[[Any], float]) -> float | No
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class EdgeFilter:
     """The edges that a traversal may follow.
 
     ``direction`` ``"out"`` follows edges from source to target, ``"in"`` from target to source, ``"both"`` either way.
@@ -184,20 +187,22 @@ class Ways:
 
     def __post_init__(self) -> None:
         if self.direction not in ("out", "in", "both"):
-            raise ValueError(f"direction must be 'out', 'in' or 'both', got {brief(self.direction)}")
+            raise ValueError(f"direction must be 'out', 'in' or 'both', got {quote_value(self.direction)}")
         if not 0.0 <= self.min_weight <= 1.0:
-            raise ValueError(f"min_weight must be a number from 0 to 1, got {brief(self.min_weight)}")
+            raise ValueError(f"min_weight must be a number from 0 to 1, got {quote_value(self.min_weight)}")
         if self.hub_degree is not None and self.hub_degree < 1:
-            raise ValueError(f"hub_degree must be a whole number of at least 1, or None, got {brief(self.hub_degree)}")
+            raise ValueError(
+                f"hub_degree must be a whole number of at least 1, or None, got {quote_value(self.hub_degree)}"
+            )
 
 
-class Times(Enum):
+class TimeRange(Enum):
     """Special values of ``as_of`` that are not a point in time."""
 
     ALL = "all"
 
 
-ALL_TIME = Times.ALL
+ALL_TIME = TimeRange.ALL
 """Value of ``as_of`` that includes chunks and edges of all times, whether valid now or not."""
 
 
@@ -216,7 +221,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
+class MemoryState:
     """What a store knows about a chunk in addition to its text, from its metadata or learned since.
 
     Times are in Unix seconds, UTC. None means unset, which differs from 0. ``confidence`` and ``utility`` are in
@@ -255,7 +260,7 @@ class Query:
     weight: float = 1.0
 
 
-class Scored(NamedTuple):
+class ScoredId(NamedTuple):
     """A chunk's id with a source's own score (cosine, BM25). Higher is better.
 
     Sources that cannot return a chunk by id set ``chunk``: in all of their entries, or in none.
@@ -277,7 +282,7 @@ class QuestionWords:
     bound: float
 
 
-class Found(NamedTuple):
+class SourceResult(NamedTuple):
     """The result of one search of a store.
 
     ``entries`` are best first, ties by id. ``vector`` is the query vector of the vector search. ``bound`` and
@@ -288,7 +293,7 @@ class Found(NamedTuple):
     keyword search was asked for.
     """
 
-    entries: Sequence[Scored]
+    entries: Sequence[ScoredId]
     vector: Vector | None = None
     bound: float | None = None
     background: tuple[float, float] | None = None
@@ -315,7 +320,7 @@ class Ranking:
 
     source: str
     weight: float
-    entries: Sequence[Scored]
+    entries: Sequence[ScoredId]
     scores: Mapping[str, float]
     bound: float | None = None
     background: tuple[float, float] | None = None
@@ -323,7 +328,7 @@ class Ranking:
     exact: Mapping[str, float] = field(default_factory=dict)
 
 
-class Fused(NamedTuple):
+class FusedCandidate(NamedTuple):
     """One candidate after fusion: its score in [0, 1] and each source's part (the parts sum to the score)."""
 
     id: str
@@ -567,7 +572,7 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         input.
         """
         # Imported here because this module needs LangChain only to rebuild a result from JSON.
-        from langchain_hybridgraph.retrievers.documents import documents_from
+        from langchain_hybridgraph.adapters.documents import documents_from
 
         try:
             return cls(
@@ -600,7 +605,7 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
 
     def _repr_html_(self) -> str:
         # Imported here because only notebooks use it.
-        from langchain_hybridgraph.display.table import Table
+        from langchain_hybridgraph.display.html_table import Table
 
         return Table(self)._repr_html_()
 
@@ -618,10 +623,10 @@ def content_id(text: str, source: str) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-def cleaned(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Replace lone surrogates, which files and engines cannot store, by U+FFFD.
 
-    >>> cleaned("a\\ud800b")
+    >>> replace_surrogates("a\\ud800b")
     'a\ufffdb'
     """
     try:

@@ -24,7 +24,8 @@ import pytest
 from langchain_hybridgraph.errors import TenantError
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import Chunk, Edge, Query, Scope
-from langchain_hybridgraph.stores.base import (
+from langchain_hybridgraph.stores.protocols import (
+    AcceptsChunks,
     GivesVectors,
     HasParents,
     HasSessions,
@@ -32,7 +33,6 @@ from langchain_hybridgraph.stores.base import (
     Remembers,
     SearchesKeywords,
     SearchesVectors,
-    TakesChunks,
 )
 
 BEGIN, END = datetime(2020, 1, 1, tzinfo=UTC).timestamp(), datetime(2021, 1, 1, tzinfo=UTC).timestamp()
@@ -81,7 +81,7 @@ class HashedWords:
 
 
 class Engine(
-    Reads, SearchesVectors, SearchesKeywords, HasParents, GivesVectors, Remembers, HasSessions, TakesChunks, Protocol
+    Reads, SearchesVectors, SearchesKeywords, HasParents, GivesVectors, Remembers, HasSessions, AcceptsChunks, Protocol
 ):
     """All that a store may be able to do."""
 
@@ -317,7 +317,7 @@ class StoreSuite:
 
     def test_put_tells_new_changed_and_unchanged_apart(self, filled: Engine) -> None:
         """The counts say what happened: nothing the second time, one of each kind after changes."""
-        store = self._only(filled, TakesChunks)
+        store = self._only(filled, AcceptsChunks)
         again = store.put(CHUNKS, parents=PARENTS)
         assert dict(again) == {"added": 0, "updated": 0, "unchanged": len(CHUNKS) + len(PARENTS), "embedded": 0}
         batch = [Chunk("cat", "another text"), Chunk("bond", CHUNKS[3].text, {"topic": "finance"}), Chunk("new", "x")]
@@ -325,7 +325,7 @@ class StoreSuite:
 
     def test_a_changed_chunk_replaces_the_old_one(self, filled: Engine) -> None:
         """After an update the new text is found and the old one nowhere."""
-        self._only(filled, TakesChunks).put([Chunk("owl", "a zebra at noon")])
+        self._only(filled, AcceptsChunks).put([Chunk("owl", "a zebra at noon")])
         filled.settle()
         assert self._read(filled, ["owl"])["owl"].text == "a zebra at noon"
         if isinstance(filled, SearchesKeywords):
@@ -338,13 +338,13 @@ class StoreSuite:
 
     def test_the_last_of_equal_ids_counts(self, store: Any) -> None:
         """A batch may hold an id twice."""
-        self._only(store, TakesChunks)
+        self._only(store, AcceptsChunks)
         self.fill(store, [Chunk("a", "first"), Chunk("b", "other"), Chunk("a", "last")])
         assert {id: chunk.text for id, chunk in self._read(store, ["a", "b"]).items()} == {"a": "last", "b": "other"}
 
     def test_remove_takes_all_of_a_chunk(self, filled: Engine) -> None:
         """What was removed is read and found nowhere; the count is that of what there was."""
-        store = self._only(filled, TakesChunks)
+        store = self._only(filled, AcceptsChunks)
         assert store.remove(["owl", "cat", "unknown", "owl"]) == 2
         assert store.remove(["owl"]) == 0
         filled.settle()
@@ -356,7 +356,7 @@ class StoreSuite:
 
     def test_a_removed_id_may_come_again(self, filled: Engine) -> None:
         """Removing and writing anew gives the new chunk, once."""
-        store = self._only(filled, TakesChunks)
+        store = self._only(filled, AcceptsChunks)
         store.remove(["owl"])
         self.fill(filled, [Chunk("owl", "an owl hunts at night")])
         if isinstance(filled, SearchesKeywords):
@@ -365,7 +365,7 @@ class StoreSuite:
 
     def test_a_parent_goes_with_its_last_child(self, store: Any) -> None:
         """Parents stay as long as they have a child."""
-        self._only(store, TakesChunks)
+        self._only(store, AcceptsChunks)
         self._only(store, HasParents)
         children = [Chunk(id, f"child {id}", {}, "doc", "parent") for id in ("one", "two")]
         self.fill(store, children, [Chunk("parent", "whole", {}, "doc")])
@@ -377,20 +377,20 @@ class StoreSuite:
 
     def test_lists_what_a_document_has(self, filled: Engine) -> None:
         """Chunks and parents of each document; an unknown document has none."""
-        found = self._only(filled, TakesChunks).document_chunks(["zoo", "bank.md", "cat", "unknown"])
+        found = self._only(filled, AcceptsChunks).document_chunks(["zoo", "bank.md", "cat", "unknown"])
         expected = {"zoo": {"dog", "owl", "pets", "birds"}, "bank.md": {"bond"}, "cat": {"cat"}, "unknown": set()}
         assert {document: set(ids) for document, ids in found.items()} == expected
 
     def test_replace_edges_counts_distinct_edges(self, filled: Engine) -> None:
         """Edges are unique on source, target and relation."""
-        store = self._only(filled, TakesChunks)
+        store = self._only(filled, AcceptsChunks)
         edges = [Edge("cat", "dog", "fears", 0.5), Edge("cat", "dog", "fears", 0.9), Edge("cat", "dog", "knows")]
         assert store.replace_edges(["cat"], ["fears", "knows"], edges) == 2
         assert store.replace_edges(["cat"], ["fears", "knows"], []) == 0
 
     def test_a_batch_may_be_larger_than_an_engine_likes(self, store: Any) -> None:
         """6,000 chunks in one call are taken and found."""
-        self._only(store, TakesChunks)
+        self._only(store, AcceptsChunks)
         self.fill(store, [Chunk(f"c{n}", f"number{n} of many") for n in range(6_000)])
         assert self._read(store, ["c0", "c5999", "c6000"]).keys() == {"c0", "c5999"}
         if isinstance(store, SearchesKeywords):
@@ -398,7 +398,7 @@ class StoreSuite:
 
     def test_of_a_bad_batch_nothing_is_written(self, store: Any) -> None:
         """Metadata that JSON cannot hold raises, and the good chunks of the same batch are not there either."""
-        self._only(store, TakesChunks)
+        self._only(store, AcceptsChunks)
         with pytest.raises(TypeError):
             store.put([Chunk("good", "good text"), Chunk("bad", "bad text", {"key": object()})])
         store.settle()
@@ -461,7 +461,7 @@ class StoreSuite:
             assert not store.vectors(["b"]).any()
         if isinstance(store, Remembers):
             assert store.learned(["a", "b"], Scope()).keys() == {"a"}
-        if isinstance(store, TakesChunks):
+        if isinstance(store, AcceptsChunks):
             assert store.document_chunks(["doc"]) == {"doc": {"a"}}
             assert store.remove(["a", "b", "p"]) == 1
 

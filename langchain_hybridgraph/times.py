@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, time
 from numbers import Real
 from typing import Any
 
-from langchain_hybridgraph.errors import brief
+from langchain_hybridgraph.errors import quote_value
 
 _HOUR = r"(?:[01]\d|2[0-3])"
 _SECOND = r"\d{2}(?:[.,]\d+)?"
@@ -45,7 +45,7 @@ def parse_time(value: Any) -> float:
         return _parse_text(value)
     if isinstance(value, Real) and not isinstance(value, bool):
         return _check_range(value)
-    raise ValueError(f"{brief(value)} ({type(value).__name__}) is not a time; {_EXPECTED}")
+    raise ValueError(f"{quote_value(value)} ({type(value).__name__}) is not a time; {_EXPECTED}")
 
 
 def parse_end(value: Any) -> float:
@@ -100,14 +100,14 @@ def _parse_text(text: str) -> float:
         except ValueError:  # such as the 13th month: reported below like any other invalid text
             seconds = None
     if seconds is None:
-        raise ValueError(f"{brief(text)} is not a time; {_EXPECTED}")
+        raise ValueError(f"{quote_value(text)} is not a time; {_EXPECTED}")
     return seconds
 
 
 def _check_range(value: Any) -> float:
     if not _FIRST <= value < _LAST:
         raise ValueError(
-            f"{brief(value)} is not a time in Unix seconds, which range from {_FIRST:.0f} to {_LAST:.0f}; "
+            f"{quote_value(value)} is not a time in Unix seconds, which range from {_FIRST:.0f} to {_LAST:.0f}; "
             "divide milliseconds by 1000"
         )
     return float(value)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.evaluation import Asks, Difference, Measured, difference
+from langchain_hybridgraph.evaluation import Asks, Difference, EvaluationReport, difference
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
 from langchain_hybridgraph.serialization import Serializable
 
@@ -18,7 +18,7 @@ WEIGHTS = tuple(round(0.1 * tenth, 1) for tenth in range(11))
 
 
 @dataclass(frozen=True)
-class Choice(Serializable):
+class TuningResult(Serializable):
     """The setting that is best on all questions, with the gain of such a choice on unseen questions.
 
     ``checked`` is the gain over ``default``. ``in_parts`` lists the settings chosen without each of the parts.
@@ -42,17 +42,19 @@ class Choice(Serializable):
         )
 
 
-def by_weight(retriever: PipelineRetriever, weights: Iterable[float] = WEIGHTS) -> dict[str, Asks]:
+def vary_weight(retriever: PipelineRetriever, weights: Iterable[float] = WEIGHTS) -> dict[str, Asks]:
     """Return the retriever with each of these vector weights, in the form that :func:`evaluation.measure` takes.
 
     >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
-    >>> list(by_weight(HybridRetriever(HybridGraphStore(None, "lsa")), [0, 0.5, 1]))
+    >>> list(vary_weight(HybridRetriever(HybridGraphStore(None, "lsa")), [0, 0.5, 1]))
     ['0', '0.5', '1']
     """
     return {f"{weight:g}": partial(retriever.retrieve, semantic_weight=weight) for weight in weights}
 
 
-def choose(measured: Measured, default: str, measure: str | None = None, *, parts: int = 5, seed: int = 0) -> Choice:
+def choose_setting(
+    measured: EvaluationReport, default: str, measure: str | None = None, *, parts: int = 5, seed: int = 0
+) -> TuningResult:
     """Choose the best of the measured settings, and check the choice by cross-validation.
 
     The best of many settings is partly the luckiest. The questions are therefore divided into ``parts``. For each part
@@ -74,7 +76,7 @@ def choose(measured: Measured, default: str, measure: str | None = None, *, part
     part_of = np.random.default_rng(seed).permutation(count) % parts
     chosen = [_best(figures[:, part_of != part]) for part in range(parts)]
     unseen = figures[np.array(chosen)[part_of], np.arange(count)]
-    return Choice(
+    return TuningResult(
         best=names[_best(figures)],
         default=default,
         checked=difference(unseen, figures[0], seed=seed),

@@ -15,9 +15,9 @@ from langchain_hybridgraph import (
     MemoryRetriever,
     ingest,
 )
-from langchain_hybridgraph.errors import LONGEST_MESSAGE, ConfigurationError, brief
+from langchain_hybridgraph.errors import LONGEST_MESSAGE, ConfigurationError, quote_value
 from langchain_hybridgraph.filters import parse_filter
-from langchain_hybridgraph.ingest import read_files
+from langchain_hybridgraph.ingestion import read_files
 
 HUGE = "x" * 5_000_000
 QUOTES = "'\"" * 2_500_000
@@ -98,5 +98,5 @@ def test_the_end_of_a_message_is_kept():
 
 def test_short_values_are_quoted_in_full():
     """Short values appear exactly as their repr."""
-    assert brief("a'b") == repr("a'b")
-    assert brief(["a", 1]) == "['a', 1]"
+    assert quote_value("a'b") == repr("a'b")
+    assert quote_value(["a", 1]) == "['a', 1]"

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from langchain_hybridgraph.query.scoring import DECAY
-from langchain_hybridgraph.query.traversal import traversal_from
-from langchain_hybridgraph.retrievers.modes import MODES
-from langchain_hybridgraph.stores.given import Given
+from langchain_hybridgraph.chunk_metadata import ParsedMetadata
+from langchain_hybridgraph.memory.scoring import DECAY
+from langchain_hybridgraph.query.graph import traversal_from
+from langchain_hybridgraph.retrievers.memory_modes import MODES
 
 PAGE = (Path(__file__).parent.parent / "docs" / "memory.md").read_text(encoding="utf-8")
 
@@ -59,4 +59,4 @@ def test_the_decays_are_those_of_the_code():
 def test_every_key_that_is_read_has_a_meaning():
     """What the store reads from metadata stands in the table."""
     named = {key for row in rows("Key | Meaning") for key in row[0].replace("`", "").split(", ")}
-    assert named == {*Given._fields, "labels", "session_id", "turn", "source"}
+    assert named == {*ParsedMetadata._fields, "labels", "session_id", "turn", "source"}

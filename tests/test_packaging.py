@@ -44,7 +44,7 @@ FEATURES = {
 }
 MODULES = sorted({module for modules, _ in FEATURES.values() for module in modules.split()})
 # What the package does not import in this process: benchmarks, the user's own programs and the process that reads
-# documents (tests/ingest/test_document_readers.py) do.
+# documents (tests/ingestion/readers/test_document_readers.py) do.
 FOR_OTHERS = {"eval", "community", "documents", "all", "dev"}
 
 

@@ -16,8 +16,8 @@ pytest.importorskip("rich")
 from typer.testing import CliRunner
 
 from langchain_hybridgraph.cli.commands import app
-from langchain_hybridgraph.stores.opening import MATRIX_BYTES
-from langchain_hybridgraph.stores.vectors import EXACT_BYTES
+from langchain_hybridgraph.stores.embedded.index_folder import MATRIX_BYTES
+from langchain_hybridgraph.stores.engines.vector_matrix import EXACT_BYTES
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -24,15 +24,15 @@ from langchain_hybridgraph import (
     build_layers,
     ingest,
 )
-from langchain_hybridgraph.evaluation import Measured
-from langchain_hybridgraph.ingest.admission import Admission, Lowered
-from langchain_hybridgraph.query.expanders import ExpandedQuery
-from langchain_hybridgraph.query.planner import QueryPlan, TypedQuery
+from langchain_hybridgraph.evaluation import EvaluationReport
+from langchain_hybridgraph.memory.admission import Admission, Lowered
+from langchain_hybridgraph.query.conversation import ExpandedQuery
+from langchain_hybridgraph.query.planning import QueryPlan, TypedQuery
 from langchain_hybridgraph.records import Chunk, Edge, Hit, RetrievalResult
-from langchain_hybridgraph.retrievers.found import FindResult
+from langchain_hybridgraph.retrievers.hierarchy.results import FindResult
 from langchain_hybridgraph.serialization import to_json
-from langchain_hybridgraph.stores.care import CheckReport
-from langchain_hybridgraph.tuning import Choice, Difference
+from langchain_hybridgraph.stores.embedded.maintenance import CheckReport
+from langchain_hybridgraph.tuning import Difference, TuningResult
 
 TEXTS = {
     "pets/cats.md": "Cats purr. See [dogs](dogs.md).",
@@ -105,7 +105,7 @@ def test_what_a_tree_finds_comes_back(store):
         ExpandedQuery("whole", "context", 0.25, sure=False),
         Admission("a", "joined", "so", ("b",), (Lowered("b", 0.5, 0.25),), "text"),
         CheckReport(("lost",), ("Chroma",), {"chunks": 2}),
-        Choice("a", "b", Difference(0.1, 0.0, 0.2, 1, 2, 3), ("a", "a")),
+        TuningResult("a", "b", Difference(0.1, 0.0, 0.2, 1, 2, 3), ("a", "a")),
     ],
     ids=lambda record: type(record).__name__,
 )
@@ -126,8 +126,8 @@ def test_reports_of_real_work_come_back(store, tmp_path):
 
 def test_measured_figures_come_back():
     """The arrays of figures are arrays again."""
-    measured = Measured(("q1", "q2"), ("R@10",), {"a": {"R@10": np.array([0.5, 1.0])}}, {"a": {"no-edges": 1}})
-    back = Measured.from_dict(through_json(measured))
+    measured = EvaluationReport(("q1", "q2"), ("R@10",), {"a": {"R@10": np.array([0.5, 1.0])}}, {"a": {"no-edges": 1}})
+    back = EvaluationReport.from_dict(through_json(measured))
     assert back.means == measured.means
     assert back.worst("a") == measured.worst("a")
     assert (back.questions, back.measures, back.degraded) == (measured.questions, measured.measures, measured.degraded)

@@ -5,19 +5,21 @@ import pytest
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.evaluation import Measured
-from langchain_hybridgraph.tuning import by_weight, choose
+from langchain_hybridgraph.evaluation import EvaluationReport
+from langchain_hybridgraph.tuning import choose_setting, vary_weight
 
 
 def measured(**figures):
     count = len(next(iter(figures.values())))
     questions = tuple(map(str, range(count)))
-    return Measured(questions, ("R@1",), {name: {"R@1": np.array(each, float)} for name, each in figures.items()}, {})
+    return EvaluationReport(
+        questions, ("R@1",), {name: {"R@1": np.array(each, float)} for name, each in figures.items()}, {}
+    )
 
 
 def test_a_setting_that_is_better_everywhere_is_recommended():
     """A setting that gains on every question is chosen in every part and passes the check."""
-    choice = choose(measured(default=[0.5] * 10, good=[0.7] * 10, bad=[0.1] * 10), "default")
+    choice = choose_setting(measured(default=[0.5] * 10, good=[0.7] * 10, bad=[0.1] * 10), "default")
     assert choice.best == choice.setting == "good"
     assert choice.in_parts == ("good",) * 5
     assert choice.checked.mean == pytest.approx(0.2)
@@ -26,7 +28,9 @@ def test_a_setting_that_is_better_everywhere_is_recommended():
 def test_a_lucky_setting_is_not_recommended():
     """If many settings differ only by chance, choosing the best gains nothing."""
     chance = np.random.default_rng(0)
-    choice = choose(measured(default=chance.random(40), **{f"s{n}": chance.random(40) for n in range(30)}), "default")
+    choice = choose_setting(
+        measured(default=chance.random(40), **{f"s{n}": chance.random(40) for n in range(30)}), "default"
+    )
     assert choice.best != "default"
     assert choice.checked.low < 0
     assert choice.setting == "default"
@@ -34,29 +38,29 @@ def test_a_lucky_setting_is_not_recommended():
 
 def test_the_check_uses_unseen_questions():
     """Without question 0 setting a is best, without question 1 setting b; each fails on the unseen question."""
-    choice = choose(measured(default=[0.5, 0.5], a=[0.0, 1.0], b=[1.0, 0.0]), "default", parts=2)
+    choice = choose_setting(measured(default=[0.5, 0.5], a=[0.0, 1.0], b=[1.0, 0.0]), "default", parts=2)
     assert sorted(choice.in_parts) == ["a", "b"]
     assert choice.checked.mean == -0.5
 
 
 def test_ties_go_to_the_default_then_to_the_first():
     """The position of the default does not matter."""
-    assert choose(measured(a=[1, 0], default=[0, 1]), "default", parts=2).best == "default"
-    assert choose(measured(default=[0, 0], b=[1, 0], a=[0, 1]), "default", parts=2).best == "b"
+    assert choose_setting(measured(a=[1, 0], default=[0, 1]), "default", parts=2).best == "default"
+    assert choose_setting(measured(default=[0, 0], b=[1, 0], a=[0, 1]), "default", parts=2).best == "b"
 
 
 def test_the_same_seed_gives_the_same_choice():
     """Two runs with one seed are equal."""
     chance = np.random.default_rng(0)
     figures = measured(default=chance.random(20), a=chance.random(20), b=chance.random(20))
-    assert choose(figures, "default", seed=3) == choose(figures, "default", seed=3)
+    assert choose_setting(figures, "default", seed=3) == choose_setting(figures, "default", seed=3)
 
 
 def test_weights_are_those_of_the_call():
     """Each weight configures a call: 1 searches vectors only, 0 keywords only."""
     store = HybridGraphStore.from_texts(["Trains carry coal.", "Coal is black."], "lsa", ids=["train", "coal"])
     retriever = HybridRetriever(store)
-    ask = by_weight(retriever, [0, 1])
+    ask = vary_weight(retriever, [0, 1])
     assert set(ask["0"]("coal", 2).hits[0].parts) == {"keyword", "exact"}
     assert set(ask["1"]("coal", 2).hits[0].parts) == {"vector"}
 
@@ -65,4 +69,4 @@ def test_weights_are_those_of_the_call():
 def test_an_invalid_default_or_number_of_parts_raises(default, parts):
     """The error names the default or the parts."""
     with pytest.raises(ConfigurationError, match=r"measured|parts"):
-        choose(measured(default=[0, 1]), default, parts=parts)
+        choose_setting(measured(default=[0, 1]), default, parts=parts)

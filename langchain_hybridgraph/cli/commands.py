@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from langchain_hybridgraph.cli.config_commands import config_app
-from langchain_hybridgraph.cli.conversations import conversation
 from langchain_hybridgraph.cli.errors import PROBLEM, OneLineErrors, say
-from langchain_hybridgraph.cli.opening import existing, existing_or_new
+from langchain_hybridgraph.cli.history_file import conversation
+from langchain_hybridgraph.cli.open_index import existing, existing_or_new
 from langchain_hybridgraph.cli.settings import Config, configured
 from langchain_hybridgraph.cli.tenants_commands import tenants_app
 from langchain_hybridgraph.errors import ConfigurationError, FilterError
-from langchain_hybridgraph.records import cleaned
+from langchain_hybridgraph.records import replace_surrogates
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.filters import Filter
-    from langchain_hybridgraph.ingest.layers import LayersReport
+    from langchain_hybridgraph.ingestion.summaries import LayersReport
     from langchain_hybridgraph.retrievers.store import HybridGraphStore
-    from langchain_hybridgraph.stores.care import CheckReport
+    from langchain_hybridgraph.stores.embedded.maintenance import CheckReport
 
 # LangChain, the engines and rich are imported by the verb that needs them: help answers at once.
 
@@ -138,11 +138,11 @@ def ingest(
 
     The directories of a folder are summarised, for find and tree: those in which something has changed.
     """
-    from langchain_hybridgraph.cli.answers import ingest_answer, print_json
-    from langchain_hybridgraph.cli.vanished import Vanished
-    from langchain_hybridgraph.ingest import SUPPORTED_SUFFIXES, FileError, read_files
-    from langchain_hybridgraph.ingest.edges import as_builders
-    from langchain_hybridgraph.ingest.pipeline import ingest as take_in
+    from langchain_hybridgraph.cli.deleted_files import DeletedFiles
+    from langchain_hybridgraph.cli.json_output import ingest_answer, print_json
+    from langchain_hybridgraph.ingestion import SUPPORTED_SUFFIXES, FileError, read_files
+    from langchain_hybridgraph.ingestion.edges.base import as_builders
+    from langchain_hybridgraph.ingestion.pipeline import ingest as take_in
 
     skipped: list[str] = []
     away = [path for path in paths if not path.exists()]
@@ -156,7 +156,7 @@ def ingest(
     pieces = None if split is Split.NONE else split.value.replace("-", "_")
     builders = as_builders(_edges(edges))
     with existing_or_new(index, embedding, language=language, tenant=tenant, config=config) as store:
-        gone = Vanished(paths, store)
+        gone = DeletedFiles(paths, store)
         if never := [path for path in away if not gone.has_read(path)]:
             raise _absent(never[0])
         if not documents.files and not any(map(gone.has_read, paths)):
@@ -217,15 +217,15 @@ def search(
         retriever = (GraphRetriever if graph else HybridRetriever).from_settings(settings, store=store, k=k)
         if said:
             advanced = AdvancedRetriever(retriever, **settings.arguments("advanced"))
-            result = advanced.retrieve_with_context(cleaned(query), said, filter=wanted)
+            result = advanced.retrieve_with_context(replace_surrogates(query), said, filter=wanted)
         else:
-            result = retriever.retrieve(cleaned(query), filter=wanted)
+            result = retriever.retrieve(replace_surrogates(query), filter=wanted)
     if as_json:
-        from langchain_hybridgraph.cli.answers import print_json, search_answer
+        from langchain_hybridgraph.cli.json_output import print_json, search_answer
 
         print_json(search_answer(result))
     else:
-        from langchain_hybridgraph.cli.screen import show_result, terminal
+        from langchain_hybridgraph.cli.terminal_output import show_result, terminal
 
         show_result(terminal(), result, language=store.language, explain=explain)
 
@@ -258,18 +258,18 @@ def find(
     wanted = _parsed(where)
     session = conversation(history).session()
     with existing(index, embedding=embedding, tenant=tenant, read_only=True) as store:
-        targets = None if under is None else [cleaned(uri) for uri in under]
+        targets = None if under is None else [replace_surrogates(uri) for uri in under]
         retriever = HierarchicalRetriever.from_settings(configured(config), store=store, k=k)
         if session is None:
-            result = retriever.find(cleaned(query), targets, filter=wanted)
+            result = retriever.find(replace_surrogates(query), targets, filter=wanted)
         else:
-            result = retriever.search(cleaned(query), session, targets, filter=wanted)
+            result = retriever.search(replace_surrogates(query), session, targets, filter=wanted)
     if as_json:
-        from langchain_hybridgraph.cli.answers import find_answer, print_json
+        from langchain_hybridgraph.cli.json_output import find_answer, print_json
 
         print_json(find_answer(result))
     else:
-        from langchain_hybridgraph.cli.screen import show_contexts, terminal
+        from langchain_hybridgraph.cli.terminal_output import show_contexts, terminal
 
         show_contexts(terminal(), result, explain=explain)
 
@@ -292,9 +292,9 @@ def tree(
 
     While another process is writing, or in a folder that may not be written to, they are shown as they are.
     """
-    from langchain_hybridgraph.cli.branches import branches
+    from langchain_hybridgraph.cli.tree_listing import branches
     from langchain_hybridgraph.errors import ReadOnlyError, StoreLockedError
-    from langchain_hybridgraph.ingest.layers import build_layers
+    from langchain_hybridgraph.ingestion.summaries import build_layers
 
     with existing(index, embedding=embedding, tenant=tenant, read_only=as_it_is, config=config) as store:
         if not as_it_is:
@@ -302,13 +302,13 @@ def tree(
                 say(str(build_layers(store, progress=True)))
             except (ReadOnlyError, StoreLockedError) as error:
                 say(f"not summarised: {error}")
-        shown = branches(store, None if under is None else cleaned(under), depth)
+        shown = branches(store, None if under is None else replace_surrogates(under), depth)
     if as_json:
-        from langchain_hybridgraph.cli.answers import print_json
+        from langchain_hybridgraph.cli.json_output import print_json
 
         print_json({"tree": [branch._asdict() for branch in shown]})
     else:
-        from langchain_hybridgraph.cli.screen import show_branches, terminal
+        from langchain_hybridgraph.cli.terminal_output import show_branches, terminal
 
         show_branches(terminal(), shown)
         if not shown:
@@ -346,7 +346,7 @@ def delete(
     for hint in unknown:
         say(hint)
     if as_json:
-        from langchain_hybridgraph.cli.answers import print_json
+        from langchain_hybridgraph.cli.json_output import print_json
 
         print_json({"deleted": before - left, "chunks": left})
     else:
@@ -361,11 +361,11 @@ def stats(
     with existing(index, embedding=embedding, tenant=tenant, read_only=True) as store:
         facts = store.stats()
     if as_json:
-        from langchain_hybridgraph.cli.answers import print_json
+        from langchain_hybridgraph.cli.json_output import print_json
 
         print_json(facts)
     else:
-        from langchain_hybridgraph.cli.screen import show_facts, terminal
+        from langchain_hybridgraph.cli.terminal_output import show_facts, terminal
 
         show_facts(terminal(), facts)
 
@@ -452,7 +452,7 @@ def _skip(said: str, skipped: list[str]) -> None:
 
 def _summarised(store: HybridGraphStore, paths: list[Path], *, progress: bool) -> LayersReport | None:
     """Summarise the directories in which something has changed, where there are summaries or a folder was taken in."""
-    from langchain_hybridgraph.ingest.layers import build_layers
+    from langchain_hybridgraph.ingestion.summaries import build_layers
 
     if store.layers() is None and not any(path.is_dir() for path in paths):
         return None
@@ -463,7 +463,7 @@ def _judge(report: CheckReport, as_json: bool) -> None:
     for part in report.unchecked:
         say(f"not checked: {part}")
     if as_json:
-        from langchain_hybridgraph.cli.answers import check_answer, print_json
+        from langchain_hybridgraph.cli.json_output import check_answer, print_json
 
         print_json(check_answer(report))
     else:

@@ -14,8 +14,8 @@ from langchain_hybridgraph.cli.errors import PROBLEM, say
 from langchain_hybridgraph.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.config.origins import Origin, Problem
-    from langchain_hybridgraph.config.settings import Effective
+    from langchain_hybridgraph.config.provenance import Origin, Problem
+    from langchain_hybridgraph.config.settings import EffectiveSetting
 
 config_app = typer.Typer(context_settings={"help_option_names": ["-h", "--help"]})
 
@@ -79,17 +79,17 @@ def show(
 
     That is call (--set), a variable of the environment, a line of the file, or default.
     """
-    from langchain_hybridgraph.config.settings import HybridGraphSettings, found
+    from langchain_hybridgraph.config.settings import HybridGraphSettings, settings_path
 
     settings = HybridGraphSettings.effective(file, **_arguments(given or []))
     if as_json:
-        from langchain_hybridgraph.cli.answers import print_json
+        from langchain_hybridgraph.cli.json_output import print_json
 
         shown = [
             {"key": each.key, "value": _plain(each.value), "default": _plain(each.default), **_origin(each.origin)}
             for each in settings
         ]
-        print_json({"file": _said(found(file)), "settings": shown})
+        print_json({"file": _said(settings_path(file)), "settings": shown})
         return
     rows = [(each.key, json.dumps(_plain(each.value), ensure_ascii=False), str(each.origin)) for each in settings]
     typer.echo("\n".join(_columns(rows)))
@@ -102,8 +102,8 @@ def check(file: File = None, *, as_json: Json = False) -> None:
     Every problem is one line that names file and line, or the variable, the key and what is allowed. An embedding
     that is named as package.module:factory is imported for that, and not made.
     """
-    from langchain_hybridgraph.config.origins import UnusableSettingsError
-    from langchain_hybridgraph.config.settings import HybridGraphSettings, found
+    from langchain_hybridgraph.config.provenance import UnusableSettingsError
+    from langchain_hybridgraph.config.settings import HybridGraphSettings, settings_path
 
     problems: tuple[Problem, ...] = ()
     given = 0
@@ -112,9 +112,9 @@ def check(file: File = None, *, as_json: Json = False) -> None:
         problems = _embedding_problems(HybridGraphSettings.effective(file))
     except UnusableSettingsError as error:
         problems = error.problems
-    read = found(file)
+    read = settings_path(file)
     if as_json:
-        from langchain_hybridgraph.cli.answers import print_json
+        from langchain_hybridgraph.cli.json_output import print_json
 
         print_json({"file": _said(read), "ok": not problems, "problems": [_problem(each) for each in problems]})
     elif problems:
@@ -130,24 +130,24 @@ def check(file: File = None, *, as_json: Json = False) -> None:
 @config_app.command("schema")
 def print_schema() -> None:
     """Print the JSON schema of the file, which editors complete and check by."""
-    from langchain_hybridgraph.cli.answers import print_json
+    from langchain_hybridgraph.cli.json_output import print_json
     from langchain_hybridgraph.config.schema import schema
 
     print_json(schema())
 
 
 def _arguments(given: Iterable[str]) -> dict[str, Any]:
-    from langchain_hybridgraph.config.file import value_of
+    from langchain_hybridgraph.config.file import parse_value
 
     pairs = [(each, *each.partition("=")) for each in given]
     if wrong := [text for text, key, equals, _ in pairs if not (key and equals)]:
         raise ConfigurationError(f"--set {wrong[0]} is not a setting; wanted KEY=VALUE, such as retriever_k=3")
-    return {key: value_of(value) for _, key, _, value in pairs}
+    return {key: parse_value(value) for _, key, _, value in pairs}
 
 
-def _embedding_problems(settings: Iterable[Effective]) -> tuple[Problem, ...]:
+def _embedding_problems(settings: Iterable[EffectiveSetting]) -> tuple[Problem, ...]:
     """Why an embedding that is named as package.module:factory cannot be had; importing it runs its module."""
-    from langchain_hybridgraph.config.origins import Problem
+    from langchain_hybridgraph.config.provenance import Problem
     from langchain_hybridgraph.config.settings import allowed
     from langchain_hybridgraph.embeddings.resolve import imported_factory
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from langchain_hybridgraph.cli.opening import existing_or_new
-from langchain_hybridgraph.cli.screen import show_result, terminal
-from langchain_hybridgraph.ingest import read_python_docs
-from langchain_hybridgraph.ingest.pipeline import ingest
+from langchain_hybridgraph.cli.open_index import existing_or_new
+from langchain_hybridgraph.cli.terminal_output import show_result, terminal
+from langchain_hybridgraph.ingestion import read_python_docs
+from langchain_hybridgraph.ingestion.pipeline import ingest
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 
 

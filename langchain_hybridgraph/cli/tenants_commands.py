@@ -36,7 +36,7 @@ def tenants(context: typer.Context, *, index: Index = None, as_json: Json = Fals
 
     found = HybridGraphStore.tenants(_folder(index))
     if as_json:
-        from langchain_hybridgraph.cli.answers import print_json
+        from langchain_hybridgraph.cli.json_output import print_json
 
         print_json({"tenants": found})
     else:
@@ -65,7 +65,7 @@ def drop(
         raise typer.Exit
     dropped = HybridGraphStore.drop_tenant(folder, name)
     if as_json:
-        from langchain_hybridgraph.cli.answers import print_json
+        from langchain_hybridgraph.cli.json_output import print_json
 
         print_json({"tenant": name, "dropped": dropped})
     else:

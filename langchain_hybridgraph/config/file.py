@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from langchain_hybridgraph.config.keys import SECTIONS
-from langchain_hybridgraph.config.origins import Origin, Problem, UnusableSettingsError
+from langchain_hybridgraph.config.fields import SECTIONS
+from langchain_hybridgraph.config.provenance import Origin, Problem, UnusableSettingsError
 from langchain_hybridgraph.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class SettingsFile(NamedTuple):
         return Origin("file", str(self.path), line)
 
 
-def read(path: Path) -> SettingsFile:
+def read_settings_file(path: Path) -> SettingsFile:
     """Read the settings of a YAML file, whose keys are flat or in their sections.
 
     Errors in single entries are listed in ``problems``. Raises UnusableSettingsError for invalid YAML and for a file
@@ -48,10 +48,10 @@ def read(path: Path) -> SettingsFile:
     return file._replace(values=values, problems=tuple(problems))
 
 
-def value_of(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """Parse a text as a YAML value; return the text itself if it is not YAML.
 
-    >>> value_of("5"), value_of("{type: rrf}"), value_of("[")
+    >>> parse_value("5"), parse_value("{type: rrf}"), parse_value("[")
     (5, {'type': 'rrf'}, '[')
     """
     import yaml

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from langchain_hybridgraph.config.keys import FACTORIES, SECTIONS, Keys, kinds
+from langchain_hybridgraph.config.fields import FACTORIES, SECTIONS, SettingsTable, named_objects
 from langchain_hybridgraph.config.settings import FILE, HybridGraphSettings, allowed
-from langchain_hybridgraph.query.forms import parameters_of
+from langchain_hybridgraph.registry import parameters_of
 
 TITLE = "Settings of langchain-hybridgraph"
 NULL = {"type": "null"}
@@ -25,7 +25,7 @@ def schema() -> dict[str, Any]:
     [{'minimum': 1, 'type': 'integer'}, {'type': 'null'}]
     """
     properties = HybridGraphSettings.model_json_schema()["properties"]
-    flat = {key: {"$ref": f"#/$defs/{key}"} for key in Keys.model_fields}
+    flat = {key: {"$ref": f"#/$defs/{key}"} for key in SettingsTable.model_fields}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": TITLE,
@@ -33,12 +33,12 @@ def schema() -> dict[str, Any]:
         "type": ["object", "null"],
         "properties": {section: _section(section) for section in SECTIONS} | flat,
         "additionalProperties": False,
-        "$defs": {key: _key(key, properties[key]) for key in Keys.model_fields},
+        "$defs": {key: _key(key, properties[key]) for key in SettingsTable.model_fields},
     }
 
 
 def _section(section: str) -> dict[str, Any]:
-    keys = [key for key in Keys.model_fields if key.startswith(f"{section}_")]
+    keys = [key for key in SettingsTable.model_fields if key.startswith(f"{section}_")]
     return {
         "description": SECTIONS[section],
         "type": ["object", "null"],
@@ -49,7 +49,7 @@ def _section(section: str) -> dict[str, Any]:
 
 def _key(key: str, generated: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of one key; null means unset for every key."""
-    field = Keys.model_fields[key]
+    field = SettingsTable.model_fields[key]
     what = generated.pop("names", None)
     annotations = {name: generated.pop(name, None) for name in ("title", "description", "default", "allowed")}
     members = [_bounded(member) for member in generated.pop("anyOf", [generated]) if member != NULL]
@@ -76,9 +76,9 @@ _BY_FACTORY_WITH_PARAMETERS: dict[str, Any] = {
 
 def _forms(what: str) -> list[dict[str, Any]]:
     """Return the allowed forms: a bare name, if it has no required parameters, or a mapping."""
-    names = [name for name, kind in kinds(what).items() if not _required(kind)]
+    names = [name for name, kind in named_objects(what).items() if not _required(kind)]
     factories = [_BY_FACTORY, _BY_FACTORY_WITH_PARAMETERS] if what in FACTORIES else []
-    return [{"enum": names}, *factories, *(_mapping(name, kind) for name, kind in kinds(what).items())]
+    return [{"enum": names}, *factories, *(_mapping(name, kind) for name, kind in named_objects(what).items())]
 
 
 def _mapping(name: str, kind: Any) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 from pydantic_settings import SettingsConfigDict
 
-from langchain_hybridgraph.config.file import SettingsFile, read
-from langchain_hybridgraph.config.keys import SECTIONS, Keys
-from langchain_hybridgraph.config.origins import Origin, Problem, UnusableSettingsError
+from langchain_hybridgraph.config.fields import SECTIONS, SettingsTable
+from langchain_hybridgraph.config.file import SettingsFile, read_settings_file
+from langchain_hybridgraph.config.provenance import Origin, Problem, UnusableSettingsError
 
 FILE = "hybridgraph.yaml"
 _PREFIX = "HYBRIDGRAPH_"
@@ -34,7 +34,7 @@ SHORTHAND = (
 _LONGHAND = ("traversal", "score", "preset")
 
 
-class Effective(NamedTuple):
+class EffectiveSetting(NamedTuple):
     """A setting with its value in effect and its origin. ``value`` None means unset."""
 
     key: str
@@ -43,7 +43,7 @@ class Effective(NamedTuple):
     origin: Origin
 
 
-class HybridGraphSettings(Keys):
+class HybridGraphSettings(SettingsTable):
     """Settings of stores and retrievers. Precedence: argument, environment variable, file, default.
 
     Environment variables are named ``HYBRIDGRAPH_`` and the key in upper case; mappings and lists are JSON, and an
@@ -90,18 +90,18 @@ class HybridGraphSettings(Keys):
         Keys are flat (``retriever_k: 5``) or in sections (``retriever: {k: 5}``). Without a path,
         ``hybridgraph.yaml`` in the working directory is read, if it exists.
         """
-        return cls(_file=found(path), **overrides)
+        return cls(_file=settings_path(path), **overrides)
 
     @classmethod
-    def effective(cls, path: str | Path | None = None, **overrides: Any) -> list[Effective]:
+    def effective(cls, path: str | Path | None = None, **overrides: Any) -> list[EffectiveSetting]:
         """Return every setting with its value and origin, in the order of the table; arguments as for from_file."""
-        settings, sources = cls.from_file(path, **overrides), _Sources.of(found(path), overrides)
+        settings, sources = cls.from_file(path, **overrides), _Sources.of(settings_path(path), overrides)
         origins = {key: sources.origin(key) for key in cls.model_fields}
         for key, other in (_WEIGHTS, _WEIGHTS[::-1]):
             if origins[key].kind == "default" and getattr(settings, key) != cls.model_fields[key].default:
                 origins[key] = origins[other]  # computed from the other weight
         fields = cls.model_fields.items()
-        return [Effective(key, getattr(settings, key), field.default, origins[key]) for key, field in fields]
+        return [EffectiveSetting(key, getattr(settings, key), field.default, origins[key]) for key, field in fields]
 
     def arguments(self, section: str) -> dict[str, Any]:
         """Return the settings of one section as arguments of a constructor.
@@ -129,7 +129,7 @@ class HybridGraphSettings(Keys):
         return "\n".join(["| Key | Default | Allowed | Meaning |", "|---|---|---|---|", *rows])
 
 
-def found(path: str | Path | None) -> Path | None:
+def settings_path(path: str | Path | None) -> Path | None:
     """Return the given path, else that of hybridgraph.yaml in the working directory if it exists, else None."""
     if path is None:
         return Path(FILE) if Path(FILE).exists() else None
@@ -138,7 +138,7 @@ def found(path: str | Path | None) -> Path | None:
 
 def allowed(key: str) -> str:
     """Return a description of a key's allowed values."""
-    extra = Keys.model_fields[key].json_schema_extra
+    extra = SettingsTable.model_fields[key].json_schema_extra
     assert isinstance(extra, dict)
     return str(extra["allowed"])
 
@@ -162,13 +162,13 @@ class _Sources(NamedTuple):
     @classmethod
     def of(cls, file: Path | None, explicit: Mapping[str, Any]) -> _Sources:
         explicit = {key: value for key, value in explicit.items() if value is not None}
-        return cls(explicit, _variables(), None if file is None else read(file))
+        return cls(explicit, _variables(), None if file is None else read_settings_file(file))
 
     @property
     def _from_file(self) -> Mapping[str, Any]:
         return {} if self.file is None else self.file.values
 
-    def arguments(self, keys: type[Keys]) -> dict[str, Any]:
+    def arguments(self, keys: type[SettingsTable]) -> dict[str, Any]:
         """Return the known keys from file and arguments, without keys of the file that a variable overrides.
 
         pydantic-settings reads the variables itself.
@@ -192,7 +192,7 @@ class _Sources(NamedTuple):
             return self.explicit[key]
         return os.environ[self.variables[key]] if key in self.variables else self._from_file.get(key)
 
-    def problems(self, keys: type[Keys]) -> Iterator[Problem]:
+    def problems(self, keys: type[SettingsTable]) -> Iterator[Problem]:
         """Yield the errors that need no validation of values: those of the file, and unknown keys."""
         if self.file is not None:
             yield from self.file.problems
@@ -214,19 +214,21 @@ def _variables() -> dict[str, str]:
 
 def _is_ours(key: str) -> bool:
     in_a_section = key.startswith(tuple(f"{section}_" for section in SECTIONS))
-    return in_a_section or bool(_without_section(key) or get_close_matches(key, Keys.model_fields, n=1, cutoff=0.8))
+    return in_a_section or bool(
+        _without_section(key) or get_close_matches(key, SettingsTable.model_fields, n=1, cutoff=0.8)
+    )
 
 
 def _without_section(key: str) -> list[str]:
-    return [known for known in Keys.model_fields if known.split("_", 1)[1] == key]
+    return [known for known in SettingsTable.model_fields if known.split("_", 1)[1] == key]
 
 
 def _nearest(key: str) -> str:
-    near = _without_section(key) or get_close_matches(key, [*Keys.model_fields, *SECTIONS], n=1)
+    near = _without_section(key) or get_close_matches(key, [*SettingsTable.model_fields, *SECTIONS], n=1)
     if near:
         return f"did you mean {' or '.join(near)}?"
     section, _, _ = key.partition("_")
-    siblings = [known for known in Keys.model_fields if known.startswith(f"{section}_")]
+    siblings = [known for known in SettingsTable.model_fields if known.startswith(f"{section}_")]
     return f"the settings are {', '.join(siblings)}" if siblings else f"the sections are {', '.join(SECTIONS)}"
 
 

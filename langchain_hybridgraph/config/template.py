@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from textwrap import wrap
 
-from langchain_hybridgraph.config.keys import SECTIONS, Keys
+from langchain_hybridgraph.config.fields import SECTIONS, SettingsTable
 from langchain_hybridgraph.config.settings import allowed
 
 _HEAD = """\
@@ -28,12 +28,12 @@ def template(schema: str) -> str:
 
 
 def _section(section: str) -> str:
-    keys = [key for key in Keys.model_fields if key.startswith(f"{section}_")]
+    keys = [key for key in SettingsTable.model_fields if key.startswith(f"{section}_")]
     return "\n".join([f"# {SECTIONS[section]}", f"{section}:", *(_key(key, section) for key in keys)])
 
 
 def _key(key: str, section: str) -> str:
-    field = Keys.model_fields[key]
+    field = SettingsTable.model_fields[key]
     description = wrap(f"{field.description} Allowed: {allowed(key)}.", 112)
     default = "" if field.default is None else f" {json.dumps(field.default, ensure_ascii=False)}"
     return "\n".join([*(f"  # {line}" for line in description), f"  #{key.removeprefix(f'{section}_')}:{default}", ""])

@@ -1,9 +1,9 @@
 """Explanations of results in words, as a table and as a picture."""
 
-from langchain_hybridgraph.display.interactive import interactive
+from langchain_hybridgraph.display.html_table import Table
+from langchain_hybridgraph.display.matplotlib_figure import draw
 from langchain_hybridgraph.display.notebook import show, show_lists
-from langchain_hybridgraph.display.picture import draw
-from langchain_hybridgraph.display.table import Table
-from langchain_hybridgraph.display.words import explained
+from langchain_hybridgraph.display.plotly_figure import interactive
+from langchain_hybridgraph.display.text import explain_result
 
-__all__ = ["Table", "draw", "explained", "interactive", "show", "show_lists"]
+__all__ = ["Table", "draw", "explain_result", "interactive", "show", "show_lists"]

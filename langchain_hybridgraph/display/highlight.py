@@ -8,7 +8,7 @@ from html import escape
 from itertools import groupby
 from typing import NamedTuple
 
-from langchain_hybridgraph.stores.analysis import Analyzer
+from langchain_hybridgraph.text.analyzer import Analyzer
 
 # Number of characters shown of a long text.
 SHOWN = 320
@@ -55,10 +55,10 @@ def passage(text: str, spans: Collection[Span], size: int = SHOWN) -> Span:
     return Span(before, min(len(text), before + size))
 
 
-def marked(text: str, query: str | None, language: str | None = "english", size: int = SHOWN) -> str:
+def highlight_html(text: str, query: str | None, language: str | None = "english", size: int = SHOWN) -> str:
     """Return the best passage of a text as escaped HTML, with the words of the query in ``<mark>``.
 
-    >>> marked("Ada <i>wrote</i> it.", "Who wrote it?")
+    >>> highlight_html("Ada <i>wrote</i> it.", "Who wrote it?")
     'Ada &lt;i&gt;<mark>wrote</mark>&lt;/i&gt; it.'
     """
     spans = matches(text, query, language) if query else []

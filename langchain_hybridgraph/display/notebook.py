@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from langchain_hybridgraph.display.rows import is_ours
-from langchain_hybridgraph.display.table import Table
+from langchain_hybridgraph.display.hits import is_scored_documents
+from langchain_hybridgraph.display.html_table import Table
 from langchain_hybridgraph.errors import MissingExtraError
 from langchain_hybridgraph.records import RetrievalResult
 
@@ -50,7 +50,7 @@ class _Lists:
         self.others = others
 
     def __call__(self, found: list[Any]) -> str | None:
-        if is_ours(found):
+        if is_scored_documents(found):
             return Table(found)._repr_html_()
         shown: str | None = None if self.others is None else self.others(found)
         return shown

@@ -19,7 +19,7 @@ from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.embeddings.topics import TOPIC, topics_of_words
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, StoreError
-from langchain_hybridgraph.stores.analysis import Analyzer
+from langchain_hybridgraph.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

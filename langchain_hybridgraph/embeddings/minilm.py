@@ -12,7 +12,7 @@ import numpy as np
 from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.errors import HybridGraphError
-from langchain_hybridgraph.forking import leave_undisposed
+from langchain_hybridgraph.forking import keep_alive_forever
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,7 +97,7 @@ class OnnxMiniLMEmbeddings(Embeddings):
         """Have the model ready now instead of at the first text. Raises ModelUnavailableError."""
         if self._process != os.getpid():
             self._process, self._loading = os.getpid(), threading.Lock()
-            leave_undisposed(self.__dict__.pop("_ready", None))
+            keep_alive_forever(self.__dict__.pop("_ready", None))
         with self._loading:
             _ = self._ready
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from langchain_hybridgraph.stores.analysis import Analyzer
+from langchain_hybridgraph.text.analyzer import Analyzer
 
 # The first character of a topic's name; no word of a text begins with it.
 TOPIC = "#"

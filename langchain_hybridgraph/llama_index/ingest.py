@@ -11,12 +11,12 @@ from llama_index.core.schema import BaseNode, NodeRelationship
 
 from langchain_hybridgraph.embeddings import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.ingest import CutDocument, IngestReport, ingest
-from langchain_hybridgraph.ingest.edges import EdgeSet, as_builders
-from langchain_hybridgraph.ingest.progress import Progress
+from langchain_hybridgraph.ingestion import CutDocument, IngestReport, ingest
+from langchain_hybridgraph.ingestion.edges.base import EdgeSet, as_builders
+from langchain_hybridgraph.ingestion.progress import Progress
 from langchain_hybridgraph.llama_index.nodes import node_id, relationship_edges, text_of, to_chunk
 from langchain_hybridgraph.records import PART_OF, SEQUENCE, Chunk, Edge
-from langchain_hybridgraph.stores.base import TakesChunks
+from langchain_hybridgraph.stores.protocols import AcceptsChunks
 
 OTHERS = ("links", "hierarchy", "entities")
 """What joins nodes beside their own relationships."""
@@ -30,7 +30,7 @@ class RelationshipEdges:
     def __init__(self, nodes: Iterable[BaseNode], apart: frozenset[str] = frozenset()) -> None:
         self._edges = {node_id(node): list(relationship_edges(node, apart)) for node in nodes}
 
-    def start(self, store: TakesChunks) -> None:
+    def start(self, store: AcceptsChunks) -> None:
         """Nothing of an earlier ingest is needed."""
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:

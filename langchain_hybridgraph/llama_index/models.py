@@ -14,7 +14,7 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.llms.llm import LLM
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.structured import quoted
+from langchain_hybridgraph.structured_output import to_prompt_json
 
 _WORKERS = 5
 
@@ -90,12 +90,12 @@ class LlamaIndexChatModel:
         if method not in (None, "json_mode"):
             raise ConfigurationError(f"method is {method!r}; a LlamaIndex model is asked in words: leave it out")
         form = schema.model_json_schema() if hasattr(schema, "model_json_schema") else schema
-        return _Asked(self.llm, f"Answer with one JSON value alone, of this schema:\n{quoted(form)}")
+        return _Asked(self.llm, f"Answer with one JSON value alone, of this schema:\n{to_prompt_json(form)}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """A model's answer as :func:`~langchain_hybridgraph.structured.answered` reads it."""
+    """A model's answer as :func:`~langchain_hybridgraph.structured_output.parse_answer` reads it."""
 
     text: str
 

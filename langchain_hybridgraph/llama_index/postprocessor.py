@@ -14,12 +14,12 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index_instrumentation import get_dispatcher
 
+from langchain_hybridgraph.adapters.compressor import as_reranker
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.llama_index.nodes import text_of
-from langchain_hybridgraph.query.calls import offload
+from langchain_hybridgraph.query.effects import offload
 from langchain_hybridgraph.query.rerank import Reranker, ScoreReranker, apply_scores, is_awaited
 from langchain_hybridgraph.records import Chunk, Hit
-from langchain_hybridgraph.retrievers.compressors import as_reranker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -24,11 +24,11 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.llama_index.filters import filter_from
 from langchain_hybridgraph.llama_index.nodes import CONTENT, restored_relationships, to_node
 from langchain_hybridgraph.llama_index.vector_store import LlamaIndexVectorStore
-from langchain_hybridgraph.query.calls import offload
+from langchain_hybridgraph.query.effects import offload
 from langchain_hybridgraph.records import Hit, RetrievalResult
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
-from langchain_hybridgraph.stores.base import ReadsBack
+from langchain_hybridgraph.stores.protocols import ReadsIndex
 
 dispatcher = get_dispatcher(__name__)
 
@@ -213,7 +213,7 @@ class LlamaIndexRetriever(BaseRetriever):
         """Give relationships to the new nodes of chunks that were never nodes."""
         chunks = {hit.id: (node, hit.chunk) for node, hit in found if CONTENT not in hit.chunk.metadata}
         store = self._store
-        if not chunks or not isinstance(store, ReadsBack):
+        if not chunks or not isinstance(store, ReadsIndex):
             return
         forward, backward = store.edges(list(chunks)), store.edges(list(chunks), backwards=True)
         for id, (node, chunk) in chunks.items():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.tokens import approximate_tokens
+from langchain_hybridgraph.text.tokens import approximate_tokens
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Hit

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, 
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.forms import from_form
-from langchain_hybridgraph.records import Fused, Ranking
+from langchain_hybridgraph.records import FusedCandidate, Ranking
+from langchain_hybridgraph.registry import from_config
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.stores.base import Weights
+    from langchain_hybridgraph.stores.protocols import Weights
 
 # The cosine of a question and an arbitrary chunk, mean and standard deviation, where a source does not tell its
 # own. all-MiniLM-L6-v2 has .02 to .25 and .09 to .13 (benchmarks/README.md); a mean of 0 leaves small cosines their
@@ -36,7 +36,7 @@ class Fusion(Protocol):
         """The word in ``retrieval_method`` when more than one source answered."""
         ...
 
-    def __call__(self, rankings: Sequence[Ranking]) -> list[Fused]:
+    def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
         """Each candidate once, best first, ties by id; scores lie in [0, 1] and are the sum of their parts.
 
         A source without entries gives its weight to the others, in proportion to theirs.
@@ -57,7 +57,7 @@ class DependsOnK(Protocol):
 class ScoresOthers(Protocol):
     """A fusion in which a score depends on a chunk's own scores, so that chunks that no list holds have one too."""
 
-    def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[Fused]:
+    def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
         """These chunks, best first, ties by id, by their ``Ranking.scores`` beside the lists' best entries."""
         ...
 
@@ -92,9 +92,9 @@ class ReciprocalRankFusion:
     Cormack, Clarke and Büttcher, Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning Methods,
     SIGIR 2009.
 
-    >>> from langchain_hybridgraph.records import Scored
+    >>> from langchain_hybridgraph.records import ScoredId
     >>> def ranking(source, weight, ids):
-    ...     return Ranking(source, weight, [Scored(id, 1.0) for id in ids], dict.fromkeys(ids, 1.0))
+    ...     return Ranking(source, weight, [ScoredId(id, 1.0) for id in ids], dict.fromkeys(ids, 1.0))
     >>> lists = [ranking("vector", 0.7, "abc"), ranking("keyword", 0.3, "cda")]
     >>> [(one.id, round(one.score, 6)) for one in ReciprocalRankFusion()(lists)]
     [('a', 0.990476), ('c', 0.977778), ('b', 0.68871), ('d', 0.295161)]
@@ -110,7 +110,7 @@ class ReciprocalRankFusion:
         if not 0 <= self.rank_constant < math.inf:
             raise ConfigurationError(f"rank_constant is {self.rank_constant!r}; wanted a number from 0, such as 60")
 
-    def __call__(self, rankings: Sequence[Ranking]) -> list[Fused]:
+    def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
         """See :class:`Fusion`."""
         weighed = _weighed(rankings)
         c = self.rank_constant
@@ -153,11 +153,11 @@ class ConvexCombination:
     and Zaragoza, The Probabilistic Relevance Framework, 2009. The root is our own, and measured
     (benchmarks/README.md).
 
-    >>> from langchain_hybridgraph.records import Scored
+    >>> from langchain_hybridgraph.records import ScoredId
     >>> cosines, bm25 = {"a": 0.69, "b": 0.552}, {"b": 9.0, "a": 4.5}
     >>> lists = [
-    ...     Ranking("vector", 0.7, [Scored("a", 0.69), Scored("b", 0.552)], cosines),
-    ...     Ranking("keyword", 0.3, [Scored("b", 9.0), Scored("a", 4.5)], bm25),
+    ...     Ranking("vector", 0.7, [ScoredId("a", 0.69), ScoredId("b", 0.552)], cosines),
+    ...     Ranking("keyword", 0.3, [ScoredId("b", 9.0), ScoredId("a", 4.5)], bm25),
     ... ]
     >>> [(one.id, round(one.score, 6)) for one in ConvexCombination()(lists)]
     [('b', 0.58), ('a', 0.5)]
@@ -177,11 +177,11 @@ class ConvexCombination:
         for source, background in self.typical.items():
             _check_background(source, background)
 
-    def __call__(self, rankings: Sequence[Ranking]) -> list[Fused]:
+    def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
         """See :class:`Fusion`."""
         return self.others(rankings, self._candidates(rankings))
 
-    def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[Fused]:
+    def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
         """See :class:`ScoresOthers`."""
         parts: dict[str, dict[str, float]] = {id: {} for id in ids}
         exact = self._exact(rankings)
@@ -267,7 +267,7 @@ class DistributionBased:
 
     method: ClassVar[str] = "hybrid"
 
-    def __call__(self, rankings: Sequence[Ranking]) -> list[Fused]:
+    def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
         """See :class:`Fusion`."""
         weighed = _weighed(rankings)
         total = math.fsum(weight for _, weight in weighed)
@@ -290,7 +290,7 @@ class MaxWeighted:
 
     method: ClassVar[str] = "hybrid"
 
-    def __call__(self, rankings: Sequence[Ranking]) -> list[Fused]:
+    def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
         """See :class:`Fusion`."""
         weighed = _weighed(rankings)
         heaviest = max((weight for _, weight in weighed), default=1.0)
@@ -311,16 +311,16 @@ class Interleave:
     The i-th of n candidates, from 0, scores 1 − i/n. Needs ranks only; of the weights only 0 matters, which leaves
     a source out.
 
-    >>> from langchain_hybridgraph.records import Scored
+    >>> from langchain_hybridgraph.records import ScoredId
     >>> found = {"vector": "abc", "keyword": "xb"}
-    >>> lists = [Ranking(source, 0.5, [Scored(id, 1.0) for id in ids], {}) for source, ids in found.items()]
+    >>> lists = [Ranking(source, 0.5, [ScoredId(id, 1.0) for id in ids], {}) for source, ids in found.items()]
     >>> "".join(one.id for one in Interleave()(lists))
     'axbc'
     """
 
     method: ClassVar[str] = "interleave"
 
-    def __call__(self, rankings: Sequence[Ranking]) -> list[Fused]:
+    def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
         """See :class:`Fusion`; equal turns go by the order of the sources."""
         lists = [(ranking.source, list(_ranks(ranking))) for ranking, weight in _weighed(rankings) if weight]
         turns = ((source, ids[turn]) for turn in range(_longest(lists)) for source, ids in lists if turn < len(ids))
@@ -347,7 +347,7 @@ class Concat:
         """With the quota that is given, else the one that fits k."""
         return self if self.quota is not None else Concat(k // 2 + 1)
 
-    def __call__(self, rankings: Sequence[Ranking]) -> list[Fused]:
+    def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
         """See :class:`Fusion`; without a quota one whole list follows the other."""
         lists = [(ranking.source, list(_ranks(ranking))) for ranking, weight in _weighed(rankings) if weight]
         quota = self.quota or _longest(lists)
@@ -376,7 +376,7 @@ def fusion_from(form: str | Mapping[str, Any] | Fusion) -> Fusion:
     >>> fusion_from({"type": "rrf", "rank_constant": 10})
     ReciprocalRankFusion(rank_constant=10, normalize='theoretical')
     """
-    return from_form("fusion", form, FUSIONS, callable)
+    return from_config("fusion", form, FUSIONS, callable)
 
 
 def check_weights(weights: Sequence[float]) -> None:
@@ -446,20 +446,20 @@ def _add_scaled(parts: Mapping[str, dict[str, float]], ranking: Ranking, scale: 
             part[source] = part.get(source, 0.0) + share * value**power
 
 
-def _best_first(parts: Mapping[str, Mapping[str, float]]) -> list[Fused]:
+def _best_first(parts: Mapping[str, Mapping[str, float]]) -> list[FusedCandidate]:
     # fsum: three sources give the same sum in every order, so that ties are ties; it may round to just above 1.
     scores = {id: min(math.fsum(part.values()), 1.0) for id, part in parts.items()}
     order = sorted(sorted(parts), key=scores.__getitem__, reverse=True)  # stable: equal scores stay in order of id
-    return [Fused(id, scores[id], parts[id]) for id in order]
+    return [FusedCandidate(id, scores[id], parts[id]) for id in order]
 
 
-def _placed(turns: Iterable[tuple[str, str]]) -> list[Fused]:
+def _placed(turns: Iterable[tuple[str, str]]) -> list[FusedCandidate]:
     """(source, id) in order; each id once, where it comes first."""
     finder: dict[str, str] = {}
     for source, id in turns:
         finder.setdefault(id, source)
     n = len(finder)
-    return [Fused(id, 1 - i / n, {source: 1 - i / n}) for i, (id, source) in enumerate(finder.items())]
+    return [FusedCandidate(id, 1 - i / n, {source: 1 - i / n}) for i, (id, source) in enumerate(finder.items())]
 
 
 def _longest(lists: Sequence[tuple[str, list[str]]]) -> int:

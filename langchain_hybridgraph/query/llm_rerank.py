@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from langchain_hybridgraph.errors import ConfigurationError, shortened
-from langchain_hybridgraph.query.calls import Failure, Search, adrive, deadline_in, drive
-from langchain_hybridgraph.query.model_calls import check_timeout, model_call
-from langchain_hybridgraph.structured import answered, asked, form, list_of, number_in, structured
+from langchain_hybridgraph.errors import ConfigurationError, shorten
+from langchain_hybridgraph.query.effects import Failure, Search, adrive, deadline_in, drive
+from langchain_hybridgraph.query.llm_calls import check_timeout, model_call
+from langchain_hybridgraph.structured_output import (
+    answer_schema,
+    list_schema,
+    parse_answer,
+    parse_number,
+    prompt_messages,
+    with_schema,
+)
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Hit
 
 _LONGEST_QUERY = 4_000
 _EARLIER = 1e-7  # how much of the earlier order is in a score: a model gives many the same mark
-_FORM = form(
+_FORM = answer_schema(
     "Marks",
     "A mark for every passage.",
-    marks=list_of(
+    marks=list_schema(
         passage={"type": "integer", "description": "The number of the passage."},
         mark={"type": "number", "description": "From 0 to 10."},
     ),
@@ -76,7 +83,7 @@ class LLMReranker:
     ) -> None:
         _check(batch_size, max_characters, workers)
         check_timeout("LLMReranker", timeout, 30)
-        self._model = structured(llm, _FORM, "LLMReranker", include_raw=True, method=method)
+        self._model = with_schema(llm, _FORM, "LLMReranker", include_raw=True, method=method)
         self.batch_size = batch_size
         self.max_characters = max_characters
         self.workers = workers
@@ -108,10 +115,10 @@ class LLMReranker:
 
     def _question(self, query: str, hits: Iterable[Hit]) -> list[tuple[str, str]]:
         passages = [
-            {"passage": number, "text": shortened(hit.chunk.text, self.max_characters)}
+            {"passage": number, "text": shorten(hit.chunk.text, self.max_characters)}
             for number, hit in enumerate(hits, start=1)
         ]
-        return asked(_INSTRUCTIONS, {"query": shortened(query, _LONGEST_QUERY), "passages": passages})
+        return prompt_messages(_INSTRUCTIONS, {"query": shorten(query, _LONGEST_QUERY), "passages": passages})
 
 
 def _score(mark: float, place: float) -> float:
@@ -121,13 +128,13 @@ def _score(mark: float, place: float) -> float:
 
 def _read(answer: Any, n: int) -> list[float | None]:
     """The marks of n passages in their order; raises ValueError when there is none, and for marks outside 0 to 10."""
-    said = answered(answer)
+    said = parse_answer(answer)
     marks: dict[int, float] = {}
     for number, mark in _pairs(said, n):
         if number is not None and mark is not None and number in range(1, n + 1):
             marks.setdefault(int(number), mark)
     if not marks:
-        raise ValueError(f"the model gave no marks: {shortened(str(said), 200)}")
+        raise ValueError(f"the model gave no marks: {shorten(str(said), 200)}")
     if wrong := [mark for mark in marks.values() if not 0 <= mark <= 10]:
         raise ValueError(f"the model gave a mark of {wrong[0]:g}; wanted are marks from 0 to 10")
     return [marks.get(number) for number in range(1, n + 1)]
@@ -138,14 +145,14 @@ def _pairs(said: Any, n: int) -> Iterator[tuple[float | None, float | None]]:
     if isinstance(said, Mapping) and "marks" in said:
         yield from _pairs(said["marks"], n)
     elif isinstance(said, Mapping) and "passage" in said:
-        yield number_in(said["passage"]), number_in(said.get("mark", said.get("score")))
+        yield parse_number(said["passage"]), parse_number(said.get("mark", said.get("score")))
     elif isinstance(said, Mapping):
-        yield from ((number_in(number), number_in(mark)) for number, mark in said.items())
+        yield from ((parse_number(number), parse_number(mark)) for number, mark in said.items())
     elif isinstance(said, list) and all(isinstance(item, Mapping) for item in said):
         for item in said:
             yield from _pairs(item, n)
     elif isinstance(said, list) and len(said) == n:
-        yield from ((number, number_in(mark)) for number, mark in enumerate(said, start=1))
+        yield from ((number, parse_number(mark)) for number, mark in enumerate(said, start=1))
 
 
 def _check(batch_size: int, max_characters: int, workers: int) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from typing_extensions import TypeIs
 
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
-from langchain_hybridgraph.stores.base import can
+from langchain_hybridgraph.stores.protocols import implements
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Hit
@@ -47,7 +47,7 @@ class AsyncReranker(Reranker, Protocol):
 
 def is_awaited(reranker: Reranker) -> TypeIs[AsyncReranker]:
     """Whether a reranker waits in the event loop; one that only looks like it says ``is_asynchronous = False``."""
-    return can(reranker, AsyncReranker) and bool(getattr(reranker, "is_asynchronous", True))
+    return implements(reranker, AsyncReranker) and bool(getattr(reranker, "is_asynchronous", True))
 
 
 def apply_scores(hits: Sequence[Hit], scores: Sequence[float | None], reranker: Reranker) -> list[Hit]:

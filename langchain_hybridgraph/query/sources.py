@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from langchain_hybridgraph.query.calls import Call
+from langchain_hybridgraph.query.effects import Effect
 from langchain_hybridgraph.query.workers import lane_of
-from langchain_hybridgraph.records import Found, Query, Scope, Scored
-from langchain_hybridgraph.stores.base import (
+from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult
+from langchain_hybridgraph.stores.protocols import (
     AwaitsVectors,
-    HasQuickWords,
-    Local,
+    HasFastKeywords,
+    HasFastLookups,
     SearchesKeywords,
     SearchesVectors,
-    can,
+    implements,
 )
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ class Source(Protocol):
         """What its ranks or scores count, relative to the other sources."""
         ...
 
-    def search(self, query: Query, n: int) -> Call | None:
+    def search(self, query: Query, n: int) -> Effect | None:
         """A call that gives a Found with up to n entries; None when the query has nothing for this source."""
         ...
 
-    def score(self, query: Query, found: Found, ids: Sequence[str]) -> Call | None:
+    def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
         """A call that gives {id: this source's own score} of candidates that others found; None if it cannot."""
         ...
 
@@ -53,21 +53,21 @@ class VectorSource:
     weight: float
     name: str = "vector"
 
-    def search(self, query: Query, n: int) -> Call | None:
+    def search(self, query: Query, n: int) -> Effect | None:
         """Search by the query's vector, else by the vector of its text."""
         if query.vector is None and query.text is None:
             return None
         store = self.store
-        awaited = (lambda: store.avector_search(query, n)) if can(store, AwaitsVectors) else None
-        return Call(self.name, lambda: store.vector_search(query, n), awaited, lane=lane_of(self.name, store))
+        awaited = (lambda: store.avector_search(query, n)) if implements(store, AwaitsVectors) else None
+        return Effect(self.name, lambda: store.vector_search(query, n), awaited, lane=lane_of(self.name, store))
 
-    def score(self, query: Query, found: Found, ids: Sequence[str]) -> Call | None:
+    def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Cosines with the vector that was searched for."""
         vector, store = found.vector, self.store
         if vector is None:
             return None
-        quick = can(store, Local) and store.is_local
-        return Call(self.name, lambda: store.vector_scores(vector, ids), quick=quick, lane=lane_of(self.name, store))
+        quick = implements(store, HasFastLookups) and store.is_local
+        return Effect(self.name, lambda: store.vector_scores(vector, ids), quick=quick, lane=lane_of(self.name, store))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,20 +78,20 @@ class KeywordSource:
     weight: float
     name: str = "keyword"
 
-    def search(self, query: Query, n: int) -> Call | None:
+    def search(self, query: Query, n: int) -> Effect | None:
         """Search by the words of the query's text."""
         if query.text is None:
             return None
         store = self.store
-        quick = can(store, HasQuickWords) and store.quick_words
-        return Call(self.name, lambda: store.keyword_search(query, n), quick=quick, lane=lane_of(self.name, store))
+        quick = implements(store, HasFastKeywords) and store.quick_words
+        return Effect(self.name, lambda: store.keyword_search(query, n), quick=quick, lane=lane_of(self.name, store))
 
-    def score(self, query: Query, found: Found, ids: Sequence[str]) -> Call | None:
+    def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
         """BM25 of candidates that the words did not bring among the first n."""
         text = query.text
         if text is None:
             return None
-        return Call(self.name, lambda: self.store.keyword_scores(text, ids), quick=True)
+        return Effect(self.name, lambda: self.store.keyword_scores(text, ids), quick=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,7 +120,7 @@ class TimedVectorSource:
         """What is searched."""
         return self.all.store
 
-    def search(self, query: Query, n: int) -> Call | None:
+    def search(self, query: Query, n: int) -> Effect | None:
         """Search twice by one vector where times are named."""
         call = self.all.search(query, n)
         times = self.within(query)
@@ -128,19 +128,19 @@ class TimedVectorSource:
             return call
         store, first, afirst = self.store, call.run, call.arun
 
-        def run() -> Found:
+        def run() -> SourceResult:
             found = first()
             return _both(found, store.vector_search(_narrowed(query, times, found), n))
 
-        async def arun() -> Found:
+        async def arun() -> SourceResult:
             assert afirst is not None
-            assert can(store, AwaitsVectors)
+            assert implements(store, AwaitsVectors)
             found = await afirst()
             return _both(found, await store.avector_search(_narrowed(query, times, found), n))
 
         return call._replace(run=run, arun=None if afirst is None else arun)
 
-    def score(self, query: Query, found: Found, ids: Sequence[str]) -> Call | None:
+    def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
         """See :class:`VectorSource`."""
         return self.all.score(query, found, ids)
 
@@ -153,30 +153,30 @@ class SessionSource:
     on with their text.
     """
 
-    turns: Callable[[Query], Call]
+    turns: Callable[[Query], Effect]
     weight: float
     brings: bool = False
     name: str = "session"
 
-    def search(self, query: Query, n: int) -> Call | None:
+    def search(self, query: Query, n: int) -> Effect | None:
         """Look up the turns; what is asked plays no part."""
         call = self.turns(query)
         awaited = call.arun
 
-        def found(turns: Sequence[Chunk]) -> Found:
+        def found(turns: Sequence[Chunk]) -> SourceResult:
             entries = [
-                Scored(turn.id, 1 - place / len(turns), turn if self.brings else None)
+                ScoredId(turn.id, 1 - place / len(turns), turn if self.brings else None)
                 for place, turn in enumerate(turns)
             ]
-            return Found(entries)
+            return SourceResult(entries)
 
-        async def afound() -> Found:
+        async def afound() -> SourceResult:
             assert awaited is not None
             return found(await awaited())
 
         return call._replace(run=lambda: found(call.run()), arun=None if awaited is None else afound)
 
-    def score(self, query: Query, found: Found, ids: Sequence[str]) -> Call | None:
+    def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Of what is no turn nothing is known."""
         return None
 
@@ -186,26 +186,26 @@ class ListedSource:
     """The first chunks of the query's scope, in the order of the store; what is asked plays no part."""
 
     store: object
-    listing: Callable[[Scope, int], Found]
+    listing: Callable[[Scope, int], SourceResult]
     weight: float = 1.0
     name: str = "filter"
 
-    def search(self, query: Query, n: int) -> Call:
+    def search(self, query: Query, n: int) -> Effect:
         """List them."""
         scope = query.scope
-        return Call(self.name, lambda: self.listing(scope, n), lane=lane_of(self.name, self.store))
+        return Effect(self.name, lambda: self.listing(scope, n), lane=lane_of(self.name, self.store))
 
-    def score(self, query: Query, found: Found, ids: Sequence[str]) -> Call | None:
+    def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Of what is not listed nothing is known."""
         return None
 
 
-def _narrowed(query: Query, times: Filter, found: Found) -> Query:
+def _narrowed(query: Query, times: Filter, found: SourceResult) -> Query:
     filter = query.scope.filter
     scope = replace(query.scope, filter=times if filter is None else filter & times)
     return replace(query, scope=scope, vector=query.vector if found.vector is None else found.vector)
 
 
-def _both(found: Found, more: Found) -> Found:
+def _both(found: SourceResult, more: SourceResult) -> SourceResult:
     entries = {entry.id: entry for entry in (*more.entries, *found.entries)}
     return found._replace(entries=sorted(entries.values(), key=lambda entry: (-entry.score, entry.id)))

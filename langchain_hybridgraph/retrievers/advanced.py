@@ -18,11 +18,12 @@ from langchain_core.runnables.utils import get_unique_config_specs
 from langchain_core.vectorstores import VectorStore
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, create_model, field_validator
 
+from langchain_hybridgraph.adapters.documents import Annotate, annotate, chosen_level
+from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments, chosen_arguments, search_tool
 from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
 from langchain_hybridgraph.query.asynchronous import is_asynchronous
-from langchain_hybridgraph.query.calls import Call, Failure, Search, adrive, deadline_in, drive, part_of_deadline
-from langchain_hybridgraph.query.expanders import (
+from langchain_hybridgraph.query.conversation import (
     AppendHistory,
     AsyncExpander,
     ExpandedQuery,
@@ -30,26 +31,25 @@ from langchain_hybridgraph.query.expanders import (
     StripQuestion,
     expander_from,
 )
-from langchain_hybridgraph.query.history import Turn, turns
+from langchain_hybridgraph.query.conversation.history import Turn, turns
+from langchain_hybridgraph.query.effects import Effect, Failure, Search, adrive, deadline_in, drive, part_of_deadline
 from langchain_hybridgraph.query.length import bounded
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.query.workers import lane_of
 from langchain_hybridgraph.records import RetrievalResult
-from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
-from langchain_hybridgraph.retrievers.asked import Asked, Input, read
-from langchain_hybridgraph.retrievers.asked_queries import AskedQueries
 from langchain_hybridgraph.retrievers.base import PipelineRetriever, taken
-from langchain_hybridgraph.retrievers.documents import Annotate, annotate, chosen_level
+from langchain_hybridgraph.retrievers.conversation_input import ConversationCall, Input, read
+from langchain_hybridgraph.retrievers.delegate import AnyRetriever, Result
+from langchain_hybridgraph.retrievers.hierarchy.planning import messages_call
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
-from langchain_hybridgraph.retrievers.mistakes import check_retriever, check_vector
-from langchain_hybridgraph.retrievers.observed import ObservedRetriever, hits_of, scores_of
-from langchain_hybridgraph.retrievers.sessions import messages_call
+from langchain_hybridgraph.retrievers.instrumentation import ObservedRetriever, hits_of, scores_of
+from langchain_hybridgraph.retrievers.query_log import AskedQueries
+from langchain_hybridgraph.retrievers.result_fusion import fused_by_rank, fused_by_score, unit_of, with_notes
 from langchain_hybridgraph.retrievers.settings import AdvancedHybridSettings, AdvancedSettings, ConversationSettings
 from langchain_hybridgraph.retrievers.streaming import EARLY
-from langchain_hybridgraph.retrievers.tool import QueryArguments, SearchArguments, chosen_arguments, search_tool
-from langchain_hybridgraph.retrievers.two_searches import fused_by_rank, fused_by_score, unit_of, with_notes
-from langchain_hybridgraph.stores.base import can
-from langchain_hybridgraph.telemetry.stage_events import astage_events, stage_events
+from langchain_hybridgraph.retrievers.validation import check_retriever, check_vector
+from langchain_hybridgraph.stores.protocols import implements
+from langchain_hybridgraph.telemetry.langchain_callbacks import stage_events, stage_events_async
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
@@ -90,7 +90,7 @@ class AdvancedRetriever(ObservedRetriever):
     ``fuse_raw=True`` has the raw question searched for beside a rewrite, too, and ``fuse_raw=False`` never: then only
     the expanded question is searched for.
 
-    A history is what :func:`~langchain_hybridgraph.query.history.turns` reads. It comes with the call
+    A history is what :func:`~langchain_hybridgraph.query.conversation.history.turns` reads. It comes with the call
     (``conversation_history=``, or ``{"input": …, "chat_history": …}`` as input), else from ``get_session_history``, a
     function from a session's id to its chat history or messages. The id is that of the call (``session_id=``), else of
     the configuration (``{"configurable": {"session_id": …}}``, or a ``thread_id``), else ``"default"``. Nothing is
@@ -205,7 +205,7 @@ class AdvancedRetriever(ObservedRetriever):
         searched for how (``searched``: ``"raw"``, ``"expanded"``, ``"mixed"`` or ``"both"``). ``options`` are those of
         the retriever.
         """
-        return self._run(Asked(query, conversation_history, k, session_id, options))
+        return self._run(ConversationCall(query, conversation_history, k, session_id, options))
 
     async def aretrieve_with_context(
         self,
@@ -217,7 +217,7 @@ class AdvancedRetriever(ObservedRetriever):
         **options: Any,
     ) -> Result:
         """What :meth:`retrieve_with_context` gives, without holding up the event loop."""
-        return await self._arun(Asked(query, conversation_history, k, session_id, options))
+        return await self._arun(ConversationCall(query, conversation_history, k, session_id, options))
 
     def retrieve(self, query: str, k: int | None = None, **options: Any) -> Result:
         """What :meth:`retrieve_with_context` gives; a history is ``conversation_history=`` or the session's."""
@@ -254,10 +254,10 @@ class AdvancedRetriever(ObservedRetriever):
         It is :meth:`retrieve_with_context` that runs, with the same options and errors. Of a retriever that does not
         say how it has found its Documents their places are said alone.
         """
-        from langchain_hybridgraph.display import explained
+        from langchain_hybridgraph.display import explain_result
 
         result = self.retrieve_with_context(query, conversation_history, k, **options)
-        said = explained(result) if result.hits or not result else _listed(result)
+        said = explain_result(result) if result.hits or not result else _listed(result)
         return "\n".join([*_how_asked(result.plan), said])
 
     def picture(
@@ -294,7 +294,9 @@ class AdvancedRetriever(ObservedRetriever):
         **options: Any,
     ) -> list[Document]:
         level, (early, options) = self._level(annotate, return_scores), taken(EARLY, options)
-        asked = Asked(query, conversation_history, k, session_id, options, run_manager.get_child(), level, early)
+        asked = ConversationCall(
+            query, conversation_history, k, session_id, options, run_manager.get_child(), level, early
+        )
         trace = Trace()
         with stage_events(run_manager, trace):
             return list(self._run(asked, trace))
@@ -312,9 +314,11 @@ class AdvancedRetriever(ObservedRetriever):
         **options: Any,
     ) -> list[Document]:
         level, (early, options) = self._level(annotate, return_scores), taken(EARLY, options)
-        asked = Asked(query, conversation_history, k, session_id, options, run_manager.get_child(), level, early)
+        asked = ConversationCall(
+            query, conversation_history, k, session_id, options, run_manager.get_child(), level, early
+        )
         trace = Trace()
-        async with astage_events(run_manager, trace):
+        async with stage_events_async(run_manager, trace):
             return list(await self._arun(asked, trace))
 
     # -- what was asked, and how it went --------------------------------------------------------------------
@@ -365,17 +369,17 @@ class AdvancedRetriever(ObservedRetriever):
         below: Annotate = self.retriever.annotate if isinstance(self.retriever, PipelineRetriever) else "none"
         return chosen_level(called, return_scores, below if self.annotate is None else self.annotate)
 
-    def _run(self, asked: Asked, trace: Trace | None = None) -> Result:
+    def _run(self, asked: ConversationCall, trace: Trace | None = None) -> Result:
         trace = Trace() if trace is None else trace
         with self._statistics.counting_errors():
             return drive(self._told(asked, trace))
 
-    async def _arun(self, asked: Asked, trace: Trace | None = None) -> Result:
+    async def _arun(self, asked: ConversationCall, trace: Trace | None = None) -> Result:
         trace = Trace() if trace is None else trace
         with self._statistics.counting_errors():
             return await adrive(self._told(asked, trace), lane=lane_of("search", self.retriever))
 
-    def _told(self, asked: Asked, trace: Trace) -> Search[Result]:
+    def _told(self, asked: ConversationCall, trace: Trace) -> Search[Result]:
         """The search, told to those who listen."""
         below = AnyRetriever(self.retriever)
         k = next((k for k in (asked.k, self.k, below.k) if k is not None), None)
@@ -385,7 +389,7 @@ class AdvancedRetriever(ObservedRetriever):
         self._statistics.answered(trace, len(result))
         return result
 
-    def _search(self, asked: Asked, trace: Trace) -> Search[Result]:
+    def _search(self, asked: ConversationCall, trace: Trace) -> Search[Result]:
         """Read the history, make the question whole, search for it, describe."""
         asked = self._checked(asked)
         asked = asked._replace(query=bounded(asked.query, trace))
@@ -397,7 +401,7 @@ class AdvancedRetriever(ObservedRetriever):
         found = yield from self._found(asked, expanded, trace, until)
         return self._described(found, asked, expanded, trace)
 
-    def _checked(self, asked: Asked) -> Asked:
+    def _checked(self, asked: ConversationCall) -> ConversationCall:
         """The call with its k and the session for the retriever; complains of what cannot be asked."""
         query: Any = asked.query
         if not isinstance(query, str) and (query is not None or "vector" not in asked.options):
@@ -414,11 +418,11 @@ class AdvancedRetriever(ObservedRetriever):
             deadline=deadline_in(below.deadline_seconds(asked.options)),
         )
 
-    def _history(self, asked: Asked, trace: Trace, until: float | None) -> Search[list[Turn]]:
+    def _history(self, asked: ConversationCall, trace: Trace, until: float | None) -> Search[list[Turn]]:
         history, fetch = asked.history, self.get_session_history
         if history is None and fetch is not None:
             run = partial(fetch, asked.session_id or DEFAULT_SESSION)
-            (history,) = yield [Call("history", run, lane=lane_of("history", fetch), deadline=until)]
+            (history,) = yield [Effect("history", run, lane=lane_of("history", fetch), deadline=until)]
         if hasattr(history, "aget_messages"):
             (history,) = yield [messages_call("history", history)._replace(deadline=until)]
         if isinstance(history, Failure):
@@ -446,7 +450,9 @@ class AdvancedRetriever(ObservedRetriever):
         _fail(trace, error)
         return raw
 
-    def _found(self, asked: Asked, expanded: ExpandedQuery, trace: Trace, until: float | None) -> Search[_Found]:
+    def _found(
+        self, asked: ConversationCall, expanded: ExpandedQuery, trace: Trace, until: float | None
+    ) -> Search[_Found]:
         """What is found for the question, raw, expanded, by a mixed vector or by two searches."""
         adds = expanded.text != (asked.query or "") or bool(expanded.context)
         if not adds or not expanded.weight:
@@ -459,7 +465,7 @@ class AdvancedRetriever(ObservedRetriever):
             return (yield from self._both(asked, expanded, trace))
         return (yield from self._mixed(asked, expanded, embeddings, trace, until))
 
-    def _once(self, how: str, text: str | None, asked: Asked) -> Search[_Found]:
+    def _once(self, how: str, text: str | None, asked: ConversationCall) -> Search[_Found]:
         """What one search finds."""
         below = AnyRetriever(self.retriever)
         told = {"level": asked.level, "early": asked.early}
@@ -468,7 +474,7 @@ class AdvancedRetriever(ObservedRetriever):
             raise result.error
         return _Found(how, result)
 
-    def _both(self, asked: Asked, expanded: ExpandedQuery, trace: Trace) -> Search[_Found]:
+    def _both(self, asked: ConversationCall, expanded: ExpandedQuery, trace: Trace) -> Search[_Found]:
         """What the raw and the expanded question find, as one list."""
         below, k = AnyRetriever(self.retriever), asked.k
         least = below.least(asked.options)
@@ -489,7 +495,12 @@ class AdvancedRetriever(ObservedRetriever):
         return _Found("both", RetrievalResult(documents, hits=fused.hits, degraded=fused.degraded, plan=fused.plan))
 
     def _mixed(
-        self, asked: Asked, expanded: ExpandedQuery, embeddings: Embeddings, trace: Trace, until: float | None
+        self,
+        asked: ConversationCall,
+        expanded: ExpandedQuery,
+        embeddings: Embeddings,
+        trace: Trace,
+        until: float | None,
     ) -> Search[_Found]:
         """What the question finds with its vector moved towards that of what it leans on."""
         given = None if (vector := asked.options.get("vector")) is None else check_vector(vector)
@@ -508,7 +519,7 @@ class AdvancedRetriever(ObservedRetriever):
             return (yield from self._once("mixed", asked.query, _by(asked, vector)))
         return (yield from self._nearer(asked, question, vector))
 
-    def _nearer(self, asked: Asked, question: Vector, mixed: Vector) -> Search[_Found]:
+    def _nearer(self, asked: ConversationCall, question: Vector, mixed: Vector) -> Search[_Found]:
         """What the mixed vector finds; what the question's own does where its best hit is clearly better.
 
         Where the topic has changed, nothing is near to both question and context.
@@ -524,7 +535,7 @@ class AdvancedRetriever(ObservedRetriever):
         own, leant = (one.hits[0].score / unit_of(one) if one.hits else 0.0 for one in answers)
         return _Found("raw", answers[0]) if leant < _NEAR * own else _Found("mixed", answers[1])
 
-    def _described(self, found: _Found, asked: Asked, expanded: ExpandedQuery, trace: Trace) -> Result:
+    def _described(self, found: _Found, asked: ConversationCall, expanded: ExpandedQuery, trace: Trace) -> Result:
         """The first k, with what there is to say about them."""
         result, own = found.result, bool(trace.reasons)
         trace.method = AnyRetriever(self.retriever).method(result)
@@ -579,17 +590,17 @@ class _Found(NamedTuple):
     result: Result
 
 
-def _expanding(expander: Any, text: str, said: Sequence[Turn], until: float | None) -> Call:
-    awaited = (lambda: expander.acall(text, said)) if can(expander, AsyncExpander) else None
+def _expanding(expander: Any, text: str, said: Sequence[Turn], until: float | None) -> Effect:
+    awaited = (lambda: expander.acall(text, said)) if implements(expander, AsyncExpander) else None
     quick = isinstance(expander, (AppendHistory, HistoryTerms, StripQuestion))
     lane = lane_of("expander", expander)
-    return Call("expander", lambda: expander(text, said), awaited, quick=quick, lane=lane, deadline=until)
+    return Effect("expander", lambda: expander(text, said), awaited, quick=quick, lane=lane, deadline=until)
 
 
-def _embedding(embeddings: Embeddings, text: str, until: float | None) -> Call:
+def _embedding(embeddings: Embeddings, text: str, until: float | None) -> Effect:
     awaited = (lambda: embeddings.aembed_query(text)) if is_asynchronous(embeddings) else None
     lane = lane_of("embedding", embeddings)
-    return Call("expander", lambda: embeddings.embed_query(text), awaited, lane=lane, deadline=until)
+    return Effect("expander", lambda: embeddings.embed_query(text), awaited, lane=lane, deadline=until)
 
 
 def _unit(vector: Sequence[float] | Vector) -> Vector:
@@ -598,14 +609,14 @@ def _unit(vector: Sequence[float] | Vector) -> Vector:
     return array / length if length else array
 
 
-def _in_time(asked: Asked) -> Mapping[str, Any]:
+def _in_time(asked: ConversationCall) -> Mapping[str, Any]:
     """The options for the retriever, with the time that is left."""
     if asked.deadline is None:
         return asked.options
     return {**asked.options, "deadline_ms": max(1.0, (asked.deadline - time.monotonic()) * 1e3)}
 
 
-def _by(asked: Asked, vector: Vector) -> Asked:
+def _by(asked: ConversationCall, vector: Vector) -> ConversationCall:
     """The same call with a vector."""
     return asked._replace(options={**asked.options, "vector": vector})
 
@@ -623,7 +634,7 @@ def _fail(trace: Trace, error: Exception) -> None:
     trace.degrade("expander-failed")
 
 
-def _plan(found: _Found, asked: Asked, expanded: ExpandedQuery, trace: Trace) -> dict[str, Any]:
+def _plan(found: _Found, asked: ConversationCall, expanded: ExpandedQuery, trace: Trace) -> dict[str, Any]:
     """What is said beside the plan of the retriever."""
     below = found.result.plan
     return {

@@ -15,12 +15,15 @@ from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, Callba
 from langchain_core.documents import Document
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from langchain_hybridgraph.errors import ConfigurationError, TenantError, shortened
+from langchain_hybridgraph.adapters.compressor import as_reranker
+from langchain_hybridgraph.adapters.documents import Annotate, annotate, chosen_level, resolve_as_of
+from langchain_hybridgraph.adapters.tool import SearchArguments, chosen_arguments, search_tool
+from langchain_hybridgraph.errors import ConfigurationError, TenantError, shorten
 from langchain_hybridgraph.filters import Filter, parse_filter
 from langchain_hybridgraph.query.budget import TokenBudget
-from langchain_hybridgraph.query.calls import Search, adrive, drive
-from langchain_hybridgraph.query.expansion import Candidates, Expansion
+from langchain_hybridgraph.query.effects import Search, adrive, drive
 from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion, fusion_from
+from langchain_hybridgraph.query.graph.expansion import Candidates, Expansion
 from langchain_hybridgraph.query.length import bounded
 from langchain_hybridgraph.query.pipeline import Certain, Pipeline, search
 from langchain_hybridgraph.query.pipeline.changelogs import fusion_name, lowered
@@ -29,15 +32,12 @@ from langchain_hybridgraph.query.selection import Selection
 from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.query.workers import lane_of
-from langchain_hybridgraph.records import ALL_TIME, Found, Hit, Query, RetrievalResult, Scope
-from langchain_hybridgraph.retrievers.compressors import as_reranker
-from langchain_hybridgraph.retrievers.documents import Annotate, annotate, chosen_level, moment
-from langchain_hybridgraph.retrievers.mistakes import check_value, check_vector, stage_lines
-from langchain_hybridgraph.retrievers.observed import ObservedRetriever, hits_of
+from langchain_hybridgraph.records import ALL_TIME, Hit, Query, RetrievalResult, Scope, SourceResult
+from langchain_hybridgraph.retrievers.instrumentation import ObservedRetriever, hits_of
 from langchain_hybridgraph.retrievers.streaming import COMPLETE, EARLY, EarlyDocuments
-from langchain_hybridgraph.retrievers.tool import SearchArguments, chosen_arguments, search_tool
-from langchain_hybridgraph.stores.base import HasGraph, ListsChunks, Reads, can
-from langchain_hybridgraph.telemetry.stage_events import astage_events, stage_events
+from langchain_hybridgraph.retrievers.validation import check_value, check_vector, stage_lines
+from langchain_hybridgraph.stores.protocols import HasGraph, ListsChunks, Reads, implements
+from langchain_hybridgraph.telemetry.langchain_callbacks import stage_events, stage_events_async
 from langchain_hybridgraph.times import parse_time
 
 if TYPE_CHECKING:
@@ -95,8 +95,8 @@ def unknown_options(whose: str, unknown: Mapping[str, Any], known: Iterable[str]
     near = [one for name in unknown for one in get_close_matches(name, known, 1)] if not lines else []
     meant = f"; did you mean {' and '.join(near)}?" if near else "".join(f"; per call give {line}" for line in lines)
     there_are = f"; there are {', '.join(known)}" if known else ""
-    names = shortened(", ".join(unknown), _LONGEST_PART)
-    return TypeError(f"{whose} takes no {names} per call{shortened(meant, _LONGEST_PART)}{there_are}")
+    names = shorten(", ".join(unknown), _LONGEST_PART)
+    return TypeError(f"{whose} takes no {names} per call{shorten(meant, _LONGEST_PART)}{there_are}")
 
 
 class PipelineRetriever(ObservedRetriever):
@@ -203,9 +203,9 @@ class PipelineRetriever(ObservedRetriever):
         It is :meth:`retrieve` that runs, with the same options and errors; of an answer that is there already,
         ``display.explained`` says the same.
         """
-        from langchain_hybridgraph.display import explained
+        from langchain_hybridgraph.display import explain_result
 
-        return explained(self.retrieve(query, k, **options))
+        return explain_result(self.retrieve(query, k, **options))
 
     def as_tool(
         self,
@@ -241,7 +241,7 @@ class PipelineRetriever(ObservedRetriever):
     ) -> list[Document]:
         complete, options = taken(COMPLETE, options)
         prepared = self._prepare(query, options, run_manager.get_child())
-        async with astage_events(run_manager, prepared.trace):
+        async with stage_events_async(run_manager, prepared.trace):
             return handed_over(await self._arun(prepared), complete)
 
     def _has_context(self, options: CallOptions) -> bool:
@@ -295,10 +295,10 @@ class PipelineRetriever(ObservedRetriever):
         )
 
     @property
-    def _listing(self) -> Callable[[Scope, int], Found] | None:
+    def _listing(self) -> Callable[[Scope, int], SourceResult] | None:
         """What lists the chunks of a scope, where the store can."""
         store = self._store
-        return store.list_chunks if can(store, ListsChunks) else None
+        return store.list_chunks if implements(store, ListsChunks) else None
 
     def _check_options(self, options: CallOptions) -> None:
         unknown = {name: value for name, value in sorted(options.items()) if name not in self._call_options}
@@ -345,7 +345,7 @@ class PipelineRetriever(ObservedRetriever):
         return Scope(
             filter=both[0] & both[1] if len(both) == 2 else (both or [None])[0],
             tenant=_first(tenant, self.tenant),
-            as_of=moment(as_of),
+            as_of=resolve_as_of(as_of),
         )
 
     def _run(self, prepared: _Prepared) -> RetrievalResult[Document]:

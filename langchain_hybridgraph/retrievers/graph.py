@@ -12,21 +12,11 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import Filter, parse_filter
-from langchain_hybridgraph.ingest import ingest
-from langchain_hybridgraph.ingest.entities import names_in
+from langchain_hybridgraph.ingestion import ingest
+from langchain_hybridgraph.ingestion.edges.entities import names_in
 from langchain_hybridgraph.query.budget import TokenBudget
-from langchain_hybridgraph.query.expansion import Candidates, Expansion
 from langchain_hybridgraph.query.fusion import Fusion, ReciprocalRankFusion
-from langchain_hybridgraph.query.graph_scores import (
-    DistanceDecay,
-    GraphScore,
-    HopDecay,
-    NoisyOr,
-    Propagation,
-    RingDecay,
-    graph_score_from,
-)
-from langchain_hybridgraph.query.traversal import (
+from langchain_hybridgraph.query.graph import (
     BFS,
     Beam,
     BestFirst,
@@ -36,14 +26,24 @@ from langchain_hybridgraph.query.traversal import (
     WaterCircle,
     traversal_from,
 )
+from langchain_hybridgraph.query.graph.expansion import Candidates, Expansion
+from langchain_hybridgraph.query.graph.scores import (
+    DistanceDecay,
+    GraphScore,
+    HopDecay,
+    NoisyOr,
+    Propagation,
+    RingDecay,
+    graph_score_from,
+)
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
-from langchain_hybridgraph.retrievers.mistakes import check_texts
 from langchain_hybridgraph.retrievers.settings import GraphSettings, Preset
 from langchain_hybridgraph.retrievers.store import HybridGraphStore
-from langchain_hybridgraph.stores.base import HasGraph, SearchesVectors, can
-from langchain_hybridgraph.stores.memory_graph import InMemoryGraph
+from langchain_hybridgraph.retrievers.validation import check_texts
+from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.protocols import HasGraph, SearchesVectors, implements
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -267,9 +267,9 @@ class GraphRetriever(HybridRetriever):
     def _found_graph(self) -> HasGraph | None:
         store = self._store
         if self.graph is None:
-            return store if can(store, HasGraph) else None
+            return store if implements(store, HasGraph) else None
         if isinstance(self.graph, InMemoryGraph):
-            cosines = store.vector_scores if can(store, SearchesVectors) else None
+            cosines = store.vector_scores if implements(store, SearchesVectors) else None
             return self.graph.beside(lambda ids, scope: store.read(ids, scope, {}), cosines)
         graph: HasGraph = self.graph
         return graph

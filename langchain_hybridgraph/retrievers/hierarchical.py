@@ -13,33 +13,33 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 from pydantic import Field, PrivateAttr, field_validator
 
+from langchain_hybridgraph.adapters.documents import annotate
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.names import plain_uri
-from langchain_hybridgraph.query.calls import Search, adrive, drive
-from langchain_hybridgraph.query.planner import MEMORY, RESOURCE, SKILL, RulePlanner
-from langchain_hybridgraph.query.tree_search import Descent
+from langchain_hybridgraph.query.effects import Search, adrive, drive
+from langchain_hybridgraph.query.planning import MEMORY, RESOURCE, SKILL, RulePlanner
 from langchain_hybridgraph.query.workers import lane_of
 from langchain_hybridgraph.records import RetrievalResult, Scope
 from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings, handed_over, taken, with_k
-from langchain_hybridgraph.retrievers.documents import annotate
-from langchain_hybridgraph.retrievers.found import FindResult
+from langchain_hybridgraph.retrievers.hierarchy.best_first import BestFirstSettings
+from langchain_hybridgraph.retrievers.hierarchy.contents import NodeContents, standing
+from langchain_hybridgraph.retrievers.hierarchy.planning import as_session
+from langchain_hybridgraph.retrievers.hierarchy.results import FindResult
+from langchain_hybridgraph.retrievers.hierarchy.search import Answer, HierarchicalCall, answered
+from langchain_hybridgraph.retrievers.hierarchy.uri_lookup import as_targets
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
+from langchain_hybridgraph.retrievers.instrumentation import hits_of
 from langchain_hybridgraph.retrievers.named_stages import PLANNERS, made
-from langchain_hybridgraph.retrievers.observed import hits_of
-from langchain_hybridgraph.retrievers.sessions import as_session
 from langchain_hybridgraph.retrievers.settings import HierarchicalSettings
 from langchain_hybridgraph.retrievers.streaming import COMPLETE
-from langchain_hybridgraph.retrievers.targets import as_targets
-from langchain_hybridgraph.retrievers.tree_answers import Answer, Asked, answered
-from langchain_hybridgraph.retrievers.tree_texts import Standing, standing
-from langchain_hybridgraph.telemetry.stage_events import astage_events, stage_events
+from langchain_hybridgraph.telemetry.langchain_callbacks import stage_events, stage_events_async
+from langchain_hybridgraph.uris import plain_uri
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from langchain_core.embeddings import Embeddings
 
-    from langchain_hybridgraph.stores.base import Tree
+    from langchain_hybridgraph.stores.protocols import Tree
 
 Mode = Literal["thinking", "quick"]
 
@@ -97,7 +97,7 @@ class HierarchicalRetriever(HybridRetriever):
     Raises ValueError (pydantic's ValidationError) for a setting that does not exist or has no usable value.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
-    >>> from langchain_hybridgraph.ingest.layers import build_layers
+    >>> from langchain_hybridgraph.ingestion.summaries import build_layers
     >>> store = HybridGraphStore(None)
     >>> pages = {"pets/cats.md": "Cats purr.", "pets/dogs.md": "Dogs bark.", "cars/fast.md": "A roadster is fast."}
     >>> _ = ingest([Document(text, metadata={"uri": uri}, id=uri) for uri, text in pages.items()], store)
@@ -275,7 +275,7 @@ class HierarchicalRetriever(HybridRetriever):
     ) -> list[Document]:
         complete, options = taken(COMPLETE, options)
         asked = self._asked(query, options, run_manager.get_child())
-        async with astage_events(run_manager, asked.trace):
+        async with stage_events_async(run_manager, asked.trace):
             return handed_over(await self._arun_tree(asked), complete)
 
     # -- the layers of one directory or document ------------------------------------------------------------
@@ -295,7 +295,7 @@ class HierarchicalRetriever(HybridRetriever):
         """L2: the whole text of a document; "" for a directory that is none."""
         return self._standing(uri).text()
 
-    def _standing(self, uri: str) -> Standing:
+    def _standing(self, uri: str) -> NodeContents:
         return standing(self._store, uri, self._scope({}))
 
     # -- one call -------------------------------------------------------------------------------------------
@@ -324,7 +324,7 @@ class HierarchicalRetriever(HybridRetriever):
         *,
         contexts: bool = False,
         per_type: bool = False,
-    ) -> Asked:
+    ) -> HierarchicalCall:
         if query is not None and not isinstance(query, str):
             raise ConfigurationError(f"the query is {query!r}; wanted a text")
         self._check_options(cast(CallOptions, options))
@@ -337,7 +337,7 @@ class HierarchicalRetriever(HybridRetriever):
             raise ConfigurationError(f"mode is {mode!r}; wanted 'thinking' or 'quick'")
         threshold = options.get("score_threshold")
         pipeline = prepared.pipeline
-        return Asked(
+        return HierarchicalCall(
             query=prepared.query,
             pipeline=pipeline if mode == "thinking" else replace(pipeline, reranker=None),
             tree=self._tree,
@@ -353,7 +353,7 @@ class HierarchicalRetriever(HybridRetriever):
             directories=contexts if self.directories is None else self.directories,
             relate=contexts,
             per_type=per_type,
-            descent=Descent(
+            descent=BestFirstSettings(
                 k=max(prepared.query.k, 1),
                 alpha=self.alpha,
                 max_rounds=self.max_rounds,
@@ -363,35 +363,35 @@ class HierarchicalRetriever(HybridRetriever):
             level=prepared.level,
         )
 
-    def _run_tree(self, asked: Asked) -> RetrievalResult[Document]:
+    def _run_tree(self, asked: HierarchicalCall) -> RetrievalResult[Document]:
         return self._as_documents(self._driven(asked), asked)
 
-    async def _arun_tree(self, asked: Asked) -> RetrievalResult[Document]:
+    async def _arun_tree(self, asked: HierarchicalCall) -> RetrievalResult[Document]:
         return self._as_documents(await self._adriven(asked), asked)
 
-    def _found(self, asked: Asked) -> FindResult:
+    def _found(self, asked: HierarchicalCall) -> FindResult:
         return self._as_result(self._driven(asked), asked)
 
-    async def _afound(self, asked: Asked) -> FindResult:
+    async def _afound(self, asked: HierarchicalCall) -> FindResult:
         return self._as_result(await self._adriven(asked), asked)
 
-    def _driven(self, asked: Asked) -> Answer:
+    def _driven(self, asked: HierarchicalCall) -> Answer:
         with self._statistics.counting_errors():
             return drive(self._answering(asked), asked.deadline)
 
-    async def _adriven(self, asked: Asked) -> Answer:
+    async def _adriven(self, asked: HierarchicalCall) -> Answer:
         with self._statistics.counting_errors():
             return await adrive(self._answering(asked), asked.deadline, lane_of("search", self._store))
 
-    def _answering(self, asked: Asked) -> Search[Answer]:
+    def _answering(self, asked: HierarchicalCall) -> Search[Answer]:
         return self._observed(answered(asked), asked.trace, asked.query.text, asked.query.k, _contexts_of)
 
-    def _as_result(self, answer: Answer, asked: Asked) -> FindResult:
+    def _as_result(self, answer: Answer, asked: HierarchicalCall) -> FindResult:
         trace = asked.trace
         self._statistics.answered(trace, len(answer.contexts))
         return FindResult(answer.contexts, answer.plan, answer.results, trace.reasons, trace.took_ms)
 
-    def _as_documents(self, answer: Answer, asked: Asked) -> RetrievalResult[Document]:
+    def _as_documents(self, answer: Answer, asked: HierarchicalCall) -> RetrievalResult[Document]:
         trace, prefix = asked.trace, self.metadata_prefix
         hits = [each.hit for each in answer.contexts if each.hit is not None]
         documents = annotate(hits, trace.method, trace.reasons, prefix, asked.level)

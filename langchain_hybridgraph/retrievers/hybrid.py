@@ -15,25 +15,25 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
 from pydantic import ConfigDict, Field, NonNegativeFloat, field_validator, model_validator
 
+from langchain_hybridgraph.adapters.freshness import Freshness, Refreshed, Stored, read_store
+from langchain_hybridgraph.adapters.identity import Identity
+from langchain_hybridgraph.adapters.retriever_source import RetrieverSource
+from langchain_hybridgraph.adapters.texts import DocumentIndex, Engine, chunk_of
+from langchain_hybridgraph.adapters.vector_store import FreshKeywordSource, VectorStoreAdapter, plain_store
+from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, adapter_of
+from langchain_hybridgraph.adapters.vector_stores.adapter import in_pages
 from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.embeddings import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.calls import offload
+from langchain_hybridgraph.query.effects import offload
 from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion, check_weights
 from langchain_hybridgraph.query.sources import KeywordSource, Source, VectorSource
-from langchain_hybridgraph.records import Found, Scope
+from langchain_hybridgraph.records import Scope, SourceResult
 from langchain_hybridgraph.retrievers.base import CallOptions, PipelineRetriever
-from langchain_hybridgraph.retrievers.freshness import Freshness, Refreshed, Stored, read_store
-from langchain_hybridgraph.retrievers.identity import Identity
-from langchain_hybridgraph.retrievers.mistakes import check_documents, check_store
-from langchain_hybridgraph.retrievers.plain import FreshKeywordSource, PlainStore, plain_store
-from langchain_hybridgraph.retrievers.retriever_source import RetrieverSource
 from langchain_hybridgraph.retrievers.settings import HybridSettings
 from langchain_hybridgraph.retrievers.store import HybridGraphStore
-from langchain_hybridgraph.retrievers.texts import Engine, Texts, chunk_of
-from langchain_hybridgraph.retrievers.vector_stores import StoreAdapter, adapter_of
-from langchain_hybridgraph.retrievers.vector_stores.adapter import in_pages
-from langchain_hybridgraph.stores.base import KnowsContents, Reads, SearchesKeywords, SearchesVectors, can
+from langchain_hybridgraph.retrievers.validation import check_documents, check_store
+from langchain_hybridgraph.stores.protocols import KnowsContents, Reads, SearchesKeywords, SearchesVectors, implements
 
 # Weights of (vector, keyword) when none are given: benchmarks/README.md says how they were chosen.
 WEIGHTS = (0.7, 0.3)
@@ -63,8 +63,10 @@ class HybridRetriever(PipelineRetriever):
     model_config = ConfigDict(populate_by_name=True)
 
     vector_store: VectorStore
-    texts: Texts | None = Field(None, repr=False, exclude=True, description="The keyword index over another store.")
-    plain: PlainStore | None = Field(
+    texts: DocumentIndex | None = Field(
+        None, repr=False, exclude=True, description="The keyword index over another store."
+    )
+    plain: VectorStoreAdapter | None = Field(
         None, repr=False, exclude=True, description="A vector store that is not ours as the pipeline's, made once."
     )
     keyword_retriever: BaseRetriever | None = Field(None, description="The keyword side, instead of an own index.")
@@ -129,7 +131,7 @@ class HybridRetriever(PipelineRetriever):
         freshness = None
         if self.texts is None and indexed is not None:
             there = _read_given(adapter, indexed) if stored is None else stored.documents
-            self.texts = Texts(
+            self.texts = DocumentIndex(
                 indexed,
                 engine=self.keyword_engine,
                 language=self.language,
@@ -259,19 +261,19 @@ class HybridRetriever(PipelineRetriever):
         vector, keyword = self._weights(options)
         store = self._store
         sources: list[Source] = []
-        if can(store, SearchesVectors) and vector > 0:
+        if implements(store, SearchesVectors) and vector > 0:
             sources.append(VectorSource(store, vector))
         if self.keyword_retriever is not None and keyword > 0:
-            knows = store if can(store, KnowsContents) else None
+            knows = store if implements(store, KnowsContents) else None
             sources.append(RetrieverSource(self.keyword_retriever, keyword, self.id_key, knows, callbacks))
         elif self.plain is not None and keyword > 0:
             sources.append(FreshKeywordSource(self.plain, keyword, self.refresh_policy, self.version))
-        elif can(store, SearchesKeywords) and keyword > 0:
+        elif implements(store, SearchesKeywords) and keyword > 0:
             sources.append(KeywordSource(store, keyword))
         return tuple(sources)
 
     @property
-    def _listing(self) -> Callable[[Scope, int], Found] | None:
+    def _listing(self) -> Callable[[Scope, int], SourceResult] | None:
         plain = self.plain
         if plain is None:
             return super()._listing

@@ -18,17 +18,12 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.vectorstores import VectorStore
 from pydantic import BaseModel, Field, PrivateAttr, field_validator
 
+from langchain_hybridgraph.adapters.scopes import in_scope
+from langchain_hybridgraph.adapters.tool import SearchArguments
+from langchain_hybridgraph.chunk_metadata import ParsedMetadata
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import Filter, by_meta, created_after, created_before, has_labels
-from langchain_hybridgraph.query.calls import Call
-from langchain_hybridgraph.query.dates import named_spans
-from langchain_hybridgraph.query.expansion import Expansion
-from langchain_hybridgraph.query.forms import from_form, nearest
-from langchain_hybridgraph.query.fusion import ReciprocalRankFusion
-from langchain_hybridgraph.query.graph_scores import NoisyOr
-from langchain_hybridgraph.query.history import turns
-from langchain_hybridgraph.query.pipeline import Pipeline
-from langchain_hybridgraph.query.scoring import (
+from langchain_hybridgraph.memory.scoring import (
     DAY,
     TOLD_AFTER,
     TOLD_BEFORE,
@@ -37,35 +32,40 @@ from langchain_hybridgraph.query.scoring import (
     Novelty,
     Scoring,
 )
-from langchain_hybridgraph.query.sources import SessionSource, Source, TimedVectorSource, VectorSource
-from langchain_hybridgraph.query.traversal import (
-    Arrived,
+from langchain_hybridgraph.query.conversation.history import turns
+from langchain_hybridgraph.query.effects import Effect
+from langchain_hybridgraph.query.fusion import ReciprocalRankFusion
+from langchain_hybridgraph.query.graph import (
     LinkEvidence,
+    ReachedChunk,
     traversal_from,
 )
-from langchain_hybridgraph.query.traversal.joined import Joined
+from langchain_hybridgraph.query.graph.combined import CombinedTraversal
+from langchain_hybridgraph.query.graph.expansion import Expansion
+from langchain_hybridgraph.query.graph.scores import NoisyOr
+from langchain_hybridgraph.query.pipeline import Pipeline
+from langchain_hybridgraph.query.sources import SessionSource, Source, TimedVectorSource, VectorSource
 from langchain_hybridgraph.query.workers import lane_of
-from langchain_hybridgraph.records import Chunk, Fused, Learned, Query, RetrievalResult, Scope, content_id
-from langchain_hybridgraph.retrievers.asked import session_in
+from langchain_hybridgraph.records import Chunk, FusedCandidate, MemoryState, Query, RetrievalResult, Scope, content_id
+from langchain_hybridgraph.registry import from_config, nearest
 from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings
+from langchain_hybridgraph.retrievers.conversation_input import session_in
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
-from langchain_hybridgraph.retrievers.modes import Mode, mode_from
-from langchain_hybridgraph.retrievers.scopes import in_scope
+from langchain_hybridgraph.retrievers.memory_modes import Mode, mode_from
 from langchain_hybridgraph.retrievers.settings import MemorySettings
-from langchain_hybridgraph.retrievers.tool import SearchArguments
-from langchain_hybridgraph.stores.base import (
+from langchain_hybridgraph.stores.engines.vector_matrix import unit
+from langchain_hybridgraph.stores.protocols import (
     GivesVectors,
     HasMode,
     HasParents,
     HasSessions,
     Reads,
-    ReadsBack,
+    ReadsIndex,
     Rechecks,
     Remembers,
-    can,
+    implements,
 )
-from langchain_hybridgraph.stores.given import Given
-from langchain_hybridgraph.stores.vectors import unit
+from langchain_hybridgraph.text.date_mentions import named_spans
 from langchain_hybridgraph.times import parse_time
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ class MemoryRetriever(GraphRetriever):
 
     def _with_session(self, config: RunnableConfig | None, options: dict[str, Any]) -> dict[str, Any]:
         given = (options.get("session"), options.get("session_id"), self.session, self.session_id)
-        if any(one is not None for one in given) or not can(self._store, HasSessions):
+        if any(one is not None for one in given) or not implements(self._store, HasSessions):
             return options
         return {**options, **session_in(config)}
 
@@ -298,7 +298,7 @@ class MemoryRetriever(GraphRetriever):
     def _newest(self, expansion: Expansion | None) -> Callable[[Scope], Sequence[str]] | None:
         """What gives the newest memories of a scope; None if the store lists none, or only a walk's may come back."""
         store = self._store
-        if not can(store, ReadsBack) or (expansion is not None and expansion.only_reached):
+        if not implements(store, ReadsIndex) or (expansion is not None and expansion.only_reached):
             return None
         return lambda scope: store.find(scope)[-MOST_RECENT:]
 
@@ -313,7 +313,9 @@ class MemoryRetriever(GraphRetriever):
             composite=self._mode(options).composite,
             learned=partial(_learned, store),
             given=_given,
-            remembered=store.remembered if can(store, Remembers) and not (session and session.is_foreign) else None,
+            remembered=store.remembered
+            if implements(store, Remembers) and not (session and session.is_foreign)
+            else None,
             hotness=self.hotness,
             novelty=self.novelty,
             said=None if session is None else partial(_said, self._store, session, reads=not weight),
@@ -326,7 +328,7 @@ class MemoryRetriever(GraphRetriever):
 
     def _mode(self, options: MemoryOptions) -> Mode:
         mode = self.mode if options.get("mode") is None else options.get("mode")
-        if mode is None and can(self._store, HasMode):
+        if mode is None and implements(self._store, HasMode):
             mode = self._store.mode
         return mode_from("general" if mode is None else mode)
 
@@ -350,7 +352,7 @@ class MemoryRetriever(GraphRetriever):
 
     def _stored_session(self, session_id: str, n: int) -> Session:
         store = self._store
-        if not can(store, HasSessions):
+        if not implements(store, HasSessions):
             raise ConfigurationError(
                 f"session_id={session_id!r} needs a store that keeps sessions, such as HybridGraphStore; "
                 "beside another store give the turns themselves: session=[messages] or a chat history"
@@ -385,7 +387,7 @@ class MemoryRetriever(GraphRetriever):
         beyond = self._mode(asked).traversal if given is None else traversal_from(given)
         walked = replace(
             expansion,
-            traversal=beyond if isinstance(beyond, LinkEvidence) else Joined(_EVIDENCE, beyond),
+            traversal=beyond if isinstance(beyond, LinkEvidence) else CombinedTraversal(_EVIDENCE, beyond),
             score=NoisyOr(min(1.0, weight / (weights.get("vector") or weight or 1.0))),
             is_requested=given is not None or self.graph is not None or expansion.only_reached,
         )
@@ -415,7 +417,7 @@ class MemoryRetriever(GraphRetriever):
         called, known_at = asked.get("labels"), asked.get("known_at")
         labels = {*self.labels, *_checked_labels(called)}
         known = self.known_at if known_at is None else parse_time(known_at)
-        if known is not None and not can(self._store, Remembers):
+        if known is not None and not implements(self._store, Remembers):
             raise ConfigurationError(
                 f"known_at={known_at!r} needs a store that keeps when it learned what, such as HybridGraphStore"
             )
@@ -435,8 +437,8 @@ class RankedWalk(Expansion):
     rank_constant: float = 60
 
     def fused(
-        self, own: Mapping[str, Fused], strength: Mapping[str, float], reached: Sequence[Arrived], n: int
-    ) -> tuple[list[Fused], dict[str, Arrived]]:
+        self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], reached: Sequence[ReachedChunk], n: int
+    ) -> tuple[list[FusedCandidate], dict[str, ReachedChunk]]:
         """See :class:`Expansion`."""
         fused, arrived = super().fused(own, strength, reached, n)
         led = sorted((each for each in reached if each.hops and each.value > 0), key=lambda one: (-one.value, one.id))
@@ -449,9 +451,9 @@ class RankedWalk(Expansion):
         return sorted(joined, key=lambda one: (-one.score, one.id)), arrived
 
 
-def _in_shares(own: Fused, share: float, graph: float) -> Fused:
+def _in_shares(own: FusedCandidate, share: float, graph: float) -> FusedCandidate:
     parts = {name: share * part for name, part in own.parts.items()}
-    return Fused(own.id, share * own.score + graph, parts | ({"graph": graph} if graph else {}))
+    return FusedCandidate(own.id, share * own.score + graph, parts | ({"graph": graph} if graph else {}))
 
 
 def _fields(record: Any) -> dict[str, Any]:
@@ -471,7 +473,7 @@ class Session(Protocol):
         """Whether the turns are in no store."""
         ...
 
-    def call(self, query: Query) -> Call:
+    def call(self, query: Query) -> Effect:
         """What reads the turns, the newest first, and keeps them."""
         ...
 
@@ -489,18 +491,18 @@ class StoredTurns:
         self.turns: Sequence[Chunk] = ()
         self._store, self._session_id, self._n = store, session_id, n
 
-    def call(self, query: Query) -> Call:
+    def call(self, query: Query) -> Effect:
         """See :class:`Session`."""
 
         def read() -> Sequence[Chunk]:
             self.turns = self._store.session_turns(self._session_id, self._n, query.scope)
             return self.turns
 
-        return Call("session", read, quick=True)
+        return Effect("session", read, quick=True)
 
     def vectors(self, store: Reads) -> NDArray[np.float32] | None:
         """See :class:`Session`."""
-        return store.vectors([turn.id for turn in self.turns]) if can(store, GivesVectors) else None
+        return store.vectors([turn.id for turn in self.turns]) if implements(store, GivesVectors) else None
 
 
 class Messages:
@@ -513,7 +515,7 @@ class Messages:
         self._history, self._n, self._embed = history, n, embed
         self._vectors: NDArray[np.float32] | None = None
 
-    def call(self, query: Query) -> Call:
+    def call(self, query: Query) -> Effect:
         """See :class:`Session`."""
 
         def read() -> Sequence[Chunk]:
@@ -523,7 +525,7 @@ class Messages:
             self._vectors = self._embed([turn.text for turn in self.turns])
             return self.turns
 
-        return Call("session", read, lane=lane_of("session", self._history))
+        return Effect("session", read, lane=lane_of("session", self._history))
 
     def vectors(self, store: Reads) -> NDArray[np.float32] | None:
         """See :class:`Session`."""
@@ -543,28 +545,28 @@ class WithMessages:
         self.session = session
 
     def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        """See :class:`~langchain_hybridgraph.stores.base.Reads`."""
+        """See :class:`~langchain_hybridgraph.stores.protocols.Reads`."""
         said = {turn.id: turn for turn in self.session.turns if in_scope(turn, replace(scope, tenant=None))}
         there = self.store.read(ids, scope, {id: chunk for id, chunk in known.items() if id not in said})
         return {id: there.get(id) or said[id] for id in ids if id in there or id in said}
 
     def current(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
-        """See :class:`~langchain_hybridgraph.stores.base.Rechecks`; nothing where the store keeps no copies."""
-        return self.store.current(ids) if can(self.store, Rechecks) else {}
+        """See :class:`~langchain_hybridgraph.stores.protocols.Rechecks`; nothing where the store keeps no copies."""
+        return self.store.current(ids) if implements(self.store, Rechecks) else {}
 
     @property
     def has_parents(self) -> bool:
-        """See :class:`~langchain_hybridgraph.stores.base.HasParents`."""
-        return can(self.store, HasParents) and self.store.has_parents
+        """See :class:`~langchain_hybridgraph.stores.protocols.HasParents`."""
+        return implements(self.store, HasParents) and self.store.has_parents
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
-        """See :class:`~langchain_hybridgraph.stores.base.HasParents`."""
-        assert can(self.store, HasParents)
+        """See :class:`~langchain_hybridgraph.stores.protocols.HasParents`."""
+        assert implements(self.store, HasParents)
         return self.store.read_parents(ids, scope)
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
-        """See :class:`~langchain_hybridgraph.stores.base.GivesVectors`; zeros for a message."""
-        if not can(self.store, GivesVectors):
+        """See :class:`~langchain_hybridgraph.stores.protocols.GivesVectors`; zeros for a message."""
+        if not implements(self.store, GivesVectors):
             return np.zeros((len(ids), 1), np.float32)
         return self.store.vectors(ids)
 
@@ -572,15 +574,15 @@ class WithMessages:
 # -- what the stage asks --------------------------------------------------------------------------------------
 
 
-def _learned(store: Reads, ids: Sequence[str], scope: Scope) -> Mapping[str, Learned]:
+def _learned(store: Reads, ids: Sequence[str], scope: Scope) -> Mapping[str, MemoryState]:
     """What a store knows of chunks; nothing for one that does not remember."""
-    return store.learned(ids, scope) if can(store, Remembers) else {}
+    return store.learned(ids, scope) if implements(store, Remembers) else {}
 
 
-def _given(metadata: Mapping[str, Any]) -> Learned:
+def _given(metadata: Mapping[str, Any]) -> MemoryState:
     """What metadata say."""
-    given = Given.of(metadata)._asdict()
-    return Learned(**{name: value for name, value in given.items() if value is not None})
+    given = ParsedMetadata.of(metadata)._asdict()
+    return MemoryState(**{name: value for name, value in given.items() if value is not None})
 
 
 def _said(store: Reads, session: Session, ids: Sequence[str], query: Query, *, reads: bool = False) -> Sequence[float]:
@@ -591,7 +593,7 @@ def _said(store: Reads, session: Session, ids: Sequence[str], query: Query, *, r
     if reads:
         session.call(query).run()
     turns = session.vectors(store)
-    if turns is None or not len(turns) or not can(store, GivesVectors):
+    if turns is None or not len(turns) or not implements(store, GivesVectors):
         return [0.0] * len(ids)
     vectors = store.vectors(ids)
     if vectors.shape[1] != turns.shape[1]:
@@ -639,7 +641,7 @@ def _made(kind: type[T], value: Any) -> T | None:
         return value
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{kind.__name__.lower()} is {value!r}; wanted a {kind.__name__}, a mapping or None")
-    return from_form(kind.__name__.lower(), {"type": "it", **value}, {"it": kind}, lambda one: False)
+    return from_config(kind.__name__.lower(), {"type": "it", **value}, {"it": kind}, lambda one: False)
 
 
 def _checked_labels(labels: Any) -> Sequence[str]:

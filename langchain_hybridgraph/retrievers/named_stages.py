@@ -8,12 +8,12 @@ from types import MappingProxyType
 from typing import Any
 
 from langchain_hybridgraph.embeddings.resolve import imported_factory
-from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, brief
-from langchain_hybridgraph.query.forms import from_form
+from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, quote_value
 from langchain_hybridgraph.query.llm_rerank import LLMReranker
-from langchain_hybridgraph.query.planner import QueryPlanner, RulePlanner
+from langchain_hybridgraph.query.planning import QueryPlanner, RulePlanner
 from langchain_hybridgraph.query.rerank import RERANKERS as WITHOUT_MODEL
 from langchain_hybridgraph.query.rerank import Reranker
+from langchain_hybridgraph.registry import from_config
 
 
 def chat_model(name: Any) -> Any:
@@ -23,13 +23,13 @@ def chat_model(name: Any) -> Any:
     of LangChain's ``init_chat_model``. Raises ConfigurationError for a name that is neither, or that cannot be made.
     """
     if not isinstance(name, str) or not all(name.partition(":")):
-        raise ConfigurationError(f"model must be 'provider:model' or 'package.module:factory', got {brief(name)}")
+        raise ConfigurationError(f"model must be 'provider:model' or 'package.module:factory', got {quote_value(name)}")
     if _is_factory(name):
         return _called("model", name, {})
     try:
         from langchain.chat_models import init_chat_model
     except ImportError as missing:
-        raise MissingExtraError(f"model {brief(name)} needs init_chat_model: pip install langchain") from missing
+        raise MissingExtraError(f"model {quote_value(name)} needs init_chat_model: pip install langchain") from missing
     return _called("model", name, {}, lambda: init_chat_model(name))
 
 
@@ -77,7 +77,7 @@ def made(what: str, form: str | Mapping[str, Any], kinds: Mapping[str, Callable[
     if isinstance(name, str) and name not in kinds and all(name.partition(":")):
         parameters = {} if isinstance(form, str) else {key: value for key, value in form.items() if key != "type"}
         return _called(what, name, parameters)
-    return from_form(what, form, kinds, callable)
+    return from_config(what, form, kinds, callable)
 
 
 def _called(what: str, name: str, parameters: Mapping[str, Any], factory: Callable[..., Any] | None = None) -> Any:
@@ -88,5 +88,6 @@ def _called(what: str, name: str, parameters: Mapping[str, Any], factory: Callab
         raise
     except Exception as error:  # the factory is the user's
         raise ConfigurationError(
-            f"{what} {brief(name)} could not be made with {brief(dict(parameters))}: {type(error).__name__}: {error}"
+            f"{what} {quote_value(name)} could not be made with {quote_value(dict(parameters))}: "
+            f"{type(error).__name__}: {error}"
         ) from error

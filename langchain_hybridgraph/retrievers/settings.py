@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from langchain_core.documents import BaseDocumentCompressor
     from langchain_core.retrievers import BaseRetriever
 
+    from langchain_hybridgraph.adapters.documents import Annotate
+    from langchain_hybridgraph.adapters.texts import Engine
     from langchain_hybridgraph.filters import Filter
+    from langchain_hybridgraph.memory.scoring import Hotness, Novelty
     from langchain_hybridgraph.query.budget import TokenBudget
-    from langchain_hybridgraph.query.expansion import Candidates
     from langchain_hybridgraph.query.fusion import Fusion
-    from langchain_hybridgraph.query.graph_scores import GraphScore
+    from langchain_hybridgraph.query.graph import Traversal
+    from langchain_hybridgraph.query.graph.expansion import Candidates
+    from langchain_hybridgraph.query.graph.scores import GraphScore
     from langchain_hybridgraph.query.rerank import Reranker
-    from langchain_hybridgraph.query.scoring import Hotness, Novelty
-    from langchain_hybridgraph.query.traversal import Traversal
-    from langchain_hybridgraph.records import Edge, Times
-    from langchain_hybridgraph.retrievers.documents import Annotate
-    from langchain_hybridgraph.retrievers.modes import Mode
-    from langchain_hybridgraph.retrievers.texts import Engine
-    from langchain_hybridgraph.stores.base import HasGraph
+    from langchain_hybridgraph.records import Edge, TimeRange
+    from langchain_hybridgraph.retrievers.memory_modes import Mode
+    from langchain_hybridgraph.stores.protocols import HasGraph
     from langchain_hybridgraph.telemetry.events import Sink
 
     Named = str | Mapping[str, Any]
@@ -53,7 +53,7 @@ class PipelineSettings(ObservedSettings, total=False):
     k: int
     filter: Filter | Mapping[str, Any] | None
     tenant: str | None
-    as_of: float | str | datetime | Times | None
+    as_of: float | str | datetime | TimeRange | None
     min_score: float
     fusion: Named | Fusion | None
     overfetch: int

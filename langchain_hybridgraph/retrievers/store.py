@@ -11,21 +11,21 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.messages import convert_to_messages
 from langchain_core.vectorstores import VectorStore
 
+from langchain_hybridgraph.adapters.documents import resolve_as_of, to_document
 from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.embeddings import LSAEmbeddings, embedding_name, resolve_embedding
-from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, FilterError, brief
+from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, FilterError, quote_value
 from langchain_hybridgraph.filters import parse_filter
-from langchain_hybridgraph.ingest.admission import Admission, admit, check_near_duplicate
-from langchain_hybridgraph.ingest.contradictions import NEAREST
+from langchain_hybridgraph.memory.admission import Admission, admit, check_near_duplicate
+from langchain_hybridgraph.memory.contradictions import NEAREST
 from langchain_hybridgraph.query.selection import Selection, select
-from langchain_hybridgraph.records import Chunk, Hit, Query, Scope, Scored, Times
-from langchain_hybridgraph.retrievers.documents import moment, to_document
-from langchain_hybridgraph.retrievers.mistakes import check_documents, check_vector
-from langchain_hybridgraph.stores import tenants
-from langchain_hybridgraph.stores.analysis import language_name
-from langchain_hybridgraph.stores.embedded import EmbeddedStore
-from langchain_hybridgraph.stores.encoding import content_id
-from langchain_hybridgraph.stores.opening import WRITE_TIMEOUT, recorded
+from langchain_hybridgraph.records import Chunk, Hit, Query, Scope, ScoredId, TimeRange
+from langchain_hybridgraph.retrievers.validation import check_documents, check_vector
+from langchain_hybridgraph.stores.embedded import tenants
+from langchain_hybridgraph.stores.embedded.catalog_rows import content_id
+from langchain_hybridgraph.stores.embedded.index_folder import WRITE_TIMEOUT, read_facts
+from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from langchain_hybridgraph.text.analyzer import language_name
 from langchain_hybridgraph.times import parse_time
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         check_near_duplicate(near_duplicate)
         self.near_duplicate = near_duplicate
         folder = None if path is None else Path(path)
-        facts = recorded(folder, read_only=read_only)
+        facts = read_facts(folder, read_only=read_only)
         language = _language(language, facts.get("language"), folder)
         chosen = _chosen(embedding, facts.get("embedding"), folder)
         model = resolve_embedding(chosen, language=language)
@@ -135,10 +135,10 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         if kwargs:
             raise TypeError(f"add_texts does not take {sorted(kwargs)}; it takes metadatas, ids, vectors, batch_size")
         if isinstance(texts, str):
-            raise ValueError(f"add_texts takes a list: add_texts([{brief(texts)}])")
+            raise ValueError(f"add_texts takes a list: add_texts([{quote_value(texts)}])")
         given: list[Any] = list(texts)
         if wrong := [text for text in given if not isinstance(text, str)]:
-            raise ValueError(f"a text is a str, not {brief(wrong[0])} ({type(wrong[0]).__name__})")
+            raise ValueError(f"a text is a str, not {quote_value(wrong[0])} ({type(wrong[0]).__name__})")
         _same_length(given, metadatas=metadatas, ids=ids, vectors=vectors)
         chunks = [
             _chunk(text, metadatas[place] if metadatas else {}, ids[place] if ids else None)
@@ -217,7 +217,7 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
 
         One that says what a memory says, with a cosine of ``near_duplicate`` or more (None: the store's, 0.95) and
         without another number, name or negation, joins it; one from a source that is not to be believed and brings
-        little news is refused (see :func:`langchain_hybridgraph.ingest.admission.admit`). What it contradicts, among
+        little news is refused (see :func:`langchain_hybridgraph.memory.admission.admit`). What it contradicts, among
         the memories that share a label and a time with it, gets an edge ``contradicts`` and is believed less; a chat
         model ``llm`` judges that where it is given. Without one the labels do, which is a rough guess: where many
         memories have the same labels, give a model, or ``contradictions=False``. All of it is one transaction. Raises
@@ -256,7 +256,9 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         """
         given = _document(document)
         if not given.page_content.strip():
-            raise ValueError(f"what takes the place of {brief(old_id)} has no text: retract({brief(old_id)}) ends it")
+            raise ValueError(
+                f"what takes the place of {quote_value(old_id)} has no text: retract({quote_value(old_id)}) ends it"
+            )
         made = content_id(given.page_content, {**given.metadata, "supersedes": old_id})
         own = made if given.id is None else _checked_id(given.id)
         self._supersede(old_id, Chunk(own, given.page_content, given.metadata), at)
@@ -272,7 +274,7 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         >>> store.mode
         'procedural'
         """
-        from langchain_hybridgraph.retrievers.modes import mode_from
+        from langchain_hybridgraph.retrievers.memory_modes import mode_from
 
         if mode is not None:
             mode_from(mode)
@@ -301,7 +303,7 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         ['The roadster.']
         """
         if isinstance(turns, str):
-            raise ValueError(f"add_turns takes messages or (role, text) pairs: [('user', {brief(turns)})]")
+            raise ValueError(f"add_turns takes messages or (role, text) pairs: [('user', {quote_value(turns)})]")
         said = [pair for turn in turns if (pair := _turn(turn))[1].strip()]
         return self._add_turns(session_id, said, created_at=created_at, ttl=ttl, metadata=metadata)
 
@@ -425,11 +427,11 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         k: int,
         *,
         filter: Filter | Mapping[str, Any] | None = None,
-        as_of: float | str | datetime | Times | None = None,
+        as_of: float | str | datetime | TimeRange | None = None,
         known_at: float | str | datetime | None = None,
     ) -> Query:
         known = None if known_at is None else parse_time(known_at)
-        scope = Scope(parse_filter(filter), self.tenant, moment(as_of), known)
+        scope = Scope(parse_filter(filter), self.tenant, resolve_as_of(as_of), known)
         return Query(text, k, scope, None if vector is None else check_vector(vector))
 
     def _nearest_documents(self, query: Query, k: int) -> list[tuple[Document, float]]:
@@ -437,7 +439,7 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         chunks = self.read([entry.id for entry in found], query.scope, {})
         return [(to_document(chunks[entry.id]), entry.score) for entry in found if entry.id in chunks]
 
-    def _entries(self, query: Query, k: int) -> Sequence[Scored]:
+    def _entries(self, query: Query, k: int) -> Sequence[ScoredId]:
         return (self.list_chunks(query.scope, k) if _is_filter_only(query) else self.vector_search(query, k)).entries
 
     def _diverse(self, query: Query, k: int, fetch_k: int, lambda_mult: float) -> list[Document]:
@@ -481,7 +483,7 @@ def _language(given: str | None, made_with: Any, path: Path | None) -> str:
 def _configured(form: Mapping[str, Any], settings: HybridGraphSettings) -> Embeddings:
     """The embedding that a mapping names, with its parameters; LSA is of the index's language, or of the setting's."""
     options = dict(form)
-    made_for = recorded(settings.store_path).get("language", settings.store_language or "english")
+    made_for = read_facts(settings.store_path).get("language", settings.store_language or "english")
     return resolve_embedding(options.pop("type"), language=str(made_for), **options)
 
 
@@ -497,7 +499,7 @@ def _checked_id(id: str) -> str:
 
 def _document(given: Any) -> Document:
     if not isinstance(given, str | Document):
-        raise ValueError(f"a memory is a text or a Document, not {brief(given)} ({type(given).__name__})")
+        raise ValueError(f"a memory is a text or a Document, not {quote_value(given)} ({type(given).__name__})")
     return given if isinstance(given, Document) else Document(given)
 
 
@@ -507,7 +509,7 @@ def _chunk_of(document: Document | str) -> Chunk:
 
 
 def _shown(document: Document | str) -> str:
-    return brief(document) if isinstance(document, str) else f"Document({brief(document.page_content)}, …)"
+    return quote_value(document) if isinstance(document, str) else f"Document({quote_value(document.page_content)}, …)"
 
 
 def _turn(turn: Any) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.query.fusion import ConvexCombination, ReciprocalRankFusion
-from langchain_hybridgraph.records import Ranking, Scored
+from langchain_hybridgraph.records import Ranking, ScoredId
 
 RAW = ReciprocalRankFusion(normalize="none")
 
@@ -30,7 +30,7 @@ weights = st.lists(st.floats(0.05, 1), min_size=4, max_size=4)
 
 
 def ranked(n, weight, ids):
-    return Ranking(f"source {n}", weight, [Scored(id, 1.0) for id in ids], dict.fromkeys(ids, 1.0))
+    return Ranking(f"source {n}", weight, [ScoredId(id, 1.0) for id in ids], dict.fromkeys(ids, 1.0))
 
 
 @given(lists_of_ids, weights)
@@ -76,7 +76,7 @@ def test_the_convex_combination_is_that_of_ranx(ranx, seed):
     lists = random_lists(seed)
     theirs = fused_by(ranx, lists, norm="max", method="wsum", params={"weights": (0.7, 0.3)})
     rankings = [
-        Ranking(f"source {n}", weight, [Scored(id, score) for id, score in scores.items()], scores)
+        Ranking(f"source {n}", weight, [ScoredId(id, score) for id, score in scores.items()], scores)
         for n, (weight, scores) in enumerate(zip((0.7, 0.3), lists, strict=True))
     ]
     ours = ConvexCombination(normalize="max")(rankings)

@@ -27,13 +27,13 @@ from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.config.settings import SHORTHAND
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.memory.scoring import Hotness, Novelty
 from langchain_hybridgraph.query.fusion import ConvexCombination, Interleave
-from langchain_hybridgraph.query.graph_scores import Propagation
-from langchain_hybridgraph.query.scoring import Hotness, Novelty
-from langchain_hybridgraph.query.traversal import BFS
+from langchain_hybridgraph.query.graph import BFS
+from langchain_hybridgraph.query.graph.scores import Propagation
 from langchain_hybridgraph.retrievers.graph import _SHORT
 from langchain_hybridgraph.retrievers.memory import WEIGHTS as MEMORY_WEIGHTS
-from langchain_hybridgraph.retrievers.modes import mode_from
+from langchain_hybridgraph.retrievers.memory_modes import mode_from
 
 TEXTS = {
     "api/auth.md": "Tokens are renewed every hour by the client.",

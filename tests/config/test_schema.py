@@ -8,10 +8,10 @@ from jsonschema import Draft202012Validator
 from values import BAD, GOOD
 
 from langchain_hybridgraph.config import HybridGraphSettings
-from langchain_hybridgraph.config.keys import KINDS, SECTIONS, kinds
+from langchain_hybridgraph.config.fields import KINDS, SECTIONS, named_objects
 from langchain_hybridgraph.config.schema import schema
 from langchain_hybridgraph.config.template import template
-from langchain_hybridgraph.query.forms import form_of
+from langchain_hybridgraph.registry import to_config
 
 VALIDATOR = Draft202012Validator(schema())
 
@@ -64,9 +64,9 @@ def test_the_form_of_every_stage_passes(what):
     key = {"expander": "advanced", "traversal": "graph", "score": "graph", "mode": "memory"}.get(
         what, "retriever"
     ) + f"_{what}"
-    for name, kind in kinds(what).items():
+    for name, kind in named_objects(what).items():
         if name not in ("score", "cross_encoder", "llm"):
-            form = json.loads(json.dumps(form_of(what, kind(), kinds(what))))
+            form = json.loads(json.dumps(to_config(what, kind(), named_objects(what))))
             assert refused({key: form}) == []
             assert getattr(HybridGraphSettings(**{key: form}), key) == form
 

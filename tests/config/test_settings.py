@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from values import BAD, GOOD
 
 from langchain_hybridgraph.config import HybridGraphSettings
-from langchain_hybridgraph.config.keys import KINDS, kinds
-from langchain_hybridgraph.config.origins import Origin
+from langchain_hybridgraph.config.fields import KINDS, named_objects
+from langchain_hybridgraph.config.provenance import Origin
 from langchain_hybridgraph.errors import ConfigurationError
 
 
@@ -133,7 +133,7 @@ KEY_OF_TABLE = {
 @pytest.mark.parametrize("what", KINDS)
 def test_allowed_names_are_the_existing_ones(what):
     """Every fusion, traversal, score, reranker and expander is listed among the allowed values and accepted."""
-    key, table = KEY_OF_TABLE[what], kinds(what)
+    key, table = KEY_OF_TABLE[what], named_objects(what)
     allowed = HybridGraphSettings.model_fields[key].json_schema_extra["allowed"]
     assert allowed.startswith(" or ".join(", ".join(table).rsplit(", ", 1)))
     for name in set(table) - {"score"}:  # a threshold has no default

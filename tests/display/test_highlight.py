@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.display.highlight import marked, matches, passage
+from langchain_hybridgraph.display.highlight import highlight_html, matches, passage
 from langchain_hybridgraph.errors import ConfigurationError
 
 
@@ -54,7 +54,7 @@ def test_the_passage_has_the_most_of_the_words():
 
 def test_the_beginning_where_nothing_matches():
     """A text without a word of the query is shown from its beginning."""
-    assert marked("word " * 100, "parcel", size=10) == "word word  …"
+    assert highlight_html("word " * 100, "parcel", size=10) == "word word  …"
 
 
 @given(st.text("ab <>&\"'s数据\u0301", max_size=200), st.text("ab <&数据", max_size=30), st.integers(1, 50))
@@ -62,6 +62,6 @@ def test_nothing_is_lost_and_nothing_is_markup(text, query, size):
     """Without its own marks a passage is the escaped text, or a part of it."""
     from html import unescape
 
-    shown = marked(text, query, size=size).replace("<mark>", "").replace("</mark>", "")
+    shown = highlight_html(text, query, size=size).replace("<mark>", "").replace("</mark>", "")
     assert "<" not in shown
     assert unescape(shown).removeprefix("… ").removesuffix(" …").strip() in text.strip()

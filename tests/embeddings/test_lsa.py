@@ -21,7 +21,7 @@ from scipy import sparse
 
 from langchain_hybridgraph.embeddings import LSAEmbeddings, NotFittedError, lsa
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
-from langchain_hybridgraph.stores.analysis import Analyzer
+from langchain_hybridgraph.text.analyzer import Analyzer
 
 SETS = os.environ.get("HYBRIDGRAPH_SETS")
 TEXTS = [

@@ -12,11 +12,11 @@ import sys
 from pathlib import Path
 
 from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.stores import following, opening, writing
-from langchain_hybridgraph.stores.embedded import EmbeddedStore
+from langchain_hybridgraph.stores.embedded import engine_sync, index_folder, writer
+from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
 
-sys.path.append(str(Path(__file__).parent.parent / "stores"))
+sys.path.append(str(Path(__file__).parent.parent / "support"))
 from fitted_words import FittedWords
 
 IDS = [f"chunk/{number}" for number in range(400)]
@@ -46,7 +46,7 @@ def say(line):
 
 def main(folder, seed, kind):
     # Small numbers, so that everything happens often: steps in the middle, a trimmed outbox, Chroma searches.
-    writing.STEP_ROWS, following.KEPT_VERSIONS, opening.MATRIX_BYTES = 150, 6, 4_000
+    writer.STEP_ROWS, engine_sync.KEPT_VERSIONS, index_folder.MATRIX_BYTES = 150, 6, 4_000
     dice = random.Random(seed)
     store = open_store(Path(folder), kind)
     say({"opened": True})

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.records import Chunk, Query
-from langchain_hybridgraph.stores.embedded import EmbeddedStore
+from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
 
 BATCH = 100

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from langchain_hybridgraph.records import MENTIONS, Chunk, Edge
-from langchain_hybridgraph.stores.embedded import EmbeddedStore
+from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
 
 IDS = [f"c{number}" for number in range(60)]

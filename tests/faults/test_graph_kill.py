@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from graph_writer import ENTITIES, IDS, open_store
 
-from langchain_hybridgraph.records import Scope, Ways
+from langchain_hybridgraph.records import EdgeFilter, Scope
 
 WRITER = Path(__file__).parent / "graph_writer.py"
 
 
 def answers(store):
     """Return all answers of a graph, by ids."""
-    graph = store.graph(Scope(), Ways("both"))
+    graph = store.graph(Scope(), EdgeFilter("both"))
     nodes = graph.nodes([*IDS, *ENTITIES])
     found = []
     for hops in (graph.neighbours(nodes), graph.links(nodes)):

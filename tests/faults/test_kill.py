@@ -12,7 +12,7 @@ import pytest
 from busy_writer import IDS, open_store
 
 from langchain_hybridgraph.records import Query, Scope
-from langchain_hybridgraph.stores.vectors import unit
+from langchain_hybridgraph.stores.engines.vector_matrix import unit
 
 WRITER = Path(__file__).parent / "busy_writer.py"
 
@@ -111,7 +111,7 @@ ADDER = """
 import sys
 from pathlib import Path
 from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.stores.embedded import EmbeddedStore
+from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
 
 store = EmbeddedStore(Path(sys.argv[1]), embedding=HashedWords(), name="words")

@@ -20,7 +20,7 @@ from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.query.asynchronous import is_asynchronous
-from langchain_hybridgraph.structured import structured
+from langchain_hybridgraph.structured_output import with_schema
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -106,7 +106,7 @@ SYNCHRONOUS = {
     "chain": lambda: PROMPT | FakeListChatModel(responses=["a"]) | StrOutputParser(),
     "fallbacks": lambda: FakeListChatModel(responses=["a"]).with_fallbacks([SyncLLM()]),
     "function": lambda: RunnableLambda(str),
-    "asked for JSON": lambda: structured(FakeListChatModel(responses=["a"]), SCHEMA, "Test", include_raw=True),
+    "asked for JSON": lambda: with_schema(FakeListChatModel(responses=["a"]), SCHEMA, "Test", include_raw=True),
     "runnable": SyncRunnable,
     "embedding": fake,
     "retriever": bm25,
@@ -122,7 +122,7 @@ ASYNCHRONOUS = {
     "LLM": lambda: FakeListLLM(responses=["a"]),
     "chain": lambda: PROMPT | chat() | StrOutputParser(),
     "structured output": lambda: chat().with_structured_output(SCHEMA, include_raw=True),
-    "asked for a form": lambda: structured(chat(), SCHEMA, "Test", include_raw=True),
+    "asked for a form": lambda: with_schema(chat(), SCHEMA, "Test", include_raw=True),
     "coroutine function": lambda: RunnableLambda(str, echo),
     "runnable": AsyncRunnable,
     "embedding": openai,

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.records import Chunk, Hit
-from langchain_hybridgraph.tokens import approximate_tokens
+from langchain_hybridgraph.text.tokens import approximate_tokens
 
 
 def hit(id, text):

@@ -6,7 +6,7 @@ from langchain_core.documents import Document
 from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, ingest
 from langchain_hybridgraph.query.fusion import Concat, ConvexCombination, ReciprocalRankFusion
 from langchain_hybridgraph.query.pipeline.changelogs import is_changelog, lowered
-from langchain_hybridgraph.records import Ranking, Scored
+from langchain_hybridgraph.records import Ranking, ScoredId
 
 GUIDE = "A middleware handles every request before the page does. Add one with app.add_middleware, and mind the order."
 NOTES = "Fix the middleware: add it to every request. Fix the order."
@@ -91,7 +91,7 @@ def test_contenders_hold_the_best(vector, keyword, n):
     """What is left out as no contender is never among the best n once change logs are lowered."""
 
     def ranking(source, weight, found):
-        entries = [Scored(id, found[id]) for id in sorted(found, key=lambda id: (-found[id], id))]
+        entries = [ScoredId(id, found[id]) for id in sorted(found, key=lambda id: (-found[id], id))]
         everyone = {id: found.get(id, 0.0) for id in {*vector, *keyword}}
         return Ranking(source, weight, entries, everyone, rest=0.0)
 
@@ -104,5 +104,5 @@ def test_contenders_hold_the_best(vector, keyword, n):
 def test_a_fusion_by_rank_is_lowered_too():
     """Also one that cannot score what no list has."""
     found = ["changelog.md#0", "guide.md#0"]
-    ranking = Ranking("vector", 1.0, [Scored(id, 1.0) for id in found], dict.fromkeys(found, 1.0))
+    ranking = Ranking("vector", 1.0, [ScoredId(id, 1.0) for id in found], dict.fromkeys(found, 1.0))
     assert [one.id for one in lowered(ReciprocalRankFusion(), 0.9)([ranking])] == ["guide.md#0", "changelog.md#0"]

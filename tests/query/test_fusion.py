@@ -18,7 +18,7 @@ from langchain_hybridgraph.query.fusion import (
     check_weights,
     fusion_from,
 )
-from langchain_hybridgraph.records import Ranking, Scored
+from langchain_hybridgraph.records import Ranking, ScoredId
 
 RAW = ReciprocalRankFusion(normalize="none")
 BY_MAX = ConvexCombination(normalize="max", adaptive=False)
@@ -30,12 +30,12 @@ IDS = "abcdefghijklmnop"
 
 def ranked(source, weight, ids):
     """A list of which only the order matters."""
-    return Ranking(source, weight, [Scored(id, 1.0) for id in ids], dict.fromkeys(ids, 1.0))
+    return Ranking(source, weight, [ScoredId(id, 1.0) for id in ids], dict.fromkeys(ids, 1.0))
 
 
 def scored(source, weight, scores, listed=None, **known):
     """A list with its scores, best first; ``listed`` are the ids that the source found itself."""
-    entries = [Scored(id, scores[id]) for id in (scores if listed is None else listed)]
+    entries = [ScoredId(id, scores[id]) for id in (scores if listed is None else listed)]
     return Ranking(source, weight, sorted(entries, key=lambda e: (-e.score, e.id)), scores, **known)
 
 
@@ -172,7 +172,7 @@ def test_a_model_that_finds_everything_similar_loses_nothing(lists, share):
     narrow = Ranking(
         "vector",
         vector.weight,
-        [Scored(e.id, squeezed(e.score)) for e in vector.entries],
+        [ScoredId(e.id, squeezed(e.score)) for e in vector.entries],
         {id: squeezed(score) for id, score in vector.scores.items()},
         background=(squeezed(0.05), share * 0.1),
     )

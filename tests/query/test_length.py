@@ -13,7 +13,7 @@ from langchain_hybridgraph import (
     MemoryRetriever,
     ingest,
 )
-from langchain_hybridgraph.ingest.entities import names_in
+from langchain_hybridgraph.ingestion.edges.entities import names_in
 from langchain_hybridgraph.query.length import LONGEST
 
 CHINESE = "".join(chr(0x4E00 + n * 7919 % 20_000) for n in range(100_000))

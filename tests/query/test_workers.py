@@ -13,7 +13,7 @@ from contextvars import ContextVar, copy_context
 import pytest
 
 from langchain_hybridgraph.query import workers
-from langchain_hybridgraph.query.calls import Call, adrive, drive, offload
+from langchain_hybridgraph.query.effects import Effect, adrive, drive, offload
 from langchain_hybridgraph.query.workers import Job, Lane, Overloaded, Workers
 
 PATIENCE = 30.0
@@ -181,7 +181,7 @@ def test_nested_calls_do_not_wait_for_each_other():
 
     def outer():
         def search():
-            answers = yield [Call("a", lambda: 1), Call("b", lambda: 2)]
+            answers = yield [Effect("a", lambda: 1), Effect("b", lambda: 2)]
             return sum(answers)
 
         return drive(search(), time.monotonic() + PATIENCE)
@@ -202,8 +202,8 @@ async def test_a_cancelled_search_stops_at_its_next_call():
 
     def search():
         try:
-            yield [Call("first", first)]
-            yield [Call("second", lambda: made.append("second"), quick=True)]
+            yield [Effect("first", first)]
+            yield [Effect("second", lambda: made.append("second"), quick=True)]
         finally:
             closed.set()
 
@@ -246,7 +246,7 @@ async def test_context_variables_are_those_of_the_caller():
     def search():
         seen.append(variable.get())
         variable.set("inner")
-        yield [Call("run", lambda: seen.append(variable.get())), Call("arun", lambda: None, awaited)]
+        yield [Effect("run", lambda: seen.append(variable.get())), Effect("arun", lambda: None, awaited)]
         seen.append(variable.get())
 
     variable.set("outer")
@@ -258,7 +258,7 @@ async def test_a_call_that_raises_stop_iteration_fails_and_does_not_hang():
     """An asyncio Future cannot hold a StopIteration."""
 
     def search():
-        (failure,) = yield [Call("vector", lambda: next(iter(())))]
+        (failure,) = yield [Effect("vector", lambda: next(iter(())))]
         return failure.reason
 
     until = time.monotonic() + PATIENCE
@@ -277,7 +277,7 @@ async def test_a_coroutine_that_ignores_its_cancellation_keeps_no_deadline():
                 continue
 
     def search():
-        (late,) = yield [Call("vector", lambda: None, stubborn)]
+        (late,) = yield [Effect("vector", lambda: None, stubborn)]
         return late.reason
 
     reason = await asyncio.wait_for(adrive(search(), time.monotonic() + 0.05), PATIENCE)
@@ -292,7 +292,7 @@ def test_a_forked_process_has_workers_of_its_own():
 import asyncio, os, sys, threading, time
 from contextvars import copy_context
 from langchain_hybridgraph.query import workers
-from langchain_hybridgraph.query.calls import Call, adrive, drive, offload
+from langchain_hybridgraph.query.effects import Effect, adrive, drive, offload
 
 gate = threading.Event()
 for number in range(100):
@@ -300,7 +300,7 @@ for number in range(100):
 asyncio.run(offload(lambda: None, workers.Lane("other")))
 
 def search():
-    answers = yield [Call("a", lambda: 1), Call("b", lambda: 2)]
+    answers = yield [Effect("a", lambda: 1), Effect("b", lambda: 2)]
     return answers
 
 child = os.fork()
@@ -321,10 +321,10 @@ def test_hanging_calls_do_not_hold_up_the_end_of_the_process():
     """Neither asyncio.run nor the interpreter waits for a call that was abandoned."""
     program = """
 import asyncio, threading, time
-from langchain_hybridgraph.query.calls import Call, adrive
+from langchain_hybridgraph.query.effects import Effect, adrive
 
 def search():
-    answers = yield [Call("vector", lambda: time.sleep(600))]
+    answers = yield [Effect("vector", lambda: time.sleep(600))]
     return answers[0].reason
 
 print(asyncio.run(adrive(search(), time.monotonic() + 0.1)))

@@ -24,6 +24,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import Field
+from saying_model import SayingModel
 
 from langchain_hybridgraph import (
     AdvancedRetriever,
@@ -35,9 +36,8 @@ from langchain_hybridgraph import (
     history_aware,
 )
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.expanders import ExpandedQuery
+from langchain_hybridgraph.query.conversation import ExpandedQuery
 from langchain_hybridgraph.query.rerank import TextReranker
-from tests.saying_model import SayingModel
 
 TEXTS = {
     "roadster": "The red roadster by Tesla costs 200,000 and is fast.",

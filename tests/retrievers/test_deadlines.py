@@ -22,7 +22,7 @@ from langchain_hybridgraph import (
     LLMReranker,
     QueryPlanner,
 )
-from langchain_hybridgraph.query.expanders import LLMRewrite
+from langchain_hybridgraph.query.conversation import LLMRewrite
 
 TEXTS = ["The red roadster costs 200,000.", "The blue van costs 9,000.", "Trains are slow."]
 HISTORY = ["User: Which car is red?", "Assistant: The roadster."]

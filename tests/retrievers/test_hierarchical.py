@@ -23,9 +23,9 @@ from langchain_hybridgraph import (
     ingest,
 )
 from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, TenantError
-from langchain_hybridgraph.ingest.layers import Summary
+from langchain_hybridgraph.ingestion.summaries import Summary
 from langchain_hybridgraph.query.fusion import ConvexCombination
-from langchain_hybridgraph.query.planner import QueryPlan, TypedQuery
+from langchain_hybridgraph.query.planning import QueryPlan, TypedQuery
 from langchain_hybridgraph.query.rerank import TextReranker
 from langchain_hybridgraph.records import ALL_TIME
 

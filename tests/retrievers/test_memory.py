@@ -20,8 +20,8 @@ from pydantic import ValidationError
 
 from langchain_hybridgraph import Edge, HybridGraphStore, MemoryRetriever, by_meta
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
-from langchain_hybridgraph.query.traversal import BFS
-from langchain_hybridgraph.retrievers.modes import MODES, Mode, mode_from
+from langchain_hybridgraph.query.graph import BFS
+from langchain_hybridgraph.retrievers.memory_modes import MODES, Mode, mode_from
 
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)

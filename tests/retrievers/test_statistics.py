@@ -43,7 +43,7 @@ def test_a_forked_process_trusts_no_lock_of_its_parent():
     program = """
 import os, sys, threading
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever, add_sink
-from langchain_hybridgraph.telemetry import listening
+from langchain_hybridgraph.telemetry import dispatch
 
 retriever = HybridRetriever(HybridGraphStore.from_texts(["the cat sat", "dogs bark"]))
 held, release = threading.Event(), threading.Event()
@@ -54,7 +54,7 @@ def hold():
         release.wait(60)
 
 def change():
-    with listening._changing:
+    with dispatch._changing:
         changing.set()
         release.wait(0.5)
 

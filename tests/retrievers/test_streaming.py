@@ -28,11 +28,11 @@ from langchain_hybridgraph import (
     history_aware,
 )
 from langchain_hybridgraph.errors import RetrievalError
-from langchain_hybridgraph.query.expanders import ExpandedQuery
+from langchain_hybridgraph.query.conversation import ExpandedQuery
 from langchain_hybridgraph.query.rerank import TextReranker
 from langchain_hybridgraph.records import Chunk
 from langchain_hybridgraph.retrievers.graph import PRESETS
-from langchain_hybridgraph.stores.memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
 
 SECONDS = 20  # a deadlock ends the test
 COSINES = {"a": 0.95, "b": 0.8, "c": 0.6, "d": 0.4, "e": 0.2, "f": 0.1}

@@ -9,7 +9,7 @@ from prometheus_client import REGISTRY
 
 import langchain_hybridgraph
 from langchain_hybridgraph import PrometheusSink
-from langchain_hybridgraph.telemetry import flush, listening, remove_sink
+from langchain_hybridgraph.telemetry import dispatch, flush, remove_sink
 
 PAGE = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text(encoding="utf-8")
 
@@ -29,7 +29,7 @@ def test_the_code_runs(capsys, monkeypatch):
         names["server"].shutdown()
         names["server"].server_close()
 
-        for delivery in listening._of_all:
+        for delivery in dispatch._of_all:
             remove_sink(delivery.sink)
         logging.root.setLevel(level)
     shown = capsys.readouterr()

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from langchain_hybridgraph.query.pipeline.candidates import Ranked, current, fuse, gather, score_all
-from langchain_hybridgraph.query.pipeline.chosen import choose, fit, rerank, resolve_parents
+from langchain_hybridgraph.query.pipeline.candidates import ScoredCandidates, current, fuse, gather, score_all
 from langchain_hybridgraph.query.pipeline.listed import is_filter_only, read_matches
-from langchain_hybridgraph.query.pipeline.run import Certain, Pipeline, Run
-from langchain_hybridgraph.query.pipeline.search import plan, search
+from langchain_hybridgraph.query.pipeline.pipeline import plan, search
+from langchain_hybridgraph.query.pipeline.postprocess import apply_budget, rerank, resolve_parents, select_hits
+from langchain_hybridgraph.query.pipeline.settings import Certain, Pipeline, SearchContext
 
 __all__ = [
     "Certain",
     "Pipeline",
-    "Ranked",
-    "Run",
-    "choose",
+    "ScoredCandidates",
+    "SearchContext",
+    "apply_budget",
     "current",
-    "fit",
     "fuse",
     "gather",
     "is_filter_only",
@@ -25,4 +24,5 @@ __all__ = [
     "resolve_parents",
     "score_all",
     "search",
+    "select_hits",
 ]

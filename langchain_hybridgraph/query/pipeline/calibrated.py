@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from langchain_hybridgraph.query.answerability import answerability
 from langchain_hybridgraph.query.fusion import COSINE
-from langchain_hybridgraph.query.pipeline.candidates import Ranked
+from langchain_hybridgraph.query.pipeline.candidates import ScoredCandidates
 from langchain_hybridgraph.query.pipeline.changelogs import Lowers
-from langchain_hybridgraph.query.pipeline.run import Run
+from langchain_hybridgraph.query.pipeline.settings import SearchContext
 from langchain_hybridgraph.records import Answerability, Hit
 
 
-def judge(run: Run, hits: Sequence[Hit], ranked: Ranked) -> Answerability | None:
+def judge(run: SearchContext, hits: Sequence[Hit], ranked: ScoredCandidates) -> Answerability | None:
     """Return how likely the question has an answer, None where that is not known.
 
     By its ``unit`` the best of the hits has this as its score, and the others in proportion. It is 1 where scores have
@@ -38,14 +38,14 @@ def calibrate(hits: Sequence[Hit], judged: Answerability | None) -> list[Hit]:
     ]
 
 
-def _calibrates(run: Run) -> bool:
+def _calibrates(run: SearchContext) -> bool:
     pipeline = run.pipeline
     fusion = pipeline.fusion.fusion if isinstance(pipeline.fusion, Lowers) else pipeline.fusion
     keeps = pipeline.expansion is None or pipeline.expansion.asks_search
     return getattr(fusion, "calibrates", False) is True and pipeline.scoring is None and keeps
 
 
-def _judged(ranked: Ranked) -> Answerability | None:
+def _judged(ranked: ScoredCandidates) -> Answerability | None:
     """How likely the question has an answer, by the best that the sources found."""
     by_name = {source.name: found for source, found in ranked.found.items()}
     vector, keyword = by_name.get("vector"), by_name.get("keyword")

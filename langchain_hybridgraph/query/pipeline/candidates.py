@@ -9,23 +9,23 @@ from functools import partial
 from itertools import chain
 from typing import NamedTuple, cast
 
-from langchain_hybridgraph.query.calls import Call, Failure, Search
+from langchain_hybridgraph.query.effects import Effect, Failure, Search
 from langchain_hybridgraph.query.fusion import DependsOnK, Fusion, Interleave, KnowsContenders
-from langchain_hybridgraph.query.pipeline.run import POOL, Pipeline, Run
+from langchain_hybridgraph.query.pipeline.settings import POOL, Pipeline, SearchContext
 from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.query.workers import lane_of
-from langchain_hybridgraph.records import Chunk, Found, Fused, Hit, Ranking, Scored, content_id
-from langchain_hybridgraph.stores.base import Rechecks, can
+from langchain_hybridgraph.records import Chunk, FusedCandidate, Hit, Ranking, ScoredId, SourceResult, content_id
+from langchain_hybridgraph.stores.protocols import Rechecks, implements
 
 
-class Ranked(NamedTuple):
+class ScoredCandidates(NamedTuple):
     """What the sources found, ``own`` by each of them, their scores of what all found; then fused."""
 
-    found: Mapping[Source, Found]
+    found: Mapping[Source, SourceResult]
     own: Sequence[Mapping[str, float]]
     rankings: list[Ranking]
-    fused: Sequence[Fused] = ()
+    fused: Sequence[FusedCandidate] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -50,7 +50,7 @@ class Ranked(NamedTuple):
         return next((r.scores for found, r in answers if r.source == "vector" and found.are_cosines), {})
 
 
-def gather(run: Run) -> Search[dict[Source, Found]]:
+def gather(run: SearchContext) -> Search[dict[Source, SourceResult]]:
     """What the sources answer, all asked at once.
 
     Raises RetrievalError when every source failed.
@@ -78,7 +78,7 @@ def gather(run: Run) -> Search[dict[Source, Found]]:
     return name_alike(found)
 
 
-def rank(run: Run, found: Mapping[Source, Found]) -> Search[tuple[list[Hit], Ranked]]:
+def rank(run: SearchContext, found: Mapping[Source, SourceResult]) -> Search[tuple[list[Hit], ScoredCandidates]]:
     """The candidates as hits, best first, as many as later stages look at, and how they were ranked.
 
     Those that cannot be among them whatever a source would say of them are not scored (Fagin, Lotem and Naor, Optimal
@@ -98,7 +98,7 @@ def rank(run: Run, found: Mapping[Source, Found]) -> Search[tuple[list[Hit], Ran
     return hits, ranked._replace(fused=fused)
 
 
-def score_all(run: Run, found: Mapping[Source, Found], n: int | None) -> Search[Ranked]:
+def score_all(run: SearchContext, found: Mapping[Source, SourceResult], n: int | None) -> Search[ScoredCandidates]:
     """Every candidate's own score from every source, also from those that did not find it.
 
     With ``n`` only of the candidates that can be among the best n; the rankings hold no others then, but the first of
@@ -120,25 +120,25 @@ def score_all(run: Run, found: Mapping[Source, Found], n: int | None) -> Search[
         for (source, answer), scores in zip(found.items(), own, strict=True)
     ]
     finders = [{**answer.exact, **scores} for answer, scores in zip(found.values(), own, strict=True)]
-    ranked = Ranked(found, finders, rankings)
+    ranked = ScoredCandidates(found, finders, rankings)
     with trace.stage("score"):
         # First those that cannot say how good the rest may be.
         yield from add_scores(run, ranked, unscored(ranked, ranked.kept, has_rest=False))
-        if n is not None and can(pipeline.fusion, KnowsContenders):
+        if n is not None and implements(pipeline.fusion, KnowsContenders):
             contenders = pipeline.fusion.contenders(ranked.rankings, n)
             ranked = ranked._replace(rankings=[_only(ranking, contenders) for ranking in ranked.rankings])
         yield from add_scores(run, ranked, unscored(ranked, ranked.kept, has_rest=True))
     return ranked
 
 
-def unscored(ranked: Ranked, ids: Collection[str], *, has_rest: bool | None = None) -> dict[int, list[str]]:
+def unscored(ranked: ScoredCandidates, ids: Collection[str], *, has_rest: bool | None = None) -> dict[int, list[str]]:
     """The chunks that a source has no score of, by its place; of those that know their rest, the others, or all."""
     places = enumerate(ranked.rankings)
     wanted = {place: r.scores for place, r in places if has_rest is None or (r.rest is not None) == has_rest}
     return {place: [id for id in ids if id not in scores] for place, scores in wanted.items()}
 
 
-def add_scores(run: Run, ranked: Ranked, ids: Mapping[int, Sequence[str]]) -> Search[None]:
+def add_scores(run: SearchContext, ranked: ScoredCandidates, ids: Mapping[int, Sequence[str]]) -> Search[None]:
     """Add to each ranking its source's scores of these ids."""
     query = run.query
     sources = list(ranked.found.items())
@@ -162,14 +162,14 @@ def _only(ranking: Ranking, contenders: Set[str]) -> Ranking:
     return replace(ranking, entries=[*ranking.entries[:1], *kept])
 
 
-def fuse(rankings: Sequence[Ranking], fusion: Fusion, k: int, trace: Trace) -> list[Fused]:
+def fuse(rankings: Sequence[Ranking], fusion: Fusion, k: int, trace: Trace) -> list[FusedCandidate]:
     """One list out of several; a fusion that fails gives way to interleaving, which needs no scores."""
     answering = [ranking.source for ranking in rankings if ranking.entries]
     method = getattr(fusion, "method", "hybrid")
     trace.method = method if len(answering) > 1 else "".join(answering) or method
     with trace.stage("fuse"):
         try:
-            fused = (fusion.for_k(k) if can(fusion, DependsOnK) else fusion)(rankings)
+            fused = (fusion.for_k(k) if implements(fusion, DependsOnK) else fusion)(rankings)
             if all(math.isfinite(one.score) for one in fused):
                 return fused
             failed: Exception = ValueError("a score is no finite number")
@@ -182,7 +182,7 @@ def fuse(rankings: Sequence[Ranking], fusion: Fusion, k: int, trace: Trace) -> l
         return Interleave()(rankings)
 
 
-def name_alike(found: Mapping[Source, Found]) -> dict[Source, Found]:
+def name_alike(found: Mapping[Source, SourceResult]) -> dict[Source, SourceResult]:
     """Return the same with one id per chunk, also where two sources name one text by different ids.
 
     An entry without an id of its own takes that of one with equal text and source. What the vector search alone found
@@ -201,7 +201,9 @@ def name_alike(found: Mapping[Source, Found]) -> dict[Source, Found]:
     return {
         source: answer._replace(
             entries=[
-                Scored(renamed[e.id], e.score, replace(e.chunk, id=renamed[e.id])) if e.id in renamed and e.chunk else e
+                ScoredId(renamed[e.id], e.score, replace(e.chunk, id=renamed[e.id]))
+                if e.id in renamed and e.chunk
+                else e
                 for e in answer.entries
             ]
         )
@@ -209,7 +211,7 @@ def name_alike(found: Mapping[Source, Found]) -> dict[Source, Found]:
     }
 
 
-def _given_names(found: Mapping[Source, Found], renamed: Mapping[str, str]) -> dict[str, str]:
+def _given_names(found: Mapping[Source, SourceResult], renamed: Mapping[str, str]) -> dict[str, str]:
     """The other sources' ids of what the vector search alone found, by its id there."""
     by_vector = _brought({source: answer for source, answer in found.items() if source.name == "vector"})
     by_others = _brought({source: answer for source, answer in found.items() if source.name != "vector"})
@@ -233,20 +235,25 @@ def _may_be_one(chunk: Chunk, other: Chunk) -> bool:
     return ours is None or theirs is None or ours == theirs
 
 
-def _brought(found: Mapping[Source, Found]) -> dict[str, Chunk]:
+def _brought(found: Mapping[Source, SourceResult]) -> dict[str, Chunk]:
     """The chunks that sources brought along, by id."""
     bringing = [answer for answer in found.values() if answer.entries and answer.entries[0].chunk is not None]
     return {entry.id: entry.chunk for answer in bringing for entry in answer.entries if entry.chunk is not None}
 
 
-def _is_told(ranked: Ranked, pipeline: Pipeline) -> bool:
+def _is_told(ranked: ScoredCandidates, pipeline: Pipeline) -> bool:
     """Whether what was left out can be judged without the search's own score of it, where a walk may bring it back."""
     expansion = pipeline.expansion
     return expansion is None or not expansion.asks_cosines or ranked.candidates.keys() <= ranked.cosines.keys()
 
 
 def admit(
-    run: Run, fused: Sequence[Fused], ranked: Ranked, *, wanted: int, admitted: Sequence[Hit] = ()
+    run: SearchContext,
+    fused: Sequence[FusedCandidate],
+    ranked: ScoredCandidates,
+    *,
+    wanted: int,
+    admitted: Sequence[Hit] = (),
 ) -> Search[list[Hit]]:
     """The candidates that exist, belong to the tenant, pass the filter and are valid: only these become hits.
 
@@ -269,7 +276,7 @@ def admit(
         known |= {id: chunk for id, chunk in now.items() if chunk is not None}
         ids = [id for id in ids if now.get(id, True) is not None]
         if ids:
-            (read,) = yield [Call("catalogue", partial(pipeline.store.read, ids, query.scope, known), quick=True)]
+            (read,) = yield [Effect("catalogue", partial(pipeline.store.read, ids, query.scope, known), quick=True)]
             if isinstance(read, Failure):
                 run.note(read)
                 run.judge([read], some_answered=False)
@@ -279,13 +286,13 @@ def admit(
     return hits[:wanted]
 
 
-def current(run: Run, ids: Sequence[str]) -> Search[Mapping[str, Chunk | None]]:
+def current(run: SearchContext, ids: Sequence[str]) -> Search[Mapping[str, Chunk | None]]:
     """What stands elsewhere now under ids of a store that keeps copies; nothing where that cannot be looked up."""
     pipeline = run.pipeline
     store = pipeline.store
-    if not ids or not can(store, Rechecks):
+    if not ids or not implements(store, Rechecks):
         return {}
-    (now,) = yield [Call("lookup", partial(store.current, ids), lane=lane_of("lookup", store))]
+    (now,) = yield [Effect("lookup", partial(store.current, ids), lane=lane_of("lookup", store))]
     if isinstance(now, Failure):
         run.note(now)
         return {}
@@ -293,7 +300,7 @@ def current(run: Run, ids: Sequence[str]) -> Search[Mapping[str, Chunk | None]]:
 
 
 def _hit(
-    fused: Fused,
+    fused: FusedCandidate,
     chunk: Chunk,
     found_by: Mapping[str, Container[str]],
     scores: Mapping[str, Mapping[str, float]],

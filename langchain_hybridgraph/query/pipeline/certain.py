@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from langchain_hybridgraph.query.calls import Search
+from langchain_hybridgraph.query.effects import Search
 from langchain_hybridgraph.query.pipeline.calibrated import calibrate, judge
-from langchain_hybridgraph.query.pipeline.candidates import Ranked
-from langchain_hybridgraph.query.pipeline.chosen import resolve_parents
-from langchain_hybridgraph.query.pipeline.run import Certain, Run
+from langchain_hybridgraph.query.pipeline.candidates import ScoredCandidates
+from langchain_hybridgraph.query.pipeline.postprocess import resolve_parents
+from langchain_hybridgraph.query.pipeline.settings import Certain, SearchContext
 from langchain_hybridgraph.records import Hit
 
 
-def announce_before_walk(run: Run, hits: Sequence[Hit], ranked: Ranked) -> Search[None]:
+def announce_before_walk(run: SearchContext, hits: Sequence[Hit], ranked: ScoredCandidates) -> Search[None]:
     """Announce the hits of the search that come back wherever a walk leads; nothing where nobody listens."""
     pipeline = run.pipeline
     if pipeline.announce is None:
@@ -26,14 +26,14 @@ def announce_before_walk(run: Run, hits: Sequence[Hit], ranked: Ranked) -> Searc
         pipeline.announce(certain._replace(hits=told))
 
 
-def announce_before_rerank(run: Run, hits: Sequence[Hit]) -> None:
+def announce_before_rerank(run: SearchContext, hits: Sequence[Hit]) -> None:
     """Announce the hits that come back whatever a reranker says of them; nothing where nobody listens."""
     announce = run.pipeline.announce
     if announce is not None and (certain := before_rerank(run, hits)).hits:
         announce(certain)
 
 
-def before_walk(run: Run, hits: Sequence[Hit], ranked: Ranked) -> Certain:
+def before_walk(run: SearchContext, hits: Sequence[Hit], ranked: ScoredCandidates) -> Certain:
     """The seeds that come back wherever the walk leads, and when it fails; none where a later stage may drop them."""
     query, pipeline, _ = run
     expansion, selection = pipeline.expansion, pipeline.selection
@@ -53,7 +53,7 @@ def before_walk(run: Run, hits: Sequence[Hit], ranked: Ranked) -> Certain:
     return Certain(certain, [rivals[hit.id] for hit in certain] == list(range(len(certain))))
 
 
-def before_rerank(run: Run, hits: Sequence[Hit]) -> Certain:
+def before_rerank(run: SearchContext, hits: Sequence[Hit]) -> Certain:
     """All hits, where there are places for all and the reranker only orders them; else none."""
     query, pipeline, _ = run
     reranker, selection = pipeline.reranker, pipeline.selection

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from langchain_hybridgraph.query.fusion import DependsOnK, Fusion, KnowsContenders, ScoresOthers
-from langchain_hybridgraph.records import Fused, Ranking
-from langchain_hybridgraph.stores.base import can
+from langchain_hybridgraph.records import FusedCandidate, Ranking
+from langchain_hybridgraph.stores.protocols import implements
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.stores.base import Weights
+    from langchain_hybridgraph.stores.protocols import Weights
 
 # "news" and "history" may be what a corpus is about; as the capitals of a project's own file they are not.
 _CHANGELOG = re.compile(
@@ -44,9 +44,9 @@ def lowered(fusion: Fusion, weight: float) -> Fusion:
 
     The same fusion for a weight of 1, and where k decides about the places.
     """
-    if weight == 1 or can(fusion, DependsOnK):
+    if weight == 1 or implements(fusion, DependsOnK):
         return fusion
-    judges = can(fusion, ScoresOthers) and can(fusion, KnowsContenders)
+    judges = implements(fusion, ScoresOthers) and implements(fusion, KnowsContenders)
     return LowersScores(fusion, weight) if judges else Lowers(fusion, weight)
 
 
@@ -72,19 +72,19 @@ class Lowers:
         """That of the fusion itself."""
         return getattr(self.fusion, "method", "hybrid")
 
-    def __call__(self, rankings: Sequence[Ranking]) -> list[Fused]:
+    def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
         """Each candidate once, best first, ties by id."""
         return self._lowered(self.fusion(rankings))
 
-    def _lowered(self, fused: Sequence[Fused]) -> list[Fused]:
+    def _lowered(self, fused: Sequence[FusedCandidate]) -> list[FusedCandidate]:
         if not any(is_changelog(one.id) for one in fused):
             return list(fused)
         found = [self._lower(one) if is_changelog(one.id) else one for one in fused]
         return sorted(found, key=lambda one: (-one.score, one.id))
 
-    def _lower(self, one: Fused) -> Fused:
+    def _lower(self, one: FusedCandidate) -> FusedCandidate:
         score = one.score * self.weight
-        return Fused(one.id, score, {**one.parts, "changelog": score - one.score})
+        return FusedCandidate(one.id, score, {**one.parts, "changelog": score - one.score})
 
 
 class LowersScores(Lowers):
@@ -92,7 +92,7 @@ class LowersScores(Lowers):
 
     __slots__ = ()
 
-    def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[Fused]:
+    def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
         """These chunks, best first, ties by id."""
         return self._lowered(cast(ScoresOthers, self.fusion).others(rankings, ids))
 

@@ -1,0 +1,1 @@
+"""Adapters for foreign stores, retrievers, compressors and documents."""

@@ -1,0 +1,142 @@
+"""LangChain's document compressors as rerankers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.documents import BaseDocumentCompressor, Document
+
+from langchain_hybridgraph.errors import ConfigurationError, quote_value
+from langchain_hybridgraph.query.asynchronous import is_asynchronous
+from langchain_hybridgraph.query.rerank import Reranker, TextReranker
+from langchain_hybridgraph.retrievers.named_stages import RERANKERS, made
+
+if TYPE_CHECKING:
+    from langchain_core.callbacks import Callbacks
+
+    from langchain_hybridgraph.records import Hit
+
+_ID = "_hybridgraph_id"
+_SCORE = "relevance_score"
+
+
+@dataclass(frozen=True)
+class CompressorReranker:
+    """Makes a reranker of any LangChain compressor.
+
+    The compressor gets copies of the chunks as Documents. Only its choice, its order and its scores count:
+    the text that the caller gets stays the chunk's own, even where the compressor shortens it. A Document
+    that comes back is known by an id in its metadata, else by ``Document.id``, else by its text; of
+    several for one chunk the first gives the place. When all carry a number as ``relevance_score``, these
+    are the scores (the highest of several for one chunk), else the i-th of n has 1 − i/n.
+    ``filters=False`` keeps what the compressor leaves out, below the rest. ``callbacks`` are passed on.
+
+    Raises ConfigurationError at construction for anything but a compressor; ValueError in ``rerank`` when a
+    Document comes back that the compressor was not given.
+
+    >>> from langchain_hybridgraph.records import Chunk, Hit
+    >>> class First(BaseDocumentCompressor):
+    ...     def compress_documents(self, documents, query, callbacks=None):
+    ...         return documents[:1]
+    >>> CompressorReranker(First()).rerank("any", [Hit(Chunk(id, id), 0.5, "vector", {}) for id in "ab"])
+    [1.0, None]
+    """
+
+    compressor: BaseDocumentCompressor
+    filters: bool = True
+    callbacks: Callbacks = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.compressor, BaseDocumentCompressor):
+            raise ConfigurationError(
+                f"CompressorReranker was given {self.compressor!r}; "
+                "an instance of langchain_core's BaseDocumentCompressor is wanted"
+            )
+
+    @property
+    def is_asynchronous(self) -> bool:
+        """Whether the compressor waits in the event loop when it is awaited."""
+        return is_asynchronous(self.compressor)
+
+    def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
+        """One score per hit, None for those that the compressor left out."""
+        compress = self.compressor.compress_documents
+        return _scores(hits, compress(_documents(hits), query, **self._passed_on(compress)))
+
+    async def arerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
+        """The same by the compressor's own asynchronous side."""
+        compress = self.compressor.acompress_documents
+        return _scores(hits, await compress(_documents(hits), query, **self._passed_on(compress)))
+
+    def _passed_on(self, compress: Callable[..., Any]) -> dict[str, Any]:
+        # LangChain's own pipeline looks too: many compressors are written without the argument
+        accepted = self.callbacks is not None and "callbacks" in inspect.signature(compress).parameters
+        return {"callbacks": self.callbacks} if accepted else {}
+
+
+def as_reranker(value: Any) -> Reranker:
+    """A reranker from a reranker, a LangChain compressor, or a function of query and texts to scores.
+
+    Or from the name of one (``"cross_encoder"``), or a mapping such as ``{"type": "score", "min_score": 0.3}``. Raises
+    ConfigurationError for anything else.
+
+    >>> as_reranker(lambda query, texts: [1.0 for _ in texts]).filters
+    False
+    """
+    if isinstance(value, BaseDocumentCompressor):
+        return CompressorReranker(value)
+    if isinstance(value, Reranker) and not isinstance(value, type):
+        return value
+    if callable(value) and not isinstance(value, type):
+        return TextReranker(value)
+    if isinstance(value, str | Mapping):
+        return as_reranker(made("reranker", value, RERANKERS))
+    raise ConfigurationError(
+        f"{value!r} cannot rerank; give a reranker such as ScoreReranker(min_score=0.3), a LangChain "
+        "BaseDocumentCompressor, or a function (query, texts) -> scores"
+    )
+
+
+def _documents(hits: Iterable[Hit]) -> list[Document]:
+    return [Document(hit.chunk.text, id=hit.id, metadata=_metadata(hit)) for hit in hits]
+
+
+def _metadata(hit: Hit) -> dict[str, Any]:
+    # a relevance_score of the user's own would be taken for the compressor's
+    metadata = {key: value for key, value in hit.chunk.metadata.items() if key != _SCORE}
+    return {**deepcopy(metadata), _ID: hit.id}
+
+
+def _scores(hits: Sequence[Hit], answer: Sequence[Document]) -> list[float | None]:
+    returned = _by_id(hits, answer)
+    own = [document.metadata.get(_SCORE) for document in answer]
+    if all(isinstance(score, Real) and not isinstance(score, bool) for score in own):
+        scores = {id: max(document.metadata[_SCORE] for document in found) for id, found in returned.items()}
+    else:
+        scores = {id: 1 - i / len(returned) for i, id in enumerate(returned)}
+    return [scores.get(hit.id) for hit in hits]
+
+
+def _by_id(hits: Sequence[Hit], answer: Iterable[Document]) -> dict[str, list[Document]]:
+    """What came back for each hit, in the compressor's order."""
+    known = {hit.id for hit in hits}
+    by_text: dict[str, list[str]] = {}
+    for hit in hits:
+        by_text.setdefault(hit.chunk.text, []).append(hit.id)
+    returned: dict[str, list[Document]] = {}
+    for document in answer:
+        candidates = [id for id in (document.metadata.get(_ID), document.id) if id in known]
+        same_text = by_text.get(document.page_content, [])
+        candidates += [id for id in same_text if id not in returned] or same_text
+        if not candidates:
+            raise ValueError(
+                f"the compressor gave back {quote_value(document.page_content[:80])}, which it was not given: "
+                "neither its metadata, nor its id, nor its text is that of a hit"
+            )
+        returned.setdefault(candidates[0], []).append(document)
+    return returned

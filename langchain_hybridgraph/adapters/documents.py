@@ -1,0 +1,117 @@
+"""Hits as LangChain Documents, and Documents as chunks."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, get_args
+
+from langchain_core.documents import Document
+
+from langchain_hybridgraph.errors import ConfigurationError, quote_value
+from langchain_hybridgraph.records import ALL_TIME, Chunk, Hit, content_id
+from langchain_hybridgraph.times import parse_time
+
+Annotate = Literal["all", "score", "none"]
+"""How much of how it was found a Document's metadata say."""
+
+
+def chosen_level(called: Annotate | None, return_scores: bool | None, own: Annotate) -> Annotate:
+    """What a call wants, else the retriever's own; ``return_scores`` wants the score at least.
+
+    Raises ConfigurationError for another value.
+
+    >>> chosen_level(None, True, "none"), chosen_level(None, True, "all"), chosen_level("none", None, "all")
+    ('score', 'all', 'none')
+    """
+    level = own if called is None else called
+    if level not in get_args(Annotate):
+        raise ConfigurationError(f"annotate is {level!r}; wanted 'all', 'score' or 'none'")
+    return "score" if return_scores and level == "none" else level
+
+
+def to_document(chunk: Chunk) -> Document:
+    """The Document exactly as it was given to the store."""
+    return Document(id=chunk.id, page_content=chunk.text, metadata=dict(chunk.metadata))
+
+
+def documents_from(data: Iterable[Mapping[str, Any]]) -> list[Document]:
+    """The Documents that ``RetrievalResult.to_dict`` wrote; raises ValueError for anything else."""
+    return [Document.model_validate(one) for one in data]
+
+
+def chunk_id(document: Document, id_key: str | None = None) -> str:
+    """The Document's id, else a hash of text and source, the same in every run."""
+    if id_key is not None:
+        if document.metadata.get(id_key) is None:
+            raise ValueError(
+                f"a document has no metadata {quote_value(id_key)}, which id_key= names: "
+                f"{quote_value(document.page_content[:60])}"
+            )
+        return str(document.metadata[id_key])
+    return document.id or content_id(*content_key(document))
+
+
+def content_key(document: Document) -> tuple[str, str]:
+    """Text and source, by which a Document without an id is recognised."""
+    return document.page_content, str(document.metadata.get("source", ""))
+
+
+def annotate(
+    hits: Sequence[Hit], method: str, degraded: Sequence[str] = (), prefix: str = "", level: Annotate = "all"
+) -> list[Document]:
+    """The hits as new Documents whose metadata say how they were found; stored objects stay as they are.
+
+    With ``level`` ``"score"`` they say the score alone, with ``"none"`` nothing: the metadata are those that were
+    stored. ``prefix`` stands before each of our keys, for metadata that has such keys itself.
+    """
+    documents = []
+    for rank, hit in enumerate(hits, start=1):
+        ours = _annotations(hit, rank, method, degraded) if level == "all" else {}
+        ours |= score_notes(hit.score) if level == "score" else {}
+        metadata = _own_copy(hit.chunk.metadata) | {prefix + key: value for key, value in ours.items()}
+        documents.append(Document(id=hit.chunk.id, page_content=hit.chunk.text, metadata=metadata))
+    return documents
+
+
+def score_notes(score: float) -> dict[str, Any]:
+    """A score under the two names by which LangChain's tools look for it."""
+    return {"relevance_score": score, "score": score}
+
+
+def _annotations(hit: Hit, rank: int, method: str, degraded: Sequence[str]) -> dict[str, Any]:
+    found = hit.child or hit.chunk
+    labels = hit.chunk.metadata.get("labels")
+    notes: dict[str, Any] = {
+        "retrieval_rank": rank,
+        **score_notes(hit.score),
+        "retrieval_method": method,
+        "retrieval_source": hit.source,
+        "vector_score": hit.vector_score,
+        "bm25_score": hit.bm25_score,
+        "rerank_score": hit.rerank_score,
+        "score_breakdown": dict(hit.parts),
+        "hops": hit.hops,
+        "source_path": list(hit.path),
+        "graph_context": [dict(edge) for edge in hit.graph_context],
+        "chunk_id": found.id,
+        "parent_id": found.parent,
+    }
+    if isinstance(labels, list) and labels:
+        notes["label"] = labels[0]
+    if degraded:
+        notes["degraded"] = list(degraded)
+    return notes
+
+
+def _own_copy(metadata: Any) -> dict[str, Any]:
+    # Stored metadata is parsed anew for each query; a caller's own dict must not be shared.
+    return copy.deepcopy(metadata) if isinstance(metadata, dict) else dict(metadata)
+
+
+def resolve_as_of(as_of: Any) -> float | None:
+    """The time at which chunks have to be valid, unix seconds: None is now, ``ALL_TIME`` is no time in particular."""
+    if as_of is ALL_TIME:
+        return None
+    return time.time() if as_of is None else parse_time(as_of)

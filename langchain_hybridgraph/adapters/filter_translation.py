@@ -1,0 +1,401 @@
+"""Filter translation for other vector stores.
+
+A translation matches at least everything the filter matches; it only saves fetching hits that would be dropped. The
+decision is made by ``filter.matches`` on the returned metadata. None means that the store cannot express the filter (or
+that nothing would be gained), so everything has to be fetched and checked.
+
+Stores differ in equality, order and absence, which is why so much is left untranslated:
+
+- Chroma (embedded, 1.5) supports only top-level keys and no ``$exists``, orders numbers only, and truncates a
+  fractional operand to an integer if the value is one: ``{"$ne": 1.5}`` loses 1, ``{"$lt": 1.5}`` loses 1.
+- PGVector compares by JSON path, which also finds elements of lists and gives NULL, not false, for another type, so
+  a negation loses rows; ``$in`` compares texts, so 1 and ``"1"`` are the same to it.
+- Qdrant also finds elements of lists, compares floats only by range and reads fewer formats of times than we do.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from typing import Any, Generic, TypeVar
+
+from langchain_hybridgraph.filters import (
+    NEGATIONS,
+    ORDERINGS,
+    And,
+    CanonicalBool,
+    CanonicalTime,
+    Comparison,
+    Filter,
+    Not,
+    Path,
+    canonical_to_seconds,
+)
+
+Condition = TypeVar("Condition")
+
+_EXACT = 2**53  # every integer below is a float
+_MOST_OPERANDS = 10_000  # Chroma: two SQL variables each, of 32,766
+_MOST_COMPARISONS = 200  # Chroma: an expression tree of 1,000 levels
+_DEEPEST = 30  # Chroma refuses 64 levels
+_DAY = timedelta(days=1)
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def chroma_where(filter: Filter) -> dict[str, Any] | None:
+    """Return the filter as Chroma's ``where``, or None.
+
+    >>> from langchain_hybridgraph.filters import parse_filter
+    >>> chroma_where(parse_filter({"lang": "en", "year": {"$gt": 2020}, "title": {"$contains": "x"}}))
+    {'$and': [{'lang': {'$eq': 'en'}}, {'year': {'$gt': 2020}}]}
+    """
+    return _translate(filter, _Chroma())
+
+
+def pgvector_filter(filter: Filter) -> dict[str, Any] | None:
+    """Return the filter as ``filter=`` of langchain-postgres' ``PGVector`` with JSONB metadata, or None.
+
+    Not for a ``PGVector(use_jsonb=False)`` or a ``PGVectorStore``: there the same operators mean something else, and
+    comparing a number with a text is an error.
+
+    >>> from langchain_hybridgraph.filters import parse_filter
+    >>> pgvector_filter(parse_filter({"lang": "en", "labels": {"$contains": 5}}))
+    {'$and': [{'lang': {'$in': ['en']}}, {'labels': {'$eq': 5}}]}
+    """
+    return _translate(filter, _PGVector())
+
+
+def qdrant_filter(filter: Filter, metadata_key: str = "metadata") -> Any | None:
+    """Return the filter as a ``qdrant_client.models.Filter``, or None.
+
+    ``metadata_key`` is the store's payload key for metadata, langchain-qdrant's ``metadata_payload_key``.
+    """
+    dialect = _Qdrant(metadata_key)
+    condition = _translate(filter, dialect)
+    models = import_module("qdrant_client.models")
+    return condition if condition is None or isinstance(condition, models.Filter) else models.Filter(must=[condition])
+
+
+# -- shared by all stores ------------------------------------------------------------------------------------
+
+
+class _Dialect(ABC, Generic[Condition]):
+    """The filter language of one store; None for anything it cannot express."""
+
+    @abstractmethod
+    def key(self, path: Path) -> str | None:
+        """Return the store's name for a path."""
+
+    @abstractmethod
+    def holds(self, key: str, operator: str, operand: Any) -> Condition | None:
+        """Return a condition that is true wherever the comparison is true."""
+
+    @abstractmethod
+    def fails(self, key: str, operator: str, operand: Any) -> Condition | None:
+        """Return a condition that is true wherever the comparison is false."""
+
+    @abstractmethod
+    def every(self, parts: list[Condition]) -> Condition:
+        """Combine two or more conditions, all of which must hold."""
+
+    @abstractmethod
+    def some(self, parts: list[Condition]) -> Condition:
+        """Combine two or more conditions, at least one of which must hold."""
+
+    def all_of(self, parts: Sequence[Condition | None]) -> Condition | None:
+        """Combine a conjunction; parts that cannot be expressed are left out."""
+        expressible = [part for part in parts if part is not None]
+        if not expressible:
+            return None
+        return self.every(expressible) if len(expressible) > 1 else expressible[0]
+
+    def any_of(self, parts: Sequence[Condition | None]) -> Condition | None:
+        """Combine a disjunction; None if one part cannot be expressed."""
+        expressible = [part for part in parts if part is not None]
+        if len(expressible) < len(parts) or not expressible:
+            return None
+        return self.some(expressible) if len(expressible) > 1 else expressible[0]
+
+
+def _translate(filter: Filter, dialect: _Dialect[Condition]) -> Condition | None:
+    comparisons = list(_comparisons(filter))
+    operands = sum(len(each.operand) if isinstance(each.operand, tuple) else 1 for each in comparisons)
+    if len(comparisons) > _MOST_COMPARISONS or operands > _MOST_OPERANDS or _depth(filter) > _DEEPEST:
+        return None
+    return _superset(filter, dialect, wanted=True)
+
+
+def _superset(filter: Filter, dialect: _Dialect[Condition], wanted: bool) -> Condition | None:
+    """Return a condition that is true wherever ``filter.matches`` returns ``wanted``."""
+    if isinstance(filter, Comparison):
+        return _comparison(filter, dialect, wanted)
+    if isinstance(filter, Not):
+        return _superset(filter.part, dialect, not wanted)
+    parts = [_superset(part, dialect, wanted) for part in _parts(filter)]
+    return dialect.all_of(parts) if isinstance(filter, And) is wanted else dialect.any_of(parts)
+
+
+def _comparison(comparison: Comparison, dialect: _Dialect[Condition], wanted: bool) -> Condition | None:
+    key = dialect.key(comparison.path)
+    if key is None:
+        return None
+    operator, operand = comparison.operator, comparison.operand
+    if operator in NEGATIONS or operand is False:  # only $exists has a Python bool for an operand
+        wanted = not wanted
+    operator = NEGATIONS.get(operator, operator)
+    if operator == "$eq":
+        operator, operand = "$in", (operand,)
+    return dialect.holds(key, operator, operand) if wanted else dialect.fails(key, operator, operand)
+
+
+def _parts(filter: Filter) -> Sequence[Filter]:
+    if isinstance(filter, Not):
+        return (filter.part,)
+    parts: Sequence[Filter] = getattr(filter, "parts", ())
+    return parts
+
+
+def _comparisons(filter: Filter) -> list[Comparison]:
+    if isinstance(filter, Comparison):
+        return [filter]
+    return [comparison for part in _parts(filter) for comparison in _comparisons(part)]
+
+
+def _depth(filter: Filter) -> int:
+    return 1 + max(map(_depth, _parts(filter)), default=0)
+
+
+def _is_text(value: Any) -> bool:
+    """Return whether every store accepts the text: lone surrogates cannot be encoded, PostgreSQL has no NUL."""
+    return type(value) is str and "\0" not in value and not any("\ud800" <= c <= "\udfff" for c in value)
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether the number is the same as a float, an integer and a decimal."""
+    return type(value) in (int, float) and -_EXACT < value < _EXACT
+
+
+def _by_kind(operands: Sequence[Any]) -> tuple[list[str], list[bool], list[float]]:
+    """Return the operands that every store can compare with, as texts, bools and numbers."""
+    texts = [operand for operand in operands if _is_text(operand)]
+    truths = [operand.value for operand in operands if isinstance(operand, CanonicalBool)]
+    return texts, truths, [operand for operand in operands if _is_number(operand)]
+
+
+# -- Chroma --------------------------------------------------------------------------------------------------
+
+
+class _Chroma(_Dialect[dict[str, Any]]):
+    def key(self, path: Path) -> str | None:
+        reserved = path[0].startswith(("$", "#", "chroma:"))
+        return path[0] if len(path) == 1 and _is_text(path[0]) and not reserved else None
+
+    def holds(self, key: str, operator: str, operand: Any) -> dict[str, Any] | None:
+        if operator == "$in":
+            return self.any_of([{key: part} for part in self._lists("$in", operand)]) if _expressible(operand) else None
+        if operator in ORDERINGS and _is_number(operand):
+            # An operand with a fraction is truncated towards zero if the value is an integer.
+            inclusive = operator if float(operand).is_integer() else operator[:3] + "e"
+            return {key: {inclusive: operand}}
+        return None
+
+    def fails(self, key: str, operator: str, operand: Any) -> dict[str, Any] | None:
+        if operator != "$in":
+            return None
+        whole = [each for each in operand if not _is_number(each) or float(each).is_integer()]
+        return self.all_of([{key: expressible} for expressible in self._lists("$nin", whole)])
+
+    def _lists(self, operator: str, operands: Sequence[Any]) -> list[dict[str, Any]]:
+        """Return one condition per type, since a list must be of one type; ``$eq`` and ``$ne`` for lists of one."""
+        texts, truths, numbers = _by_kind(operands)
+        floats = numbers if all(type(number) is int for number in numbers) else list(map(float, numbers))
+        single = {"$in": "$eq", "$nin": "$ne"}[operator]
+        return [
+            {operator: values} if len(values) > 1 else {single: values[0]}
+            for values in (texts, truths, floats)
+            if values
+        ]
+
+    def every(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"$and": parts}
+
+    def some(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"$or": parts}
+
+
+def _expressible(operands: Sequence[Any]) -> bool:
+    texts, truths, numbers = _by_kind(operands)
+    return len(texts) + len(truths) + len(numbers) == len(operands)
+
+
+# -- PGVector ------------------------------------------------------------------------------------------------
+
+
+class _PGVector(_Dialect[dict[str, Any]]):
+    def key(self, path: Path) -> str | None:
+        return path[0] if len(path) == 1 and path[0].isidentifier() else None
+
+    def holds(self, key: str, operator: str, operand: Any) -> dict[str, Any] | None:
+        if operator == "$in":
+            return self._is_one_of(key, operand)
+        if operator == "$contains":
+            return self._contains(key, operand)
+        if operator == "$exists":
+            return {key: {"$exists": True}}
+        seconds = canonical_to_seconds(operand)
+        if seconds is not None:
+            return self._around(key, operator, seconds)
+        return {key: {operator: operand}} if _is_text(operand) or _is_number(operand) else None
+
+    def fails(self, key: str, operator: str, operand: Any) -> dict[str, Any] | None:
+        missing: list[dict[str, Any]] = [{key: {"$exists": False}}, {key: {"$eq": None}}]
+        if operator == "$exists":
+            return self.some(missing)
+        # $nin compares texts, so it would also exclude the number, bool or list that is written like this text.
+        excluded = [text for text in operand if _is_text(text) and not _is_json(text)] if operator == "$in" else []
+        return self.some([*missing, {key: {"$nin": excluded}}]) if excluded else None
+
+    def _is_one_of(self, key: str, operands: Sequence[Any]) -> dict[str, Any] | None:
+        texts, truths, numbers = _by_kind(operands)
+        moments = [self._at(key, operand.seconds) for operand in operands if isinstance(operand, CanonicalTime)]
+        parts = [*({key: {"$eq": value}} for value in (*truths, *numbers)), *moments]
+        if len(texts) + len(parts) < len(operands):
+            return None
+        return self.any_of([*parts, *([{key: {"$in": texts}}] if texts else [])])
+
+    def _contains(self, key: str, operand: Any) -> dict[str, Any] | None:
+        element = self._is_one_of(key, (operand,))  # JSON path looks into lists
+        if not isinstance(operand, str) or element is None:
+            return element
+        pattern = "".join("\\" + c if c in "\\%_" else c for c in operand)
+        return self.some([{key: {"$eq": operand}}, {key: {"$like": f"%{pattern}%"}}])
+
+    def _at(self, key: str, seconds: float) -> dict[str, Any] | None:
+        return self.all_of([self._around(key, "$gte", seconds), self._around(key, "$lte", seconds)])
+
+    def _around(self, key: str, operator: str, seconds: float) -> dict[str, Any] | None:
+        """Compare times as texts: the text begins with a local date, which is within a day of the date in UTC."""
+        try:
+            moment = datetime.fromtimestamp(seconds, UTC)
+            if operator in ("$gt", "$gte"):
+                return {key: {"$gte": (moment - _DAY).date().isoformat()}}
+            return {key: {"$lt": (moment + 2 * _DAY).date().isoformat()}}
+        except (ValueError, OverflowError):  # before the year 1, after 9999
+            return None
+
+    def every(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"$and": parts}
+
+    def some(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"$or": parts}
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
+    except ValueError:
+        return False
+    except RecursionError:
+        return True
+    return True
+
+
+# -- Qdrant --------------------------------------------------------------------------------------------------
+
+
+class _Qdrant(_Dialect[Any]):
+    """Qdrant's conditions: ``key`` matches a value and the elements of a list, ``key[]`` the elements only."""
+
+    def __init__(self, metadata_key: str) -> None:
+        self._metadata_key = metadata_key
+        self._models: Any = import_module("qdrant_client.models")
+
+    def key(self, path: Path) -> str | None:
+        if not all(name and _is_text(name) and '"' not in name for name in path):
+            return None
+        names = (name if _PLAIN_NAME.fullmatch(name) else f'"{name}"' for name in path)
+        return ".".join([self._metadata_key, *names])
+
+    def holds(self, key: str, operator: str, operand: Any) -> Any | None:
+        if operator == "$in":
+            return self.any_of([self._equal(key, each) for each in self._grouped(operand)])
+        if operator == "$contains":
+            return self._contains(key, operand)
+        if operator not in ORDERINGS:
+            return None
+        seconds = canonical_to_seconds(operand)
+        if seconds is not None:
+            return self._in_time(key, operator, seconds)
+        return self._range(key, **{operator[1:]: operand}) if _is_number(operand) else None
+
+    def fails(self, key: str, operator: str, operand: Any) -> Any | None:
+        if operator == "$exists":
+            return self._empty(key)
+        if operator == "$in":
+            expressible = [each for each in self._grouped(operand) if not isinstance(each, CanonicalTime)]
+            return self.all_of([self._not(key, self._equal, each) for each in expressible])
+        if operator in ORDERINGS and _is_number(operand):
+            return self._not(key, lambda name, bound: self._range(name, **{operator[1:]: bound}), operand)
+        return None
+
+    def _grouped(self, operands: Sequence[Any]) -> list[Any]:
+        """Return the operands with all texts in one list."""
+        texts = [operand for operand in operands if _is_text(operand)]
+        others = [operand for operand in operands if not _is_text(operand)]
+        return [*others, texts] if texts else others
+
+    def _equal(self, key: str, operand: Any) -> Any | None:
+        if isinstance(operand, list):
+            return self._field(key, match=self._models.MatchAny(any=operand))
+        if isinstance(operand, CanonicalBool):
+            return self._field(key, match=self._models.MatchValue(value=operand.value))
+        if isinstance(operand, CanonicalTime):
+            times = [self._in_time(key, operator, operand.seconds) for operator in ("$gte", "$lte")]
+            return self.all_of(times)
+        return self._range(key, gte=operand, lte=operand) if _is_number(operand) else None
+
+    def _not(self, key: str, condition: Any, operand: Any) -> Any | None:
+        """Match rows whose value does not satisfy a condition, including lists, even if their elements do."""
+        value, element = condition(key, operand), condition(f"{key}[]", operand)
+        return None if value is None else self._models.Filter(should=[self._models.Filter(must_not=[value]), element])
+
+    def _contains(self, key: str, operand: Any) -> Any | None:
+        if isinstance(operand, CanonicalTime):
+            return None
+        element = self.any_of([self._equal(f"{key}[]", each) for each in self._grouped((operand,))])
+        if element is None or not isinstance(operand, str):
+            return element
+        no_list = self._models.Filter(must=[self._empty(f"{key}[]")], must_not=[self._empty(key)])
+        return self._models.Filter(should=[element, no_list])
+
+    def _in_time(self, key: str, operator: str, seconds: float) -> Any | None:
+        """Match values that are neither numbers nor certainly outside: they may be times Qdrant cannot read."""
+        try:
+            bound = datetime.fromtimestamp(seconds, UTC)
+            later = operator in ("$gt", "$gte")
+            outside = {"lt": bound - timedelta(seconds=1)} if later else {"gt": bound + timedelta(seconds=1)}
+        except (ValueError, OverflowError):  # before the year 1, after 9999
+            return None
+        certainly_outside = self._field(key, range=self._models.DatetimeRange(**outside))
+        number = self._range(key, gte=-sys.float_info.max)
+        return self._models.Filter(must_not=[certainly_outside, number, self._empty(key)])
+
+    def _range(self, key: str, **bounds: float) -> Any:
+        return self._field(key, range=self._models.Range(**bounds))
+
+    def _field(self, key: str, **condition: Any) -> Any:
+        return self._models.FieldCondition(key=key, **condition)
+
+    def _empty(self, key: str) -> Any:
+        return self._models.IsEmptyCondition(is_empty=self._models.PayloadField(key=key))
+
+    def every(self, parts: list[Any]) -> Any:
+        return self._models.Filter(must=parts)
+
+    def some(self, parts: list[Any]) -> Any:
+        return self._models.Filter(should=parts)

@@ -1,0 +1,218 @@
+"""Keeps the keyword index in step with its vector store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from langchain_core.documents import Document
+
+from langchain_hybridgraph.adapters.identity import Identity
+from langchain_hybridgraph.adapters.texts import DocumentIndex, chunk_of, completed
+from langchain_hybridgraph.adapters.vector_stores.adapter import in_pages
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.forking import ForkSafeLock
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.adapters.vector_stores import StoreAdapter
+
+Refresh = Literal["auto", "never"] | float
+STALE = "keyword-stale"
+
+
+class Refreshed(NamedTuple):
+    """Number of texts that a refresh added to the keyword index, changed in it and removed from it."""
+
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+
+
+class State(NamedTuple):
+    """State of a store, to be compared: the number of its texts, or the version that the user gives."""
+
+    size: int | None = None
+    version: Any = None
+
+
+class Stored(NamedTuple):
+    """Every Document of a store, and its state just before they were read."""
+
+    documents: Sequence[Document]
+    state: State
+
+
+def read_store(adapter: StoreAdapter, version: Any = None) -> Stored | None:
+    """Read every text of a store; None where they cannot be listed."""
+    if not adapter.can_list:
+        return None
+    state = state_of(adapter, version)
+    return Stored(list(adapter.documents()), state)
+
+
+def state_of(adapter: StoreAdapter, version: Any) -> State:
+    """Return the state of a store now: it is counted only where no version is given."""
+    given = version() if callable(version) else version
+    return State(adapter.count() if given is None else None, given)
+
+
+class Freshness:
+    """Whether the keyword index has the texts that the store has, and what brings it up to date.
+
+    Another number of texts shows that some were added or deleted; a text that was changed in its place shows by a
+    ``version`` only. What the store held when it was first read is not added later: the given Documents may be a part
+    of it on purpose.
+    """
+
+    def __init__(self, texts: DocumentIndex, adapter: StoreAdapter, stored: Stored | None, version: Any) -> None:
+        self._texts = texts
+        self._adapter = adapter
+        self._contents: dict[str, int] | None = None
+        self._state = State(version=version() if callable(version) else version)
+        self._followers: list[Callable[[Sequence[Document]], object]] = []
+        if stored is not None:
+            self._remember(stored)
+        self._checking, self._refreshing = ForkSafeLock(), ForkSafeLock()
+        self._checked_at: float | None = None
+        self._behind: State | None = None
+
+    def follow(self, note: Callable[[Sequence[Document]], object]) -> None:
+        """Call ``note`` with all Documents of the store whenever they were read again."""
+        self._followers.append(note)
+
+    def bring_up_to_date(
+        self, refresh: Refresh, version: Any, began: float | None = None
+    ) -> tuple[str | None, str | None]:
+        """Check the store as ``refresh`` says and take in what has changed, for a search that ``began`` then, or now.
+
+        Returns ``keyword-stale`` with a remark if the index lacks texts all the same, else None. The vector
+        search reports a store that is out of reach.
+        """
+        behind = self._check(refresh, version, time.monotonic() if began is None else began)
+        if behind is None:
+            return None, None
+        if refresh == "never" or not self._adapter.can_list:
+            return STALE, "the store has changed since its texts were read: refresh() takes the changes in"
+        try:
+            self._catch_up(behind)
+        except Exception as error:  # noqa: BLE001 - a server may fail with anything; what is indexed answers
+            return STALE, f"the store has changed, and reading it failed ({type(error).__name__}: {error})"
+        return None, None
+
+    def is_up_to_date(self, refresh: Refresh, version: Any, began: float) -> bool:
+        """Whether the index is known to have everything, as far as that can be said without a request to the store."""
+        is_due = self._is_due(refresh, began)
+        asks_store = not self._adapter.is_local and (version is None or callable(version))
+        return not (is_due and asks_store) and self._check(refresh, version, began) is None
+
+    def refresh(self, version: Any, documents: Sequence[Document] | None = None) -> Refreshed:
+        """Compare every text with the store's, or take these Documents in the place of those that were given."""
+        with self._refreshing:
+            stored = read_store(self._adapter, version)
+            if documents is not None:
+                return self._replace(documents, stored, version)
+            if stored is None:
+                raise ConfigurationError(
+                    "the texts of this vector store cannot be listed: give all that are to be found by their words, "
+                    "refresh(documents)"
+                )
+            return self._compare(stored)
+
+    # -- checking -----------------------------------------------------------------------------------------------
+
+    def _check(self, refresh: Refresh, version: Any, began: float) -> State | None:
+        """The store's state, if it is another than when it was read; searches at the same time share one look."""
+        with self._checking:
+            if self._is_due(refresh, began):
+                looked = time.monotonic()
+                try:
+                    now = state_of(self._adapter, version)
+                except Exception:  # noqa: BLE001 - a server may fail with anything; the vector search names it
+                    now = self._state
+                self._behind = now if self._is_behind(now) else None
+                self._checked_at = looked
+            return self._behind
+
+    def _is_due(self, refresh: Refresh, began: float) -> bool:
+        checked = self._checked_at
+        return checked is None or checked + (refresh if isinstance(refresh, float | int) else 0.0) < began
+
+    def _is_behind(self, now: State) -> bool:
+        was_read = self._contents is not None
+        return now != self._state and (was_read or self._adapter.can_list or now.version != self._state.version)
+
+    # -- taking in ----------------------------------------------------------------------------------------------
+
+    def _catch_up(self, now: State) -> None:
+        with self._refreshing:
+            if now == self._state:
+                return  # another search has done it
+            if self._contents is None or now.version != self._state.version:
+                stored = Stored(list(self._adapter.documents()), now)
+                self._compare(stored)
+                return
+            ids = set(self._adapter.ids())
+            new = [
+                document
+                for page in in_pages(sorted(ids.difference(self._contents)))
+                for document in self._adapter.get(page)
+            ]
+            self._take_in(new, (), self._contents.keys() - ids)
+            self._state = now
+            self._behind = None
+
+    def _compare(self, stored: Stored) -> Refreshed:
+        """Take in how all that the store holds differs from what it held before; the first time nothing is added."""
+        known = self._contents
+        if known is None:
+            for document in stored.documents:
+                self._texts.identity.of_stored(document)
+            done = Refreshed()
+        else:
+            new = [document for document in stored.documents if document.id not in known]
+            changed = [d for d in stored.documents if d.id in known and known[d.id] != _content(d)]
+            done = self._take_in(new, changed, known.keys() - {document.id for document in stored.documents})
+        self._remember(stored)
+        self._behind = None
+        return done
+
+    def _take_in(self, new: Sequence[Document], changed: Sequence[Document], gone: Collection[str]) -> Refreshed:
+        texts, identity, known = self._texts, self._texts.identity, self._contents
+        assert known is not None, "the store was read before"
+        removed = [id for id in identity.forget(gone) if id in texts.chunks]
+        added = [chunk_of(d, id) for d in new if (id := identity.of_stored(d)) not in texts.chunks or id in removed]
+        known_ids = ((d, identity.of_stored(d)) for d in changed)
+        other = [completed(chunk_of(d, id), texts.given(id)) for d, id in known_ids if id in texts.chunks]
+        texts.change([*added, *other], removed)
+        for id in gone:
+            known.pop(id, None)
+        known |= {str(document.id): _content(document) for document in (*new, *changed)}
+        return Refreshed(len(added), len(other), len(removed))
+
+    def _replace(self, documents: Sequence[Document], stored: Stored | None, version: Any) -> Refreshed:
+        texts = self._texts
+        identity = Identity(documents, None if stored is None else stored.documents, texts.id_key)
+        chunks = {id: chunk_of(document, id) for document, id in zip(documents, identity.ids, strict=True)}
+        added = [chunk for id, chunk in chunks.items() if id not in texts.chunks]
+        changed = [chunk for id, chunk in chunks.items() if id in texts.chunks and chunk != texts.chunks[id]]
+        removed = texts.chunks.keys() - chunks.keys()
+        texts.identity = identity
+        texts.change([*added, *changed], removed)
+        if stored is None:
+            self._state = State(version=version() if callable(version) else version)
+        else:
+            self._remember(stored)
+        self._behind = None
+        return Refreshed(len(added), len(changed), len(removed))
+
+    def _remember(self, stored: Stored) -> None:
+        self._contents = {str(document.id): _content(document) for document in stored.documents}
+        self._state = stored.state
+        for note in self._followers:
+            note(stored.documents)
+
+
+def _content(document: Document) -> int:
+    """A hash of text and metadata."""
+    return hash((document.page_content, repr(sorted(document.metadata.items(), key=lambda item: str(item[0])))))

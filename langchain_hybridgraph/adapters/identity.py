@@ -1,0 +1,164 @@
+"""One id per text over a vector store and the Documents given with it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from langchain_core.documents import Document
+
+from langchain_hybridgraph.adapters.documents import chunk_id
+from langchain_hybridgraph.records import replace_surrogates
+
+# Metadata keys under which vector stores put the id that they do not give as Document.id.
+ID_KEYS = ("_id", "pk", "id")
+
+
+def metadata_id(metadata: Mapping[str, Any], keys: Sequence[str] = ID_KEYS) -> str | None:
+    """Return the first of the id keys that the metadata have, as a text.
+
+    >>> metadata_id({"pk": 7, "id": "x"})
+    '7'
+    """
+    return next((str(metadata[key]) for key in keys if metadata.get(key) is not None), None)
+
+
+class Identity:
+    """The id of a text, whichever side finds it: the vector store or the keyword index over given Documents.
+
+    It is the first that either side has of these: the metadata value under ``id_key``; the given Document's id; the
+    store's id; an id in the given Document's metadata (``_id``, ``pk``, ``id``); a hash of text and source. A given
+    Document and a stored one are the same text if they share an id, or else the text, unless their sources differ. If
+    several stored Documents have one text, the one whose metadata agree most is taken, each once.
+
+    ``stored`` is what the store holds now; None where it cannot be listed. Then the store's Documents are recognised
+    when a search finds them, by id or text.
+
+    >>> given = [Document(id="ada", page_content="Ada wrote programs.")]
+    >>> stored = [Document(id="7f3e", page_content="Ada wrote programs.")]
+    >>> identity = Identity(given, stored)
+    >>> identity.ids, identity.of_stored(stored[0]), identity.stored_id("ada")
+    (['ada'], 'ada', '7f3e')
+    """
+
+    def __init__(
+        self, given: Sequence[Document], stored: Sequence[Document] | None = None, id_key: str | None = None
+    ) -> None:
+        self._id_key = id_key
+        self._id_of: dict[str, str] = {}  # ours by the store's
+        self._stored_id_of: dict[str, str] = {}  # the store's by ours
+        self._by_text: dict[str, list[tuple[Document, str]]] = defaultdict(list)
+        paired = _pairs(given, stored or (), id_key)
+        unique = _unique_metadata_ids(given)
+        both = [(document, partner) for document, partner in zip(given, paired, strict=True) if partner is not None]
+        self.given_keys = frozenset(
+            key for ours, theirs in both for key in ours.metadata.keys() - theirs.metadata.keys()
+        )
+        """Metadata keys that given Documents have, but not the stored ones: the store cannot filter by them."""
+        self.ids: list[str] = []
+        for document, partner in zip(given, paired, strict=True):
+            theirs = None if partner is None else partner.id
+            id = self._given_id(document, theirs, unique)
+            self.ids.append(id)
+            if theirs is not None:
+                self._pair(id, theirs)
+        for document, id in zip(given, self.ids, strict=True):
+            if id not in self._stored_id_of:
+                self._by_text[replace_surrogates(document.page_content)].append((document, id))
+        self._given = frozenset(self.ids)
+
+    def of_stored(self, document: Document) -> str:
+        """Return the id of a Document that the vector store gave; it remembers the store's id for it."""
+        theirs = document.id
+        if theirs is not None and theirs in self._id_of:
+            return self._id_of[theirs]
+        id = self._recognised(document)
+        if theirs is not None:
+            self._pair(id, theirs)
+        return id
+
+    def stored_id(self, id: str) -> str | None:
+        """Return the store's id of a text, None where it is not known to be in the store."""
+        return self._stored_id_of.get(id)
+
+    def forget(self, stored_ids: Iterable[str]) -> list[str]:
+        """Forget what the store has deleted; returns the ids of these texts."""
+        gone = [self._id_of.pop(theirs) for theirs in list(stored_ids) if theirs in self._id_of]
+        for id in gone:
+            self._stored_id_of.pop(id, None)
+        return gone
+
+    def _pair(self, id: str, theirs: str) -> None:
+        self._id_of[theirs] = id
+        self._stored_id_of.setdefault(id, theirs)
+
+    def _given_id(self, document: Document, theirs: str | None, unique: frozenset[str]) -> str:
+        if self._id_key is not None or document.id is not None:
+            return chunk_id(document, self._id_key)
+        if theirs is not None:
+            return theirs
+        named = metadata_id(document.metadata)
+        return named if named is not None and named in unique else chunk_id(document)
+
+    def _recognised(self, document: Document) -> str:
+        """The id of a stored Document that was not seen before."""
+        if self._id_key is not None and document.metadata.get(self._id_key) is not None:
+            return str(document.metadata[self._id_key])
+        if document.id in self._given:
+            return document.id
+        alike = [
+            (given, id)
+            for given, id in self._by_text.get(replace_surrogates(document.page_content), ())
+            if _same_source(given, document) and (id not in self._stored_id_of or document.id is None)
+        ]
+        if alike:
+            return max(alike, key=lambda each: _agreement(each[0], document))[1]
+        return chunk_id(document)
+
+
+def _pairs(given: Sequence[Document], stored: Sequence[Document], id_key: str | None) -> list[Document | None]:
+    """For each given Document the stored one with its id, else one with its text; each stored one once."""
+    by_id = {document.id: document for document in stored}
+    if id_key is not None:
+        by_id = {str(d.metadata[id_key]): d for d in stored if d.metadata.get(id_key) is not None}
+    pairs = [by_id.get(_name(document, id_key)) for document in given]
+    taken = {partner.id for partner in pairs if partner is not None}
+    free: dict[str, list[Document]] = defaultdict(list)
+    for document in stored:
+        if document.id not in taken:
+            free[replace_surrogates(document.page_content)].append(document)
+    for place, document in enumerate(given):
+        alike = free.get(replace_surrogates(document.page_content), []) if pairs[place] is None else []
+        if candidates := [each for each in alike if _same_source(document, each)]:
+            best = max(candidates, key=lambda each: _agreement(document, each))
+            alike.remove(best)
+            pairs[place] = best
+    return pairs
+
+
+def _name(document: Document, id_key: str | None) -> str | None:
+    if id_key is not None:
+        return chunk_id(document, id_key)
+    return document.id if document.id is not None else metadata_id(document.metadata)
+
+
+def _unique_metadata_ids(documents: Sequence[Document]) -> frozenset[str]:
+    """The ids in metadata that name one text each: the pieces of a document may all have the document's."""
+    texts: dict[str, set[str]] = defaultdict(set)
+    for document in documents:
+        if document.id is None and (named := metadata_id(document.metadata)) is not None:
+            texts[named].add(document.page_content)
+    return frozenset(named for named, different in texts.items() if len(different) == 1)
+
+
+def _same_source(one: Document, other: Document) -> bool:
+    """Whether the sources of two Documents do not contradict each other; one may be unknown."""
+    ours, theirs = one.metadata.get("source"), other.metadata.get("source")
+    return ours is None or theirs is None or ours == theirs
+
+
+def _agreement(one: Document, other: Document) -> tuple[bool, int]:
+    """How well the metadata of two Documents agree; the same source, or none in both, goes before all else."""
+    same = sum(other.metadata.get(key) == value for key, value in one.metadata.items())
+    return one.metadata.get("source") == other.metadata.get("source"), same

@@ -1,0 +1,77 @@
+"""The tree of directories and documents over the texts of a vector store that is not ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from langchain_hybridgraph.forking import ForkSafeLock
+from langchain_hybridgraph.stores.embedded.catalog import Place
+from langchain_hybridgraph.stores.embedded.directory_tree import Places, ScopedTree, TreeState
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.adapters.texts import DocumentIndex
+    from langchain_hybridgraph.records import Chunk, Mask, Scope, Vector
+
+# Returns the first n of these ids, or more, nearest to the vector first.
+Nearest = Callable[["Vector", Sequence[str], int], Sequence[str]]
+
+
+class ListedTree:
+    """The tree of Texts, by the rules of the package's own store; it is extended when texts were added."""
+
+    def __init__(self, texts: DocumentIndex, nearest: Nearest) -> None:
+        self._texts = texts
+        self._nearest = nearest
+        self._growing = ForkSafeLock()
+        self._places = Places()
+        self._state: _State | None = None
+
+    def scoped(self, scope: Scope) -> ScopedTree:
+        """Return the tree as a call with this scope may see it."""
+        state = self._latest()
+        mask = self._texts.allowed(scope)
+        allowed = state.living_rows if mask is None else state.living_rows & mask[: len(state.living_rows)]
+        return ScopedTree(state.grown, state, allowed)
+
+    def _latest(self) -> _State:
+        with self._growing:
+            version, texts, rows = self._texts.state()
+            if self._state is None or self._state.version != version:
+                new = range(len(self._places.of_row), rows)
+                self._places.grow(rows, (_place(row, texts[row]) for row in new if row in texts))
+                self._state = _State(version, self._places, texts, self._nearest)
+            return self._state
+
+
+class _State:
+    """The rows of one version of the texts (see ``stores.tree.TreeRows``)."""
+
+    def __init__(self, version: int, places: Places, texts: Mapping[int, Chunk], nearest: Nearest) -> None:
+        self.version = version
+        self.living_rows: Mask = np.zeros(len(places.of_row), np.bool_)
+        self.living_rows[list(texts)] = True
+        self.grown = TreeState.of(places, self.living_rows)
+        self._ids = {row: chunk.id for row, chunk in texts.items()}
+        self._rows = {id: row for row, id in self._ids.items()}
+        self._nearest = nearest
+
+    @property
+    def living(self) -> int:
+        return len(self._ids)
+
+    def ids(self, rows: Iterable[int]) -> list[str]:
+        return [self._ids[row] for row in rows]
+
+    def row(self, id: str) -> int:
+        return self._rows.get(id, -1)
+
+    def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
+        return [self._rows[id] for id in self._nearest(vector, self.ids(rows), n)]
+
+
+def _place(row: int, chunk: Chunk) -> Place:
+    named = map(chunk.metadata.get, ("uri", "url", "source", "context_type"))
+    return Place(row, chunk.id, chunk.document, *named)

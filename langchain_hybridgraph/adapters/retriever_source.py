@@ -1,0 +1,85 @@
+"""Any LangChain retriever as a source of candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+
+from langchain_hybridgraph.adapters.documents import chunk_id, content_key, to_document
+from langchain_hybridgraph.query.effects import Effect
+from langchain_hybridgraph.records import Chunk, Query, Scope, ScoredId, SourceResult
+from langchain_hybridgraph.retrievers.delegate import AnyRetriever, Result
+from langchain_hybridgraph.stores.protocols import KnowsContents, Reads, implements
+
+SCORE_KEYS = ("bm25_score", "score", "relevance_score")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RetrieverSource:
+    """The Documents of another retriever, in its order.
+
+    Their score is that of the hits of a retriever of ours; else what the metadata of all of them says, in falling
+    order, under ``bm25_score``, ``score`` or ``relevance_score``; else 1 − place/n. A Document whose id ``store`` does
+    not know gets the one under which the store holds its text and source. ``callbacks`` make the retriever's run a
+    child of the caller's.
+    """
+
+    retriever: BaseRetriever
+    weight: float
+    id_key: str | None = None
+    store: KnowsContents | None = None
+    callbacks: Any = None
+    name: str = "keyword"
+
+    def search(self, query: Query, n: int) -> Effect | None:
+        """Ask the retriever; how many Documents it gives is its own setting."""
+        text = query.text
+        if text is None:
+            return None
+
+        call = AnyRetriever(self.retriever).search(self.name, text, None, {}, self.callbacks)
+        first, afirst = call.run, call.arun
+
+        async def awaited() -> SourceResult:
+            assert afirst is not None
+            return self._found(await afirst(), query.scope)
+
+        def run() -> SourceResult:
+            return self._found(first(), query.scope)
+
+        return call._replace(run=run, arun=None if afirst is None else awaited)
+
+    def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
+        """A retriever cannot be asked for the scores of given Documents."""
+        return None
+
+    def _found(self, result: Result, scope: Scope) -> SourceResult:
+        documents = [to_document(hit.chunk) for hit in result.hits] or list(result)
+        scores = [hit.score for hit in result.hits] or _scores(documents)
+        ids = [chunk_id(document, self.id_key) for document in documents]
+        if self.store is not None and self.id_key is None:
+            ids = self._stored_ids(self.store, documents, ids, scope)
+        chunks = [Chunk(id, d.page_content, d.metadata) for id, d in zip(ids, documents, strict=True)]
+        entries = zip(chunks, scores, strict=True)
+        return SourceResult([ScoredId(chunk.id, score, chunk) for chunk, score in entries])
+
+    @staticmethod
+    def _stored_ids(store: KnowsContents, documents: Sequence[Document], ids: Sequence[str], scope: Scope) -> list[str]:
+        """The ids, or where the store does not know an id, but the text, the one that it has there."""
+        stored = store.ids_of_contents([content_key(document) for document in documents])
+        other = {id: stored.get(content_key(d), id) for id, d in zip(ids, documents, strict=True)}
+        asked = [id for id, name in other.items() if id != name]
+        known = store.read(asked, scope, {}) if asked and implements(store, Reads) else {}
+        return [id if id in known else other[id] for id in ids]
+
+
+def _scores(documents: Sequence[Document]) -> list[float]:
+    for key in SCORE_KEYS:
+        given = [score for d in documents if isinstance(score := d.metadata.get(key), int | float)]
+        if len(given) == len(documents) and given == sorted(given, reverse=True):
+            return [float(score) for score in given]
+    return [1.0 - place / len(documents) for place in range(len(documents))]

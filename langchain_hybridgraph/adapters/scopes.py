@@ -1,0 +1,98 @@
+"""Which chunks a scope admits, judged by their own metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from langchain_hybridgraph.filters import compare
+from langchain_hybridgraph.forking import ForkSafeLock
+from langchain_hybridgraph.records import Chunk, Scope
+from langchain_hybridgraph.stores.engines.metadata_columns import MetadataColumns
+from langchain_hybridgraph.times import parse_end, parse_time
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.records import Mask
+
+    Times = NDArray[np.float64]
+
+
+def in_scope(chunk: Chunk, scope: Scope, *, filtered: bool = True) -> bool:
+    """Return whether a chunk's own metadata puts it into the scope; a missing tenant refuses."""
+    if scope.tenant is not None and chunk.metadata.get("tenant") != scope.tenant:
+        return False
+    if scope.as_of is not None and not _begin(chunk.metadata) <= scope.as_of <= _end(chunk.metadata):
+        return False
+    return not filtered or scope.filter is None or scope.filter.matches(filterable(chunk))
+
+
+def filterable(chunk: Chunk) -> dict[str, Any]:
+    """Return the metadata as filters see it: with the document's id, also where it was derived."""
+    return {"document_id": chunk.document, **chunk.metadata}
+
+
+class ScopedRows:
+    """Masks over a list of chunks that only grows: the same answer as :func:`in_scope` for each.
+
+    A row is a chunk's place in the list. May be used from several threads.
+
+    >>> from langchain_hybridgraph.filters import parse_filter
+    >>> rows = ScopedRows([Chunk("a", "", {"year": 2020}), Chunk("b", "", {"year": 2024})])
+    >>> rows.mask(Scope(filter=parse_filter({"year": {"$gt": 2021}})))
+    array([False,  True])
+    """
+
+    def __init__(self, chunks: Iterable[Chunk] = ()) -> None:
+        self._chunks: list[Chunk] = []
+        self._columns = MetadataColumns(self._read)
+        self._times: tuple[Times, Times] = (np.zeros(0), np.zeros(0))
+        self._growing = ForkSafeLock()
+        self.extend(chunks)
+
+    def __getitem__(self, row: int) -> Chunk:
+        return self._chunks[row]
+
+    def extend(self, chunks: Iterable[Chunk]) -> None:
+        """Add chunks at the end."""
+        with self._growing:
+            added = list(chunks)
+            begins = [_begin(chunk.metadata) for chunk in added]
+            ends = [_end(chunk.metadata) for chunk in added]
+            self._times = (np.append(self._times[0], begins), np.append(self._times[1], ends))
+            self._chunks += added
+
+    def mask(self, scope: Scope) -> Mask | None:
+        """Return for each row whether the scope admits it; None when it admits all."""
+        begins, ends = self._times
+        masks: list[Mask] = []
+        if scope.as_of is not None and np.isfinite([begins.max(initial=-np.inf), ends.min(initial=np.inf)]).any():
+            masks.append((begins <= scope.as_of) & (ends >= scope.as_of))
+        if scope.tenant is not None:
+            masks.append(self._columns.mask(compare("tenant", "$eq", scope.tenant), len(begins)))
+        if scope.filter is not None:
+            masks.append(self._columns.mask(scope.filter, len(begins)))
+        return np.logical_and.reduce(masks) if masks else None
+
+    def _read(self, start: int, stop: int) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        for row in range(start, stop):
+            yield row, filterable(self._chunks[row])
+
+
+def _begin(metadata: Mapping[str, Any]) -> float:
+    return _time(metadata.get("valid_from"), parse_time, -np.inf)
+
+
+def _end(metadata: Mapping[str, Any]) -> float:
+    return _time(metadata.get("valid_until"), parse_end, np.inf)
+
+
+def _time(value: Any, parse: Callable[[Any], float], unset: float) -> float:
+    try:
+        return unset if value is None else parse(value)
+    except ValueError:
+        # A value that is not a time says nothing about validity.
+        return unset

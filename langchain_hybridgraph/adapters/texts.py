@@ -1,0 +1,118 @@
+"""The keyword index over the texts of a vector store that is not ours."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from langchain_core.documents import Document
+
+from langchain_hybridgraph.adapters.identity import Identity
+from langchain_hybridgraph.adapters.scopes import ScopedRows
+from langchain_hybridgraph.errors import ConfigurationError, StoreError
+from langchain_hybridgraph.forking import ForkSafeLock
+from langchain_hybridgraph.records import Chunk, Scope, replace_surrogates
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Mask
+    from langchain_hybridgraph.stores.protocols import KeywordIndex
+
+logger = logging.getLogger(__name__)
+
+Engine = Literal["tantivy", "rank_bm25"]
+
+
+class DocumentIndex:
+    """Documents and a keyword index over them, in memory.
+
+    ``id_key`` names the metadata that holds an id. ``stored`` is what the vector store holds of them now, None where
+    that is not known; :class:`~langchain_hybridgraph.adapters.identity.Identity` says which id a text has. Of
+    several Documents with one id the last counts. ``is_given`` says that the user gave the Documents, and that they
+    were not read from the store. A row is never used again: a changed text gets a new one.
+    """
+
+    def __init__(
+        self,
+        documents: Iterable[Document],
+        *,
+        engine: Engine = "tantivy",
+        language: str = "english",
+        id_key: str | None = None,
+        stored: Sequence[Document] | None = None,
+        is_given: bool = True,
+    ) -> None:
+        given = list(documents)
+        self.is_given = is_given
+        self.engine = engine
+        self.id_key = id_key
+        self.identity = Identity(given, stored, id_key)
+        self.chunks: dict[str, Chunk] = {}
+        self.ids: list[str] = []  # by row
+        self.row_of: dict[str, int] = {}
+        self._scoped = ScopedRows()
+        self.has_parents = False
+        self._changing = ForkSafeLock()
+        self.index, self.reason = _engine(engine, language)
+        chunks = {id: chunk_of(document, id) for document, id in zip(given, self.identity.ids, strict=True)}
+        self.change(list(chunks.values()))
+
+    def given(self, id: str) -> Chunk | None:
+        """Return what the user gave under this id."""
+        return self.chunks.get(id) if self.is_given else None
+
+    def change(self, add: Sequence[Chunk], remove: Collection[str] = ()) -> None:
+        """Take texts out, then in; one with an id that is there already replaces the other."""
+        with self._changing:
+            gone = [self.row_of[id] for id in {*remove, *(chunk.id for chunk in add)} if id in self.row_of]
+            rows = range(len(self.ids), len(self.ids) + len(add))
+            self.ids += [chunk.id for chunk in add]
+            self._scoped.extend(add)
+            self.chunks |= {chunk.id: chunk for chunk in add}
+            self.row_of |= {chunk.id: row for row, chunk in zip(rows, add, strict=True)}
+            self.has_parents |= any(chunk.parent is not None for chunk in add)
+            self.index.apply(
+                self.index.applied + 1, ((row, chunk.text) for row, chunk in zip(rows, add, strict=True)), gone
+            )
+            for id in set(remove).difference(chunk.id for chunk in add):
+                self.chunks.pop(id, None)
+                self.row_of.pop(id, None)
+
+    def state(self) -> tuple[int, dict[int, Chunk], int]:
+        """Return the version of the texts, the texts by row, and the number of rows that there ever were."""
+        with self._changing:
+            return self.index.applied, {row: self.chunks[id] for id, row in self.row_of.items()}, len(self.ids)
+
+    def allowed(self, scope: Scope) -> Mask | None:
+        """Return which rows are in the scope; None for all."""
+        return self._scoped.mask(scope)
+
+
+def chunk_of(document: Document, id: str) -> Chunk:
+    """Return a Document as a chunk."""
+    return Chunk(id, replace_surrogates(document.page_content), document.metadata)
+
+
+def completed(chunk: Chunk, given: Chunk | None) -> Chunk:
+    """Return a stored text with the metadata that only the given Document has; a store may keep none, or some."""
+    if given is None or given.metadata.keys() <= chunk.metadata.keys():
+        return chunk
+    return replace(chunk, metadata={**given.metadata, **chunk.metadata})
+
+
+def _engine(name: str, language: str) -> tuple[KeywordIndex, str | None]:
+    """Return an empty index, and the reason why it is not the one of this name."""
+    from langchain_hybridgraph.stores.engines.rank_bm25 import RankBM25Index
+
+    if name == "rank_bm25":
+        return RankBM25Index(language), None
+    if name != "tantivy":
+        raise ConfigurationError(f"keyword_engine must be 'tantivy' or 'rank_bm25', got {name!r}")
+    from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
+
+    try:
+        return TantivyIndex(None, language), None
+    except StoreError as error:
+        logger.warning("rank_bm25 takes the place of Tantivy (keyword-fallback): %s", error)
+        return RankBM25Index(language), "keyword-fallback"

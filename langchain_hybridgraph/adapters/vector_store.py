@@ -1,0 +1,386 @@
+"""Any LangChain VectorStore, with a keyword index beside it, as a store that the pipeline can search."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from langchain_core.documents import Document
+from langchain_core.vectorstores import VectorStore
+
+from langchain_hybridgraph.adapters.documents import content_key, to_document
+from langchain_hybridgraph.adapters.filtered_search import FEW, FilteredSearch, SearchesIds, StoredRows
+from langchain_hybridgraph.adapters.freshness import Freshness, Refresh
+from langchain_hybridgraph.adapters.identity import Identity
+from langchain_hybridgraph.adapters.listed_tree import ListedTree
+from langchain_hybridgraph.adapters.scopes import in_scope
+from langchain_hybridgraph.adapters.texts import DocumentIndex, chunk_of, completed
+from langchain_hybridgraph.adapters.vector_stores import Nearest, adapter_of
+from langchain_hybridgraph.query.effects import Effect
+from langchain_hybridgraph.query.workers import lane_of
+from langchain_hybridgraph.records import Chunk, Query, Scope, ScoredId, SourceResult
+from langchain_hybridgraph.stores.protocols import implements
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.records import Vector
+    from langchain_hybridgraph.stores.protocols import Tree
+
+# Number of Documents to ask for under a translated filter; is sent what came.
+Search = Generator[tuple[int, Any], Nearest, SourceResult]
+
+PAGE = 1_000
+# Up to this number of texts Tantivy answers in about the time that a thread takes to begin.
+QUICK_ROWS = 200_000
+# A filter that the vector store does not understand is answered by asking for more, up to this number.
+MOST_FETCHED = 20_000
+
+
+class VectorStoreAdapter:
+    """A LangChain VectorStore and Texts, as the store of a pipeline.
+
+    A filter is evaluated on the metadata of all texts if the store finds ids without reading texts (Chroma), else
+    becomes a function or filter of the store if it takes one, else more results are requested until enough pass. Every
+    hit is checked against its own metadata in the end: its tenant is the metadata value ``tenant``.
+    The pipeline knows the ids that ``identity`` gives; the vector store's own stay in here. ``given`` are texts at hand
+    in addition to the index's, by these ids.
+    """
+
+    def __init__(
+        self,
+        vector_store: VectorStore,
+        texts: DocumentIndex | None,
+        *,
+        id_key: str | None = None,
+        identity: Identity | None = None,
+        given: Mapping[str, Chunk] = MappingProxyType({}),
+        freshness: Freshness | None = None,
+        stored: Sequence[Document] = (),
+    ) -> None:
+        self.vector_store = vector_store
+        self.texts = texts
+        self.id_key = id_key
+        self.freshness = freshness
+        self._named = identity
+        self._given = given
+        self._given_ids: dict[tuple[str, str], str] | None = None
+        self._adapter = adapter_of(vector_store)
+        self._brings_parents = False
+        self._tree: ListedTree | None = None
+        self._filtered: FilteredSearch | None = None
+        if implements(self._adapter, SearchesIds):
+            rows = StoredRows(self._adapter, self._chunk, stored)
+            self._filtered = FilteredSearch(self._adapter, rows)
+            if freshness is not None:
+                freshness.follow(rows.note)
+
+    def is_of(self, vector_store: VectorStore, texts: DocumentIndex | None, id_key: str | None) -> bool:
+        """Whether it was made of these."""
+        return self.vector_store is vector_store and self.texts is texts and self.id_key == id_key
+
+    @property
+    def identity(self) -> Identity:
+        """Which id a text has; that of the texts changes when they are replaced."""
+        if self.texts is not None:
+            return self.texts.identity
+        if self._named is None:
+            self._named = Identity([], id_key=self.id_key)
+        return self._named
+
+    @property
+    def quick_words(self) -> bool:
+        """Whether the keyword side answers before a thread for it has begun; rank_bm25 looks at every text."""
+        texts = self.texts
+        return texts is not None and texts.engine == "tantivy" and not texts.reason and len(texts.ids) <= QUICK_ROWS
+
+    def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
+        """Return the chunks among ``ids`` that the scope admits.
+
+        They are what the search brought along, texts at hand, or what a store gives that can be asked by id.
+        """
+        found = self._read(ids, known)
+        return {id: found[id] for id in ids if id in found and in_scope(found[id], scope)}
+
+    @property
+    def has_parents(self) -> bool:
+        """Whether any text that was read or found so far names a parent in its metadata."""
+        return self._brings_parents or (self.texts is not None and self.texts.has_parents)
+
+    def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
+        """Return the parents among ``ids`` that are in the tenant and valid, from the texts or the vector store."""
+        found = self._read(ids, {})
+        return {id: found[id] for id in ids if id in found and in_scope(found[id], scope, filtered=False)}
+
+    def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """Return the ids of the given texts with these texts and sources."""
+        if self._given_ids is None:
+            self._given_ids = {content_key(to_document(chunk)): id for id, chunk in self._given.items()}
+        return {content: id for content in contents if (id := self._given_ids.get(content)) is not None}
+
+    def current(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
+        """Return what the vector store has now of those among ``ids`` that it is known to have had; None: deleted."""
+        stored = {theirs: id for id in ids if (theirs := self.identity.stored_id(id)) is not None}
+        if not stored:
+            return {}
+        try:
+            there = {document.id: document for document in self._adapter.get(list(stored))}
+        except NotImplementedError:
+            return {}
+        return {id: self._completed(now, id) if (now := there.get(theirs)) else None for theirs, id in stored.items()}
+
+    def _read(self, ids: Sequence[str], known: Mapping[str, Chunk]) -> dict[str, Chunk]:
+        texts = self.texts.chunks if self.texts else self._given
+        found = {id: chunk for id in ids if (chunk := known.get(id) or texts.get(id)) is not None}
+        if missing := [id for id in ids if id not in found]:
+            try:
+                documents = self._adapter.get([self._stored_id(id) for id in missing])
+            except NotImplementedError:
+                return found
+            found |= {entry.id: cast(Chunk, entry.chunk) for entry in self._entries((d, 0.0) for d in documents)}
+        return found
+
+    def vector_search(self, query: Query, n: int) -> SourceResult:
+        """Return the n nearest Documents in the query's scope, best first, ties by id."""
+        vector = self._adapter.embedded(query)
+        if self._filtered is not None and vector is not None and not _is_free(query.scope) and self._filtered.is_ready:
+            return self._found(Nearest(self._filtered.search(vector, n, query.scope)), query, n, vector)
+        search = self._until_enough(query, n, vector)
+        fetched, where = next(search)
+        while True:
+            try:
+                fetched, where = search.send(self._adapter.search(query.text, vector, fetched, where))
+            except StopIteration as done:
+                return cast(SourceResult, done.value)
+
+    def _until_enough(self, query: Query, n: int, vector: Vector | None) -> Search:
+        """Asks for more and more Documents until n of them are in scope, or there are no more."""
+        where = self._pushed_down(query.scope)
+        fetched = n if where is not None or _is_free(query.scope) else 2 * n
+        while True:
+            nearest = yield fetched, where
+            found = self._found(nearest, query, n, vector)
+            if len(found.entries) >= n or len(nearest.documents) < fetched or fetched >= MOST_FETCHED:
+                short = None if _is_free(query.scope) or where is not None else "filter-post-applied"
+                return found._replace(reason=short)
+            fetched *= 4
+
+    def _found(self, nearest: Nearest, query: Query, n: int, vector: Vector | None) -> SourceResult:
+        """The best n of the Documents that are in scope by their own metadata."""
+        every = self._entries(nearest.documents)
+        entries = [entry for entry in every if in_scope(cast(Chunk, entry.chunk), query.scope)]
+        background = None if vector is None else self._adapter.background(vector)
+        best = sorted(entries, key=_best_first)[:n]
+        return SourceResult(best, vector, background=background, are_cosines=nearest.are_cosines)
+
+    def tree(self, scope: Scope) -> Tree:
+        """Return the tree of the texts' directories, as a call with this scope may see it."""
+        assert self.texts is not None, "a tree needs texts that can be listed"
+        if self._tree is None:
+            self._tree = ListedTree(self.texts, self._nearest)
+        return self._tree.scoped(scope)
+
+    def _nearest(self, vector: Vector, ids: Sequence[str], n: int) -> Sequence[str]:
+        """The first n of these texts or all of them, nearest to the vector first."""
+        if self._filtered is not None and len(ids) > FEW:
+            stored = {self._stored_id(id): id for id in ids}
+            return [stored[theirs] for theirs in self._filtered.nearest(vector, 2 * n, list(stored))]
+        cosines = self.vector_scores(vector, ids)
+        return sorted(ids, key=lambda id: -cosines.get(id, -1.0))
+
+    def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
+        """Return the cosines of these chunks, where the store gives its vectors."""
+        stored = {self._stored_id(id): id for id in ids}
+        return {stored[theirs]: score for theirs, score in self._adapter.scores(vector, list(stored)).items()}
+
+    def keyword_search(self, query: Query, n: int) -> SourceResult:
+        """Return the n best Documents by BM25."""
+        if self.texts is None or query.text is None:
+            return SourceResult([], reason="no-keyword-index")
+        if not self.texts.chunks and self.texts.is_given:
+            return SourceResult(
+                [], reason="no-keyword-index", remark="documents= was empty, so no text is found by its words"
+            )
+        index, ids, allowed = self.texts.index, self.texts.ids, self.texts.allowed(query.scope)
+        found = index.search(query.text, n, allowed)
+        entries = sorted((ScoredId(ids[row], score) for row, score in found), key=_best_first)
+        rest = entries[-1].score if 0 < n <= len(entries) else 0.0
+        exact = {ids[row]: value for row, value in index.exact(query.text, allowed).items()}
+        bound, words = index.bound(query.text), index.asked(query.text)
+        return SourceResult(entries, bound=bound, reason=self.texts.reason, rest=rest, exact=exact, words=words)
+
+    def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
+        """Return the BM25 of these chunks; those that share no word with the text are left out."""
+        if self.texts is None:
+            return {}
+        rows = [self.texts.row_of[id] for id in ids if id in self.texts.row_of]
+        return {self.texts.ids[row]: score for row, score in self.texts.index.scores(text, rows).items()}
+
+    def list_chunks(self, scope: Scope, n: int, *, refresh: Refresh = "auto", version: Any = None) -> SourceResult:
+        """Return the first n texts of a scope, in the order in which they were given or the vector store lists them.
+
+        ``refresh`` and ``version`` are the retriever's. Where the texts are neither given nor can be listed, the vector
+        store is searched for an empty text, and the order is that of its answer.
+        """
+        if self.texts is None:
+            return self._found_without_text(scope, n)
+        reason, remark = None, None
+        if self.freshness is not None:
+            reason, remark = self.freshness.bring_up_to_date(refresh, version)
+        mask = self.texts.allowed(scope)
+        rows = sorted(self.texts.row_of.values())
+        ids = (self.texts.ids[row] for row in rows if mask is None or (row < len(mask) and mask[row]))
+        return SourceResult([ScoredId(id, 1.0) for id in islice(ids, n)], reason=reason, remark=remark)
+
+    def _found_without_text(self, scope: Scope, n: int) -> SourceResult:
+        if self._adapter.can_list:
+            documents = self._adapter.documents()
+            entries = self._entries((document, 1.0) for document in documents)
+            return SourceResult(list(islice((each for each in entries if in_scope(cast(Chunk, each.chunk), scope)), n)))
+        return self.vector_search(Query("", min(n, MOST_FETCHED), scope), min(n, MOST_FETCHED))
+
+    def _pushed_down(self, scope: Scope) -> Any:
+        """The scope as the store's own filter; None where it has to be answered by asking for more."""
+        if _is_free(scope):
+            return None
+        # A store knows the metadata that it was given, not those of the given Documents nor what is derived from both.
+        keys = frozenset() if scope.filter is None else {path[0] for path in scope.filter.keys()}  # noqa: SIM118 - a Filter is not a dict
+        is_derived, given_keys = "document_id" in keys, self.identity.given_keys
+
+        def admits(document: Document) -> bool:
+            if document.id is not None:
+                return in_scope(self._chunk(document), scope)
+            metadata = document.metadata
+            if is_derived and metadata.get("document_id") is None and metadata.get("source") is None:
+                return True  # the document's id derives from an unknown id: the check of the hits decides
+            return in_scope(Chunk("", "", metadata), scope)
+
+        function = self._adapter.as_filter(admits)
+        if function is not None and not (self._adapter.filters_metadata_only and given_keys):
+            return function
+        is_known = scope.filter is not None and not is_derived and given_keys.isdisjoint(keys)
+        return self._adapter.translate(scope.filter) if is_known else None
+
+    def _stored_id(self, id: str) -> str:
+        return self.identity.stored_id(id) or id
+
+    def _entries(self, documents: Iterable[tuple[Document, float]]) -> Iterator[ScoredId]:
+        """The Documents under the ids of their texts, each id once."""
+        seen: set[str] = set()
+        for document, score in documents:
+            chunk = self._chunk(document)
+            if chunk.id not in seen:
+                seen.add(chunk.id)
+                self._brings_parents = self._brings_parents or chunk.parent is not None
+                yield ScoredId(chunk.id, score, chunk)
+
+    def _chunk(self, document: Document) -> Chunk:
+        """A Document of the vector store under the id of its text."""
+        return self._completed(document, self.identity.of_stored(document))
+
+    def _completed(self, document: Document, id: str) -> Chunk:
+        given = self._given.get(id) if self.texts is None else self.texts.given(id)
+        return completed(chunk_of(document, id), given)
+
+
+class StoreWithVectors(VectorStoreAdapter):
+    """A vector store that also gives its vectors."""
+
+    def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
+        """Return the unit vectors of these chunks, len(ids) × dimension; zeros for an id without one."""
+        stored = [self._stored_id(id) for id in ids]
+        known = self._adapter.vectors(stored)
+        width = len(next(iter(known.values()), ()))
+        return np.stack([known.get(id, np.zeros(width, np.float32)) for id in stored])
+
+
+class AwaitedStore(VectorStoreAdapter):
+    """A VectorStore that says ``awaits_search``: its search is awaited, by a vector or by a text."""
+
+    async def avector_search(self, query: Query, n: int) -> SourceResult:
+        """Return what :meth:`vector_search` returns, awaited."""
+        vector = await self._adapter.aembedded(query)
+        search = self._until_enough(query, n, vector)
+        fetched, where = next(search)
+        while True:
+            try:
+                fetched, where = search.send(await self._asearch(query.text, vector, fetched, where))
+            except StopIteration as done:
+                return cast(SourceResult, done.value)
+
+    async def _asearch(self, text: str | None, vector: Vector | None, n: int, where: Any) -> Nearest:
+        store: Any = self.vector_store
+        options = {} if where is None else {"filter": where}
+        if vector is None:
+            return self._adapter.scored(await store.asimilarity_search_with_score(text or "", k=n, **options))
+        given = list(map(float, vector))
+        return self._adapter.scored(await store.asimilarity_search_with_score_by_vector(given, k=n, **options))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FreshKeywordSource:
+    """The chunks of largest BM25 over an index that is brought up to date with the vector store before.
+
+    ``refresh`` and ``version`` are the retriever's. A source is made for each call: a look at the store that began
+    after the call did is not repeated for it.
+    """
+
+    store: VectorStoreAdapter
+    weight: float
+    refresh: Refresh = "auto"
+    version: Any = None
+    name: str = "keyword"
+    began: float = field(default_factory=time.monotonic)
+
+    def search(self, query: Query, n: int) -> Effect | None:
+        """Search by the words of the query's text; looking at the store may take a request."""
+        if query.text is None:
+            return None
+        store, freshness = self.store, self.store.freshness
+
+        asked = (self.refresh, self.version, self.began)
+
+        def run() -> SourceResult:
+            if freshness is None:
+                return store.keyword_search(query, n)
+            reason, remark = freshness.bring_up_to_date(*asked)
+            found = store.keyword_search(query, n)
+            return found if reason is None else found._replace(reason=reason, remark=remark)
+
+        quick = store.quick_words and (freshness is None or freshness.is_up_to_date(*asked))
+        return Effect(self.name, run, quick=quick, lane=lane_of(self.name, store))
+
+    def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
+        """BM25 of candidates that the words did not bring among the first n."""
+        text = query.text
+        return None if text is None else Effect(self.name, lambda: self.store.keyword_scores(text, ids), quick=True)
+
+
+def plain_store(
+    vector_store: VectorStore,
+    texts: DocumentIndex | None,
+    *,
+    id_key: str | None = None,
+    identity: Identity | None = None,
+    given: Mapping[str, Chunk] = MappingProxyType({}),
+    freshness: Freshness | None = None,
+    stored: Sequence[Document] = (),
+) -> VectorStoreAdapter:
+    """Return the store of a pipeline for this VectorStore."""
+    kind = StoreWithVectors if adapter_of(vector_store).gives_vectors else VectorStoreAdapter
+    if getattr(vector_store, "awaits_search", False):
+        kind = AwaitedStore
+    return kind(vector_store, texts, id_key=id_key, identity=identity, given=given, freshness=freshness, stored=stored)
+
+
+def _is_free(scope: Scope) -> bool:
+    return scope.filter is None and scope.tenant is None
+
+
+def _best_first(entry: ScoredId) -> tuple[float, str]:
+    return -entry.score, entry.id

@@ -1,0 +1,197 @@
+"""Any LangChain VectorStore as the retrievers use it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import VectorStore
+
+from langchain_hybridgraph.adapters.identity import metadata_id
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.stores.engines.vector_matrix import cosines, unit
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Query, Vector
+
+# Number of Documents read from a store at a time.
+PAGE = 1_000
+# The usual cosine with an arbitrary text of a store is learned from this number of vectors, if it has at least 50.
+SAMPLED, FEWEST_SAMPLED = 256, 50
+
+
+class Nearest(NamedTuple):
+    """The Documents nearest to a query with their scores, best first; their ids are the store's."""
+
+    documents: list[tuple[Document, float]]
+    are_cosines: bool = True
+
+
+class StoreAdapter:
+    """A vector store of which only the interface of LangChain is known.
+
+    An adapter of a known store overrides what that store can do beyond it. Every Document that an adapter returns has
+    the store's id, where the store tells it.
+    """
+
+    id_keys: ClassVar[Sequence[str]] = ("_id", "pk", "id")
+    """Metadata keys that may hold the store's id where ``Document.id`` is None."""
+
+    searches_by_vector: bool = False
+    """Whether the store is always searched by a vector; else it embeds a text itself, unless the query has a vector."""
+
+    gives_vectors: ClassVar[bool] = False
+    """Whether :meth:`vectors` gives the stored vectors."""
+
+    can_list: bool = False
+    """Whether :meth:`documents` gives all that the store holds."""
+
+    filters_metadata_only: ClassVar[bool] = False
+    """Whether a function given as a filter receives the metadata alone, without the Document's id."""
+
+    is_local: ClassVar[bool] = True
+    """Whether :meth:`count` takes microseconds."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    # -- searching ----------------------------------------------------------------------------------------------
+
+    def embedded(self, query: Query) -> Vector | None:
+        """Return the vector to search by; None where the store embeds the text itself."""
+        if query.vector is not None or not self.searches_by_vector:
+            return query.vector
+        return np.asarray(self._embeddings().embed_query(query.text or ""), np.float32)
+
+    async def aembedded(self, query: Query) -> Vector | None:
+        """Return what :meth:`embedded` returns, awaited."""
+        if query.vector is not None or not self.searches_by_vector:
+            return query.vector
+        return np.asarray(await self._embeddings().aembed_query(query.text or ""), np.float32)
+
+    def translate(self, filter: Any) -> Any:
+        """Return the filter in the store's own language; None where that is not known."""
+        from langchain_hybridgraph.adapters import filter_translation
+
+        translations: dict[str, Callable[[Any], Any]] = {
+            "PGVector": filter_translation.pgvector_filter,
+            "QdrantVectorStore": filter_translation.qdrant_filter,
+        }
+        translation = translations.get(type(self._store).__name__)
+        if not getattr(self._store, "use_jsonb", True):
+            # PGVector over JSON, not JSONB, silently matches nothing for $and and $or.
+            translation = None
+        return None if translation is None else translation(filter)
+
+    def as_filter(self, admits: Callable[[Document], bool]) -> Any:
+        """Return a filter of the store that calls this function; None if the store takes none."""
+        return None
+
+    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> Nearest:
+        """Return the n Documents nearest to a vector, or to a text, under a translated filter."""
+        options = {} if where is None else {"filter": where}
+        if vector is None:
+            return self.scored(self._store.similarity_search_with_score(text or "", k=n, **options))
+        by_vector = getattr(self._store, "similarity_search_with_score_by_vector", None)
+        if by_vector is None:
+            raise ConfigurationError(
+                f"{type(self._store).__name__} cannot be searched by a vector with scores: leave vector= out"
+            )
+        return self.scored(by_vector(list(map(float, vector)), k=n, **options))
+
+    def scored(self, found: Sequence[tuple[Document, float]]) -> Nearest:
+        """Return what the store answered with scores that fall.
+
+        They are cosines where the store says that its scores are cosine distances. Else they are what it calls
+        relevance, or scores that fall already, or 1 − place / n.
+        """
+        documents = self.named(document for document, _ in found)
+        scores = [float(score) for _, score in found]
+        try:
+            relevance = self._store._select_relevance_score_fn()
+        except (NotImplementedError, ValueError):  # ValueError: the store does not know the relevance of its metric
+            falling = all(-1.001 <= score <= 1.001 for score in scores) and scores == sorted(scores, reverse=True)
+            own = scores if falling else [1.0 - place / len(scores) for place in range(len(scores))]
+            return Nearest(list(zip(documents, own, strict=True)), are_cosines=False)
+        of_cosines = relevance is VectorStore._cosine_relevance_score_fn
+        return Nearest(list(zip(documents, map(relevance, scores), strict=True)), are_cosines=of_cosines)
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def get(self, ids: Sequence[str]) -> list[Document]:
+        """Return the Documents with these ids of the store that are there; NotImplementedError if it cannot say."""
+        return self.named(self._store.get_by_ids(list(ids)))
+
+    def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
+        """Return the unit vectors of those that are there; none if the store does not give its vectors."""
+        return {}
+
+    def count(self) -> int | None:
+        """Return the number of texts in the store, None where it cannot be counted."""
+        return None
+
+    def documents(self) -> Iterator[Document]:
+        """Return every Document of the store, read page by page; none where they cannot be listed."""
+        return iter(())
+
+    def ids(self) -> Iterator[str]:
+        """Return the store's id of every Document, where that can be done without reading their texts."""
+        return (document.id or "" for document in self.documents())
+
+    def sample(self) -> Sequence[Vector]:
+        """Return some vectors from everywhere in the store."""
+        return ()
+
+    # -- shared by the adapters ---------------------------------------------------------------------------------
+
+    def scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
+        """Return the cosines of these Documents with a vector, of those whose vectors the store gives."""
+        known = self.vectors(ids) if ids else {}
+        products = cosines(np.stack(list(known.values())), unit(vector)) if known else np.zeros(0)
+        return dict(zip(known, products.tolist(), strict=True))
+
+    def background(self, vector: Vector) -> tuple[float, float] | None:
+        """Return mean and standard deviation of the cosines with arbitrary Documents; None for too few of them."""
+        if not hasattr(self, "_sampled"):
+            sample = [np.asarray(each, np.float32) for each in self.sample()]
+            self._sampled = unit(np.stack(sample)) if sample else np.zeros((0, 1), np.float32)
+        if len(self._sampled) < FEWEST_SAMPLED:
+            return None
+        found = cosines(self._sampled, unit(vector))
+        return (float(found.mean()), float(found.std())) if found.std() > 0 else None
+
+    def named(self, documents: Iterable[Document]) -> list[Document]:
+        """Return the Documents, each with the store's id, where there is one in its metadata."""
+        return [
+            document if document.id is not None else document.model_copy(update={"id": self._id_of(document)})
+            for document in documents
+        ]
+
+    def by_vectors(self, documents: Sequence[Document], vector: Vector) -> Nearest:
+        """Return the Documents with the cosines of their stored vectors; all of them have an id."""
+        known = self.scores(vector, [document.id or "" for document in documents])
+        scored = [(document, known[document.id or ""]) for document in documents if document.id in known]
+        return Nearest(sorted(scored, key=lambda each: -each[1]))
+
+    def _embeddings(self) -> Embeddings:
+        embeddings: Embeddings | None = self._store.embeddings
+        if embeddings is None:
+            raise ConfigurationError(
+                f"the {type(self._store).__name__} store has no embeddings, so it cannot embed a question: "
+                "open it with its embedding function"
+            )
+        return embeddings
+
+    def _id_of(self, document: Document) -> str | None:
+        return metadata_id(document.metadata, self.id_keys)
+
+
+def in_pages(ids: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the ids in lists of at most a page."""
+    rest = iter(ids)
+    while page := list(islice(rest, PAGE)):
+        yield page

@@ -1,0 +1,37 @@
+"""Choose the adapter of a vector store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from langchain_core.vectorstores import VectorStore
+
+from langchain_hybridgraph.adapters.vector_stores.adapter import StoreAdapter
+from langchain_hybridgraph.adapters.vector_stores.chroma import ChromaAdapter
+from langchain_hybridgraph.adapters.vector_stores.faiss import FAISSAdapter
+from langchain_hybridgraph.adapters.vector_stores.in_memory import InMemoryAdapter
+from langchain_hybridgraph.adapters.vector_stores.llama_index import LlamaIndexAdapter
+from langchain_hybridgraph.adapters.vector_stores.milvus import MilvusAdapter
+from langchain_hybridgraph.adapters.vector_stores.qdrant import QdrantAdapter
+
+# A class is recognised by its name and an attribute, so that nothing is imported that is not in use.
+_KNOWN: Mapping[tuple[str, str], type[StoreAdapter]] = MappingProxyType(
+    {
+        ("Chroma", "_collection"): ChromaAdapter,
+        ("QdrantVectorStore", "client"): QdrantAdapter,
+        ("Milvus", "client"): MilvusAdapter,
+        ("FAISS", "merge_from"): FAISSAdapter,
+        ("InMemoryVectorStore", "load"): InMemoryAdapter,
+        ("LlamaIndexVectorStore", "nodes"): LlamaIndexAdapter,
+    }
+)
+
+
+def adapter_of(store: VectorStore) -> StoreAdapter:
+    """Return the adapter of a vector store's class or of the nearest class above it, else that of any store."""
+    for kind in type(store).__mro__:
+        for (name, attribute), adapter in _KNOWN.items():
+            if kind.__name__ == name and hasattr(kind, attribute):
+                return adapter(store)
+    return StoreAdapter(store)

@@ -1,0 +1,118 @@
+"""A collection of langchain-chroma."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from langchain_core.documents import Document
+
+from langchain_hybridgraph.adapters.vector_stores.adapter import PAGE, SAMPLED, Nearest, StoreAdapter
+from langchain_hybridgraph.stores.engines.vector_matrix import unit
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.filters import Filter
+    from langchain_hybridgraph.records import Vector
+
+# A sample of vectors is taken from this number of places in the collection.
+PLACES = 8
+
+
+class ChromaAdapter(StoreAdapter):
+    """Distances of the collection's space become cosines."""
+
+    searches_by_vector = True
+    gives_vectors = True
+    can_list = True
+    is_local = False
+
+    def __init__(self, store: Any) -> None:
+        super().__init__(store)
+        configuration = store._collection.configuration
+        space = (configuration.get("hnsw") or configuration.get("spann") or {}).get("space", "l2")
+        self._is_cosine = space == "cosine"
+
+    def translate(self, filter: Any) -> Any:
+        """See :class:`StoreAdapter`."""
+        from langchain_hybridgraph.adapters.filter_translation import chroma_where
+
+        return chroma_where(filter)
+
+    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> Nearest:
+        """See :class:`StoreAdapter`."""
+        assert vector is not None, "Chroma is always searched by a vector"
+        found = self._store.similarity_search_by_vector_with_relevance_scores(vector.tolist(), k=n, filter=where)
+        if self._is_cosine:
+            return Nearest([(document, 1.0 - distance) for document, distance in found])
+        return self.by_vectors([document for document, _ in found], vector)
+
+    def get(self, ids: Sequence[str]) -> list[Document]:
+        """See :class:`StoreAdapter`; Chroma's own ``get_by_ids`` fails for an entry without a text or metadata."""
+        return _documents(self._store.get(ids=list(ids), include=["documents", "metadatas"])) if ids else []
+
+    def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
+        """See :class:`StoreAdapter`."""
+        if not ids:
+            return {}  # Chroma refuses an empty list
+        stored = self._store.get(ids=list(ids), include=["embeddings"])
+        if not stored["ids"]:
+            return {}  # all deleted: there is no width to reshape to
+        matrix = unit(np.asarray(stored["embeddings"], np.float32).reshape(len(stored["ids"]), -1))
+        return dict(zip(stored["ids"], matrix, strict=True))
+
+    def count(self) -> int:
+        """See :class:`StoreAdapter`."""
+        return int(self._store._collection.count())
+
+    def documents(self) -> Iterator[Document]:
+        """See :class:`StoreAdapter`."""
+        for page in self._pages(["documents", "metadatas"]):
+            yield from _documents(page)
+
+    def ids(self) -> Iterator[str]:
+        """See :class:`StoreAdapter`."""
+        for page in self._pages([]):
+            yield from page["ids"]
+
+    def nearest(self, vector: Vector, n: int, among: Sequence[str] | None = None) -> list[tuple[str, float]]:
+        """Return the ids of the n nearest, best first, with their distances; of ``among``, which must all be there."""
+        options: dict[str, Any] = {} if among is None else {"ids": list(among)}
+        answer = self._store._collection.query(
+            query_embeddings=[vector.tolist()], n_results=n, include=["distances"], **options
+        )
+        return list(zip(answer["ids"][0], answer["distances"][0], strict=True))
+
+    def cosines(self, vector: Vector, found: Sequence[tuple[str, float]]) -> dict[str, float]:
+        """Return the cosines of what :meth:`nearest` has found."""
+        if self._is_cosine:
+            return {id: 1.0 - distance for id, distance in found}
+        return self.scores(vector, [id for id, _ in found])
+
+    def ids_where(self, filter: Filter, limit: int) -> list[str] | None:
+        """Return up to ``limit`` ids that Chroma's own filter finds; None for a filter that it cannot express."""
+        where = self.translate(filter)
+        return None if where is None else list(self._store.get(where=where, include=[], limit=limit)["ids"])
+
+    def sample(self) -> Sequence[Vector]:
+        """See :class:`StoreAdapter`; a few pages from everywhere in the collection."""
+        apart = max(1, self.count() // PLACES)
+        pages = [
+            self._store.get(limit=SAMPLED // PLACES, offset=page * apart, include=["embeddings"])["embeddings"]
+            for page in range(PLACES)
+        ]
+        return [vector for page in pages for vector in page]
+
+    def _pages(self, include: list[str]) -> Iterator[Mapping[str, Any]]:
+        start = 0
+        while True:
+            page = self._store.get(limit=PAGE, offset=start, include=include)
+            yield page
+            start += len(page["ids"])
+            if len(page["ids"]) < PAGE:
+                return
+
+
+def _documents(answer: Mapping[str, Any]) -> list[Document]:
+    found = zip(answer["ids"], answer["documents"], answer["metadatas"], strict=True)
+    return [Document(id=id, page_content=text or "", metadata=metadata or {}) for id, text, metadata in found]

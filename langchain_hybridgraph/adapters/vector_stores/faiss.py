@@ -1,0 +1,101 @@
+"""A FAISS index of langchain-community."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+
+from langchain_hybridgraph.adapters.vector_stores.adapter import SAMPLED, Nearest, StoreAdapter
+from langchain_hybridgraph.stores.engines.vector_matrix import unit
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Vector
+
+
+class FAISSAdapter(StoreAdapter):
+    """Distances of the index's metric become cosines by its stored vectors; where it has none, the order counts."""
+
+    searches_by_vector = True
+    gives_vectors = True
+    can_list = True
+    filters_metadata_only = True
+
+    def __init__(self, store: Any) -> None:
+        super().__init__(store)
+        self._rows: dict[str, int] = {}
+
+    def _embeddings(self) -> Embeddings:
+        # The embeddings of a FAISS store may be a function.
+        return self._store.embeddings or _OfFunction(self._store._embed_query)
+
+    def as_filter(self, admits: Callable[[Document], bool]) -> Callable[[dict[str, Any]], bool]:
+        """See :class:`StoreAdapter`."""
+        return lambda metadata: admits(Document(page_content="", metadata=metadata))
+
+    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> Nearest:
+        """See :class:`StoreAdapter`."""
+        assert vector is not None, "FAISS is always searched by a vector"
+        options = {} if where is None else {"filter": where, "fetch_k": self.count()}
+        found = self._store.similarity_search_with_score_by_vector(vector.tolist(), k=n, **options)
+        documents = self.named(document for document, _ in found)
+        by_vectors = self.by_vectors(documents, vector)
+        if len(by_vectors.documents) == len(documents):
+            return by_vectors
+        places = (1.0 - place / len(documents) for place in range(len(documents)))
+        return Nearest(list(zip(documents, places, strict=True)), are_cosines=False)
+
+    def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
+        """See :class:`StoreAdapter`; none where the index keeps only codes that it cannot look up by row."""
+        found = {}
+        try:
+            for id in ids:
+                if (row := self._row(id)) is not None:
+                    found[id] = unit(np.asarray(self._store.index.reconstruct(row), np.float32))
+        except RuntimeError:  # FAISS says so of an index without direct access
+            return {}
+        return found
+
+    def count(self) -> int:
+        """See :class:`StoreAdapter`."""
+        return len(self._store.index_to_docstore_id)
+
+    def documents(self) -> Iterator[Document]:
+        """See :class:`StoreAdapter`."""
+        return iter(self.get(list(self.ids())))
+
+    def ids(self) -> Iterator[str]:
+        """See :class:`StoreAdapter`."""
+        return iter(list(self._store.index_to_docstore_id.values()))
+
+    def sample(self) -> Sequence[Vector]:
+        """See :class:`StoreAdapter`."""
+        ids = list(self.ids())
+        return list(self.vectors(ids[:: max(1, len(ids) // SAMPLED)]).values())
+
+    def _row(self, id: str) -> int | None:
+        """The row of an id; a deletion numbers the rows again."""
+        ids = self._store.index_to_docstore_id
+        row = self._rows.get(id)
+        if row is None or ids.get(row) != id:
+            self._rows = {id: row for row, id in ids.items()}
+            row = self._rows.get(id)
+        return row
+
+
+class _OfFunction(Embeddings):
+    """A function that embeds a text, as Embeddings."""
+
+    def __init__(self, embed: Callable[[str], list[float]]) -> None:
+        self._embed = embed
+
+    def embed_query(self, text: str) -> list[float]:
+        """Return the vector of a text."""
+        return self._embed(text)
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return the vector of each text."""
+        return [self._embed(text) for text in texts]

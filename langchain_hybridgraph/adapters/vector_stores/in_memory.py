@@ -1,0 +1,58 @@
+"""LangChain's InMemoryVectorStore."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from langchain_core.documents import Document
+
+from langchain_hybridgraph.adapters.vector_stores.adapter import SAMPLED, Nearest, StoreAdapter
+from langchain_hybridgraph.stores.engines.vector_matrix import unit
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Vector
+
+
+class InMemoryAdapter(StoreAdapter):
+    """Its scores are cosines, and its dictionary is at hand."""
+
+    searches_by_vector = True
+    gives_vectors = True
+    can_list = True
+
+    def as_filter(self, admits: Callable[[Document], bool]) -> Callable[[Document], bool]:
+        """See :class:`StoreAdapter`."""
+        return admits
+
+    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> Nearest:
+        """See :class:`StoreAdapter`."""
+        assert vector is not None, "the store is always searched by a vector"
+        return self.scored(self._store.similarity_search_with_score_by_vector(vector.tolist(), k=n, filter=where))
+
+    def scored(self, found: Sequence[tuple[Document, float]]) -> Nearest:
+        """See :class:`StoreAdapter`."""
+        return Nearest(list(found))
+
+    def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
+        """See :class:`StoreAdapter`."""
+        held = self._store.store
+        return {id: unit(np.asarray(held[id]["vector"], np.float32)) for id in ids if id in held}
+
+    def count(self) -> int:
+        """See :class:`StoreAdapter`."""
+        return len(self._store.store)
+
+    def documents(self) -> Iterator[Document]:
+        """See :class:`StoreAdapter`."""
+        return iter(self.get(list(self.ids())))
+
+    def ids(self) -> Iterator[str]:
+        """See :class:`StoreAdapter`."""
+        return iter(list(self._store.store))
+
+    def sample(self) -> Sequence[Vector]:
+        """See :class:`StoreAdapter`."""
+        ids = list(self.ids())
+        return list(self.vectors(ids[:: max(1, len(ids) // SAMPLED)]).values())

@@ -1,0 +1,39 @@
+"""An index of LlamaIndex, as our LlamaIndexVectorStore gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.documents import Document
+
+from langchain_hybridgraph.adapters.vector_stores.adapter import Nearest, StoreAdapter
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Vector
+
+
+class LlamaIndexAdapter(StoreAdapter):
+    """Scores are cosines over LlamaIndex's SimpleVectorStore; those of other vector stores below it are not known."""
+
+    def __init__(self, store: Any) -> None:
+        super().__init__(store)
+        self.can_list = store.can_list
+
+    def scored(self, found: Sequence[tuple[Document, float]]) -> Nearest:
+        """See :class:`StoreAdapter`."""
+        return Nearest(list(found), are_cosines=self._store.gives_cosines)
+
+    def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
+        """See :class:`StoreAdapter`."""
+        known: dict[str, Vector] = self._store.vectors(ids)
+        return known
+
+    def count(self) -> int | None:
+        """See :class:`StoreAdapter`."""
+        count: int | None = self._store.count()
+        return count
+
+    def documents(self) -> Iterator[Document]:
+        """See :class:`StoreAdapter`."""
+        return iter(self._store.documents())

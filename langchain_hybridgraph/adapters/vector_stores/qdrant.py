@@ -1,0 +1,118 @@
+"""A collection of langchain-qdrant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import numpy as np
+from langchain_core.documents import Document
+
+from langchain_hybridgraph.adapters.vector_stores.adapter import PAGE, SAMPLED, Nearest, StoreAdapter
+from langchain_hybridgraph.stores.engines.vector_matrix import unit
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Vector
+
+
+class QdrantAdapter(StoreAdapter):
+    """Points, whose ids langchain-qdrant puts into the metadata only.
+
+    The client is asked itself, in one request per search; langchain-qdrant asks for the collection's configuration
+    before each search by a vector. A store in its hybrid or sparse mode is searched by the text and gives no cosines.
+    """
+
+    id_keys = ("_id",)
+    gives_vectors = True
+    can_list = True
+    is_local = False
+
+    def __init__(self, store: Any) -> None:
+        super().__init__(store)
+        self.searches_by_vector = store.retrieval_mode == "dense"
+        self._is_cosine = store.distance == "Cosine"
+
+    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> Nearest:
+        """See :class:`StoreAdapter`."""
+        if vector is None:
+            found = self._store.similarity_search_with_score(text or "", k=n, filter=where)
+            return Nearest(
+                list(zip(self.named(d for d, _ in found), (s for _, s in found), strict=True)), are_cosines=False
+            )
+        answer = self._store.client.query_points(
+            self._store.collection_name,
+            query=vector.tolist(),
+            using=self._store.vector_name,
+            query_filter=where,
+            limit=n,
+            with_payload=True,
+        )
+        documents = [self._document(point) for point in answer.points]
+        if not self._is_cosine:
+            return self.by_vectors(documents, vector)
+        scores = (float(point.score) for point in answer.points)
+        return Nearest(list(zip(documents, scores, strict=True)))
+
+    def get(self, ids: Sequence[str]) -> list[Document]:
+        """See :class:`StoreAdapter`."""
+        return [self._document(point) for point in self._points(ids, with_payload=True)]
+
+    def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
+        """See :class:`StoreAdapter`."""
+        points = self._points(ids, with_payload=False, with_vectors=True)
+        found = {str(point.id): self._vector(point) for point in points}
+        return {id: unit(vector) for id, vector in found.items() if vector is not None}
+
+    def count(self) -> int:
+        """See :class:`StoreAdapter`."""
+        return int(self._store.client.count(self._store.collection_name, exact=True).count)
+
+    def documents(self) -> Iterator[Document]:
+        """See :class:`StoreAdapter`."""
+        return (self._document(point) for point in self._scroll(with_payload=True))
+
+    def ids(self) -> Iterator[str]:
+        """See :class:`StoreAdapter`."""
+        return (str(point.id) for point in self._scroll(with_payload=False))
+
+    def sample(self) -> Sequence[Vector]:
+        """See :class:`StoreAdapter`."""
+        points, _ = self._store.client.scroll(
+            self._store.collection_name, limit=SAMPLED, with_payload=False, with_vectors=True
+        )
+        return [vector for point in points if (vector := self._vector(point)) is not None]
+
+    def _document(self, point: Any) -> Document:
+        payload = point.payload or {}
+        metadata = dict(payload.get(self._store.metadata_payload_key) or {})
+        # The two keys that langchain-qdrant adds.
+        metadata |= {"_id": point.id, "_collection_name": self._store.collection_name}
+        text = payload.get(self._store.content_payload_key) or ""
+        return Document(id=str(point.id), page_content=text, metadata=metadata)
+
+    def _vector(self, point: Any) -> Vector | None:
+        given = point.vector.get(self._store.vector_name) if isinstance(point.vector, dict) else point.vector
+        return None if given is None else np.asarray(given, np.float32)
+
+    def _points(self, ids: Sequence[str], **wanted: Any) -> list[Any]:
+        known = [point for id in ids if (point := _point_id(id)) is not None]
+        return list(self._store.client.retrieve(self._store.collection_name, known, **wanted)) if known else []
+
+    def _scroll(self, **wanted: Any) -> Iterator[Any]:
+        begin = None
+        while True:
+            points, begin = self._store.client.scroll(self._store.collection_name, limit=PAGE, offset=begin, **wanted)
+            yield from points
+            if begin is None:
+                return
+
+
+def _point_id(id: str) -> int | str | None:
+    """The id as Qdrant knows it, a number or a UUID; it refuses a request with any other."""
+    if id.isascii() and id.isdigit():
+        return int(id)
+    try:
+        return str(UUID(id))
+    except ValueError:
+        return None

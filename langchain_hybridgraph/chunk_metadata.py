@@ -1,0 +1,164 @@
+"""The validity, confidence, utility and session in a chunk's metadata."""
+
+from __future__ import annotations
+
+import logging
+import reprlib
+from collections.abc import Callable, Mapping
+from numbers import Real
+from typing import Any, NamedTuple
+
+from langchain_hybridgraph.errors import quote_value
+from langchain_hybridgraph.records import replace_surrogates
+from langchain_hybridgraph.times import parse_end, parse_time
+
+logger = logging.getLogger(__name__)
+_named: set[str] = set()
+
+
+class ParsedMetadata(NamedTuple):
+    """The values of the known keys, None for a missing or unusable one; times are unix seconds UTC.
+
+    A ``valid_until`` that is a date without a time is the end of that day: "until 5 February" holds on the 5th.
+    """
+
+    valid_from: float | None = None
+    valid_until: float | None = None
+    confidence: float | None = None
+    utility: float | None = None
+    active_count: int | None = None
+    updated_at: float | None = None
+    created_at: float | None = None
+    memory_type: str | None = None
+    provenance_depth: int | None = None
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, Any]) -> ParsedMetadata:
+        """Read the metadata; an unusable value is ignored, and a warning is logged once per key.
+
+        >>> ParsedMetadata.of({"confidence": 0.9, "utility": 7, "valid_from": "1970-01-02"})[:4]
+        (86400.0, None, 0.9, None)
+        """
+        given = cls(*(_read(metadata, key, _KEYS[key]) for key in cls._fields))
+        if given.never_valid:
+            _name_once("valid_until before valid_from", _never_valid(metadata))
+        return given
+
+    @classmethod
+    def checked(cls, metadata: Mapping[str, Any]) -> ParsedMetadata:
+        """Read the metadata; raise ValueError for an unusable value and for an end before its start.
+
+        ``labels`` must be a list: in a single text, every substring would match as a label.
+
+        >>> ParsedMetadata.checked({"confidence": 7})
+        Traceback (most recent call last):
+        ValueError: confidence: 7 is not a number from 0 to 1
+        """
+        labels = metadata.get("labels")
+        if not isinstance(labels, list | tuple | set | frozenset | None):
+            raise ValueError(f"labels: {quote_value(labels)} is not a list of texts; write [{quote_value(labels)}]")
+        values = {key: metadata.get(key) for key in cls._fields}
+        given = cls(**{key: _checked(key, value) for key, value in values.items() if value is not None})
+        if given.never_valid:
+            raise ValueError(_never_valid(metadata))
+        return given
+
+    @property
+    def never_valid(self) -> bool:
+        """Whether the end is before the start."""
+        return self.valid_from is not None and self.valid_until is not None and self.valid_until < self.valid_from
+
+
+def session_of(metadata: Mapping[str, Any]) -> tuple[str | None, int | None]:
+    """Return the session that a chunk is a turn of, and the number of the turn."""
+    session = metadata.get("session_id")
+    if session is None:
+        return None, None
+    return _read(metadata, "session_id", _name), _read(metadata, "turn", _count)
+
+
+def reference(name: str) -> str:
+    """Return the name of a document, parent, session or source as the catalogue stores it.
+
+    Any text may be in metadata, but not every text can be a key: characters that cannot be stored become U+FFFD.
+    """
+    return replace_surrogates(name).replace("\0", "\ufffd")
+
+
+def share(value: Any) -> float:
+    """Return a number from 0 to 1; raise ValueError for anything else.
+
+    >>> share(1)
+    1.0
+    """
+    number = _number(value)
+    if not 0.0 <= number <= 1.0:
+        raise ValueError(f"{quote_value(value)} is not a number from 0 to 1")
+    return number
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ValueError(f"{quote_value(value)} is not a number")
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise ValueError(f"{reprlib.repr(value)} is not a number of any use") from error
+
+
+def _count(value: Any) -> int:
+    number = _number(value)
+    if not (0 <= number < 1e15 and number.is_integer()):
+        raise ValueError(f"{quote_value(value)} is not a whole number from 0")
+    return int(number)
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, (str, int)) or isinstance(value, bool):
+        raise ValueError(f"{reprlib.repr(value)} is not a name")
+    return reference(str(value))
+
+
+_KEYS: Mapping[str, Callable[[Any], Any]] = {
+    "valid_from": parse_time,
+    "valid_until": parse_end,
+    "confidence": share,
+    "utility": share,
+    "active_count": _count,
+    "updated_at": parse_time,
+    "created_at": parse_time,
+    "memory_type": _name,
+    "provenance_depth": _count,
+}
+
+
+def _read(metadata: Mapping[str, Any], key: str, read: Callable[[Any], Any]) -> Any:
+    value = metadata.get(key)
+    if value is None:
+        return None
+    try:
+        return read(value)
+    except ValueError as error:
+        _name_once(key, f"metadata {key!r} is not used: {error}")
+        return None
+
+
+def _name_once(key: str, said: str) -> None:
+    if key not in _named:
+        _named.add(key)
+        logger.warning("%s", said)
+
+
+def _never_valid(metadata: Mapping[str, Any]) -> str:
+    first, last = metadata["valid_from"], metadata["valid_until"]
+    return (
+        f"valid_until ({quote_value(last)}) is before valid_from ({quote_value(first)}): so it would never be "
+        "valid, and never be found"
+    )
+
+
+def _checked(key: str, value: Any) -> Any:
+    try:
+        return _KEYS[key](value)
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from error

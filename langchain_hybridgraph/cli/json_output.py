@@ -1,0 +1,150 @@
+"""What ``--json`` prints: the stable schema."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from langchain_hybridgraph.records import replace_surrogates
+
+if TYPE_CHECKING:
+    from langchain_core.documents import Document
+
+    from langchain_hybridgraph.ingestion import IngestReport
+    from langchain_hybridgraph.ingestion.summaries import LayersReport
+    from langchain_hybridgraph.records import Hit, RetrievalResult
+    from langchain_hybridgraph.retrievers.hierarchy.results import FindResult
+    from langchain_hybridgraph.stores.embedded.maintenance import CheckReport
+
+
+def search_answer(result: RetrievalResult[Document]) -> dict[str, Any]:
+    """``search --json``: the question, how it was answered, and the hits, best first.
+
+    ``query``, ``k``, ``filter`` (null without one); ``method`` (hybrid, vector, keyword, interleave); ``degraded``, the
+    reasons of both levels; ``took_ms``; ``hits``, as in :func:`hit_answer`.
+    ``history`` is what a conversation made of the question, as in :func:`history_answer`, null without one.
+    """
+    plan = result.plan
+    return {
+        "query": plan["query"],
+        "k": plan["k"],
+        "filter": plan["filter"],
+        "history": history_answer(plan),
+        "method": plan["method"],
+        "degraded": list(result.degraded),
+        "took_ms": round(result.took_ms, 3),
+        "hits": [hit_answer(rank, hit) for rank, hit in enumerate(result.hits, start=1)],
+    }
+
+
+def history_answer(plan: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a conversation made of a question: ``expanded_query``, the ``context`` and its ``weight``, ``searched``.
+
+    ``searched`` is ``"raw"`` where the question stood by itself. None for a search without a conversation.
+    """
+    names = ("expanded_query", "context", "weight", "searched")
+    return {name: plan.get(name) for name in names} if "expanded_query" in plan else None
+
+
+def find_answer(found: FindResult) -> dict[str, Any]:
+    """``find --json``: the ``queries`` that were run, ``degraded``, ``took_ms``, and ``hits``, best first.
+
+    A query has ``query``, ``context_type`` and ``priority`` as they were planned, ``roots`` (the uris below which it
+    looked), and how many directories it ``opened`` and nodes it ``scored``, of how many ``nodes``.
+    A hit has ``rank``, ``uri``, ``context_type``, ``is_leaf`` (false for a directory), ``score``, ``abstract``,
+    ``relations`` (uri, relation, weight, description) and ``text``: that of its best chunk, or its overview.
+    """
+    return {
+        "queries": [each.plan() for each in found.query_results],
+        "degraded": list(found.degraded),
+        "took_ms": round(found.took_ms, 3),
+        "hits": [
+            {
+                "rank": rank,
+                "uri": each.uri,
+                "context_type": each.context_type,
+                "is_leaf": each.is_leaf,
+                "score": each.score,
+                "abstract": each.abstract,
+                "relations": [asdict(relation) for relation in each.relations],
+                "text": "" if each.hit is None else each.hit.chunk.text,
+            }
+            for rank, each in enumerate(found, start=1)
+        ],
+    }
+
+
+def hit_answer(rank: int, hit: Hit) -> dict[str, Any]:
+    """One hit: ``rank`` from 1, ``score`` in [0, 1] and ``parts`` that sum to it, and the chunk as it is stored.
+
+    ``source`` says who found it (vector, keyword, fused); ``vector_score``, ``bm25_score`` and ``rerank_score`` are
+    null where there is none. A parent that stands for its child has the child's id in ``child_id``.
+    """
+    return {
+        "rank": rank,
+        "id": hit.id,
+        "document_id": hit.chunk.document,
+        "parent_id": hit.chunk.parent,
+        "child_id": None if hit.child is None else hit.child.id,
+        "score": hit.score,
+        "parts": dict(hit.parts),
+        "source": hit.source,
+        "vector_score": hit.vector_score,
+        "bm25_score": hit.bm25_score,
+        "rerank_score": hit.rerank_score,
+        "hops": hit.hops,
+        "path": list(hit.path),
+        "text": hit.chunk.text,
+        "metadata": dict(hit.chunk.metadata),
+    }
+
+
+def ingest_answer(
+    report: IngestReport, embedding: str, pruned: Sequence[str], layers: LayersReport | None
+) -> dict[str, Any]:
+    """``ingest --json``: what was done, in counts; ``seconds``; ``embedding``; ``warnings``.
+
+    ``pruned`` are the ids of the documents that ``--prune`` deleted. ``layers`` says what was done about summaries of
+    directories (``directories``, ``summarised``, ``unchanged``, ``removed``, ``seconds``, ``warnings``), null for none.
+    """
+    return {
+        **asdict(report),
+        "embedding": embedding,
+        "warnings": list(report.warnings),
+        "pruned": list(pruned),
+        "layers": None if layers is None else asdict(layers),
+    }
+
+
+def check_answer(report: CheckReport) -> dict[str, Any]:
+    """``check --json`` and ``repair --json``: ``ok``, ``problems`` and ``unchecked`` (texts), ``counts``."""
+    return {
+        "ok": report.ok,
+        "problems": list(report.problems),
+        "unchecked": list(report.unchecked),
+        "counts": dict(report.counts),
+    }
+
+
+def print_json(answer: Mapping[str, Any]) -> None:
+    """One JSON object on stdout, indented; what JSON has no word for (NaN, infinity) is null.
+
+    Half a surrogate pair is U+FFFD. Letters beyond ASCII stay readable where stdout can carry them.
+    """
+    carries_all = (sys.stdout.encoding or "").lower().startswith("utf")
+    json.dump(_sayable(answer), sys.stdout, indent=2, ensure_ascii=not carries_all, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def _sayable(value: Any) -> Any:
+    if isinstance(value, str):
+        return replace_surrogates(value)
+    if isinstance(value, Mapping):
+        return {replace_surrogates(key): _sayable(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_sayable(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,85 @@
+"""Opens the index that the options name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from langchain_hybridgraph.cli.errors import say
+from langchain_hybridgraph.cli.settings import configured
+from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, NotAnIndexError, TenantError
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.retrievers.store import HybridGraphStore
+
+
+def existing(
+    index: Path,
+    *,
+    embedding: str | None = None,
+    tenant: str | None = None,
+    read_only: bool = False,
+    config: Path | None = None,
+) -> HybridGraphStore:
+    """The index that is there; a mistyped path never makes one. ``config`` says how long a change waits for its turn.
+
+    Raises NotAnIndexError, TenantError, EmbeddingMismatchError.
+    """
+    from langchain_hybridgraph.retrievers.store import HybridGraphStore
+
+    facts = _facts(index)
+    if not facts:
+        raise NotAnIndexError(f"{index} holds no index: make one with hybridgraph ingest PATHS --index {index}")
+    _check(index, facts, embedding, tenant)
+    wait = configured(config).store_write_timeout
+    return HybridGraphStore(index, embedding, tenant=tenant, read_only=read_only, write_timeout=wait)
+
+
+def existing_or_new(
+    index: Path,
+    embedding: str = "auto",
+    *,
+    language: str | None = None,
+    tenant: str | None = None,
+    config: Path | None = None,
+) -> HybridGraphStore:
+    """The index that is there, or a new one; says on stderr which embedding it has, and why.
+
+    Raises what :func:`existing` does, and ConfigurationError for another language than the index has.
+    """
+    from langchain_hybridgraph.embeddings import choose_embedding
+    from langchain_hybridgraph.retrievers.store import HybridGraphStore
+    from langchain_hybridgraph.text.analyzer import language_name
+
+    facts, wait = _facts(index), configured(config).store_write_timeout
+    if not facts:
+        model, why = choose_embedding(embedding)
+        say(f"embedding {why}")
+        words = language_name(language or "english")
+        return HybridGraphStore(index, model, tenant=tenant, language=words, write_timeout=wait)
+    named = None if embedding == "auto" else embedding
+    _check(index, facts, named, tenant)
+    if language is not None and language_name(language) != facts["language"]:
+        raise ConfigurationError(f"{index} is in {facts['language']}: leave --language out, or name a new folder")
+    store = HybridGraphStore(index, named, tenant=tenant, write_timeout=wait)
+    say(f"embedding {store.name}: the index was made with it")
+    return store
+
+
+def _facts(index: Path) -> dict[str, Any]:
+    from langchain_hybridgraph.stores.embedded.index_folder import read_facts
+
+    return read_facts(index)
+
+
+def _check(index: Path, facts: dict[str, Any], embedding: str | None, tenant: str | None) -> None:
+    """Say in the command line's own words what the store would say in Python's."""
+    if facts["tenancy"] == "multi" and tenant is None:
+        raise TenantError(f"{index} is kept for several tenants: name one with --tenant")
+    if facts["tenancy"] == "single" and tenant is not None:
+        raise TenantError(f"{index} was made without tenants: leave --tenant out, or name a new folder")
+    made_with = facts.get("embedding")
+    if made_with not in (None, "lsa", "minilm") and embedding is None:
+        raise EmbeddingMismatchError(
+            f"{index} was made with the embedding {made_with}, which must be named: --embedding package.module:factory"
+        )

@@ -1,0 +1,244 @@
+"""Shows answers to people: 80 to 100 columns, colours on a terminal only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rich.console import Console
+from rich.text import Text
+
+from langchain_hybridgraph.degradation import degradation
+from langchain_hybridgraph.records import replace_surrogates
+from langchain_hybridgraph.text.analyzer import Analyzer
+
+if TYPE_CHECKING:
+    from langchain_core.documents import Document
+
+    from langchain_hybridgraph.cli.tree_listing import Branch
+    from langchain_hybridgraph.records import Hit, RetrievalResult
+    from langchain_hybridgraph.retrievers.hierarchy.results import FindResult, QueryResult
+
+WIDEST = 100
+INDENT = 11  # below the title
+PASSAGE = 200  # characters: three lines of an 80 column terminal
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_WORD = re.compile(r"\w+")
+_SENTENCE = re.compile(r"(?<=[.!?:;]) ")
+_RULE = re.compile(r"([-=~^*#+_.])\1{3,}")
+_HEADING = re.compile(r"\s*#{1,6} [^\n]*\n")
+
+
+def terminal() -> Console:
+    """A console that takes texts as they are: nothing in them is markup or an emoji."""
+    console = _Terminal(markup=False, emoji=False, highlight=False)
+    console.width = min(console.width, WIDEST)
+    return console
+
+
+class _Terminal(Console):
+    """A console that leaves a closed pipe to whoever called it."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise the error again; rich would exit with 1."""
+        raise BrokenPipeError
+
+
+def show_result(
+    console: Console, result: RetrievalResult[Document], *, language: str = "english", explain: bool = False
+) -> None:
+    """Print ranked hits with score, title, place and the passage that answers; ``explain`` adds the reasons."""
+    wanted = Wanted(result.plan["query"] or "", language)
+    for rank, hit in enumerate(result.hits, start=1):
+        _show(console, _heading(rank, hit), hanging=True)
+        _show(console, passage(_body(hit), wanted))
+        if explain:
+            _show(console, Text(hit.explain(), "dim"))
+    if not result.hits:
+        console.print("nothing found")
+    _show_reasons(console, result.degraded)
+    if explain:
+        _show(console, Text(_how(result), "dim"), hanging=True)
+
+
+def show_contexts(console: Console, found: FindResult, *, explain: bool = False) -> None:
+    """Print what a search down the tree has found: score, type, uri, abstract and relations, best first."""
+    for rank, each in enumerate(found, start=1):
+        kind = each.context_type if each.is_leaf else f"{each.context_type}, directory"
+        score = (f"{each.score:.3f}", "bold green")
+        place = (printable(each.uri), "bold")
+        _show(console, Text.assemble((f"{rank:>2}  ", "dim"), score, "  ", place, (f"  {kind}", "dim")), hanging=True)
+        _show(console, Text(" ".join(printable(each.abstract).split())))
+        for relation in each.relations:
+            _show(console, Text(f"{printable(relation.relation)}: {printable(relation.uri)}", "dim"))
+        if explain and each.hit is not None:
+            _show(console, Text(each.hit.explain(), "dim"))
+    if not found:
+        console.print("nothing found")
+    _show_reasons(console, found.degraded)
+    if explain:
+        for result in found.query_results:
+            _show(console, Text(_looked(result), "dim"), hanging=True)
+        _show(console, Text(f"{found.took_ms:.1f} ms", "dim"), hanging=True)
+
+
+def show_branches(console: Console, branches: Sequence[Branch]) -> None:
+    """Print a tree: a line each, indented by depth, with what it contains and its abstract."""
+    for branch in branches:
+        count = f"  {branch.contains:,}" if branch.contains else ""
+        name = Text.assemble("  " * branch.depth, (printable(branch.name), "bold" if count else ""), (count, "dim"))
+        abstract = " ".join(printable(branch.abstract).split())
+        name.append(f"  {abstract}" if abstract else "", "dim")
+        name.truncate(console.width, overflow="ellipsis")
+        console.print(name, soft_wrap=True)
+
+
+def show_facts(console: Console, facts: Mapping[str, Any]) -> None:
+    """Print names and values in two columns."""
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        said = "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+        console.print(Text.assemble((f"{name:<{width}}  ", "dim"), printable(said)), soft_wrap=True)
+
+
+class Place(NamedTuple):
+    """Where a text says a word of the question: start, end, and the word as the keyword index compares it."""
+
+    start: int
+    end: int
+    words: frozenset[str]
+
+
+class Wanted:
+    """The words of a question, compared as the keyword index compares them.
+
+    >>> [place.words for place in Wanted("Do cats sleep?", "english").places("A cat, sleeping.")]
+    [frozenset({'cat'}), frozenset({'sleep'})]
+    """
+
+    def __init__(self, question: str, language: str) -> None:
+        self._analyzer = Analyzer(language)
+        self._words = frozenset(self._analyzer.words(question))
+
+    def places(self, text: str) -> list[Place]:
+        """Every place of the text that says one of the words, in order."""
+        found = (
+            Place(*match.span(), self._words.intersection(self._analyzer.all_words(match[0])))
+            for match in _WORD.finditer(text)
+        )
+        return [place for place in found if place.words]
+
+
+def passage(text: str, wanted: Wanted, size: int = PASSAGE) -> Text:
+    """The sentences of a text that say most of the question's words, on one line, with these words in bold.
+
+    >>> passage("A long preface. " * 20 + "Cats sleep. They purr.", Wanted("Do cats sleep?", "english"), 30).plain
+    '… Cats sleep. They purr.'
+    """
+    line = " ".join(_RULE.sub("", printable(text)).split())
+    places = wanted.places(line)
+    starts = [0, *(match.end() for match in _SENTENCE.finditer(line))]
+    start = max(starts, key=lambda start: (len(_said(places, start, start + size)), start == 0, start))
+    end = _end_of_word(line, start + size)
+    shown = Text("… " if start else "") + Text(line[start:end]) + Text(" …" if end < len(line) else "")
+    for place in places:
+        if start <= place.start and place.end <= end:
+            shown.stylize("bold", *(at - start + 2 * (start > 0) for at in place[:2]))
+    return shown
+
+
+def printable(text: str) -> str:
+    """The text without characters that a terminal would take as commands.
+
+    >>> printable("a\\x1b[31mb")
+    'a\ufffd[31mb'
+    """
+    return _CONTROLS.sub("\ufffd", replace_surrogates(text))
+
+
+def _said(places: Iterable[Place], start: int, end: int) -> set[str]:
+    return {word for place in places if start <= place.start and place.end <= end for word in place.words}
+
+
+def _end_of_word(line: str, end: int) -> int:
+    if end >= len(line):
+        return len(line)
+    blank = line.rfind(" ", 0, end)
+    return blank if blank > end - 40 else end
+
+
+def _show(console: Console, text: Text, *, hanging: bool = False) -> None:
+    """Print a text, wrapped, below the title; ``hanging``: its first line begins at the margin."""
+    if hanging:
+        first, *others = _wrapped(console, text, console.width)
+        console.print(first, soft_wrap=True)
+        text = Text(" ").join(others)
+    for line in _wrapped(console, text, console.width - INDENT):
+        console.print(Text(" " * INDENT) + line, soft_wrap=True)
+
+
+def _wrapped(console: Console, text: Text, width: int) -> Iterator[Text]:
+    for line in text.wrap(console, width) if text else ():
+        line.rstrip()
+        yield line
+
+
+def _heading(rank: int, hit: Hit) -> Text:
+    title, place = _title(hit), _place(hit)
+    where = f"  {place}" if place and place != title else ""
+    score = (f"{hit.score:.3f}", "bold green")
+    return Text.assemble((f"{rank:>2}  ", "dim"), score, "  ", (printable(title), "bold"), (printable(where), "dim"))
+
+
+def _title(hit: Hit) -> str:
+    said = [hit.chunk.metadata.get(key) for key in ("title", "section_heading")]
+    return " › ".join(dict.fromkeys(str(part) for part in said if part)) or hit.id
+
+
+def _place(hit: Hit) -> str:
+    return next((str(place) for key in ("source", "uri") if (place := hit.chunk.metadata.get(key))), hit.chunk.document)
+
+
+def _body(hit: Hit) -> str:
+    """The text without the headings that stand in the title already."""
+    text = hit.chunk.text
+    while heading := _HEADING.match(text):
+        text = text[heading.end() :]
+    title = str(hit.chunk.metadata.get("title") or "")
+    first, _, rest = text.partition("\n")
+    return rest if title and first.strip() == title and rest.strip() else text or hit.chunk.text
+
+
+def _show_reasons(console: Console, reasons: Sequence[str]) -> None:
+    """Print warnings in yellow and normal outcomes dimmed."""
+    for reason in reasons:
+        entry = degradation(reason)
+        colour = "yellow" if entry.level == "warning" else "dim"
+        _show(console, Text(f"{reason}: {entry.plain_meaning}", colour), hanging=True)
+
+
+def _looked(result: QueryResult) -> str:
+    asked = result.query
+    what = f"{printable(asked.query)!r}" + (
+        f" ({asked.context_type}, priority {asked.priority})" * bool(asked.context_type)
+    )
+    return f"{what}: {result.opened} directories opened, {result.scored:,} of {result.nodes:,} nodes scored"
+
+
+def _how(result: RetrievalResult[Document]) -> str:
+    plan = result.plan
+    weights = ", ".join(f"{name} {weight:g}" for name, weight in plan["weights"].items())
+    stages = ", ".join(f"{name} {ms:.1f}" for name, ms in plan["stages_ms"].items())
+    how = f"{plan['method']} by {plan['fusion']} · weights {weights} · {result.took_ms:.1f} ms ({stages})"
+    return f"{how} · {_whole(plan)}" if "expanded_query" in plan else how
+
+
+def _whole(plan: Mapping[str, Any]) -> str:
+    """What a conversation made of a question."""
+    if plan.get("searched") == "raw":
+        return "the question was searched for as it was put: it does not lean on the conversation"
+    said = f"the conversation made of the question: {printable(str(plan['expanded_query']))!r}"
+    if context := plan.get("context"):
+        said += f", moved towards {printable(str(context))!r} by {plan.get('weight', 0):g}"
+    return said

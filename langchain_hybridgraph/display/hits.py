@@ -1,0 +1,58 @@
+"""Hits of a result or of a list of Documents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.records import Chunk, Hit, RetrievalResult
+
+if TYPE_CHECKING:
+    from langchain_core.documents import Document
+
+
+def hits_in(result: RetrievalResult[Any] | Iterable[Any], prefix: str = "") -> list[Hit]:
+    """Return the hits of a result, or rebuild them from the metadata of Documents, in the same order.
+
+    ``prefix`` is the ``metadata_prefix`` of the retriever that returned the Documents. The score of a Document without
+    one is NaN. Raises ConfigurationError for an element that is not a Document.
+    """
+    if isinstance(result, RetrievalResult) and len(result.hits) == len(result):
+        return list(result.hits)
+    if isinstance(result, str) or not isinstance(result, Iterable):
+        raise ConfigurationError(
+            f"expected a RetrievalResult or a list of Documents, got {type(result).__name__}: {result!r}"
+        )
+    return [_hit(document, prefix) for document in result]
+
+
+def is_scored_documents(result: Sequence[Any]) -> bool:
+    """Return whether a list consists only of Documents scored by a retriever of this package."""
+    from langchain_core.documents import Document
+
+    return bool(result) and all(
+        isinstance(each, Document) and {"score_breakdown", "retrieval_rank"} <= each.metadata.keys() for each in result
+    )
+
+
+def _hit(document: Document, prefix: str) -> Hit:
+    if not hasattr(document, "page_content"):
+        raise ConfigurationError(
+            f"expected a list of Documents, got one with a {type(document).__name__}: {document!r}"
+        )
+    metadata = document.metadata
+    score, id = metadata.get(f"{prefix}relevance_score"), document.id or ""
+    return Hit(
+        chunk=Chunk(id, document.page_content, metadata),
+        score=math.nan if score is None else score,
+        source=metadata.get(f"{prefix}retrieval_source", ""),
+        parts=metadata.get(f"{prefix}score_breakdown", {}),
+        vector_score=metadata.get(f"{prefix}vector_score"),
+        bm25_score=metadata.get(f"{prefix}bm25_score"),
+        rerank_score=metadata.get(f"{prefix}rerank_score"),
+        hops=metadata.get(f"{prefix}hops", 0),
+        path=tuple(metadata.get(f"{prefix}source_path", ())),
+        graph_context=tuple(metadata.get(f"{prefix}graph_context", ())),
+    )

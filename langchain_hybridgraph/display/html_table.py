@@ -1,0 +1,204 @@
+"""HTML table of a result, with score bars, matched words and paths."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from types import MappingProxyType
+from typing import Any
+
+from langchain_hybridgraph.display.highlight import highlight_html
+from langchain_hybridgraph.display.hits import hits_in
+from langchain_hybridgraph.display.subgraph import edge_name
+from langchain_hybridgraph.display.text import describe_degradation, path_end, title
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.records import Hit, RetrievalResult, is_backward
+
+# Colour of each part of a score; other parts take the next colour of REST. All belong to Okabe and Ito's set (see
+# frame.COLOURS).
+COLOURS: Mapping[str, str] = MappingProxyType(
+    {
+        "vector": "#0072B2",
+        "search": "#0072B2",
+        "similarity": "#0072B2",
+        "keyword": "#D55E00",
+        "confidence": "#D55E00",
+        "graph": "#009E73",
+        "recency": "#009E73",
+        "session": "#CC79A7",
+        "utility": "#CC79A7",
+        "rerank": "#E69F00",
+    }
+)
+REST = ("#56B4E9", "#F0E442", "#E69F00", "#999999")
+
+# Text and background colours are those of the page, so that the table is readable in light and dark themes. The class
+# is repeated to override the page's own rules for tables. Deductions from a score are hatched.
+STYLE = """
+.hybridgraph.hybridgraph { max-width: 60em; overflow-wrap: anywhere; line-height: 1.4; }
+.hybridgraph.hybridgraph table { width: 100%; margin: 0; border-collapse: collapse; table-layout: fixed; }
+.hybridgraph.hybridgraph :is(th, td) { text-align: start; vertical-align: top; padding: .45em .6em; white-space: normal;
+  border: 0; border-bottom: 1px solid rgba(128, 128, 128, .35); color: inherit; background: none; }
+.hybridgraph.hybridgraph .rank { width: 1.6em; }
+.hybridgraph.hybridgraph .score { width: 9.5em; }
+.hybridgraph.hybridgraph p { margin: .3em 0; }
+.hybridgraph.hybridgraph small { font-size: .85em; }
+.hybridgraph.hybridgraph :is(p, code) { opacity: .8; }
+.hybridgraph.hybridgraph mark { color: inherit; background: rgba(240, 180, 0, .38); border-radius: .2em; }
+.hybridgraph.hybridgraph .bar { display: flex; height: .6em; margin: .25em 0; position: relative; overflow: hidden;
+  background: rgba(128, 128, 128, .18); border-radius: .2em; }
+.hybridgraph.hybridgraph .less { position: absolute; height: 100%;
+  background: repeating-linear-gradient(45deg, #fff 0 2px, #444 2px 4px); }
+.hybridgraph.hybridgraph .chip { display: inline-block; width: .65em; height: .65em; border-radius: .15em; }
+@media (max-width: 34em) { .hybridgraph.hybridgraph .score { width: 8em; } }
+"""
+
+
+class Table:
+    """A result for notebooks: rank, score with its parts as bars, text with the words of the query marked, and path.
+
+    ``found`` is a RetrievalResult, or Documents from a retriever of this package. Pass ``query`` with Documents; a
+    result knows its own. The full width of a bar is a score of 1. Words are compared as in an index of ``language``.
+    Long texts are shortened, and at most ``rows`` hits are shown. All content is escaped, because texts, metadata and
+    ids may come from anywhere. Raises ConfigurationError for an invalid ``found``, an unknown language, and fewer than
+    1 rows.
+
+    >>> from langchain_hybridgraph.records import Chunk
+    >>> hit = Hit(Chunk("a", "Ada wrote it."), 0.9, "vector", {"vector": 0.9}, found_by=("vector",))
+    >>> table = Table(RetrievalResult(["a"], hits=[hit], took_ms=2.0, plan={"query": "Who wrote it?"}))
+    >>> "Ada <mark>wrote</mark> it." in table._repr_html_()
+    True
+    >>> table
+    1  0.900  a  Ada wrote it.
+    """
+
+    def __init__(
+        self,
+        found: RetrievalResult[Any] | Iterable[Any],
+        query: str | None = None,
+        *,
+        language: str | None = "english",
+        rows: int = 50,
+        metadata_prefix: str = "",
+    ) -> None:
+        _check_rows(rows)
+        self._hits = hits_in(found, metadata_prefix)
+        self._about = _about(found) if isinstance(found, RetrievalResult) else []
+        own_query = found.plan.get("query") if isinstance(found, RetrievalResult) else None
+        self._query, self._language, self._rows = query if query is not None else own_query, language, rows
+        highlight_html(
+            "", self._query, language
+        )  # reports an unknown language now, not when a notebook shows the table
+
+    def __repr__(self) -> str:
+        lines = [f"{rank}  {hit.score:.3f}  {hit.id}  {title(hit)}" for rank, hit in enumerate(self._shown, 1)]
+        return "\n".join(lines + ([self._more] if self._more else [])) or "Nothing found."
+
+    def _repr_html_(self) -> str:
+        about = "".join(f"<p><small>{escape(line)}</small></p>" for line in (*self._about, self._more) if line)
+        if not self._hits:
+            return _page(f"<p>Nothing found.</p>{about}")
+        colours = _colours(self._shown)
+        titles = {path_end(hit): title(hit) for hit in self._hits}
+        body = "".join(self._row(rank, hit, colours, titles) for rank, hit in enumerate(self._shown, 1))
+        head = '<tr><th class="rank"></th><th class="score">Score</th><th>Found</th></tr>'
+        return _page(f"<table><thead>{head}</thead><tbody>{body}</tbody></table>{about}")
+
+    @property
+    def _shown(self) -> Sequence[Hit]:
+        return self._hits[: self._rows]
+
+    @property
+    def _more(self) -> str:
+        left = len(self._hits) - len(self._shown)
+        return f"… and {left} more" if left else ""
+
+    def _row(self, rank: int, hit: Hit, colours: Mapping[str, str], titles: Mapping[str, str]) -> str:
+        score = "–" if math.isnan(hit.score) else f"{hit.score:.3f}"
+        text = highlight_html(hit.chunk.text, self._query, self._language)
+        heading = f"<strong>{escape(title(hit))}</strong> " if _has_title(hit) else ""
+        named = f"<small><code>{escape(hit.id)}</code></small>" if not heading or hit.id != title(hit) else ""
+        ways = "".join(f"<p><small>{way}</small></p>" for way in _ways(hit, titles))
+        return (
+            f'<tr><td class="rank">{rank}</td><td class="score"><strong>{score}</strong>{_bar(hit.parts, colours)}</td>'
+            f'<td dir="auto">{heading}{named}<div>{text}</div>{ways}</td></tr>'
+        )
+
+
+def _check_rows(rows: Any) -> None:
+    if not isinstance(rows, int) or rows < 1:
+        raise ConfigurationError(f"rows must be a number of hits, at least 1, got {rows!r}; try rows=50")
+
+
+def _page(inside: str) -> str:
+    # The last two classes prevent dollar signs from being rendered as TeX formulas.
+    return f'<div class="hybridgraph tex2jax_ignore mathjax_ignore"><style>{STYLE}</style>{inside}</div>'
+
+
+def _about(result: RetrievalResult[Any]) -> list[str]:
+    return [
+        f"{len(result)} hit{'' if len(result) == 1 else 's'} in {result.took_ms:.1f} ms",
+        *describe_degradation(result),
+    ]
+
+
+def _colours(hits: Iterable[Hit]) -> dict[str, str]:
+    """Return the colour of every part of these scores."""
+    names = list(dict.fromkeys(name for hit in hits for name in hit.parts))
+    others = [name for name in names if name not in COLOURS]
+    return {name: COLOURS[name] for name in names if name in COLOURS} | {
+        name: REST[place % len(REST)] for place, name in enumerate(others)
+    }
+
+
+def _bar(parts: Mapping[str, float], colours: Mapping[str, str]) -> str:
+    """Return the parts of a score side by side, deductions over their end, and the figures as HTML."""
+    if not parts:
+        return ""
+    gains = [(name, value) for name, value in parts.items() if value > 0]
+    whole = math.fsum(value for _, value in gains)
+    lost = min(whole, -math.fsum(value for value in parts.values() if value < 0))
+    unit = 100 / max(1.0, whole)
+    pieces = [_piece(unit * value, colours[name]) for name, value in gains]
+    if lost > 0:
+        pieces.append(f'<span class="less" style="left:{unit * (whole - lost):.1f}%;width:{unit * lost:.1f}%"></span>')
+    figures = "<br>".join(_figure(name, value, colours[name]) for name, value in parts.items())
+    return f'<div class="bar">{"".join(pieces)}</div><small>{figures}</small>'
+
+
+def _piece(width: float, colour: str) -> str:
+    return f'<span style="width:{width:.1f}%;background:{colour}"></span>'
+
+
+def _figure(name: str, value: float, colour: str) -> str:
+    sign = "−" if value < 0 else ""
+    return f'<span class="chip" style="background:{colour}"></span> {escape(str(name))} {sign}{abs(value):.3f}'
+
+
+def _has_title(hit: Hit) -> bool:
+    return any(hit.chunk.metadata.get(key) for key in ("title", "section_heading"))
+
+
+def _ways(hit: Hit, titles: Mapping[str, str]) -> Iterator[str]:
+    """Yield the path to the hit, and the child that it replaces, as HTML."""
+    if len(hit.path) > 1:
+        edges = {str(step["from_chunk_id"]): step for step in hit.graph_context}
+        steps = [escape(titles.get(id, id)) + _edge(edges.get(id)) for id in hit.path[:-1]]
+        yield " ".join(["↳ from", *steps])
+    if hit.child is not None:
+        yield f"parent of {escape(hit.child.id)}"
+
+
+def _edge(step: Mapping[str, Any] | None) -> str:
+    """Return the link to the next chunk as HTML: an arrow in the direction of the edge, or a line without one."""
+    if step is None:
+        return " –"
+    description = str(step.get("description") or "")
+    tooltip = f" title={_quoted(description)}" if description else ""
+    tail, head = ("–", "–") if step.get("entity") else ("←", "–") if is_backward(step) else ("–", "→")
+    return f" <em{tooltip}>{tail}{escape(edge_name(step))} {float(step['weight']):.2f}{head}</em>"
+
+
+def _quoted(text: str) -> str:
+    return f'"{escape(text, quote=True)}"'

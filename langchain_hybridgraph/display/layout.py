@@ -1,0 +1,256 @@
+"""Where on the paper each chunk, each edge and each name goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from langchain_hybridgraph.display.subgraph import Link, Neighbourhood, PlacedChunk
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.records import RetrievalResult
+
+Line = NDArray[np.float64]
+
+# By hops, from 0. The colours are of Okabe and Ito, Color Universal Design, 2008: told apart by any eyes, on white and
+# on black; the shapes say the same.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
+KINDS = ("found by search", "1 hop away", "2 hops away", "3 hops away or more")
+NOT_BACK = "hollow: did not come back"
+# Ink on transparent paper, legible on white and on black: a contrast of 4.4 and of 4.7.
+INK = "#787878"
+# Inches that a line keeps from the middle of a chunk, so that nothing shows inside the hollow ones.
+CLEAR = 0.08
+
+# Inches.
+MARGIN = 0.25
+ROW = 0.36
+LINE = 0.15
+HEADING_LINE = 0.24
+WIDEST_GAP = 2.9
+NARROWEST = 4.0
+# Points.
+HEADING, NAME, LABEL = 12.0, 9.0, 7.5
+
+
+class Measure(Protocol):
+    """Says how wide a text is."""
+
+    def __call__(self, text: str, *, size: float) -> float:
+        """Inches, for a size in points."""
+        ...
+
+
+class Placed(NamedTuple):
+    """Lines of text: ``x`` is that of their beginning or, for align "right", of their end; ``y`` their middle."""
+
+    text: str
+    x: float
+    y: float
+    align: Literal["left", "right"]
+
+
+class Frame(NamedTuple):
+    """A picture's measures in inches, from its top left; ``left`` is the first column, ``gap`` the next one's distance.
+
+    Names of seeds stand left of them where there is another column, all others right. ``labelled`` is, for each chunk,
+    the one edge whose label it has room for.
+    """
+
+    seen: Neighbourhood
+    labelled: Mapping[str, Link]
+    heading: str
+    below: str
+    width: float
+    height: float
+    top: float
+    left: float
+    gap: float
+    measure: Measure
+
+    @classmethod
+    def of(cls, result: RetrievalResult[Any], seen: Neighbourhood, width: float, measure: Measure) -> Frame:
+        """The frame that the names need, of this width and as high as it must be."""
+        query = result.plan.get("query")
+        bold = partial(measure, size=1.15 * HEADING)
+        heading = wrap_text(query or "A vector, without words", width - 2 * MARGIN, 6, bold)
+        top = MARGIN + HEADING_LINE * len(heading) + 0.42
+        height = top + ROW * seen.rows + 0.65
+        left, gap = _columns(seen, width, partial(measure, size=NAME))
+        return cls(
+            seen, _labelled(seen), "\n".join(heading), summary(result, seen), width, height, top, left, gap, measure
+        )
+
+    def at(self, spot: PlacedChunk) -> tuple[float, float]:
+        """Where a chunk is."""
+        return self.left + self.gap * spot.column, self.top + ROW * (spot.row + 0.5)
+
+    def line(self, link: Link) -> Line:
+        """The points of an edge's line, n × 2: in its row after a third of the gap, so that its label has the rest.
+
+        Within one column, or back, it is a bow.
+        """
+        source, target = self.seen.spots[link.source], self.seen.spots[link.target]
+        start, end = np.array(self.at(source)), np.array(self.at(target))
+        if not self._is_onward(link):
+            out = np.array([0.28 if target.column == 0 and self.seen.columns > 1 else -0.16, 0.0])
+            return _bezier(start, start + out, end + out, end)
+        if abs(start[1] - end[1]) < 1e-6:
+            return np.array([start, end])
+        turn = np.array([start[0] + 0.33 * self.gap, end[1]])
+        # What is right of a seed is free; right of the others stands their name.
+        out = np.array([0.2 * self.gap if source.column == 0 else 0.0, 0.0])
+        return np.vstack([_bezier(start, start + out, turn - (0.26 * self.gap, 0.0), turn), [end]])
+
+    def name(self, spot: PlacedChunk) -> Placed:
+        """A chunk's place in the answer, its title in at most two lines, and its score; one line above a label."""
+        x, y = self.at(spot)
+        is_left = spot.column == 0 and self.seen.columns > 1
+        room = self.left - 0.16 - MARGIN if is_left else self.width - x - 0.16 - MARGIN
+        measure = partial(self.measure, size=NAME)
+        lines = 1 if spot.id in self.labelled and not self._is_onward(self.labelled[spot.id]) else 2
+        text = "\n".join(wrap_text(_rank(spot) + spot.title, room, lines, measure, end=_score(spot)))
+        return Placed(text, x - 0.16, y, "right") if is_left else Placed(text, x + 0.16, y, "left")
+
+    def label(self, link: Link) -> Placed | None:
+        """An edge's name at its end; of one within a column, or back, below the name of where it leads to.
+
+        None for an edge without a name, and where another one's is.
+        """
+        if self.labelled.get(link.target) != link:
+            return None
+        start, end = self.seen.spots[link.source], self.seen.spots[link.target]
+        x, y = self.at(end)
+        measure = partial(self.measure, size=LABEL)
+        if self._is_onward(link):
+            room = (end.column - start.column) * self.gap - 0.33 * self.gap - 0.2
+            return Placed(shorten_to_width(link.label, room, measure), x - 0.19, y - 0.075, "right")
+        name = self.name(end)
+        room = self.left - MARGIN - 0.16 if name.align == "right" else self.width - x - 0.16 - MARGIN
+        way = "with" if link.mutual else "to" if link.is_backward else "from"
+        said = f"{way} {start.rank or start.title} over {link.label}"
+        return Placed(shorten_to_width(said, room, measure), name.x, y + LINE, name.align)
+
+    def _is_onward(self, link: Link) -> bool:
+        return self.seen.spots[link.source].column < self.seen.spots[link.target].column
+
+
+def check_size(width: Any, nodes: Any) -> None:
+    """Raise ConfigurationError for a picture that cannot be drawn."""
+    if not isinstance(width, int | float) or not width >= NARROWEST:
+        raise ConfigurationError(f"width is {width!r}; wanted inches, at least {NARROWEST:g}: try width=8")
+    if not isinstance(nodes, int) or nodes < 1:
+        raise ConfigurationError(f"nodes is {nodes!r}; wanted how many chunks to draw, at least 1: try nodes=25")
+
+
+def summary(result: RetrievalResult[Any], seen: Neighbourhood) -> str:
+    """The line below the question: how many are in the picture, and what did not work as asked."""
+    if not seen.spots:
+        return " · ".join(["nothing found", *result.warnings])
+    back = sum(spot.rank is not None for spot in seen.spots.values())
+    counts = [(back, "came back"), (len(seen.spots) - back, "more walked to"), (seen.left_out, "not drawn")]
+    return " · ".join([*(f"{count} {what}" for count, what in counts if count), *result.warnings])
+
+
+def value_for_column(column: int, kinds: tuple[str, ...]) -> str:
+    """Which of the kinds, one per hop, what stands in this column is of."""
+    return kinds[min(column, len(kinds) - 1)]
+
+
+def between(line: Line) -> Line:
+    """The line without what would show inside the hollow shapes at its ends."""
+    start, *between, end = line
+    inward = [point for point in between if min(np.hypot(*(point - start)), np.hypot(*(point - end))) > 2 * CLEAR]
+    first, last = (inward or [end])[0], (inward or [start])[-1]
+    return np.array([_towards(start, first), *inward, _towards(end, last)])
+
+
+def _towards(point: Line, other: Line) -> Line:
+    way = other - point
+    moved: Line = point + CLEAR * way / np.hypot(*way)
+    return moved
+
+
+def is_faint(link: Link, spots: Mapping[str, PlacedChunk]) -> bool:
+    """Whether an edge leads to or from what did not come back."""
+    return spots[link.source].rank is None or spots[link.target].rank is None
+
+
+class TextMeasure(Protocol):
+    """Says how wide a text of one size is."""
+
+    def __call__(self, text: str, /) -> float:
+        """In the unit of the room."""
+        ...
+
+
+def shorten_to_width(text: str, room: float, measure: TextMeasure) -> str:
+    """The text, or as much of its beginning as there is room for.
+
+    >>> shorten_to_width("Ada Lovelace", 5, len), shorten_to_width("Ada", 5, len)
+    ('Ada …', 'Ada')
+    """
+    if measure(text) <= room:
+        return text
+    end = next((end for end in range(len(text) - 1, 0, -1) if measure(text[:end].rstrip() + " …") <= room), 0)
+    return text[:end].rstrip() + " …" if end else "…"
+
+
+def wrap_text(text: str, room: float, lines: int, measure: TextMeasure, *, end: str = "") -> list[str]:
+    """The text and its end in at most so many lines, broken between words where there are any.
+
+    The last line is shortened before its end.
+
+    >>> wrap_text("The notes of Ada Lovelace", 10, 2, len)
+    ['The notes', 'of Ada L …']
+    >>> wrap_text("The notes of Ada Lovelace", 10, 2, len, end=" .9")
+    ['The notes', 'of Ad … .9']
+    """
+    done: list[str] = []
+    rest = text
+    while lines > len(done) + 1 and measure(rest + end) > room:
+        fits = next((stop for stop in range(len(rest), 1, -1) if measure(rest[:stop].rstrip()) <= room), 1)
+        blank = len(rest) if fits == len(rest) else rest.rfind(" ", 1, fits + 1)
+        stop = blank if blank > 0 else fits
+        done.append(rest[:stop].rstrip())
+        rest = rest[stop:].lstrip()
+    last = shorten_to_width(rest, room - measure(end), measure) + end
+    return [*done, last if rest else end.lstrip()]
+
+
+def _labelled(seen: Neighbourhood) -> dict[str, Link]:
+    """For each chunk an edge with a name that leads to it, that of its own path before others."""
+    named = [link for link in seen.links if link.label]
+    return {link.target: link for link in sorted(named, key=lambda link: _is_own(link, seen.spots[link.target]))}
+
+
+def _is_own(link: Link, target: PlacedChunk) -> bool:
+    return target.hit is not None and target.hit.path[-2:] == (link.source, link.target)
+
+
+def _columns(seen: Neighbourhood, width: float, measure: TextMeasure) -> tuple[float, float]:
+    """Where the first column is and how far it is to the next: names get what they need, up to a share."""
+    if seen.columns == 1:
+        return MARGIN + 0.1, 1.0
+    names = [(spot.column, measure(_rank(spot) + spot.title + _score(spot))) for spot in seen.spots.values()]
+    left = max(room for column, room in names if column == 0) + MARGIN + 0.2
+    right = max(room for column, room in names if column == seen.columns - 1) + MARGIN + 0.2
+    left, right = min(left, 0.32 * width), min(right, (0.38 if seen.columns == 2 else 0.28) * width)
+    return left, min((width - left - right) / (seen.columns - 1), WIDEST_GAP)
+
+
+def _rank(spot: PlacedChunk) -> str:
+    return "" if spot.rank is None else f"{spot.rank}\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}"
+
+
+def _score(spot: PlacedChunk) -> str:
+    return "" if spot.hit is None else f"   {spot.score:.2f}"
+
+
+def _bezier(a: Line, b: Line, c: Line, d: Line) -> Line:
+    at = np.linspace(0.0, 1.0, 24)[:, None]
+    line: Line = (1 - at) ** 3 * a + 3 * (1 - at) ** 2 * at * b + 3 * (1 - at) * at**2 * c + at**3 * d
+    return line

@@ -1,0 +1,157 @@
+"""Matplotlib figure of a result and its graph neighbourhood."""
+
+from __future__ import annotations
+
+from functools import partial
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from langchain_hybridgraph.display.layout import (
+    COLOURS,
+    HEADING,
+    INK,
+    KINDS,
+    LABEL,
+    MARGIN,
+    NAME,
+    NOT_BACK,
+    Frame,
+    Line,
+    Measure,
+    Placed,
+    between,
+    check_size,
+    is_faint,
+    value_for_column,
+)
+from langchain_hybridgraph.display.subgraph import Link, neighbourhood
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.records import RetrievalResult
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SHAPES = ("o", "s", "^", "D")
+
+
+def draw(
+    result: RetrievalResult[Any],
+    around: RetrievalResult[Any] | None = None,
+    *,
+    width: float = 10.0,
+    nodes: int = 25,
+) -> Figure:
+    """Draw a result: the seeds, the edges followed from them, and the chunks reached.
+
+    Seeds are on the left, best first; the chunks reached are to their right, one column per hop. Each edge has the name
+    of its relation and an arrow in its direction, or the name of the entity that both chunks mention. The size of a
+    chunk shows its score, its number the rank. Pass the result of the same query with a larger k as ``around`` to add
+    the chunks that it reached through edges: they are hollow, best first, up to ``nodes`` chunks in total. ``width`` is
+    in inches and determines the height. The background is transparent and the text legible in light and dark themes,
+    unless the matplotlib style sets other colours. Chinese text needs a suitable font in ``rcParams["font.family"]``.
+
+    Notebooks show the figure when a cell ends in it; save it with ``figure.savefig("walk.svg")``. Raises
+    ConfigurationError without matplotlib, for a width below 4, and for fewer than 1 nodes.
+    """
+    check_size(width, nodes)
+    figure, measure, ink = _paper()
+    frame = Frame.of(result, neighbourhood(result, around, nodes), width, measure)
+    figure.set_size_inches(frame.width, frame.height)
+    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), xlim=(0, frame.width), ylim=(frame.height, 0))
+    axes.set_axis_off()
+    _Pen(axes, frame, ink).draw()
+    figure._repr_png_ = partial(_png, figure)  # otherwise only pyplot could show it
+    drawn: Figure = figure
+    return drawn
+
+
+class _Pen:
+    """Drawing on axes whose unit is an inch."""
+
+    def __init__(self, axes: Any, frame: Frame, ink: str) -> None:
+        self._axes, self._frame, self._ink = axes, frame, ink
+
+    def draw(self) -> None:
+        """Draw the heading, all edges, the chunks on top of them, and the legend."""
+        spots, frame = self._frame.seen.spots, self._frame
+        self._write(Placed(frame.heading, MARGIN, MARGIN, "left"), HEADING, va="top", weight="bold")
+        self._write(Placed(frame.below, MARGIN, frame.top - 0.3, "left"), LABEL)
+        for link in frame.seen.links:
+            self._edge(link, is_faint(link, spots))
+        best = max((spot.score for spot in spots.values()), default=0.0) or 1.0
+        for spot in spots.values():
+            self._marker(frame.at(spot), spot.column, 25 + 95 * spot.score / best, hollow=spot.rank is None)
+            self._write(frame.name(spot), NAME)
+        self._legend(frame.height - MARGIN)
+
+    def _edge(self, link: Link, faint: bool) -> None:
+        line = self._frame.line(link)
+        alpha = 0.3 if faint else 0.6
+        self._axes.plot(*between(line).T, color=self._ink, alpha=alpha, linewidth=0.6 + 1.2 * link.weight, zorder=1)
+        for end in link.heads:
+            self._head(line if end == link.target else line[::-1], alpha)
+        if (label := self._frame.label(link)) is not None:
+            self._write(label, LABEL, style="italic")
+
+    def _head(self, line: Line, alpha: float) -> None:
+        arrow = {"arrowstyle": "-|>,head_width=.22,head_length=.4", "color": self._ink, "alpha": alpha, "shrinkB": 0}
+        line = between(line)
+        self._axes.annotate("", xy=tuple(line[-1]), xytext=tuple(line[-2]), arrowprops=arrow | {"lw": 0}, zorder=2)
+
+    def _marker(self, at: tuple[float, float], column: int, area: float, *, hollow: bool) -> None:
+        shape, colour = value_for_column(column, SHAPES), value_for_column(column, COLOURS)
+        filling = self._axes.figure.get_facecolor() if hollow else colour
+        x, y = at
+        paint = {"c": [filling], "edgecolors": [colour], "linewidths": 1.3}
+        self._axes.scatter([x], [y], s=area, marker=shape, zorder=3, **paint)
+
+    def _write(self, placed: Placed, size: float, va: str = "center", **style: Any) -> None:
+        """Write a text at its position, without parsing formulas."""
+        style |= {"ha": placed.align, "va": va, "size": size, "linespacing": 1.1, "multialignment": placed.align}
+        style["color"] = self._ink
+        self._axes.text(placed.x, placed.y, placed.text, parse_math=False, **style)
+
+    def _legend(self, y: float) -> None:
+        spots = self._frame.seen.spots.values()
+        x = MARGIN + 0.07
+        for column in sorted({min(spot.column, len(KINDS) - 1) for spot in spots}):
+            self._marker((x, y), column, 45, hollow=False)
+            x = self._entry(KINDS[column], x, y)
+        for column in sorted({spot.column for spot in spots if spot.rank is None})[:1]:
+            self._marker((x, y), column, 45, hollow=True)
+            self._entry(NOT_BACK, x, y)
+
+    def _entry(self, text: str, x: float, y: float) -> float:
+        self._write(Placed(text, x + 0.13, y, "left"), LABEL)
+        return x + self._frame.measure(text, size=LABEL) + 0.42
+
+
+def _paper() -> tuple[Any, Measure, str]:
+    """Create a figure without pyplot, so that it need not be closed; return it with a text measure and text colour."""
+    try:
+        from matplotlib import rcParams, rcParamsDefault
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+        from matplotlib.font_manager import FontProperties
+    except ImportError as error:
+        raise ConfigurationError('a picture needs matplotlib: pip install "langchain-hybridgraph[notebook]"') from error
+    figure: Any = Figure()
+    canvas: Any = FigureCanvasAgg(figure)
+    renderer = canvas.get_renderer()
+
+    def measure(text: str, *, size: float) -> float:
+        width, _, _ = renderer.get_text_width_height_descent(text, FontProperties(size=size), False)
+        return float(width) / float(figure.dpi)
+
+    if all(rcParams[name] == rcParamsDefault[name] for name in ("text.color", "figure.facecolor")):
+        figure.set_facecolor("none")
+        return figure, measure, INK
+    return figure, measure, str(rcParams["text.color"])
+
+
+def _png(figure: Figure) -> tuple[bytes, dict[str, int]]:
+    """Return the picture for notebooks, at twice the screen's resolution."""
+    buffer = BytesIO()
+    figure.savefig(buffer, format="png", dpi=192)
+    width, height = figure.get_size_inches()
+    return buffer.getvalue(), {"width": round(96 * width), "height": round(96 * height)}

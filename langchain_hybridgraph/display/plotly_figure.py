@@ -1,0 +1,189 @@
+"""Interactive Plotly figure of a result and its graph neighbourhood."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from html import escape
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+from langchain_hybridgraph.display.layout import (
+    COLOURS,
+    HEADING,
+    INK,
+    KINDS,
+    LABEL,
+    MARGIN,
+    NAME,
+    NOT_BACK,
+    Frame,
+    Placed,
+    between,
+    check_size,
+    is_faint,
+    value_for_column,
+)
+from langchain_hybridgraph.display.matplotlib_figure import draw
+from langchain_hybridgraph.display.subgraph import PlacedChunk, neighbourhood
+from langchain_hybridgraph.display.text import quote
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.records import RetrievalResult
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+SHAPES = ("circle", "square", "triangle-up", "diamond")
+# Pixels per inch and per point on a screen.
+INCH, POINT = 96, 96 / 72
+
+
+def interactive(
+    result: RetrievalResult[Any],
+    around: RetrievalResult[Any] | None = None,
+    *,
+    width: float = 10.0,
+    nodes: int = 25,
+) -> Figure:
+    """Draw a result as in :func:`draw`, as a Plotly figure: hovering over a chunk shows its text and explanation.
+
+    The figure needs no network in JupyterLab, Jupyter Notebook and VS Code. Where scripts do not run, as on GitHub, a
+    notebook shows the picture of :func:`draw` instead, if matplotlib is installed. Save the figure as a page with
+    ``figure.write_html("walk.html")``. The background is transparent and the text legible in light and dark themes,
+    unless ``plotly.io.templates.default`` names another template. Raises ConfigurationError without Plotly, for a width
+    below 4, and for fewer than 1 nodes.
+    """
+    check_size(width, nodes)
+    try:
+        from plotly.graph_objects import Figure
+        from plotly.io import templates
+    except ImportError as error:
+        raise ConfigurationError(
+            'an interactive picture needs plotly: pip install "langchain-hybridgraph[notebook]"'
+        ) from error
+    frame = Frame.of(result, neighbourhood(result, around, nodes), width, _measured)
+    figure = Figure()
+    for link in frame.seen.links:
+        x, y = between(frame.line(link)).T.tolist()
+        line = {"color": INK, "width": POINT * (0.6 + 1.2 * link.weight)}
+        opacity = 0.45 if is_faint(link, frame.seen.spots) else 0.9
+        figure.add_scatter(x=x, y=y, mode="lines", line=line, opacity=opacity, hoverinfo="skip", showlegend=False)
+        for end in link.heads:
+            figure.add_annotation(_arrow(*((x, y) if end == link.target else (x[::-1], y[::-1])), opacity))
+        if (label := frame.label(link)) is not None:
+            figure.add_annotation(_text(label, LABEL, italic=True))
+    _add_chunks(figure, frame)
+    _add_heading(figure, frame)
+    blank = {"visible": False, "fixedrange": False}
+    figure.update_layout(
+        width=INCH * frame.width,
+        height=INCH * frame.height,
+        margin={"l": 0, "r": 0, "t": 0, "b": 0},
+        xaxis=blank | {"range": [0, frame.width]},
+        yaxis=blank | {"range": [frame.height, 0]},
+        plot_bgcolor="rgba(0,0,0,0)",
+        dragmode="pan",
+        legend={"orientation": "h", "x": 0, "y": 0, "xanchor": "left", "yanchor": "bottom", "itemclick": False},
+        hoverlabel={"align": "left"},
+    )
+    if templates.default == "plotly":
+        figure.update_layout(paper_bgcolor="rgba(0,0,0,0)", font_color=INK)
+    figure._ipython_display_ = partial(_display, figure, partial(draw, result, around, width=width, nodes=nodes))
+    return figure
+
+
+def _display(figure: Figure, still: Callable[[], Any]) -> None:
+    """Show the figure in a notebook, with a picture as a fallback; outside notebooks as Plotly does."""
+    from IPython.display import display
+    from plotly.io import show
+
+    bundle = figure._repr_mimebundle_()
+    if not bundle:
+        show(figure)
+        return
+    sizes = {}
+    with suppress(ConfigurationError):  # without matplotlib there is no picture
+        content, size = still()._repr_png_()
+        bundle, sizes = bundle | {"image/png": b64encode(content).decode()}, {"image/png": size}
+    display(bundle, raw=True, metadata=sizes)  # type: ignore[no-untyped-call]  # IPython has no types for it
+
+
+def _add_chunks(figure: Figure, frame: Frame) -> None:
+    spots = frame.seen.spots.values()
+    best = max((spot.score for spot in spots), default=0.0) or 1.0
+    for column, name in enumerate(KINDS):
+        here = [spot for spot in spots if min(spot.column, len(KINDS) - 1) == column]
+        for suffix, group in (("", _back(here, True)), ("-open", _back(here, False))):
+            if not group:
+                continue
+            x, y = zip(*map(frame.at, group), strict=True)
+            marker = {
+                "symbol": value_for_column(column, SHAPES) + suffix,
+                "color": value_for_column(column, COLOURS),
+                "size": [8 + 7 * spot.score / best for spot in group],
+                "opacity": 1.0,
+                "line": {"width": 1.6},
+            }
+            texts = [_hover_text(spot) for spot in group]
+            figure.add_scatter(
+                x=x,
+                y=y,
+                mode="markers",
+                marker=marker,
+                hovertext=texts,
+                hoverinfo="text",
+                name=f"{name}, {NOT_BACK}" if suffix else name,
+            )
+    for spot in spots:
+        figure.add_annotation(_text(frame.name(spot), NAME))
+
+
+def _add_heading(figure: Figure, frame: Frame) -> None:
+    figure.add_annotation(_text(Placed(frame.heading, MARGIN, MARGIN, "left"), HEADING, bold=True) | {"yanchor": "top"})
+    figure.add_annotation(_text(Placed(frame.below, MARGIN, frame.top - 0.3, "left"), LABEL))
+
+
+def _back(spots: list[PlacedChunk], is_back: bool) -> list[PlacedChunk]:
+    return [spot for spot in spots if (spot.rank is not None) == is_back]
+
+
+def _hover_text(spot: PlacedChunk) -> str:
+    """Return the text shown when hovering over a chunk."""
+    if spot.hit is None:
+        return _plain(spot.title)
+    reasons = spot.hit.explain().split(" · ")
+    return "<br>".join([f"<b>{_plain(spot.title)}</b>", *map(_plain, [*wrap(quote(spot.hit, 400), 70), "", *reasons])])
+
+
+def _text(placed: Placed, size: float, *, bold: bool = False, italic: bool = False) -> dict[str, Any]:
+    font = {"size": POINT * size, "weight": "bold" if bold else "normal", "style": "italic" if italic else "normal"}
+    return {
+        "x": placed.x,
+        "y": placed.y,
+        "text": _plain(placed.text),
+        "font": font,
+        "align": placed.align,
+        "xanchor": placed.align,
+        "yanchor": "middle",
+        "showarrow": False,
+        "borderpad": 0,
+    }
+
+
+def _arrow(x: list[float], y: list[float], opacity: float) -> dict[str, Any]:
+    """Return the arrowhead of a line, which ends before the marker of the chunk."""
+    ends = {"x": x[-1], "y": y[-1], "ax": x[-2], "ay": y[-2], "axref": "x", "ayref": "y"}
+    looks = {"showarrow": True, "arrowhead": 2, "arrowwidth": 1, "arrowcolor": INK, "opacity": opacity}
+    return {**ends, **looks, "text": ""}
+
+
+def _plain(text: str) -> str:
+    """Escape a text, because Plotly interprets some HTML, and ``$…$`` as a formula."""
+    return escape(text, quote=False).replace("$", "&#36;").replace("\n", "<br>")
+
+
+def _measured(text: str, *, size: float) -> float:
+    """Return the approximate width of a text on a screen, in inches, for any font."""
+    return sum(1.0 if ord(letter) > 0x2E7F else 0.53 for letter in text) * size / 72

@@ -1,0 +1,111 @@
+"""Explanations of results in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from langchain_hybridgraph.degradation import degradation
+from langchain_hybridgraph.records import Hit, RetrievalResult
+
+# Number of characters quoted from a text.
+QUOTED = 110
+
+
+def explain_result(result: RetrievalResult[Any]) -> str:
+    """Explain a result: a paragraph about the search, then one about each hit, best first.
+
+    The paragraph of a hit has its title, the beginning of its text, the output of :meth:`Hit.explain`, and the titles
+    of the chunks on its path. An empty result says "Nothing found".
+
+    >>> from langchain_hybridgraph.records import Chunk
+    >>> hit = Hit(Chunk("a", "Ada wrote it."), 0.9, "vector", {"vector": 0.9}, found_by=("vector",))
+    >>> print(explain_result(RetrievalResult(["a"], hits=[hit], took_ms=2.0, plan={"query": "Who wrote it?"})))
+    Who wrote it?
+    1 hit in 2.0 ms.
+    <BLANKLINE>
+    1. Ada wrote it. (a)
+       score 0.900 = vector 0.900 · found by vector
+    """
+    paragraphs = [_about(result)]
+    by_place = {path_end(hit): (rank, hit) for rank, hit in enumerate(result.hits, 1)}
+    for rank, hit in enumerate(result.hits, 1):
+        heading = title(hit)
+        quoted = [] if heading == quote(hit) else [f"“{quote(hit)}”"]
+        lines = [*quoted, hit.explain(), *_path_titles(hit, by_place)]
+        label = heading if heading == hit.id else f"{heading} ({hit.id})"
+        paragraphs.append("\n   ".join([f"{rank}. {label}", *lines]))
+    return "\n\n".join(paragraphs)
+
+
+def path_end(hit: Hit) -> str:
+    """Return the last id of the hit's path: its own, unless it is a parent returned in place of its child."""
+    return hit.path[-1] if hit.path else hit.id
+
+
+def title(hit: Hit) -> str:
+    """Return a label for a hit: its title and section, else the beginning of its text, else its id."""
+    headings = [hit.chunk.metadata.get(key) for key in ("title", "section_heading")]
+    return " › ".join(dict.fromkeys(" ".join(str(part).split()) for part in headings if part)) or quote(hit) or hit.id
+
+
+def quote(hit: Hit, size: int = QUOTED) -> str:
+    """Return the beginning of a hit's text without its title, on one line, cut between words."""
+    first, _, rest = hit.chunk.text.strip().partition("\n")
+    has_title = first.strip() == str(hit.chunk.metadata.get("title") or "")
+    line = " ".join((rest if has_title and rest.strip() else hit.chunk.text).split())
+    if len(line) <= size:
+        return line
+    return (line[:size].rpartition(" ")[0] or line[:size]) + " …"
+
+
+def describe_degradation(result: RetrievalResult[Any]) -> list[str]:
+    """Describe ``degraded`` in sentences: the warnings with the plan's remarks, then each normal outcome.
+
+    >>> remarks = {"unknown-relation": "no edge is 'cite'; there are cites"}
+    >>> reasons = ["keyword-failed", "unknown-relation"]
+    >>> describe_degradation(RetrievalResult([], degraded=reasons, plan={"remarks": remarks}))
+    ["Not as requested: keyword-failed, unknown-relation (no edge is 'cite'; there are cites)."]
+    """
+    remarks = result.plan.get("remarks", {})
+    failures = [f"{each} ({remarks[each]})" if each in remarks else each for each in result.warnings]
+    sentences = [f"Not as requested: {', '.join(failures)}."] if failures else []
+    normal = [reason for reason in result.degraded if reason not in result.warnings]
+    return [*sentences, *(f"{reason}: {degradation(reason).plain_meaning}." for reason in normal)]
+
+
+def _about(result: RetrievalResult[Any]) -> str:
+    plan = result.plan
+    query = plan.get("query")
+    hits = f"{len(result.hits)} hit{'' if len(result.hits) == 1 else 's'}" if result.hits else "Nothing found"
+    summary = f"{hits} in {result.took_ms:.1f} ms{_searched(plan)}{_walked(plan)}."
+    if plan.get("method") == "filter":
+        query = "(a filter, without words)"
+    elif query is None:
+        query = "(a vector, without words)"
+    judged = [] if result.answerability is None else [result.answerability.explain()]
+    return "\n".join([query, summary, *judged, *describe_degradation(result)])
+
+
+def _searched(plan: Mapping[str, Any]) -> str:
+    weights = [f"{name} (weight {weight:g})" for name, weight in plan.get("weights", {}).items()]
+    if not weights or plan.get("method") == "filter":
+        return ""
+    return f", searched by {' and '.join(weights)}" + (f", joined by {plan['fusion']}" if len(weights) > 1 else "")
+
+
+def _walked(plan: Mapping[str, Any]) -> str:
+    walk = plan.get("walk")
+    if walk is None or plan.get("method") != "graph":
+        return ""
+    return f", then walked over edges by {walk['traversal']} and weighed by {walk['score']}"
+
+
+def _path_titles(hit: Hit, by_place: Mapping[str, tuple[int, Hit]]) -> list[str]:
+    """Return the titles of the chunks before the hit on its path, if they differ from the ids."""
+    lines = []
+    for number, id in enumerate(hit.path[:-1]):
+        if id in by_place and title(by_place[id][1]) != id:
+            rank, there = by_place[id]
+            lines.append(f"{id} is {'the seed ' if not number else ''}“{title(there)}”, number {rank} here")
+    return lines

@@ -1,0 +1,87 @@
+"""Ingestion: read files, cut documents, connect chunks. Names are imported on first use."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.ingestion.chunking import CutDocument as CutDocument
+    from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder as EdgeBuilder
+    from langchain_hybridgraph.ingestion.edges.base import EdgeSet as EdgeSet
+    from langchain_hybridgraph.ingestion.edges.base import HierarchyEdges as HierarchyEdges
+    from langchain_hybridgraph.ingestion.edges.base import LinkEdges as LinkEdges
+    from langchain_hybridgraph.ingestion.edges.base import SequenceEdges as SequenceEdges
+    from langchain_hybridgraph.ingestion.edges.citations import CitationEdges as CitationEdges
+    from langchain_hybridgraph.ingestion.edges.entities import EntityEdges as EntityEdges
+    from langchain_hybridgraph.ingestion.edges.llm import LLMEdges as LLMEdges
+    from langchain_hybridgraph.ingestion.edges.metadata import MetadataEdges as MetadataEdges
+    from langchain_hybridgraph.ingestion.edges.similarity import SimilarityEdges as SimilarityEdges
+    from langchain_hybridgraph.ingestion.pipeline import IngestReport as IngestReport
+    from langchain_hybridgraph.ingestion.pipeline import ingest as ingest
+    from langchain_hybridgraph.ingestion.readers.files import SUPPORTED_SUFFIXES as SUPPORTED_SUFFIXES
+    from langchain_hybridgraph.ingestion.readers.files import FileError as FileError
+    from langchain_hybridgraph.ingestion.readers.files import read_files as read_files
+    from langchain_hybridgraph.ingestion.readers.python_docs import read_python_docs as read_python_docs
+    from langchain_hybridgraph.ingestion.splitters import ParentChildSplitter as ParentChildSplitter
+    from langchain_hybridgraph.ingestion.splitters import Piece as Piece
+    from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter as RecursiveSplitter
+    from langchain_hybridgraph.ingestion.splitters import SemanticSplitter as SemanticSplitter
+    from langchain_hybridgraph.ingestion.splitters import Splitter as Splitter
+    from langchain_hybridgraph.ingestion.summaries import LayersReport as LayersReport
+    from langchain_hybridgraph.ingestion.summaries import Summary as Summary
+    from langchain_hybridgraph.ingestion.summaries import build_layers as build_layers
+
+_MODULES = {
+    "edges.citations": ("CitationEdges",),
+    "chunking": ("CutDocument",),
+    "edges.base": ("EdgeBuilder", "EdgeSet", "HierarchyEdges", "LinkEdges", "SequenceEdges"),
+    "edges.entities": ("EntityEdges",),
+    "readers.files": ("SUPPORTED_SUFFIXES", "FileError", "read_files"),
+    "summaries": ("LayersReport", "Summary", "build_layers"),
+    "edges.llm": ("LLMEdges",),
+    "edges.metadata": ("MetadataEdges",),
+    "pipeline": ("IngestReport", "ingest"),
+    "readers.python_docs": ("read_python_docs",),
+    "edges.similarity": ("SimilarityEdges",),
+    "splitters": ("ParentChildSplitter", "Piece", "RecursiveSplitter", "SemanticSplitter", "Splitter"),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [
+    "SUPPORTED_SUFFIXES",
+    "CitationEdges",
+    "CutDocument",
+    "EdgeBuilder",
+    "EdgeSet",
+    "EntityEdges",
+    "FileError",
+    "HierarchyEdges",
+    "IngestReport",
+    "LLMEdges",
+    "LayersReport",
+    "LinkEdges",
+    "MetadataEdges",
+    "ParentChildSplitter",
+    "Piece",
+    "RecursiveSplitter",
+    "SemanticSplitter",
+    "SequenceEdges",
+    "SimilarityEdges",
+    "Splitter",
+    "Summary",
+    "build_layers",
+    "ingest",
+    "read_files",
+    "read_python_docs",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,252 @@
+"""Turns a document into chunks with lasting ids.
+
+A chunk's id says which document it belongs to and what it holds, not where it stands, so that an edit touches
+the ids of the chunks that it touches: ``guide.md#0`` is the first chunk of a document, ``guide.md#install``
+the first below the heading "Install" (both can be the target of a link before they exist), all others are
+``guide.md#`` and a hash of the text.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from math import inf, isfinite
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from langchain_hybridgraph.errors import ConfigurationError, quote_value
+from langchain_hybridgraph.ingestion.edges.link_parser import Link
+from langchain_hybridgraph.ingestion.markdown import Anchor, find_links
+from langchain_hybridgraph.ingestion.splitters import Note, Piece, Splitter, outline_of
+from langchain_hybridgraph.records import Chunk, replace_surrogates
+
+if TYPE_CHECKING:
+    from langchain_core.documents import Document
+
+FIRST = "0"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class CutDocument:
+    """A document (or one of several Documents that make it up) with its chunks and parents, in the text's order.
+
+    ``continues`` is set when an earlier Document of the same ingest belongs to the same document, as the
+    pages of a file do. ``metadata`` is what the document was handed in with. ``links`` are those of each chunk by id,
+    found in the full text; None when they are to be read from the chunks.
+    """
+
+    id: str
+    metadata: Mapping[str, Any]
+    chunks: tuple[Chunk, ...]
+    parents: tuple[Chunk, ...] = ()
+    continues: bool = False
+    links: Mapping[str, Sequence[Link]] | None = None
+
+    @property
+    def title(self) -> str | None:
+        """What the document calls itself, None when it does not."""
+        named = self.metadata.get("title") or (self.chunks and self.chunks[0].metadata.get("title"))
+        return str(named) if named else None
+
+
+def document_id(document: Document) -> str:
+    """The id of the document: metadata ``document_id``, else its id, else metadata ``source``, else a content hash.
+
+    >>> from langchain_core.documents import Document
+    >>> document_id(Document("text", metadata={"source": "a.md"}))
+    'a.md'
+    """
+    return _identity(document)[0]
+
+
+def first_chunk_id(document: str) -> str:
+    """The id that a document's first chunk has, or will have, when it is split here."""
+    return f"{document}#{FIRST}"
+
+
+def chunk_index(chunk: Chunk) -> float | None:
+    """The chunk's place in its document, from its metadata ``chunk_index``; None without a finite number there."""
+    index = chunk.metadata.get("chunk_index")
+    return index if isinstance(index, int | float) and isfinite(index) else None
+
+
+def anchors_of(chunk: Chunk) -> Sequence[str]:
+    """What links to a chunk say after ``#``, by its metadata ``anchors``."""
+    anchors = chunk.metadata.get("anchors")
+    return [str(anchor) for anchor in anchors] if isinstance(anchors, list | tuple) else ()
+
+
+def position(chunk: Chunk) -> float:
+    """The chunk's place in its document, 0 where it is not known."""
+    return chunk_index(chunk) or 0.0
+
+
+def in_order(chunks: Iterable[T], index: Callable[[T], float | None]) -> list[T]:
+    """The chunks by index; equal indexes keep the order of arrival, and one without follows the chunk before it.
+
+    >>> in_order([("c", 2), ("new", None), ("a", 0)], index=lambda chunk: chunk[1])
+    [('a', 0), ('c', 2), ('new', None)]
+    """
+    places: list[float] = []
+    ones = list(chunks)
+    for one in ones:
+        known = index(one)
+        places.append(known if known is not None else places[-1] if places else -inf)
+    return [ones[at] for at in sorted(range(len(ones)), key=places.__getitem__)]
+
+
+class Cutter:
+    """Cuts the documents of one ingest, one after the other.
+
+    ``splitter`` None keeps every document as the one chunk that it is, with its id (or a hash of text and
+    source). A :class:`Chunk` or :class:`CutDocument` is kept as it is. Several Documents with the same
+    ``document_id`` or ``source`` are parts of one document; of several with the same ``Document.id`` the last one
+    counts, and ``note`` is told.
+    """
+
+    def __init__(self, splitter: Splitter | None, note: Note) -> None:
+        self._splitter = splitter
+        self._note = note
+        self._chunks: dict[str, int] = {}  # how many chunks each document has so far
+        self._latest = ""
+        self._taken: dict[str, int] = {}  # how often each hash was used in the latest document
+
+    def cut(self, document: Document | Chunk | CutDocument) -> CutDocument:
+        """The chunks of a document. Raises ConfigurationError for what is no Document or Chunk, and for an empty id."""
+        if isinstance(document, CutDocument):
+            return document
+        if isinstance(document, Chunk):
+            return self._kept(document.document, document, document.metadata)
+        if not hasattr(document, "page_content"):
+            raise ConfigurationError(
+                f"ingest takes LangChain Documents (or Chunks), not {type(document).__name__}: "
+                'Document(page_content="…", metadata={"source": "…"}), or read_files(paths) for files'
+            )
+        if document.id == "":
+            raise ConfigurationError(
+                f'a document has the id "", which names nothing: {quote_value(document.page_content[:60])}; leave '
+                "id out to have one made from its source or text"
+            )
+        id, by_id = _identity(document)
+        if by_id and id in self._chunks:
+            self._note(f"several documents have the id {id!r}: the last one counts")
+            del self._chunks[id]
+        if self._splitter is None:
+            chunk = Chunk(
+                replace_surrogates(document.id or _content_id(document)), document.page_content, document.metadata, id
+            )
+            return self._kept(id, chunk, document.metadata)
+        return self._split(id, document, self._splitter)
+
+    def _kept(self, id: str, chunk: Chunk, metadata: Mapping[str, Any]) -> CutDocument:
+        before = self._chunks.get(id, 0)
+        empty = not chunk.text.strip()
+        self._chunks[id] = before + (not empty)
+        return CutDocument(id, metadata, () if empty else (chunk,), continues=before > 0)
+
+    def _split(self, id: str, document: Document, splitter: Splitter) -> CutDocument:
+        before = self._chunks.get(id)
+        if id != self._latest or before is None:
+            self._latest, self._taken = id, {}
+        index = before or 0
+        chunks: list[Chunk] = []
+        parents: list[Chunk] = []
+        links: dict[str, Sequence[Link]] = {}
+        pieces = list(splitter.split(document, self._note))
+        # Of a document in several Documents only the first may use its headings: the others cannot know them.
+        places = _Places(document, [child for piece in pieces for child in piece.children or (piece,)])
+        for piece in pieces:
+            parent: str | None = None
+            if piece.children:
+                parent = self._name(id, "parent-", piece)
+                own = _metadata(document, piece, {"document_id": id})
+                parents.append(Chunk(parent, piece.text, own, id))
+            for child in piece.children or (piece,):
+                added: dict[str, Any] = {"document_id": id, "chunk_index": index + len(chunks)}
+                if parent is not None:
+                    added["parent_id"] = parent
+                anchors = places.anchors(child) if before is None else []
+                if anchors:
+                    added["anchors"] = [anchor.name for anchor in anchors]
+                opening = places.opening(child, anchors)
+                if index + len(chunks) == 0:
+                    name = first_chunk_id(id)
+                else:
+                    name = f"{id}#{opening}" if opening else self._name(id, "", child)
+                chunks.append(Chunk(name, child.text, _metadata(document, child, added), id, parent))
+                links[name] = places.links(child)
+        self._chunks[id] = index + len(chunks)
+        return CutDocument(id, document.metadata, tuple(chunks), tuple(parents), before is not None, links)
+
+    def _name(self, id: str, kind: str, piece: Piece) -> str:
+        name = f"{id}#{kind}{_hash(piece.text)}"
+        times = self._taken[name] = self._taken.get(name, 0) + 1
+        return name if times == 1 else f"{name}-{times}"
+
+
+class _Places:
+    """What the text of a document has at the places of its pieces, whichever splitter cut them."""
+
+    def __init__(self, document: Document, pieces: Sequence[Piece]) -> None:
+        self._text = document.page_content
+        self._outline = outline_of(document)
+        self._anchors: dict[int, list[Anchor]] = {}
+        starts = [piece.start for piece in pieces if piece.start is not None]
+        ends = [piece.start + len(piece.text) for piece in pieces if piece.start is not None]
+        for anchor in self._outline.anchors:
+            # Of pieces that overlap the last one has most of what follows the anchor.
+            last = bisect_right(starts, anchor.start) - 1
+            if last >= 0 and anchor.start < ends[last]:
+                self._anchors.setdefault(starts[last], []).append(anchor)
+
+    def anchors(self, piece: Piece) -> list[Anchor]:
+        """The anchors that lead to a piece, in order."""
+        return self._anchors.get(piece.start, []) if piece.start is not None else []
+
+    def opening(self, piece: Piece, anchors: Sequence[Anchor]) -> str | None:
+        """The name of the anchor that the piece begins with."""
+        if not anchors or piece.start is None or self._text[piece.start : anchors[0].start].strip():
+            return None
+        return anchors[0].name if anchors[0].name != FIRST else None
+
+    def links(self, piece: Piece) -> list[Link]:
+        """The links that begin in a piece, each once; those of a text that was rewritten are read from it."""
+        found = self._outline.links
+        if piece.start is None:
+            return list(dict.fromkeys(find_links(piece.text)))
+        first = bisect_left(found, piece.start, key=itemgetter(0))
+        last = bisect_left(found, piece.start + len(piece.text), key=itemgetter(0))
+        return list(dict.fromkeys(link for _, link in found[first:last]))
+
+
+def _metadata(document: Document, piece: Piece, added: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = {**document.metadata, **piece.metadata}
+    if document.metadata.get("title"):
+        metadata["title"] = document.metadata["title"]
+    if piece.start is not None:
+        metadata["start_index"] = piece.start
+    return {**metadata, **added}
+
+
+def _identity(document: Document) -> tuple[str, bool]:
+    """The document's id, and whether another Document with it would be the same one."""
+    named = document.metadata.get("document_id")
+    if named is not None:
+        return replace_surrogates(str(named)), False
+    if document.id is not None:
+        return replace_surrogates(document.id), True
+    source = document.metadata.get("source")
+    if source is not None:
+        return replace_surrogates(str(source)), False
+    return _content_id(document), True
+
+
+def _content_id(document: Document) -> str:
+    return _hash(f"{document.page_content}\0{document.metadata.get('source', '')}")
+
+
+def _hash(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

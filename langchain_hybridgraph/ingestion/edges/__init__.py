@@ -1,0 +1,1 @@
+"""Builders of edges between chunks."""

@@ -1,0 +1,135 @@
+"""Finds the chunks of earlier ingests whose links may lead elsewhere now."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping, Set
+from typing import NamedTuple, Protocol, runtime_checkable
+from urllib.parse import unquote
+
+from langchain_hybridgraph.ingestion.chunking import CutDocument, first_chunk_id
+from langchain_hybridgraph.ingestion.edges.document_lookup import file_name, folded, in_order
+from langchain_hybridgraph.records import Chunk, Query, Scope, replace_surrogates
+from langchain_hybridgraph.stores.protocols import KnowsDocuments, ReadsIndex, SearchesKeywords, implements
+
+MOST_FOUND = 100  # chunks that may name a new document
+_SLICE = 1_000
+_BY_TEXT = re.compile(r"#(?:parent-)?[0-9a-f]{16}(?:-\d+)?\Z")  # begins with no heading
+_MAY_LINK = re.compile(r"\[|`|://|<[aA]\s")
+_INDEX_NAMES = frozenset({"index", "readme"})
+
+
+@runtime_checkable
+class Readable(ReadsIndex, KnowsDocuments, Protocol):
+    """A store whose documents can be read again."""
+
+
+class Backlinks:
+    """The chunks that link to what came, changed or lost a heading, collected on the way of one ingest.
+
+    Who linked to a heading that went, or to a document that has got another one, is known by the edges: one look-up
+    for each such document. Deleting a document deletes the edges that led to it, so of a document that is new those
+    chunks count that wait for it, and the ``MOST_FOUND`` of largest BM25 that name it by its file name or title (of a
+    store that can search: ``stores.base.SearchesKeywords``).
+    """
+
+    def __init__(self, store: Readable, relation: str) -> None:
+        self._store = store
+        self._relation = relation
+        self._held: Mapping[str, Set[str]] = {}
+        self._sources: dict[str, None] = {}
+        self._new: list[_New] = []
+
+    def before(self, held: Mapping[str, Set[str]]) -> None:
+        """Remember what the next documents had, before they are written."""
+        self._held = held
+
+    def see(self, document: CutDocument) -> None:
+        """Note who links to what the document has lost, and to a document that has got another heading."""
+        if document.continues:  # only the first part has headings that can be linked
+            return
+        held = self._held.get(document.id)
+        if not held:
+            self._new.append(_New(document.id, _names(document)))
+            return
+        now = {chunk.id for chunk in document.chunks}
+        parents = {chunk.parent for chunk in document.chunks}
+        lost = sorted(held - now - parents)
+        if any(not _BY_TEXT.search(id) for id in now - held):
+            # A heading that begins a chunk now may have been inside any of the others.
+            lost += sorted(now & held)
+        if lost:
+            self._arriving(lost)
+
+    def documents(self, seen: Set[str]) -> Iterator[tuple[CutDocument, list[str]]]:
+        """The documents that are not in ``seen``, each with those of its chunks whose links are to be read again."""
+        for start in range(0, len(self._new), _SLICE):
+            waited = {id for new in self._new[start : start + _SLICE] for id in new.ids()}
+            self._arriving(waited)
+        if implements(self._store, SearchesKeywords):
+            for new in self._new:
+                self._naming(new, self._store)
+        sources = sorted(self._sources)
+        for start in range(0, len(sources), _SLICE):
+            yield from self._read(sources[start : start + _SLICE], seen)
+
+    def _arriving(self, ids: Iterable[str]) -> None:
+        edges = self._store.edges(sorted(ids), backwards=True)
+        self._sources.update((edge.source, None) for edge in edges if edge.relation == self._relation)
+
+    def _naming(self, new: _New, store: SearchesKeywords) -> None:
+        names = [folded(name) for name in new.names]
+        entries = store.keyword_search(Query(" ".join(new.names), MOST_FOUND, Scope()), MOST_FOUND).entries
+        for chunk in self._store.get([entry.id for entry in entries]):
+            # Most texts that have the words have no link, and it takes long to fold one.
+            if _MAY_LINK.search(chunk.text) is None:
+                continue
+            text = folded(unquote(chunk.text))
+            if any(name in text for name in names):
+                self._sources[chunk.id] = None
+
+    def _read(self, sources: list[str], seen: Set[str]) -> Iterator[tuple[CutDocument, list[str]]]:
+        wanted: dict[str, list[str]] = {}
+        for chunk in self._store.get(sources):
+            if chunk.document not in seen:
+                wanted.setdefault(chunk.document, []).append(chunk.id)
+        for document, ids in wanted.items():
+            chunks = self._store.get(sorted(self._store.document_chunks([document])[document]))
+            parents = {chunk.parent for chunk in chunks}
+            held = in_order(chunk for chunk in chunks if chunk.id not in parents)
+            for cut in _as_handed_in(document, held):
+                here = {chunk.id for chunk in cut.chunks}
+                yield cut, [id for id in ids if id in here]
+
+
+class _New(NamedTuple):
+    """A document that the store did not have, and what it is called in links, beside its id."""
+
+    id: str
+    names: tuple[str, ...]
+
+    def ids(self) -> Iterator[str]:
+        """What the edges of links to it led to as long as it was not there."""
+        for name in (self.id, *self.names):
+            if replace_surrogates(name) == name:
+                yield from (name, first_chunk_id(name))
+
+
+def _names(document: CutDocument) -> tuple[str, ...]:
+    path = document.id.rstrip("/")
+    if file_name(path) in _INDEX_NAMES:
+        path = posixpath.dirname(path)
+    stem = posixpath.splitext(posixpath.basename(path))[0]
+    given = (document.metadata.get(key) for key in ("source", "uri"))
+    others = [str(name) for name in given if name and name != document.id]
+    return tuple(dict.fromkeys(name for name in (stem, document.title or "", *others) if name.strip()))
+
+
+def _as_handed_in(document: str, chunks: list[Chunk]) -> Iterator[CutDocument]:
+    """The document whole, or chunk by chunk where these came with their own ids."""
+    own = [chunk for chunk in chunks if not chunk.id.startswith(f"{document}#")]
+    cut = tuple(chunk for chunk in chunks if chunk.id.startswith(f"{document}#"))
+    if cut:
+        yield CutDocument(document, cut[0].metadata, cut)
+    yield from (CutDocument(document, chunk.metadata, (chunk,)) for chunk in own)

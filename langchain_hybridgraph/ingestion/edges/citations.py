@@ -1,0 +1,219 @@
+"""Joins documents to those that their metadata says they cite."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.ingestion.chunking import CutDocument, first_chunk_id
+from langchain_hybridgraph.ingestion.edges.base import EdgeSet
+from langchain_hybridgraph.ingestion.edges.document_lookup import first_chunks
+from langchain_hybridgraph.records import CITES, Chunk, Edge, Scope, replace_surrogates
+from langchain_hybridgraph.stores.protocols import AcceptsChunks, ReadsIndex
+
+_SLICE = 1_000
+_DOI = re.compile(r"(?:https?://(?:dx\.)?doi\.org/|doi:\s*)?(10\.\d{4,9}/\S+)", re.IGNORECASE)
+# What a reference that is an object calls the cited document by, best first.
+_NAMES = ("id", "document_id", "doi", "DOI", "title", "source", "uri", "url")
+
+
+class CitationEdges:
+    """From the first chunk of a document to the first chunk of each one that its metadata field lists; weight 1.
+
+    An entry is an id, a title, a DOI (in any usual spelling), a source or a uri, or an object that has one of them. A
+    title counts where only one document has it. Documents of earlier ingests are known by their id, and by the others
+    (titles letter by letter) where the store can be asked for them (``stores.base.ReadsBack``). What is not there yet
+    is kept as an edge to the id that its first chunk would have (``pending=False``: it is dropped), which becomes an
+    edge to the document when one comes with that id, title (letter by letter), DOI, source or uri.
+
+    >>> from langchain_hybridgraph import HybridGraphStore, ingest
+    >>> store = HybridGraphStore(None)
+    >>> old = Chunk("p1", "On computable numbers.", {"doi": "10.1112/plms/s2-42.1.230", "title": "Numbers"}, "p1")
+    >>> new = Chunk("p2", "Machinery.", {"citations": ["https://doi.org/10.1112/PLMS/s2-42.1.230"], "title": "Mind"})
+    >>> _ = ingest([new, old], store, split=None, edges=[CitationEdges()])
+    >>> [(edge.source, edge.relation, edge.target, edge.description) for edge in store.edges(["p2"])]
+    [('p2', 'cites', 'p1', 'Mind cites Numbers.')]
+    """
+
+    def __init__(self, field: str = "citations", relation: str = CITES, *, pending: bool = True) -> None:
+        if not field:
+            raise ConfigurationError('CitationEdges(field=""): name the metadata field, such as "citations"')
+        self.relations = (relation,)
+        self._field = field
+        self._pending = pending
+        self._store: AcceptsChunks | None = None
+        self._names = _Names()
+        self._waiting: list[_Citing] = []
+
+    def start(self, store: AcceptsChunks) -> None:
+        """Forget the documents of the last ingest."""
+        self._store, self._names, self._waiting = store, _Names(), []
+
+    def see(self, document: CutDocument) -> Iterator[EdgeSet]:
+        """Remember what the document is called and what it cites; the edges of its other chunks are over."""
+        if not document.chunks:
+            return
+        first, *others = document.chunks
+        if not document.continues:
+            self._names.add(first, document)
+        kept = not first.id.startswith(f"{document.id}#")
+        cited = _references(document.metadata.get(self._field))
+        self._waiting.append(_Citing(first.id, document.title or document.id, kept, cited))
+        if others:
+            yield EdgeSet((), [chunk.id for chunk in others])
+
+    def finish(self) -> Iterator[EdgeSet]:
+        """The edges of all citations, and those of earlier ingests that waited for these documents."""
+        store, waiting = self._store, {citing.chunk: citing for citing in self._waiting}
+        self._store, self._waiting = None, []
+        if store is None:
+            return
+        there = list(waiting.values())
+        for start in range(0, len(there), _SLICE):
+            some = there[start : start + _SLICE]
+            earlier = _Earlier(store, [name for citing in some for name in citing.cited if not self._names.find(name)])
+            edges = [edge for citing in some for edge in self._edges(citing, earlier)]
+            yield EdgeSet(edges, [citing.chunk for citing in some])
+        yield from self._arrived(store, waiting.keys())
+
+    def _edges(self, citing: _Citing, earlier: _Earlier) -> Iterator[Edge]:
+        targets: set[str] = set()
+        for name in citing.cited:
+            found = self._names.find(name) or earlier.find(name)
+            if found is None and self._pending:
+                bare = _doi(name) or replace_surrogates(name).replace("\0", "\ufffd")
+                found = _Cited(bare if citing.kept else first_chunk_id(bare), name)
+            if found is not None and found.chunk != citing.chunk and found.chunk not in targets:
+                targets.add(found.chunk)
+                text = f"{citing.label} cites {found.label}."
+                yield Edge(citing.chunk, found.chunk, self.relations[0], 1.0, text)
+
+    def _arrived(self, store: AcceptsChunks, seen: Iterable[str]) -> Iterator[EdgeSet]:
+        """The edges of documents that were not handed in, with those that waited led to where they belong."""
+        awaited = self._names.awaited()
+        if not isinstance(store, ReadsIndex) or not awaited:
+            return
+        known = set(seen)
+        for chunk in store.get(list(awaited)):
+            del awaited[chunk.id]  # what is there was meant
+        ids = list(awaited)
+        for start in range(0, len(ids), _SLICE):
+            arriving = store.edges(ids[start : start + _SLICE], backwards=True)
+            sources = sorted({e.source for e in arriving if e.relation in self.relations and e.source not in known})
+            own = [edge for edge in store.edges(sources) if edge.relation in self.relations]
+            moved = [(edge, awaited.get(edge.target, edge.target)) for edge in own]
+            edges = [replace(edge, target=to) for edge, to in moved if to != edge.source]
+            if sources:
+                yield EdgeSet(edges, sources)
+
+
+class _Citing(NamedTuple):
+    """A chunk that cites; ``kept`` is set when its id is the user's own."""
+
+    chunk: str
+    label: str
+    kept: bool
+    cited: Sequence[str]
+
+
+class _Cited(NamedTuple):
+    chunk: str
+    label: str
+
+
+class _Names:
+    """What documents are called, and the first chunk of each."""
+
+    def __init__(self) -> None:
+        self._exact: dict[str, _Cited] = {}
+        self._titles: dict[str, _Cited | None] = {}  # None: several documents have it
+        self._awaited: dict[str, str] = {}
+
+    def add(self, first: Chunk, document: CutDocument) -> None:
+        metadata = {**first.metadata, **document.metadata}
+        cited = _Cited(first.id, document.title or document.id)
+        names = [first.id, document.id, *(_text(metadata.get(key)) for key in ("source", "uri", "doi"))]
+        names += [_doi(name) for name in names]
+        for name in filter(None, names):
+            self._exact.setdefault(name, cited)
+        for name in filter(None, [*names, document.title]):
+            self._awaited.update({name: first.id, first_chunk_id(name): first.id})
+        title = _folded(document.title or "")
+        if title:
+            other = self._titles.setdefault(title, cited)
+            self._titles[title] = cited if other is None or other.chunk == first.id else None
+
+    def find(self, name: str) -> _Cited | None:
+        """The document that is called so, None when none or more than one is."""
+        return self._exact.get(name) or self._exact.get(_doi(name)) or self._titles.get(_folded(name))
+
+    def awaited(self) -> dict[str, str]:
+        """The ids that edges may have been led to before the documents came, with the first chunk in their place."""
+        return {
+            name: chunk for name, chunk in self._awaited.items() if replace_surrogates(name) == name and name != chunk
+        }
+
+
+class _Earlier:
+    """Finds documents of earlier ingests, asking the store once for many."""
+
+    def __init__(self, store: AcceptsChunks, names: Iterable[str]) -> None:
+        self._names = _Names()
+        self._chunks: dict[str, set[str]] = {}
+        asked = sorted(set(names))
+        if not asked:
+            return
+        self._chunks = {id: chunks for id, chunks in store.document_chunks(asked).items() if chunks}
+        missing = [name for name in asked if name not in self._chunks]
+        if missing and isinstance(store, ReadsIndex):
+            for chunk in _called(store, missing):
+                self._names.add(chunk, CutDocument(chunk.document, chunk.metadata, (chunk,)))
+
+    def find(self, name: str) -> _Cited | None:
+        chunks = self._chunks.get(name)
+        if chunks is None:
+            return self._names.find(name)
+        first = first_chunk_id(name)
+        return _Cited(first if first in chunks else name if name in chunks else min(chunks), name)
+
+
+def _called(store: ReadsIndex, names: Sequence[str]) -> Iterator[Chunk]:
+    """The first chunk of each document that has one of these names."""
+    dois = [doi for name in names if (doi := _doi(name))]
+    spelt = [form for doi in dois for form in (doi, f"https://doi.org/{doi}", f"doi:{doi}")]
+    wanted = [{key: {"$in": list(names)}} for key in ("title", "source", "uri")]
+    scope = Scope(parse_filter({"$or": [*wanted, {"doi": {"$in": [*names, *spelt]}}]}))
+    return first_chunks(store.get([*store.find(scope), *names]))
+
+
+def _references(value: Any) -> list[str]:
+    """The names that a metadata value lists, each once, in its order."""
+    if isinstance(value, Mapping):
+        named = next((value[key] for key in _NAMES if value.get(key)), None)
+        return [] if named is None else _references(named)
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        return list(dict.fromkeys(name for entry in value for name in _references(entry)))
+    name = _text(value).strip()
+    return [name] if name else []
+
+
+def _doi(name: str) -> str:
+    """The DOI that a name is, in lower case and without a prefix; empty when it is none.
+
+    >>> _doi("https://doi.org/10.1112/PLMS/s2-42.1.230"), _doi("Numbers")
+    ('10.1112/plms/s2-42.1.230', '')
+    """
+    found = _DOI.fullmatch(name.strip())
+    return found[1].lower() if found else ""
+
+
+def _folded(title: str) -> str:
+    return " ".join(title.split()).casefold()
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)

@@ -1,0 +1,499 @@
+"""Joins chunks to the entities that they mention."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set, Sized
+from itertools import islice
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any, NamedTuple
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.ingestion.chunking import CutDocument
+from langchain_hybridgraph.ingestion.edges.base import EdgeSet
+from langchain_hybridgraph.records import MENTIONS, Chunk, Edge, Scope
+from langchain_hybridgraph.steps import report
+from langchain_hybridgraph.stores.protocols import AcceptsChunks, ListsTitles, ReadsIndex, implements
+from langchain_hybridgraph.text.function_words import FunctionWords, function_words
+from langchain_hybridgraph.text.named_entities import (
+    MOST_LETTERS,
+    MOST_WORDS,
+    Reading,
+    is_character,
+    joined,
+    read,
+    text_words,
+    words_of,
+)
+from langchain_hybridgraph.uris import ENTITY, TITLE
+
+Extract = Callable[[str], Iterable[str]]
+Triple = tuple[str, str, str]
+
+OWN, FURTHER = 1.0, 0.5  # the document's own title: from its first chunk, from the others
+TITLED, WORD = 0.8, 0.4  # another document's title of several words, of one
+GIVEN, STATED = 0.8, 0.9  # named by ``extract``, by a triple
+ABOUT, STATEMENTS = 0.8, 3  # what a document is about beside its title: the subject of so many triples
+SHORTENED = 0.6  # the whole name, where the text has only a part of it
+MOST_NAMES = 100  # of a chunk; the surest stay
+BLOCK = 1_000  # chunks whose edges are written together
+FEW_WORDS = 2_000  # for so many the titles are asked for in which they may stand; for more, all titles are read
+
+
+class EntityEdges:
+    """From each chunk to the entities that it mentions: titles of documents, and names in the text; no model needed.
+
+    An entity is a node of the graph only, ``entity:`` and the normalised name (no case, accents, punctuation,
+    possessive or leading article); two chunks that mention it are one hop apart. Names are found by capitals and
+    quotation marks (:mod:`~langchain_hybridgraph.text.named_entities`), titles by their words, in any case and script.
+    "Mercury (planet)" is also "Mercury", and "Lovelace" also "Ada Lovelace" where the document has no other. Weights
+    say how sure a mention is: 1 for the document's own title (from its first chunk; .5 from the others), .8 for names
+    and titles of several words, .4 to .6 for single words and parts. How rare an entity is, is read from its degree
+    when it is walked. A title is also the node ``title:`` and the name, by which later ingests find it.
+
+    Documents that are added later get the same edges as in one ingest of all, where the store can be read back
+    (``ReadsIndex``); without, older and newer documents share names only. The title of a deleted document stays an
+    entity of the chunks that mention it until they are ingested again, which ``ingest`` does by itself with files.
+
+    ``extract`` gives the names in a text (from GLiNER, spaCy, …) in place of the rules. ``triples`` are (subject,
+    relation, object) by chunk id or document id: both ends are mentioned, and the edges say the triple; the subject of
+    three of them or more is as good as a title (.8). Raises ConfigurationError for triples of another form, for an
+    ``extract`` that does not return names, and for chunks whose id begins with ``entity:`` or ``title:``.
+
+    >>> from langchain_hybridgraph import HybridGraphStore, ingest
+    >>> store = HybridGraphStore(None)
+    >>> texts = {"Ada Lovelace": "She wrote the first program.", "Engine": "Lovelace's notes: Ada Lovelace, 1843."}
+    >>> chunks = [Chunk(title, text, {"title": title}) for title, text in texts.items()]
+    >>> _ = ingest(chunks, store, split=None, edges=[EntityEdges()])
+    >>> [(edge.source, edge.weight, edge.description) for edge in store.edges(["entity:ada lovelace"], backwards=True)]
+    [('Ada Lovelace', 1.0, 'Ada Lovelace is about Ada Lovelace.'), ('Engine', 0.8, 'Engine mentions Ada Lovelace.')]
+    """
+
+    relations = (MENTIONS,)
+
+    def __init__(
+        self, *, extract: Extract | None = None, triples: Mapping[str, Iterable[Sequence[str]]] | None = None
+    ) -> None:
+        if extract is not None and not callable(extract):
+            raise ConfigurationError(f"extract={extract!r} is no function; give one from a text to the names in it")
+        self._extract = extract
+        self._triples = {} if triples is None else _triples(triples)
+        self._titles = _Titles()
+        self._names = _Names("")
+        self._waiting: IO[str] | None = None
+        self._store: AcceptsChunks | None = None
+        self._is_first = True
+        self._size = 0
+
+    def start(self, store: AcceptsChunks) -> None:
+        """Forget the titles and names of the last ingest."""
+        self._store = store
+        self._titles = _Titles()
+        self._names = _Names("")
+        # Before a title can be looked for, all are needed; on disk, because there may be more than fit into memory.
+        self._waiting = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
+        self._size = 0
+        self._is_first = not implements(store, ReadsIndex) or (isinstance(store, Sized) and len(store) == 0)
+
+    def see(self, document: CutDocument) -> Iterator[EdgeSet]:
+        """Remember what the document's chunks mention; titles of documents that are still to come are added later."""
+        if not document.chunks or self._waiting is None:
+            return
+        readings = read([chunk.text for chunk in document.chunks], document.title or "")
+        language = readings[0].language
+        label = _shown(document.title or document.id)
+        mentions = [
+            self._mentions(chunk, reading, label) for chunk, reading in zip(document.chunks, readings, strict=True)
+        ]
+        self._add_triples(document, readings, mentions)
+        if not document.continues or self._names.document != document.id:
+            self._names = _Names(document.id)
+        self._names.complete(mentions)
+        for found in mentions:
+            found.shorten()
+        self._add_title(document, mentions, language)
+        for found, reading in zip(mentions, readings, strict=True):
+            self._size += len(reading.words)
+            self._waiting.write(json.dumps([found.chunk, label, " ".join(reading.words), found.entities]) + "\n")
+        yield from ()
+
+    def finish(self) -> Iterator[EdgeSet]:
+        """The edges of all chunks, and those of older chunks that mention a new title."""
+        waiting, store = self._waiting, self._store
+        if waiting is None or store is None:
+            return
+        older = None if self._is_first or not implements(store, ReadsIndex) else store
+        with waiting:
+            stored = _Titles()
+            if older:
+                seen = {chunk for chunk, _ in _waiting(waiting)}
+                edges = self._title_edges(older, waiting)
+                fresh = self._titles.names.keys() - {edge.target.removeprefix(TITLE) for edge in edges}
+                for edge in edges:
+                    if edge.source not in seen:  # else the document may have another title now
+                        stored.add(edge.target.removeprefix(TITLE), edge.description.partition(_NAMES)[0])
+                # Before the titles are stored, by which the next ingest would take them for old ones.
+                yield from self._older_mentions(fresh, older, seen)
+            waiting.seek(0)
+            while lines := list(islice(waiting, BLOCK)):
+                block = [_Mentions(*json.loads(line)) for line in lines]
+                self._add_titles(block, stored)
+                yield EdgeSet([edge for found in block for edge in found.edges()], [found.chunk for found in block])
+        self._waiting = None
+
+    def _title_edges(self, older: ReadsIndex, waiting: IO[str]) -> list[Edge]:
+        """The edges to the titles in the store that can be told from other words: all of them, or those in the texts.
+
+        Asking for what may be a title is quick for few texts only: every word may begin one.
+        """
+        if implements(older, ListsTitles) and self._size > FEW_WORDS:
+            edges = older.titles()
+        else:
+            names = {name for _, words in _waiting(waiting) for name in _candidates(words)}
+            edges = _edges_to_titles(names | self._titles.names.keys(), older)
+        return [edge for edge in edges if edge.weight == OWN and _NAMES in edge.description]
+
+    def _older_mentions(self, names: Set[str], older: ReadsIndex, seen: Set[str]) -> Iterator[EdgeSet]:
+        """The edges from chunks of earlier ingests to new titles that they mention."""
+        if not names:
+            return
+        titles = _Titles()
+        for name in sorted(names):
+            titles.add(name, self._titles.names[name])
+        ids = [id for id in older.find(Scope()) if id not in seen]
+        for start in range(0, len(ids), BLOCK):
+            report("edges", start, len(ids), "older chunks")
+            edges = [edge for chunk in older.get(ids[start : start + BLOCK]) for edge in titles.mentions(chunk)]
+            if edges:
+                yield EdgeSet(edges)
+
+    def _mentions(self, chunk: Chunk, reading: Reading, label: str) -> _Mentions:
+        _check_id(chunk)
+        found = _Mentions(chunk.id, label)
+        if self._extract is None:
+            names: Iterable[tuple[str, float]] = reading.names
+        else:
+            names = ((name, GIVEN) for name in _names_from(self._extract, chunk))
+        for name, weight in names:
+            found.mention(entity_name(name, reading.language), weight, name)
+        return found
+
+    def _add_triples(self, document: CutDocument, readings: Sequence[Reading], mentions: Sequence[_Mentions]) -> None:
+        for triple in self._triples.get(document.id, ()):
+            for name in (triple[0], triple[2]):
+                words = words_of(name)
+                places = [place for place, reading in enumerate(readings) if _holds(reading.words, words)]
+                # Of a document in parts the first has what no text has.
+                for place in places or ([] if document.continues else [0]):
+                    mentions[place].state(entity_name(name, readings[place].language), triple)
+        self._add_subjects(document.id, readings[0], mentions[0])
+        for found, reading in zip(mentions, readings, strict=True):
+            if found.chunk == document.id:
+                continue
+            for triple in self._triples.get(found.chunk, ()):
+                for name in (triple[0], triple[2]):
+                    found.state(entity_name(name, reading.language), triple)
+            self._add_subjects(found.chunk, reading, found)
+
+    def _add_subjects(self, id: str, reading: Reading, found: _Mentions) -> None:
+        """What several triples are told of is what the document is about."""
+        subjects = Counter(triple[0] for triple in self._triples.get(id, ()))
+        for subject in [subject for subject, count in subjects.items() if count >= STATEMENTS]:
+            name = entity_name(subject, reading.language)
+            if name:
+                found.add(TITLE + name, ABOUT, f"{subject}{_NAMES}{id} is about.")
+
+    def _add_title(self, document: CutDocument, mentions: Sequence[_Mentions], language: FunctionWords) -> None:
+        for name, written, is_certain in _title_names(document.title or "", language):
+            if not is_certain and not any(ENTITY + name in found.entities for found in mentions):
+                continue
+            for place, found in enumerate(mentions):
+                weight = FURTHER if place or document.continues else OWN
+                found.add(ENTITY + name, weight, f"{found.label} is about {written}.")
+            if not document.continues:
+                if _is_telling(words_of(name), language.words):
+                    mentions[0].add(TITLE + name, OWN, f"{written}{_NAMES}{document.id} is about.")
+                    self._titles.add(name, written)
+                else:
+                    mentions[0].add(TITLE + name, OWN, f"{written} is the title of {document.id}.")
+
+    def _add_titles(self, block: Sequence[_Mentions], stored: _Titles) -> None:
+        """Add the titles that stand in the texts, of this ingest and of earlier ones."""
+        for found in block:
+            words = found.words.split(" ")
+            for name, written, size in (*self._titles.found(words), *stored.found(words)):
+                found.mention(name, TITLED if size > 1 else WORD, written)
+
+
+class _Mentions:
+    """What one chunk mentions: weight and description by node."""
+
+    def __init__(
+        self, chunk: str, label: str, words: str = "", entities: dict[str, tuple[float, str]] | None = None
+    ) -> None:
+        self.chunk = chunk
+        self.label = label
+        self.words = words
+        self.entities = entities or {}
+
+    def add(self, node: str, weight: float, description: str) -> None:
+        """Add a node, unless it is there with at least this weight."""
+        if node not in self.entities or self.entities[node][0] < weight:
+            self.entities[node] = weight, description
+
+    def mention(self, name: str, weight: float, said: str) -> None:
+        """Add the entity of this name, "" for what is none."""
+        if name:
+            self.add(ENTITY + name, weight, f"{self.label} mentions {said}.")
+
+    def state(self, name: str, triple: Triple) -> None:
+        """Add an entity that a triple names."""
+        if name:
+            self.add(ENTITY + name, STATED, " ".join(triple) + ".")
+
+    def shorten(self) -> None:
+        """Keep the surest, of equal ones the first."""
+        if len(self.entities) > MOST_NAMES:
+            kept = sorted(self.entities.items(), key=lambda entry: -entry[1][0])[:MOST_NAMES]
+            self.entities = dict(kept)
+
+    def edges(self) -> Iterator[Edge]:
+        """The edges, as they are to be stored."""
+        for node, (weight, description) in self.entities.items():
+            yield Edge(self.chunk, node, MENTIONS, weight, description)
+
+
+class _Names:
+    """The whole names of one document, to complete what stands in its texts in short."""
+
+    def __init__(self, document: str) -> None:
+        self.document = document
+        self._whole: set[str] = set()
+        self._short: dict[str, set[str]] = {}  # last or first word, or initials → names
+
+    def complete(self, mentions: Sequence[_Mentions]) -> None:
+        """Add to each chunk the names that it has in short, where only one name of the document can be meant."""
+        for found in mentions:
+            for node in found.entities:
+                self._learn(node.removeprefix(ENTITY))
+        for found in mentions:
+            for node in list(found.entities):
+                whole = self._short.get(node.removeprefix(ENTITY), ())
+                if len(whole) == 1:
+                    (name,) = whole
+                    found.mention(name, SHORTENED, name)
+
+    def _learn(self, name: str) -> None:
+        words = name.split()
+        if 2 <= len(words) <= 6 and name not in self._whole:
+            self._whole.add(name)
+            initials = "".join(word[0] for word in words)
+            for short in {initials, words[-1], words[0]} if len(words) <= 3 else {initials}:
+                if len(short) > 1:
+                    self._short.setdefault(short, set()).add(name)
+
+
+@functools.lru_cache(1 << 16)
+def entity_name(name: str, language: FunctionWords) -> str:
+    """The name of the entity that a name means: normalised and without an article; "" for what is no name.
+
+    Numbers, dates and words such as "the" are no names, nor is what has more than a hundred letters.
+
+    >>> english = function_words(["the"])
+    >>> [entity_name(name, english) for name in ("The Beatles’", "St. Louis", "June 1843", "The Who", "1,000")]
+    ['beatles', 'st louis', '', '', '']
+    """
+    words = words_of(name[: 4 * MOST_LETTERS])
+    if all(word.isdigit() or word in language.words for word in words):
+        return ""
+    found = joined(words[1:] if words[0] in language.articles else words)
+    return found if 1 < len(found) <= MOST_LETTERS else ""
+
+
+_AFTER = re.compile(r"\s*[(（\[][^)）\]]*[)）\]]\s*$")
+
+
+class _TitleName(NamedTuple):
+    """A name of a titled document; one that is not ``is_certain`` counts only where its text has it too."""
+
+    name: str
+    written: str
+    is_certain: bool
+
+
+def _title_names(title: str, language: FunctionWords) -> Iterator[_TitleName]:
+    """The title, and the title without what only tells it from others: "(planet)", ", Arkansas"."""
+    title = title[: 4 * MOST_LETTERS]
+    short = _AFTER.sub("", title)
+    before, comma, after = short.partition(",")
+    forms = [(title, True), (short, True)]
+    if comma:
+        forms += [(before, False), (f"{after} {before}", False)]
+    told: set[str] = set()
+    for form, is_certain in forms:
+        name = entity_name(form, language)
+        if name and name not in told:
+            told.add(name)
+            yield _TitleName(name, " ".join(form.split()), is_certain)
+
+
+def names_in(text: str) -> list[str]:
+    """The names that a question may mean, to be looked up as ``entity:`` and ``title:`` nodes; most are no node.
+
+    >>> names_in("Who taught Ada Lovelace?")
+    ['ada lovelace', 'taught', 'taught ada', 'taught ada lovelace', 'lovelace']
+    """
+    (reading,) = read([text])
+    found = [entity_name(name.text, reading.language) for name in reading.names]
+    return list(dict.fromkeys(name for name in (*found, *_candidates(reading.words)) if name))
+
+
+# -- titles in texts ---------------------------------------------------------------------------------------------------
+
+_ASCII_WORD = re.compile("[a-z0-9]+")
+_INITIALS = re.compile(r"\b[A-Z]\W+[A-Z]\b")  # they are one word: J. K.
+MOST_CHARACTERS = 12  # of a title in a script without spaces
+_NAMES = " is what "
+
+
+class _Titles:
+    """Finds many titles in a text, by its words."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}  # as they are written
+        self._sizes: dict[str, tuple[int, ...]] = {}  # first word → how many words titles have that begin so
+
+    def add(self, name: str, written: str) -> None:
+        """Find this one too."""
+        if name in self.names:
+            return
+        self.names[name] = written
+        words = words_of(name)
+        sizes = self._sizes.get(words[0], ())
+        if len(words) not in sizes:
+            self._sizes[words[0]] = (*sizes, len(words))
+
+    def found(self, words: Sequence[str]) -> Iterator[tuple[str, str, int]]:
+        """The titles among these words, as names and as written, with the number of their words."""
+        sizes, names = self._sizes, self.names
+        for place, word in enumerate(words):
+            if word in sizes:
+                for size in sizes[word]:
+                    name = joined(words[place : place + size])
+                    if name in names:
+                        yield name, names[name], size
+
+    def mentions(self, chunk: Chunk) -> Iterator[Edge]:
+        """The edges from a chunk to the titles in its text."""
+        if chunk.text.isascii() and not self._may_hold(chunk.text):
+            return
+        label = _shown(str(chunk.metadata.get("title") or chunk.document))
+        for name, written, size in dict.fromkeys(self.found(text_words(chunk.text))):
+            weight = TITLED if size > 1 else WORD
+            yield Edge(chunk.id, ENTITY + name, MENTIONS, weight, f"{label} mentions {written}.")
+
+    def _may_hold(self, text: str) -> bool:
+        """Whether a text has the first word of a title; reading it takes ten times longer."""
+        if _INITIALS.search(text):
+            return True
+        return not self._sizes.keys().isdisjoint(_ASCII_WORD.findall(text.lower()))
+
+
+def _is_telling(words: Sequence[str], functions: Set[str]) -> bool:
+    """Whether a title can be told from a common word or a sentence where it has no capitals."""
+    if is_character(words[0]):
+        return 2 <= len(words) <= MOST_CHARACTERS
+    if len(words) > MOST_WORDS or words[0] in functions or words[-1] in functions:
+        return False
+    return len(words) > 1 or (len(words[0]) > 3 and not words[0].isdigit())
+
+
+def _candidates(words: Sequence[str]) -> Iterator[str]:
+    """What in a text may be a title."""
+    functions = function_words(set(words)).words
+    are_characters = [bool(word) and is_character(word) for word in words]
+    for place, word in enumerate(words):
+        if not word or word in functions:
+            continue
+        name = ""  # as joined() has it, a word longer each time: joining each by itself takes seven times longer
+        for end in range(place + 1, min(place + max(MOST_CHARACTERS, MOST_WORDS), len(words)) + 1):
+            last = words[end - 1]
+            if not last:
+                break
+            name += last if not name or (are_characters[end - 2] and are_characters[end - 1]) else f" {last}"
+            if end - place > 1 if are_characters[place] else _is_telling(words[place:end], functions):
+                yield name
+
+
+def _edges_to_titles(names: Iterable[str], store: ReadsIndex) -> list[Edge]:
+    """The edges that lead to those of the names that are titles of documents in the store."""
+    edges: list[Edge] = []
+    asked = iter(names)
+    while some := list(islice(asked, 20_000)):
+        edges += store.edges([TITLE + name for name in some], backwards=True)
+    return edges
+
+
+def _waiting(lines: IO[str]) -> Iterator[tuple[str, list[str]]]:
+    """The ids of the chunks that wait for their titles, and their words."""
+    lines.seek(0)
+    for line in lines:
+        chunk, _, words, _ = json.loads(line)
+        yield chunk, words.split(" ")
+
+
+def _holds(words: Sequence[str], name: Sequence[str]) -> bool:
+    return bool(name) and f" {' '.join(name)} " in f" {' '.join(words)} "
+
+
+def _shown(title: str) -> str:
+    """A title as descriptions have it."""
+    return title if len(title) <= MOST_LETTERS else f"{title[:MOST_LETTERS]}…"
+
+
+# -- what users give ---------------------------------------------------------------------------------------------------
+
+
+def _check_id(chunk: Chunk) -> None:
+    if chunk.id.startswith((ENTITY, TITLE)):
+        raise ConfigurationError(
+            f"the chunk {chunk.id!r} has an id of an entity; ids that begin with {ENTITY!r} or {TITLE!r} are kept for "
+            "nodes of the graph: give the chunk another id"
+        )
+
+
+def _names_from(extract: Extract, chunk: Chunk) -> list[str]:
+    found: Any = extract(chunk.text)
+    names = list(found) if isinstance(found, Iterable) and not isinstance(found, str) else [None]
+    if not all(isinstance(name, str) for name in names):
+        raise ConfigurationError(
+            f"extract gave {found!r} for {chunk.id!r}; wanted the names in the text, such as ['Ada Lovelace']"
+        )
+    return [name for name in names if name]
+
+
+_TRIPLES = '{"doc": [("Ada Lovelace", "wrote to", "Charles Babbage")]}'
+
+
+def _triples(given: Any) -> dict[str, list[Triple]]:
+    if not isinstance(given, Mapping):
+        raise ConfigurationError(
+            f"triples is {given!r:.80}; wanted the triples of each document or chunk by its id: triples={_TRIPLES}"
+        )
+    for id, some in given.items():
+        if isinstance(some, str) or not isinstance(some, Iterable):
+            raise ConfigurationError(f"triples of {id!r} are {some!r:.80}; wanted a list of them: triples={_TRIPLES}")
+    return {id: [_triple(id, each) for each in some] for id, some in given.items()}
+
+
+def _triple(id: str, given: Any) -> Triple:
+    is_sequence = isinstance(given, Sequence) and not isinstance(given, str)
+    if not is_sequence or len(given) != 3 or any(not isinstance(part, str) for part in given):
+        raise ConfigurationError(
+            f"triples of {id!r} have {given!r}; wanted (subject, relation, object), three strings: {_TRIPLES}"
+        )
+    subject, relation, object = given
+    return subject, relation, object

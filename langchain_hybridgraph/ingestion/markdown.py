@@ -1,0 +1,456 @@
+"""Finds the headings, anchors, links and code of Markdown."""
+
+from __future__ import annotations
+
+import html
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from langchain_hybridgraph.ingestion.edges.link_parser import INCLUDE, PATH, ROLE, WIKI, Link
+from langchain_hybridgraph.ingestion.front_matter import front_matter_end
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
+    from markdown_it.rules_inline import StateInline
+    from markdown_it.token import Token
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Every repetition is bounded, so that no text makes a search quadratic.
+_NEWLINE = re.compile(r"\r\n?|\n")
+_MARKED = re.compile(r"\]|\)=|<[a-zA-Z]|://|`_|[}:]`|--8<--|\{[^}\n]")  # what may be a link or an anchor
+_MARKUP = re.compile(r"[\\`*_\[\]<>&!]")
+_ATTRIBUTES = re.compile(r"[ \t]{0,99}\{:?(?=[^{}\n]{0,300}[#.=])([^{}\n]{0,300})\}[ \t]{0,99}\Z")
+_ID = re.compile(r"\{:?[^{}\n]{0,300}?#([\w.:-]{1,300})[^{}\n]{0,300}\}")
+_TAG_ID = re.compile(r"<[a-zA-Z]\w{0,20}\s[^<>]{0,300}?\b(?:id|name)\s{0,9}=\s{0,9}[\"']?([^\"'\s<>]{1,300})")
+_TAG_LINK = re.compile(r"<a\s(?:[^<>]{0,500}?\s)?href\s{0,9}=\s{0,9}[\"']?([^\"'\s<>]{1,2000})", re.IGNORECASE)
+_TARGET = re.compile(r"\((?P<name>[^()\n]{1,300})\)=[ \t]*(?:\n|\Z)")
+_URL = re.compile(r"(?<![(<`\"'\[])https?://[^\s<>\"'`\[\]{}|\\^]{1,2000}")
+_INCLUDE = re.compile(
+    r"\{\*[ \t]{1,9}(?P<mkdocs>[^\s*]{1,500})[^\n]{0,300}?\*\}"
+    r"|\{[!>]{1,2}[ \t]{0,9}(?P<bang>[^\s!]{1,500})[ \t]{0,9}!\}"
+    r"|--8<--[ \t]{1,9}[\"'](?P<snippet>[^\"'\n]{1,500})[\"']"
+    r"|\{%-?[ \t]{1,9}include(?:-markdown)?[ \t]{1,9}[\"'](?P<jinja>[^\"'\n]{1,500})[\"']"
+)
+_CONTAINER = re.compile(r"(?:!!!|\?\?\?\+?|===[!+]?(?=[ \t]+[\"']))[ \t]+\S")
+_WIKI = re.compile(r"\[\[([^\[\]|\n]{1,300})(?:\|([^\[\]\n]{0,300}))?\]\]")
+_ROLE = re.compile(r"[:{](?P<role>(?:[a-z]{1,20}:)?[a-z-]{1,20})[:}]`(?P<inside>[^`]{1,1000})`")
+_REST = re.compile(r"`(?P<label>[^`<>]{0,500})<(?P<target>[^`<>\s]{1,2000})>`_")
+_ROLE_TARGET = re.compile(r"(?P<label>.*)<(?P<target>[^<>]+)>\Z", re.DOTALL)
+_DIRECTIVE = re.compile(r"\{(?P<name>[\w:-]{1,40})\}[ \t]*(?P<argument>\S*)")
+_ENTRY = re.compile(
+    r"[ \t]*(?:(?P<label>[^<>\n]{1,300}?)[ \t]*<(?P<target>[^<>\n]{1,500})>|(?P<plain>[^\s:<>][^\s<>]*))\s*\Z"
+)
+# Directives of MyST whose content is Markdown.
+_PROSE = _names(
+    "admonition attention caution danger dropdown error grid hint important note seealso tab-item tip warning "
+    "versionadded versionchanged deprecated"
+)
+_NOT_IN_SLUG = re.compile(r"[^\w\- ]")
+_LONGEST_HEADING = 1_000
+_LONGEST_LABEL = 120
+
+
+class Section(NamedTuple):
+    """A heading with the text below it, up to the next heading: characters [start, end) of the text.
+
+    ``path`` names the headings from the outermost to this one, without the document's title.
+    """
+
+    start: int
+    end: int
+    path: tuple[str, ...] = ()
+
+
+class Anchor(NamedTuple):
+    """A place that a link can name after ``#``."""
+
+    start: int
+    name: str
+
+
+class Outline(NamedTuple):
+    """The sections, which cover the text without a gap, its title, and what is found where, in the text's order.
+
+    ``fences`` are code, as (start, end). ``links`` are pairs of a start and a link. An anchor that occurs twice is left
+    out: no link can mean it alone.
+    """
+
+    sections: tuple[Section, ...]
+    title: str | None = None
+    fences: tuple[tuple[int, int], ...] = ()
+    anchors: tuple[Anchor, ...] = ()
+    links: tuple[tuple[int, Link], ...] = ()
+
+
+class _Heading(NamedTuple):
+    start: int
+    body: int
+    level: int
+    text: str
+
+
+def outline(text: str, *, headings: bool = True) -> Outline:
+    """Return the structure of a Markdown text; with ``headings=False`` one section that is the full text.
+
+    Read are CommonMark, tables, front matter, ``{#id}`` attributes, HTML and MyST anchors, wiki links, admonitions and
+    tabs of MkDocs (``!!! note``, ``=== "Tab"``), MyST directives, and the roles of reStructuredText. The title is the
+    first heading when that is of level 1. A heading without text of its own goes with the section that follows. The
+    last eight texts are remembered, so that reading, cutting and linking a file parse it once.
+
+    >>> text = "# Guide\\n## Run `make` { #run }\\nSee [it](b.md).\\n```\\n# no heading\\n```\\n## Use\\nEasy."
+    >>> found = outline(text)
+    >>> found.title, [section.path for section in found.sections], [anchor.name for anchor in found.anchors]
+    ('Guide', [('Run make',), ('Use',)], ['guide', 'run', 'use'])
+    >>> found.links
+    ((35, Link(kind='path', target='b.md', label='it')),)
+    """
+    return _outline(text, headings)
+
+
+@lru_cache(maxsize=8)
+def _outline(text: str, headings: bool) -> Outline:
+    # By position: lru_cache takes a default that is given for another call.
+    return _Reader(text, {}).outline(headings=headings)
+
+
+def find_links(text: str, definitions: Mapping[str, Any] | None = None) -> Iterator[Link]:
+    """The Markdown, HTML, wiki and reStructuredText links of a text; images and code have none.
+
+    ``definitions`` are those of the other parts of its document, by :func:`find_definitions`.
+
+    >>> list(find_links("See [the guide](a.md#use), [[Ada Lovelace|Ada]] and `this <b.rst>`_."))
+    ... # doctest: +NORMALIZE_WHITESPACE
+    [Link(kind='path', target='a.md#use', label='the guide'),
+     Link(kind='wiki', target='Ada Lovelace', label='Ada'), Link(kind='path', target='b.rst', label='this')]
+    """
+    if not definitions:
+        yield from (link for _, link in outline(text).links)
+        return
+    references = {"references": dict(definitions)}
+    yield from (link for _, link in _Reader(text, references).outline(headings=False).links)
+
+
+def find_definitions(text: str) -> Mapping[str, Any]:
+    """The targets of Markdown's reference links, by normalised name; the first definition of a name counts.
+
+    >>> [(name, found["href"]) for name, found in find_definitions("[The Guide]: docs/guide.md").items()]
+    [('THE GUIDE', 'docs/guide.md')]
+    """
+    if "]:" not in text:
+        return {}
+    found: dict[str, Any] = {}
+    _Reader(text, found)
+    references: Mapping[str, Any] = found.get("references", {})
+    return references
+
+
+def slug(heading: str) -> str:
+    """The anchor of a heading, as GitHub and most renderers of Markdown make it.
+
+    >>> slug("What's new in 3.12?")
+    'whats-new-in-312'
+    """
+    return _NOT_IN_SLUG.sub("", heading.strip().lower()).replace(" ", "-")
+
+
+class _Reader:
+    """Walks over the blocks of one text; inline markup is parsed only where it may hold a link or an anchor."""
+
+    def __init__(self, text: str, env: dict[str, Any]) -> None:
+        self._text = text
+        self._env = env
+        self._parser = _parser()
+        self._headings: list[_Heading] = []
+        self._slugs: list[Anchor] = []
+        self._named: list[Anchor] = []
+        self._fences: list[tuple[int, int]] = []
+        self._links: list[tuple[int, Link]] = []
+        self._targets: list[Anchor] = []  # of MyST: they belong to the block that follows
+        start = front_matter_end(text)
+        self._lines = [start, *(found.end() for found in _NEWLINE.finditer(text, start))]
+        self._blocks = self._parse(_NEWLINE.sub("\n", text[start:]).replace("\0", "\ufffd"))
+
+    def outline(self, *, headings: bool) -> Outline:
+        """Everything that was found."""
+        self._walk(self._blocks, 0, top=True)
+        links = tuple(sorted(dict.fromkeys(self._links), key=itemgetter(0)))
+        fences = tuple(self._fences)
+        if not headings:
+            return Outline((Section(0, len(self._text)),), None, fences, (), links)
+        anchors = tuple(_unique(self._named, self._slugs))
+        if not self._headings:
+            return Outline((Section(0, len(self._text)),), None, fences, anchors, links)
+        first = self._headings[0]
+        title = first.text if first.level == 1 and first.text else None
+        sections = tuple(_sections(self._text, self._headings, title))
+        return Outline(sections, title, fences, anchors, links)
+
+    def _parse(self, text: str) -> list[Token]:
+        tokens: list[Token] = []
+        self._parser.block.parse(text, self._parser, self._env, tokens)
+        return tokens
+
+    def _walk(self, tokens: Sequence[Token], line: int, *, top: bool) -> None:
+        """Read blocks whose first line is this one of the text; only headings at the top make sections."""
+        for at, token in enumerate(tokens):
+            if token.map is None:
+                continue
+            first = line + token.map[0]
+            start, end = self._offset(first), self._offset(line + token.map[1])
+            if token.type == "inline":
+                self._inline(token.content, first, heading=tokens[at - 1].type == "heading_open")
+                continue
+            if token.type == "paragraph_open" and (target := _TARGET.fullmatch(tokens[at + 1].content)):
+                self._targets.append(Anchor(start, target["name"]))
+                continue
+            if self._targets:
+                start = self._targets[0].start
+                self._named += [Anchor(start, target.name) for target in self._targets]
+                self._targets.clear()
+            if token.type == "heading_open":
+                self._heading(token, tokens[at + 1].content, start, end, section=top and token.level == 0)
+            elif token.type == "fence":
+                self._fence(token, first, start, end)
+            elif token.type == "code_block":
+                self._fences.append((start, end))
+            elif token.type == "html_block":
+                self._tags(token.content, 0, self._places(token.content, first))
+
+    def _offset(self, line: int) -> int:
+        return self._lines[line] if line < len(self._lines) else len(self._text)
+
+    def _places(self, content: str, first: int) -> Callable[[int], int]:
+        """What gives the offset of a position in the content of a block, which has lost the indent of its lines."""
+        starts = [0, *(found.end() for found in re.finditer("\n", content))]
+
+        @cache
+        def shift(number: int) -> int:
+            end = starts[number + 1] - 1 if number + 1 < len(starts) else None
+            start, after = self._offset(first + number), self._offset(first + number + 1)
+            return max(self._text.find(content[starts[number] : end], start, after), start) - starts[number]
+
+        return lambda at: shift(bisect_right(starts, at) - 1) + at
+
+    def _heading(self, token: Token, content: str, start: int, body: int, *, section: bool) -> None:
+        written = content[:_LONGEST_HEADING]
+        attributes = _ATTRIBUTES.search(written)
+        if attributes:
+            written = written[: attributes.start()]
+        text = _plain(self._inlines(written)) if _MARKUP.search(written) else written
+        text = " ".join(text.split())
+        if attributes is None or _ID.search(attributes[0]) is None:  # a name that is given is found with all others
+            self._slugs.append(Anchor(start, slug(text)))
+        if section:
+            self._headings.append(_Heading(start, body, int(token.tag[1:]), text))
+
+    def _fence(self, token: Token, first: int, start: int, end: int) -> None:
+        directive = _DIRECTIVE.match(token.info)
+        name = directive["name"] if directive else ""
+        if directive and name in ("include", "literalinclude"):
+            self._links.append((start, Link(INCLUDE, directive["argument"])))
+        if name in _PROSE:
+            self._walk(self._parse(token.content), first + 1, top=False)
+        elif name == "toctree":
+            entries = filter(None, map(_ENTRY.match, token.content.splitlines()))
+            links = (Link(PATH, found["target"] or found["plain"], _label(found["label"] or "")) for found in entries)
+            self._links += [(start, link) for link in links]
+        else:
+            self._fences.append((start, end))
+
+    def _inline(self, content: str, first: int, *, heading: bool) -> None:
+        """Read the content of a block that starts in this line; the attributes of a heading are those of its line."""
+        if _MARKED.search(content) is None:
+            return
+        place = self._places(content, first)
+        if (target := _TARGET.match(content)) and target.end() < len(content):
+            self._named.append(Anchor(place(0), target["name"]))
+        for found in _ID.finditer(content):
+            self._named.append(Anchor(self._offset(first) if heading else place(found.start()), found[1]))
+        for found in _INCLUDE.finditer(content):
+            path = next(name for name in found.groups() if name)
+            self._links.append((place(found.start()), Link(INCLUDE, path)))
+        if "://" in content:
+            urls = _URL.finditer(content)
+            self._links += [(place(found.start()), Link(PATH, found[0].rstrip(".,;:!?)"))) for found in urls]
+        tokens = self._inlines(content)
+        self._links += [(place(at), link) for at, link in _links_in(tokens)]
+        for part in tokens:
+            if part.type == "html_inline":
+                self._tags(part.content, part.meta["at"], place)
+
+    def _inlines(self, content: str) -> list[Token]:
+        tokens: list[Token] = []
+        self._parser.inline.parse(content, self._parser, self._env, tokens)
+        return tokens
+
+    def _tags(self, content: str, base: int, place: Callable[[int], int]) -> None:
+        self._links += [
+            (place(base + found.start()), Link(PATH, html.unescape(found[1]))) for found in _TAG_LINK.finditer(content)
+        ]
+        self._named += [Anchor(place(base + found.start()), found[1]) for found in _TAG_ID.finditer(content)]
+
+
+def _sections(text: str, headings: Sequence[_Heading], title: str | None) -> Iterator[Section]:
+    start, path = 0, list[_Heading]()
+    if text[: headings[0].start].strip():
+        yield Section(0, headings[0].start)
+        start = headings[0].start
+    ends = [heading.start for heading in headings[1:]] + [len(text)]
+    for heading, end in zip(headings, ends, strict=True):
+        path = [above for above in path if above.level < heading.level] + [heading]
+        if end < len(text) and not text[heading.body : end].strip():
+            continue
+        named = path[1:] if path[0].text == title else path
+        yield Section(start, end, tuple(above.text for above in named if above.text))
+        start = end
+
+
+def _unique(named: Iterable[Anchor], slugs: Iterable[Anchor]) -> Iterator[Anchor]:
+    """The anchors that occur once, by place; a name that is given goes before one that is made of a heading."""
+    explicit = Counter(anchor.name for anchor in named)
+    made = Counter(anchor.name for anchor in slugs)
+    kept = [anchor for anchor in named if explicit[anchor.name] == 1]
+    kept += [anchor for anchor in slugs if anchor.name and made[anchor.name] == 1 and anchor.name not in explicit]
+    yield from sorted(kept, key=itemgetter(0))
+
+
+def _plain(tokens: Iterable[Token]) -> str:
+    """What a reader sees of inline markup; the alternative texts of images are left out."""
+    parts = []
+    for token in tokens:
+        if token.type in ("softbreak", "hardbreak"):
+            parts.append(" ")
+        elif token.type in ("text", "code_inline", "text_special"):
+            parts.append(token.content)
+        elif token.type == "link":
+            parts.append(token.meta["link"].label or token.meta["link"].target)
+    return "".join(parts)
+
+
+def _links_in(tokens: Sequence[Token]) -> Iterator[tuple[int, Link]]:
+    opened = 0
+    for at, token in enumerate(tokens):
+        if token.type == "link":
+            yield token.meta["at"], token.meta["link"]
+        elif token.type == "link_open":
+            opened = at
+        elif token.type == "link_close":
+            start = tokens[opened]
+            yield start.meta["at"], Link(PATH, str(start.attrs["href"]), _label(_plain(tokens[opened:at])))
+
+
+def _label(text: str) -> str:
+    return " ".join(text.split())[:_LONGEST_LABEL]
+
+
+# -- the parser ---------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _parser() -> MarkdownIt:
+    """CommonMark with tables and what documentation adds to it."""
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_inline import autolink, html_inline, link
+
+    class Parser(MarkdownIt):
+        """Targets stay as they are written."""
+
+        def normalizeLink(self, url: str) -> str:
+            return url
+
+        def validateLink(self, url: str) -> bool:
+            return True
+
+    parser = Parser("commonmark").enable("table")
+    ends = ["paragraph", "reference", "blockquote", "list"]
+    parser.block.ruler.before("fence", "container", _container, {"alt": ends})
+    for name, rule in {"link": link, "autolink": autolink, "html_inline": html_inline}.items():
+        parser.inline.ruler.at(name, _placed(rule))
+    parser.inline.ruler.before("backticks", "role", _role)
+    parser.inline.ruler.before("link", "wiki", _wiki)
+    return parser
+
+
+def _placed(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
+    """The rule, which also notes in its first token where it was used."""
+
+    def used(state: StateInline, silent: bool) -> bool:
+        start, before = state.pos, len(state.tokens)
+        if not rule(state, silent):
+            return False
+        if not silent:
+            token = next(token for token in state.tokens[before:] if token.type in ("link_open", "html_inline"))
+            token.meta["at"] = start
+        return True
+
+    return used
+
+
+def _container(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+    """An admonition or tab of MkDocs: what is indented below it is Markdown, not code."""
+    if state.is_code_block(first):
+        return False
+    if not _CONTAINER.match(state.src, state.bMarks[first] + state.tShift[first], state.eMarks[first]):
+        return False
+    if silent:
+        return True
+    indent, last = state.sCount[first] + 4, first + 1
+    while last < end and (state.isEmpty(last) or state.sCount[last] >= indent):
+        last += 1
+    before = state.lineMax, state.blkIndent, state.parentType
+    state.lineMax, state.blkIndent, state.parentType = last, indent, "container"
+    state.push("container_open", "div", 1).map = [first, last]
+    state.md.block.tokenize(state, first + 1, last)
+    state.push("container_close", "div", -1)
+    state.lineMax, state.blkIndent, state.parentType = before
+    state.line = last
+    return True
+
+
+def _wiki(state: StateInline, silent: bool) -> bool:
+    found = _WIKI.match(state.src, state.pos, state.posMax) if state.src.startswith("[[", state.pos) else None
+    if found and not silent:
+        _push(state, Link(WIKI, found[1].strip(), _label(found[2] or "")))
+    return _passed(state, found)
+
+
+def _role(state: StateInline, silent: bool) -> bool:
+    character = state.src[state.pos]
+    if character == "`":
+        found = _REST.match(state.src, state.pos, state.posMax)
+        if found and not silent:
+            _push(state, Link(PATH, found["target"], _label(found["label"])))
+        return _passed(state, found)
+    found = _ROLE.match(state.src, state.pos, state.posMax) if character in ":{" else None
+    if found and not silent:
+        inside = _ROLE_TARGET.match(found["inside"])
+        target = (inside["target"] if inside else found["inside"]).strip()
+        label = _label(inside["label"]) if inside else ""
+        if target.startswith("!"):
+            state.push("code_inline", "code", 0).content = target[1:]
+        elif found["role"] == "doc":
+            _push(state, Link(PATH, target, label))
+        else:
+            _push(state, Link(ROLE, target.lstrip("~.").removesuffix("()"), label))
+    return _passed(state, found)
+
+
+def _push(state: StateInline, link: Link) -> None:
+    state.push("link", "", 0).meta = {"at": state.pos, "link": link}
+
+
+def _passed(state: StateInline, found: re.Match[str] | None) -> bool:
+    if found is None:
+        return False
+    state.pos = found.end()
+    return True

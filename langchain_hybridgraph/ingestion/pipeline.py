@@ -1,0 +1,368 @@
+"""Brings documents into a store."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.ingestion.chunking import CutDocument, Cutter
+from langchain_hybridgraph.ingestion.edges.base import Compares, EdgeBuilder, EdgeSet, as_builders
+from langchain_hybridgraph.ingestion.fingerprint import fingerprint
+from langchain_hybridgraph.ingestion.known_files import KnownFiles
+from langchain_hybridgraph.ingestion.progress import Progress, counted, showing
+from langchain_hybridgraph.ingestion.readers.files import File, FileDocuments
+from langchain_hybridgraph.ingestion.splitters import as_splitter
+from langchain_hybridgraph.records import Chunk, Edge
+from langchain_hybridgraph.serialization import Serializable
+from langchain_hybridgraph.steps import report
+from langchain_hybridgraph.stores.protocols import AcceptsChunks, FileRecord, RecordsFiles
+
+if TYPE_CHECKING:
+    from langchain_core.documents import Document
+
+
+@dataclass(frozen=True, slots=True)
+class IngestReport(Serializable):
+    """What one ingest did.
+
+    ``documents`` were handed in and cut into ``chunks`` and ``parents``. Of both, ``added`` are new,
+    ``updated`` had another text or other metadata before, ``unchanged`` were left alone; ``embedded`` chunks
+    had a new text. ``removed`` is what changed (or pruned) documents no longer have. ``edges`` were written
+    or found to be there; those of unchanged files are not looked at. ``warnings`` say what was not done as requested,
+    and which files were left out; ``skipped`` counts by suffix the files in folders that are not read at all.
+    """
+
+    documents: int
+    chunks: int
+    parents: int
+    added: int
+    updated: int
+    unchanged: int
+    removed: int
+    embedded: int
+    edges: int
+    seconds: float
+    warnings: tuple[str, ...] = ()
+    skipped: Mapping[str, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        documents, chunks = counted(self.documents, "document", "documents"), counted(self.chunks, "chunk", "chunks")
+        parents, edges = counted(self.parents, "parent", "parents"), counted(self.edges, "edge", "edges")
+        return (
+            f"{documents} in {self.seconds:.1f} s: {chunks} ({self.added} added, {self.updated} updated, "
+            f"{self.unchanged} unchanged, {self.removed} removed, {self.embedded} embedded), {parents}, {edges}"
+        )
+
+
+@runtime_checkable
+class ListsDocuments(Protocol):
+    """A store that can say which documents it has; needed for pruning only."""
+
+    def document_ids(self) -> Iterable[str]:
+        """The ids of all documents, in any order."""
+        ...
+
+
+def ingest(
+    documents: Iterable[Document | Chunk | CutDocument],
+    store: Any,
+    *,
+    split: Any = "flat",
+    edges: Any = "auto",
+    progress: bool | Progress | None = None,
+    batch_size: int = 1_000,
+    prune_documents: bool | Callable[[str], bool] = False,
+) -> IngestReport:
+    """Cut documents into chunks, write those that are new or changed, and connect them; returns what was done.
+
+    ``documents`` are LangChain Documents (or Chunks and CutDocuments, which are taken as they are), read one batch
+    at a time, so a generator of any length will do; or a LangChain loader; or LlamaIndex Documents, or a reader whose
+    ``load_data`` needs no argument. A document is named by its metadata ``document_id``, else its id,
+    else its ``source``, else its content. What is handed in for a document replaces all that it had.
+    Documents of one name are parts of one document, in order; only of those that are named by ``Document.id``
+    the last one counts.
+
+    ``split`` is ``"flat"`` (256 tokens, overlap 50), ``"parent_child"`` (1024 and 256), None (documents are
+    chunks as they are), or any splitter (ours, LangChain's, a function). ``edges`` is ``"auto"`` (sequence,
+    links, hierarchy, entities), a list of builders or their names, or None; the edges of builders that are not named
+    stay. ``progress`` is True for a bar on the terminal (elsewhere a line now and then), or a
+    function that takes a :class:`~langchain_hybridgraph.steps.Step`. Each batch of ``batch_size`` chunks is one
+    transaction: after a crash, run it again, and what is there is neither written nor embedded a second time.
+    ``prune_documents`` removes the documents that were not handed in (all, or those for whose id the function
+    is true).
+
+    Of ``read_files`` only files are read that have changed since they were ingested with the same ``split`` and
+    ``edges`` and the same version of this package, and files whose edges depend on one that has changed or gone.
+
+    Raises ConfigurationError for arguments that cannot be used, and whatever the store raises; the batches
+    before that stay.
+
+    >>> from langchain_core.documents import Document
+    >>> from langchain_hybridgraph import HybridGraphStore
+    >>> store = HybridGraphStore(None)
+    >>> report = ingest([Document("# Cats\\n\\nThey purr.", id="cats"), Document("Dogs bark.", id="dogs")], store)
+    >>> report.documents, report.added, [document.page_content for document in store.similarity_search("a bark", k=1)]
+    (2, 2, ['Dogs bark.'])
+    """
+    if batch_size < 1:
+        raise ConfigurationError(f"batch_size={batch_size}: give at least 1, the number of chunks per transaction")
+    given = _as_documents(documents)
+    splitter, builders = as_splitter(split), as_builders(edges)
+    made_by = fingerprint(splitter, builders) if isinstance(given, FileDocuments) else None
+    with showing(progress):
+        run = _Run(_taker(store), splitter, builders, batch_size)
+        if prune_documents and not isinstance(run.store, ListsDocuments):
+            raise ConfigurationError(
+                f"prune_documents needs a store that lists its documents, which {type(store).__name__} does not; "
+                "leave it out and delete by id"
+            )
+        if isinstance(given, FileDocuments) and made_by is not None and isinstance(store, RecordsFiles):
+            run.take_files(given, KnownFiles(store, made_by), prune_documents)
+        else:
+            run.take_all(given, prune_documents)
+        return run.finish(given)
+
+
+class _Run:
+    """One ingest on its way: what is not written yet, and what was counted."""
+
+    def __init__(self, store: AcceptsChunks, splitter: Any, builders: Sequence[EdgeBuilder], batch_size: int) -> None:
+        self.store = store
+        self._documents = 0
+        self._kept: Sequence[FileRecord] = ()
+        self._position: tuple[int, int | None, str] = (0, None, "documents")
+        self._started = time.perf_counter()
+        self._warnings: dict[str, None] = {}
+        self._splitter = splitter
+        self._cutter = Cutter(splitter, self.note)
+        self._builders = builders
+        self._batch_size = batch_size
+        self._batch: list[CutDocument] = []
+        self._begun: set[str] = set()
+        self._pending = 0
+        self._counts: Counter[str] = Counter()
+        self._empty: list[str] = []
+        self._seen: set[str] = set()
+        # What documents had before and have not been given again. Mostly empty, so that it may be kept for all.
+        self._vanished: dict[str, set[str]] = {}
+        self._start()
+
+    def take_all(self, documents: Iterable[Any], prune: bool | Callable[[str], bool]) -> None:
+        """Take documents in one after the other."""
+        total = len(documents) if isinstance(documents, Sized) else None
+        for done, document in enumerate(documents, start=1):
+            self._at(done - 1, total, "documents")
+            self._take(document)
+            self._at(done, total, "documents")
+        self._write()
+        self._remove(prune)
+        self._connect()
+
+    def take_files(self, documents: FileDocuments, known: KnownFiles, prune: bool | Callable[[str], bool]) -> None:
+        """Take in the files that have changed; then those that have not, where their edges depend on what has."""
+        waiting = documents.files
+        while True:
+            for done, file in enumerate(waiting, start=1):
+                self._at(done - 1, len(waiting), "files")
+                self._take_file(documents, file, known)
+                self._at(done, len(waiting), "files")
+            self._write()
+            self._remove(prune)
+            prune = False
+            waiting = known.outdated()
+            if not waiting:
+                self._connect()
+                waiting = known.outdated()
+                if not waiting:
+                    break
+                self._start()
+            self._cutter = Cutter(self._splitter, self.note)
+        known.remember()
+        self._kept = known.kept
+
+    def _take_file(self, documents: FileDocuments, file: File, known: KnownFiles) -> None:
+        record = known.unchanged(file)
+        if record is not None:
+            self._seen.update(record.documents)
+            return
+        known.begin(file)
+        for document in documents.read(file):
+            cut = self._take(document)
+            known.add(cut.id, len(cut.chunks), len(cut.parents))
+
+    def _at(self, done: int, total: int | None, unit: str) -> None:
+        self._position = done, total, unit
+        report("reading", *self._position)
+
+    def _start(self) -> None:
+        for builder in self._builders:
+            builder.start(self.store)
+
+    def _take(self, document: Document | Chunk | CutDocument) -> CutDocument:
+        """Cut a document, and write the batch when it is full."""
+        report("cutting", *self._position)
+        cut = self._cutter.cut(_as_document(document))
+        if not cut.continues and cut.id in self._begun:
+            # The same document anew: what it had a moment ago must be seen as old.
+            self._write()
+        self._batch.append(cut)
+        self._begun.add(cut.id)
+        self._pending += len(cut.chunks)
+        if not cut.chunks:
+            self._empty.append(cut.id)
+        if self._pending >= self._batch_size or len(self._batch) >= self._batch_size:
+            self._write()
+        return cut
+
+    def _write(self) -> None:
+        """Write the batch: chunks first, in transactions of the batch size, then the edges that are certain."""
+        batch, self._batch, self._begun, self._pending = self._batch, [], set(), 0
+        if not batch:
+            return
+        self._remember_old(batch)
+        report("embedding", *self._position)
+        for chunks, parents in _transactions(batch, self._batch_size):
+            self._counts.update(self.store.put(chunks, parents=parents))
+        for document in batch:
+            self._counts["chunks"] += len(document.chunks)
+            self._counts["parents"] += len(document.parents)
+        report("edges", *self._position)
+        for builder in self._builders:
+            self._write_edges(builder, (found for document in batch for found in builder.see(document)))
+        self._documents += len(batch)
+
+    def _remove(self, prune: bool | Callable[[str], bool]) -> None:
+        """Delete what the documents no longer have, and the documents that were not handed in if that is wanted."""
+        gone = {id for ids in self._vanished.values() for id in ids}
+        self._vanished = {}
+        if prune and isinstance(self.store, ListsDocuments):
+            wanted = prune if callable(prune) else lambda document: True
+            others = [id for id in self.store.document_ids() if id not in self._seen and wanted(id)]
+            for some in _slices(others, 1_000):
+                gone.update(*self.store.document_chunks(some).values())
+        for ids in _slices(sorted(gone), 1_000):
+            self._counts["removed"] += self.store.remove(ids)
+
+    def _connect(self) -> None:
+        """Bring the indexes up to date, and write the edges that waited for that."""
+        report("index", *self._position)
+        self._counts["embedded"] += self.store.settle()
+        for done, builder in enumerate(self._builders):
+            report("edges", done, len(self._builders), "kinds of edges")
+            for found in builder.finish():
+                self._write_edges(builder, [found])
+            for warning in getattr(builder, "warnings", ()):
+                self.note(warning)
+
+    def finish(self, documents: Iterable[Any]) -> IngestReport:
+        """Report what was done."""
+        for skipped in getattr(documents, "skipped", ()):  # what read_files left out
+            self.note(skipped)
+        empty = [*self._empty, *(id for record in self._kept if not record.chunks for id in record.documents)]
+        if empty:
+            named = ", ".join(empty[:3]) + (", …" if len(empty) > 3 else "")
+            self.note(f"{counted(len(empty), 'document has', 'documents have')} no text: {named}")
+        counts = {name: self._counts[name] for name in ("added", "updated", "removed", "embedded", "edges")}
+        chunks, parents = sum(record.chunks for record in self._kept), sum(record.parents for record in self._kept)
+        return IngestReport(
+            documents=self._documents + sum(len(record.documents) for record in self._kept),
+            chunks=self._counts["chunks"] + chunks,
+            parents=self._counts["parents"] + parents,
+            unchanged=self._counts["unchanged"] + chunks + parents,
+            seconds=time.perf_counter() - self._started,
+            warnings=tuple(self._warnings),
+            skipped=dict(getattr(documents, "passed_over", {})),
+            **counts,
+        )
+
+    def _remember_old(self, batch: Sequence[CutDocument]) -> None:
+        begun = list(dict.fromkeys(document.id for document in batch if not document.continues))
+        held = self.store.document_chunks(begun) if begun else {}
+        for builder in self._builders:
+            if isinstance(builder, Compares):
+                builder.before(held)
+        for document, ids in held.items():
+            self._vanished[document] = set(ids)
+        self._seen.update(begun)
+        for cut in batch:
+            old = self._vanished.get(cut.id)
+            if old is not None:
+                old.difference_update(chunk.id for chunk in (*cut.chunks, *cut.parents))
+        for id in {cut.id for cut in batch}:
+            if not self._vanished.get(id, True):
+                del self._vanished[id]
+
+    def _write_edges(self, builder: EdgeBuilder, found: Iterable[EdgeSet]) -> None:
+        replaced: list[str] = []
+        replacing: list[Edge] = []
+        adding: list[Edge] = []
+        for edges, replaces in found:
+            (replacing if replaces else adding).extend(edges)
+            replaced.extend(replaces)
+        if replaced:
+            self._counts["edges"] += self.store.replace_edges(replaced, list(builder.relations), replacing)
+        if adding:
+            self.store.put([], edges=adding)
+            self._counts["edges"] += len(adding)
+
+    def note(self, warning: str) -> None:
+        """Add a warning to the report."""
+        self._warnings[warning] = None
+
+
+def _as_documents(given: Any) -> Iterable[Any]:
+    """What is to be taken in: the iterable, or what a LangChain loader or a LlamaIndex reader loads."""
+    if isinstance(given, (str, Chunk)) or hasattr(given, "page_content"):
+        raise ConfigurationError(
+            f"ingest takes an iterable of Documents, not one {type(given).__name__}: ingest([document], store), "
+            "or ingest(read_files([path]), store) for files"
+        )
+    for name in ("lazy_load", "load_data"):
+        if callable(load := getattr(given, name, None)):
+            loaded: Iterable[Any] = load()
+            return loaded
+    return cast(Iterable[Any], given)
+
+
+def _as_document(given: Any) -> Any:
+    """The Document that a LlamaIndex Document is: named by the file or address that it came from, else by its id."""
+    if hasattr(given, "page_content") or not callable(read := getattr(given, "get_content", None)):
+        return given
+    from langchain_core.documents import Document
+
+    metadata = dict(given.metadata)
+    source = next((str(metadata[key]) for key in ("source", "file_path", "url") if metadata.get(key)), None)
+    if source is None:
+        return Document(read(), metadata=metadata, id=given.node_id)
+    return Document(read(), metadata={**metadata, "source": source})
+
+
+def _transactions(batch: Sequence[CutDocument], size: int) -> Iterator[tuple[list[Chunk], list[Chunk]]]:
+    """The batch in slices of at most ``size`` chunks, each with the parents of its chunks that no earlier slice had.
+
+    Parents of parents come last.
+    """
+    parents = {parent.id: parent for document in batch for parent in document.parents}
+    chunks = [chunk for document in batch for chunk in document.chunks]
+    for some in _slices(chunks, size):
+        wanted = dict.fromkeys(chunk.parent_id for chunk in some)
+        yield some, [parents.pop(id) for id in wanted if id is not None and id in parents]
+    if parents:
+        yield [], list(parents.values())
+
+
+def _slices(values: Sequence[Any], size: int) -> Iterator[list[Any]]:
+    for start in range(0, len(values), size):
+        yield list(values[start : start + size])
+
+
+def _taker(store: Any) -> AcceptsChunks:
+    if isinstance(store, AcceptsChunks):
+        return store
+    raise ConfigurationError(
+        f"{type(store).__name__} cannot take chunks; ingest writes to a HybridGraphStore(path, embedding=…)"
+    )

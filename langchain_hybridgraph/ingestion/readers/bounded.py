@@ -1,0 +1,117 @@
+"""Has files read by another process, within bounds of time and size."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from langchain_hybridgraph.ingestion.readers.kinds import Part, UnreadableError
+
+SECONDS, PART_SECONDS = 600.0, 60.0
+"""The most time for a file, and for one of its pages or other parts."""
+BYTES, CHARACTERS = 512 << 20, 64 << 20
+"""The most bytes of a file, and characters of its text."""
+
+
+class BoundedReader:
+    """Reads one file after the other in one process, which is begun again after it had to be ended."""
+
+    def __init__(self) -> None:
+        self._worker: _Worker | None = None
+
+    def read(self, path: Path, note: Callable[[str], None]) -> list[Part]:
+        """The parts of a file. Raises UnreadableError, which says why there are none."""
+        if path.stat().st_size > BYTES:
+            raise UnreadableError(f"it has {path.stat().st_size >> 20:,} MB; at most {BYTES >> 20} MB are read")
+        if self._worker is None or self._worker.is_over:
+            self._worker = _Worker()
+        worker, parts, size = self._worker, list[Part](), 0
+        worker.ask(path)
+        deadline = time.monotonic() + SECONDS
+        while True:
+            answer = worker.answer(min(PART_SECONDS, deadline - time.monotonic()))
+            if "note" in answer:
+                note(answer["note"])
+            elif "part" in answer:
+                parts.append(Part(*answer["part"]))
+                size += len(parts[-1].text)
+            elif answer["end"] is not None:
+                raise UnreadableError(answer["end"])
+            else:
+                return parts
+            if size > CHARACTERS:
+                worker.end()
+                raise UnreadableError(f"its text has more than {CHARACTERS:,} characters")
+
+
+class _Worker:
+    """A process that reads, and a thread that takes its answers."""
+
+    def __init__(self) -> None:
+        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", f"{__package__}.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            encoding="utf-8",
+            errors="surrogatepass",
+            env={**os.environ, "PYTHONPATH": paths, "PYTHONIOENCODING": "utf-8:surrogatepass"},
+            start_new_session=True,  # Ctrl-C is for whoever started it
+        )
+        self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
+        threading.Thread(target=_take, args=(self._process.stdout, self._answers), daemon=True).start()
+        self._finalizer = weakref.finalize(self, _end, self._process)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the process has ended."""
+        return not self._finalizer.alive or self._process.poll() is not None
+
+    def ask(self, path: Path) -> None:
+        """Have a file read."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(str(path.absolute())) + "\n")
+        self._process.stdin.flush()
+
+    def answer(self, seconds: float) -> Any:
+        """The next answer. Raises UnreadableError where there is none in time."""
+        try:
+            line = self._answers.get(timeout=max(seconds, 0.0))
+        except queue.Empty:
+            self.end()
+            raise UnreadableError(
+                f"reading it takes more than {PART_SECONDS:.0f} s for a page, or {SECONDS:.0f} s in all"
+            ) from None
+        if not line:
+            self.end()
+            raise UnreadableError("reading it broke off: it is damaged, or needs too much memory")
+        return json.loads(line)
+
+    def end(self) -> None:
+        """End the process."""
+        self._finalizer()
+
+
+def _take(lines: Any, answers: queue.SimpleQueue[str]) -> None:
+    with lines:
+        for line in lines:
+            answers.put(line)
+    answers.put("")
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait()
+    if process.stdin is not None:
+        process.stdin.close()

@@ -1,0 +1,342 @@
+"""Reads files and folders as documents."""
+
+from __future__ import annotations
+
+import json
+import os
+import posixpath
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from langchain_hybridgraph.errors import HybridGraphError
+from langchain_hybridgraph.ingestion.front_matter import front_matter, front_matter_end
+from langchain_hybridgraph.ingestion.markdown import outline
+from langchain_hybridgraph.ingestion.readers.bounded import BoundedReader
+from langchain_hybridgraph.ingestion.readers.html import from_html
+from langchain_hybridgraph.ingestion.readers.kinds import INSTALL, KINDS, UnreadableError
+from langchain_hybridgraph.ingestion.readers.rst import from_rst
+from langchain_hybridgraph.ingestion.walking import Walk, is_regular, source_of
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from langchain_core.documents import Document
+
+_BOMS = (
+    (b"\xef\xbb\xbf", "utf-8-sig"),
+    (b"\xff\xfe\x00\x00", "utf-32"),
+    (b"\x00\x00\xfe\xff", "utf-32"),
+    (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
+)
+_CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
+_TEXT_KEYS = ("text", "page_content", "content")
+
+
+class FileError(HybridGraphError, ValueError):
+    """A file cannot be read as a document; the message names it (and the line) and says what to do."""
+
+
+class _Read(NamedTuple):
+    """What a reader got out of a file's text."""
+
+    text: str
+    title: str
+    metadata: Mapping[str, Any]
+
+
+class File(NamedTuple):
+    """A file that is to be read. One that was named must be readable, others may be skipped."""
+
+    path: Path
+    source: str
+    is_named: bool
+
+
+class FileDocuments(Iterator["Document"]):
+    """The documents in files, read one after the other.
+
+    ``skipped`` names what was left out so far and why; ``passed_over`` counts by suffix the files in folders that are
+    not read because of their suffix.
+    """
+
+    def __init__(self, paths: Sequence[Path], note: Callable[[str], None], *, follow_links: bool) -> None:
+        self.skipped: list[str] = []
+        self._paths = paths
+        self._note = note
+        self._reader = BoundedReader()
+        self._walk = Walk(paths, _readable(), self._skip, follow_links=follow_links)
+        self._documents = (document for file in self.files for document in self.read(file))
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Document:
+        return next(self._documents)
+
+    @property
+    def passed_over(self) -> dict[str, int]:
+        """How many files have each suffix that is not read, by suffix ("" for none)."""
+        return dict(sorted(self._walk.passed_over.items()))
+
+    @cached_property
+    def files(self) -> list[File]:
+        """The files, each once. Raises FileError for a path that does not exist, and two files of one ``source``."""
+        found = list(self._find())
+        lacking = {suffix: count for suffix, count in self.passed_over.items() if suffix in KINDS}
+        others = {suffix: count for suffix, count in self.passed_over.items() if suffix not in KINDS}
+        if lacking:
+            self._skip(f"{listed_suffixes(lacking)}: install the extra: {INSTALL}")
+        if others:
+            self._skip(f"{listed_suffixes(others)}: files of this kind are not read")
+        return found
+
+    def read(self, file: File) -> Iterator[Document]:
+        """The documents of one file; none (and a line in ``skipped``) for one in a folder that cannot be read."""
+        try:
+            if not is_regular(file.path, may_be_pipe=file.is_named):
+                raise _NotText(f"{file.path}: this is not a regular file; write its content to one")
+            kind = KINDS.get(file.path.suffix.lower())
+            if kind is not None and kind.is_installed:
+                yield from self._parts(file)
+            elif kind is not None:
+                raise _NotText(f"{file.path}: to read this kind of file install the extra: {INSTALL}")
+            else:
+                yield from _documents(file.path, file.source)
+        except (FileError, OSError) as error:
+            if file.is_named or (isinstance(error, FileError) and not isinstance(error, _NotText)):
+                raise _as_file_error(file.path, error) from error
+            self._skip(str(_as_file_error(file.path, error)))
+
+    def _parts(self, file: File) -> Iterator[Document]:
+        """The parts of a file that another process reads, as Documents of one source."""
+        from langchain_core.documents import Document
+
+        try:
+            parts = self._reader.read(file.path, lambda said: self._skip(f"{file.path}: {said}"))
+        except UnreadableError as error:
+            raise _NotText(f"{file.path}: {error}") from error
+        for part in parts:
+            metadata = {**part.metadata, "title": part.title or _stem(file.source), "source": file.source}
+            if part.number is not None:
+                metadata["document_id"] = f"{file.source}:{part.number}"
+            yield Document(page_content=part.text, metadata={**metadata, "uri": file.source})
+
+    def _skip(self, what: str) -> None:
+        message = f"skipped {what}"
+        self.skipped.append(message)
+        self._note(message)
+
+    def _find(self) -> Iterator[File]:
+        places: dict[str, str] = {}
+        seen: set[str] = set()
+        folders: dict[Path, str] = {}
+        for path in self._paths:
+            if not path.exists():
+                raise FileError(f"{path}: there is no such file or folder")
+            is_named = not path.is_dir()
+            for file in [path] if is_named else self._walk.files(path):
+                source = source_of(path, file)
+                real = _real(file, folders)
+                if places.setdefault(source, real) != real:
+                    raise FileError(
+                        f"{file} and {places[source]} would both be {source!r}: read their common folder, "
+                        "or call from there with relative paths"
+                    )
+                if real not in seen:  # else reached twice, through a link or through overlapping arguments
+                    seen.add(real)
+                    yield File(file, source, is_named)
+
+
+def read_files(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    skipped: Callable[[str], None] | None = None,
+    follow_links: bool = False,
+) -> FileDocuments:
+    """Return the documents in files and folders, folders in the order of their names.
+
+    Text, Markdown, HTML and reStructuredText files are one document each, of a JSON Lines file every line is
+    one: ``text`` (or ``page_content``, ``content``), ``id`` and ``metadata`` where it has them, all other
+    keys become metadata. Each has ``source``, the path as it was given (an absolute one from its last folder
+    on), and files have ``uri``, the same, and ``title``.
+
+    With the extra ``documents`` PDF, Word, PowerPoint and Excel files are read, too; EPUB books, notebooks and e-mail
+    need nothing else. Such a file may be several Documents of one ``source``, whose metadata say where they are:
+    ``page`` (or slide, from 1), ``section_heading``, ``table``, ``sheet`` and ``rows``, ``chapter``. They are read by
+    another process with bounds of time and memory.
+
+    In folders, hidden files and files with another suffix than SUPPORTED_SUFFIXES are passed over. Each real folder is
+    visited once, and a symbolic link that leads out of the given folders is followed with ``follow_links=True`` only.
+    Files that are left out for this or another reason (unreadable, not text, a pipe or a device) are listed in
+    ``skipped`` of the result and in the report of ``ingest``; the argument ``skipped`` is called with each (default: a
+    Python warning). A file that is named is read as text whatever its suffix.
+
+    Raises FileError for a path that does not exist, a named file that is not text (or a device), a bad line of
+    JSON (named as file:line), and two different files with the same ``source``.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "cats.md").write_text("# Cats\\n\\nThey purr.")
+    ...     [(document.metadata["title"], document.page_content) for document in read_files(folder)]
+    [('Cats', '# Cats\\n\\nThey purr.')]
+    """
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    return FileDocuments([Path(path) for path in given], skipped or _warn, follow_links=follow_links)
+
+
+class _NotText(FileError):
+    """A file in a folder that is passed over."""
+
+
+def _real(file: Path, folders: dict[Path, str]) -> str:
+    """The path without links; that of a folder, which takes long to find out, is found out once."""
+    if file.is_symlink():
+        return os.path.realpath(file)
+    if file.parent not in folders:
+        folders[file.parent] = os.path.realpath(file.parent)
+    return os.path.join(folders[file.parent], file.name)
+
+
+def _documents(file: Path, source: str) -> Iterator[Document]:
+    from langchain_core.documents import Document
+
+    suffix = file.suffix.lower()
+    if suffix in LINES:
+        yield from _rows(file, source)
+        return
+    found = _READERS.get(suffix, _read_text)(_decoded(file, file.read_bytes()))
+    title = found.title or _stem(source)
+    yield Document(
+        page_content=found.text, metadata={**found.metadata, "title": title, "source": source, "uri": source}
+    )
+
+
+def _stem(source: str) -> str:
+    return posixpath.splitext(posixpath.basename(source))[0]
+
+
+def _decoded(file: Path, raw: bytes) -> str:
+    """The text of a file: UTF-8, or what its first bytes say, or Western European if it is surely text."""
+    for mark, encoding in _BOMS:
+        if raw.startswith(mark):
+            return _decode_as(file, raw, encoding)
+    if _CONTROLS.search(raw, 0, 1 << 16) is None:
+        try:
+            return raw.decode("utf-8")
+        except UnicodeDecodeError:
+            declared = _CHARSET.search(raw, 0, 4_096) if file.suffix.lower() in _HTML else None
+            if declared:
+                return _decode_as(file, raw, declared[1].decode("ascii"))
+            if sum(byte < 0x80 for byte in raw[: 1 << 16]) >= 0.7 * len(raw[: 1 << 16]):
+                return raw.decode("cp1252", "replace")
+    raise _NotText(f"{file}: this is no text; convert it to UTF-8 text, Markdown, HTML or JSON Lines first")
+
+
+def _decode_as(file: Path, raw: bytes, encoding: str) -> str:
+    try:
+        return raw.decode(encoding)
+    except (UnicodeDecodeError, LookupError) as error:
+        raise _NotText(f"{file}: it says that it is {encoding}, but it is not ({error}); save it as UTF-8") from error
+
+
+def _read_text(text: str) -> _Read:
+    return _Read(text, "", {})
+
+
+def _read_markdown(text: str) -> _Read:
+    metadata = front_matter(text)
+    body = text[front_matter_end(text) :]
+    return _Read(body, str(metadata.get("title") or outline(body).title or ""), metadata)
+
+
+def _read_html(text: str) -> _Read:
+    page = from_html(text)
+    return _Read(page.text, page.title, {})
+
+
+def _read_rst(text: str) -> _Read:
+    found = from_rst(text)
+    return _Read(found.text, found.title, {})
+
+
+def _rows(file: Path, source: str) -> Iterator[Document]:
+    with file.open("rb") as lines:
+        for number, raw in enumerate(lines, start=1):
+            line = raw.decode("utf-8-sig", "replace") if number == 1 else raw.decode("utf-8", "replace")
+            if line.strip():
+                yield _row(line, f"{file}:{number}", source, number)
+
+
+def _row(line: str, place: str, source: str, number: int) -> Document:
+    from langchain_core.documents import Document
+
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{place}: this line is no JSON ({error}); each line must be one JSON object") from error
+    if not isinstance(row, dict):
+        raise FileError(f'{place}: this line is no JSON object; write it as {{"text": "…"}}')
+    metadata = row.pop("metadata", None)
+    if metadata is not None and not isinstance(metadata, dict):
+        raise FileError(f"{place}: metadata is {type(metadata).__name__}, an object is wanted")
+    key = next((key for key in _TEXT_KEYS if isinstance(row.get(key), str)), None)
+    if key is None:
+        raise FileError(f'{place}: there is no text; give it as "text" (found: {", ".join(row) or "nothing"})')
+    text, id = row.pop(key), row.pop("id", None)
+    merged = {"source": source, **row, **(metadata or {})}
+    if id is None:
+        # Without an id a line is known by its place.
+        merged.setdefault("document_id", f"{source}:{number}")
+    return Document(page_content=text, metadata=merged, id=None if id is None else str(id))
+
+
+def _as_file_error(path: Path, error: Exception) -> FileError:
+    if isinstance(error, FileError):
+        return error
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return FileError(f"{path}: it cannot be read: {reason}")
+
+
+def listed_suffixes(counts: Mapping[str, int]) -> str:
+    """The numbers of files before their suffixes, the most frequent first.
+
+    >>> listed_suffixes({".docx": 3, ".pdf": 12, "": 1})
+    '12 .pdf, 3 .docx, 1 without a suffix'
+    """
+    ordered = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    return ", ".join(f"{count} {suffix or 'without a suffix'}" for suffix, count in ordered)
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, stacklevel=3)
+
+
+_HTML = frozenset([".html", ".htm", ".xhtml"])
+LINES = frozenset([".jsonl", ".ndjson"])
+"""The suffixes of files of which every line is a document."""
+SEVERAL = LINES | {".mbox"}
+"""The suffixes of files that hold several documents."""
+_READERS: dict[str, Callable[[str], _Read]] = {
+    ".txt": _read_text,
+    ".text": _read_text,
+    ".md": _read_markdown,
+    ".markdown": _read_markdown,
+    ".mdx": _read_markdown,
+    ".rst": _read_rst,
+    ".rest": _read_rst,
+    **dict.fromkeys(_HTML, _read_html),
+}
+SUPPORTED_SUFFIXES = tuple(sorted([*_READERS, *LINES, *KINDS]))
+"""The suffixes of the files that are read in folders; some need the extra ``documents``."""
+
+
+def _readable() -> frozenset[str]:
+    """The suffixes of the files that can be read as things are."""
+    lacking = {suffix for suffix, kind in KINDS.items() if not kind.is_installed}
+    return frozenset(SUPPORTED_SUFFIXES) - lacking

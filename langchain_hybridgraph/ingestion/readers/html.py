@@ -1,0 +1,175 @@
+"""Turns HTML into the Markdown that is indexed."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import NamedTuple
+
+from langchain_hybridgraph.ingestion.edges.link_parser import urlsplit_scheme
+
+
+def _tags(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+_VOID = _tags("area base br col embed hr img input link meta param source track wbr")
+_DROPPED = _tags("script style noscript template svg math iframe object select button head")
+_NAVIGATION = frozenset(["nav", "footer"])
+_NAVIGATION_ROLES = frozenset(["navigation", "search", "contentinfo"])
+_BLOCKS = _tags(
+    "address article aside blockquote body caption center dd details dialog div dl dt fieldset figcaption figure form "
+    "header hr html legend li main ol p pre section summary table tbody tfoot thead tr ul h1 h2 h3 h4 h5 h6"
+)
+_ROWS = frozenset(["li", "tr", "dt", "dd"])
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_SPACES = re.compile(r"\s+")
+# html.parser takes quadratic time over what is never closed, and raises on some of it.
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_DECLARATION = re.compile(r"<[!?][^<>]*>")
+_OPEN = re.compile(r"<(?=[^<>]*(?:<|\Z)|[!?])")
+_BLANK_LINES = re.compile(r" ?\n\s*\n")
+
+
+class Page(NamedTuple):
+    """A page's text and its title, empty when it has none."""
+
+    text: str
+    title: str
+
+
+def from_html(html: str) -> Page:
+    """The text of a page as Markdown: headings, lists, preformatted text and relative links stay, the rest is plain.
+
+    Scripts, styles and navigation are left out. The title is that of the head, else the first heading of
+    level 1.
+
+    >>> from_html("<title>T</title><h2>A</h2><p>See <a href='b.html'>B</a> &amp; C.<script>x</script>")
+    Page(text='## A\\n\\nSee [B](b.html) & C.', title='T')
+    """
+    html = _OPEN.sub("&lt;", _DECLARATION.sub("", _COMMENT.sub("", html)))
+    parser = _Reader(_DROPPED, navigation=False)
+    parser.feed(html)
+    parser.close()
+    if parser.lost:
+        # An element that is to be left out was never closed, so it may have swallowed the page.
+        parser = _Reader(frozenset(["script", "style", "head"]), navigation=True)
+        parser.feed(html)
+        parser.close()
+    text = _BLANK_LINES.sub("\n\n", "".join(parser.parts)).strip()
+    return Page(text, _SPACES.sub(" ", parser.title).strip() or parser.first_heading)
+
+
+class _Reader(HTMLParser):
+    def __init__(self, dropped: frozenset[str], *, navigation: bool) -> None:
+        super().__init__(convert_charrefs=True)
+        self.parts: list[str] = []
+        self.title = ""
+        self.first_heading = ""
+        self._dropped = dropped
+        self._navigation = navigation
+        self._dropping: list[str] = []
+        self._in_title = False
+        self._in_pre = 0
+        self._links: list[tuple[int, str]] = []  # where the link's text starts, and where it leads
+        self._heading: int | None = None  # where the heading's text starts
+
+    @property
+    def lost(self) -> bool:
+        """Whether an element that is left out is still open."""
+        return bool(self._dropping) and self._dropping[0] != "head"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "title" and not self.title:
+            self._in_title = True
+        if self._dropping and self._dropping[0] == "head" and tag == "body":
+            self._dropping = []
+        if self._dropping or self._drops(tag, dict(attrs)):
+            if tag not in _VOID and (not self._dropping or tag == self._dropping[-1]):
+                self._dropping.append(tag)
+            return
+        if tag in _BLOCKS:
+            self._break(tag)
+        self._open(tag, dict(attrs))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "title":
+            self._in_title = False
+        if self._dropping:
+            if tag == self._dropping[-1]:
+                self._dropping.pop()
+            return
+        if tag in _HEADINGS and self._heading is not None:
+            heading = _SPACES.sub(" ", "".join(self.parts[self._heading :])).strip()
+            self.parts[self._heading :] = [heading]
+            if tag == "h1" and not self.first_heading:
+                self.first_heading = heading
+            self._heading = None
+        elif tag == "a" and self._links:
+            self._close_link(*self._links.pop())
+        elif tag == "pre" and self._in_pre:
+            self._in_pre -= 1
+            self.parts.append("\n```\n\n")
+        if tag in _BLOCKS:
+            self._break(tag)
+
+    def handle_data(self, data: str) -> None:
+        if self._in_title:
+            self.title += data
+        elif self._dropping:
+            return
+        elif self._in_pre:
+            self.parts.append(data)
+        else:
+            text = _SPACES.sub(" ", data)
+            # Space at the start of a line is the source's layout, not the text's.
+            text = text.lstrip() if not self.parts or self.parts[-1].endswith("\n") else text
+            self.parts.extend([text] if text else [])
+
+    def _drops(self, tag: str, attributes: dict[str, str | None]) -> bool:
+        if tag in self._dropped:
+            return True
+        if tag == "a" and "headerlink" in (attributes.get("class") or ""):
+            return True
+        navigation = tag in _NAVIGATION or attributes.get("role") in _NAVIGATION_ROLES
+        return navigation and not self._navigation
+
+    def _break(self, tag: str) -> None:
+        after_bullet = bool(self.parts) and self.parts[-1] == "- "
+        if self._heading is not None or after_bullet or (self._in_pre and tag == "pre"):
+            return
+        if tag not in _ROWS:
+            self.parts.append("\n\n")
+        elif not self.parts or not self.parts[-1].endswith("\n"):
+            self.parts.append("\n")
+
+    def _open(self, tag: str, attributes: dict[str, str | None]) -> None:
+        if tag in _HEADINGS:
+            self.parts.append("#" * _HEADINGS[tag] + " ")
+            self._heading = len(self.parts)
+        elif tag == "br":
+            self.parts.append("\n" if self._heading is None else " ")
+        elif tag == "li":
+            self.parts.append("- ")
+        elif tag in ("td", "th") and self.parts and not self.parts[-1].endswith("\n"):
+            self.parts.append(" | ")
+        elif tag == "pre":
+            self._in_pre += 1
+            self.parts.append("```\n")
+        elif tag == "a":
+            self._links.append((len(self.parts), attributes.get("href") or ""))
+
+    def _close_link(self, start: int, target: str) -> None:
+        if (
+            not target
+            or urlsplit_scheme(target)
+            or target.startswith("//")
+            or self._in_pre
+            or self._heading is not None
+        ):
+            return
+        label = _SPACES.sub(" ", "".join(self.parts[start:]))
+        if label.strip() and "[" not in label and "]" not in label:
+            target = target.replace(" ", "%20").replace("(", "%28").replace(")", "%29")
+            space = " " if label.startswith(" ") else ""
+            self.parts[start:] = [f"{space}[{label.strip()}]({target})", " " if label.endswith(" ") else ""]

@@ -1,0 +1,65 @@
+"""Reads e-mail: single messages and mailboxes."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import mailbox
+from collections.abc import Callable, Iterator
+from email.message import EmailMessage
+from email.utils import parsedate_to_datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from langchain_hybridgraph.ingestion.readers.html import from_html
+from langchain_hybridgraph.ingestion.readers.kinds import Part, UnreadableError, flat
+
+
+def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
+    """The message, or each message of a mailbox as a document of its own, with who wrote it to whom and when."""
+    if path.suffix.lower() != ".mbox":
+        yield _part(email.message_from_bytes(path.read_bytes(), policy=email.policy.default), note, None)
+        return
+    number = 0
+    for number, raw in enumerate(mailbox.mbox(path, create=False), start=1):
+        message = email.message_from_bytes(raw.as_bytes(), policy=email.policy.default)
+        yield _part(message, partial(_note, note, number), number)
+    if not number:
+        raise UnreadableError("it has no message")
+
+
+def _note(note: Callable[[str], None], number: int, said: str) -> None:
+    note(f"message {number}: {said}")
+
+
+def _part(message: EmailMessage, note: Callable[[str], None], number: int | None) -> Part:
+    names = {name: flat(str(message.get(name, ""))) for name in ("from", "to", "cc", "date", "subject")}
+    if not names["from"] and not names["subject"]:
+        raise UnreadableError("it has neither sender nor subject")
+    attached = [flat(part.get_filename() or part.get_content_type()) for part in message.iter_attachments()]
+    if attached:
+        note(f"attachments are not read: {', '.join(attached)}")
+    head = "\n".join(f"{name.title()}: {value}" for name, value in names.items() if value and name != "subject")
+    metadata: dict[str, Any] = {name: names[name] for name in ("from", "to") if names[name]}
+    created = _time(names["date"])
+    if created:
+        metadata["created_at"] = created
+    if attached:
+        metadata["attachments"] = attached
+    return Part(f"# {names['subject']}\n\n{head}\n\n{_body(message)}", metadata, names["subject"], number)
+
+
+def _body(message: EmailMessage) -> str:
+    part = message.get_body(("plain", "html"))
+    if part is None:
+        return ""
+    text = str(part.get_content())
+    return from_html(text).text if part.get_content_subtype() == "html" else text
+
+
+def _time(date: str) -> str:
+    try:
+        return parsedate_to_datetime(date).isoformat()
+    except ValueError:
+        return ""

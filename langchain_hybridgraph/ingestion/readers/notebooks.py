@@ -1,0 +1,44 @@
+"""Reads Jupyter notebooks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from langchain_hybridgraph.ingestion.readers.kinds import Part, UnreadableError, joined
+
+_MOST_OUTPUT = 2_000
+"""Characters of a cell's output: more of it is data."""
+
+
+def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
+    """The text and code of all cells, and what they printed."""
+    book = json.loads(path.read_bytes())
+    cells = book.get("cells") if isinstance(book, dict) else None
+    if not isinstance(cells, list):
+        raise UnreadableError("it is no notebook of format 4; open it in Jupyter and save it")
+    described = book.get("metadata", {})
+    language = described.get("language_info", {}).get("name") or described.get("kernelspec", {}).get("language", "")
+    text = joined(block for cell in cells for block in _blocks(cell, language))
+    if not text:
+        raise UnreadableError("no cell has a text")
+    yield Part(text, {"language": language} if language else {})
+
+
+def _blocks(cell: Mapping[str, Any], language: str) -> Iterator[str]:
+    source = _text(cell.get("source"))
+    if cell.get("cell_type") != "code":
+        yield source
+        return
+    if source.strip():
+        yield f"```{language}\n{source}\n```"
+    for output in cell.get("outputs", ()):
+        printed = _text(output.get("text") or output.get("data", {}).get("text/plain"))
+        if printed.strip():
+            yield f"```text\n{printed[:_MOST_OUTPUT].rstrip()}\n```"
+
+
+def _text(lines: Any) -> str:
+    return lines if isinstance(lines, str) else "".join(map(str, lines or ()))

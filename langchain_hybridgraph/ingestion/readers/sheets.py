@@ -1,0 +1,57 @@
+"""Reads Excel workbooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from langchain_hybridgraph.ingestion.readers.kinds import Part, UnreadableError, table
+
+_SIZE = 1_500
+"""Characters of a part: with its head it should fit into one chunk."""
+_COLUMNS = 200
+
+
+def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
+    """Some rows of a sheet each, below its first one, with ``sheet`` and ``rows``; values as last computed."""
+    import openpyxl
+
+    book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    title = (book.properties.title or "").strip()
+    is_empty = True
+    for sheet in book.worksheets:
+        for part in _parts(sheet, title):
+            is_empty = False
+            yield part
+    if is_empty:
+        raise UnreadableError("no cell has a value")
+
+
+def _parts(sheet: Any, title: str) -> Iterator[Part]:
+    head: list[str] = []
+    rows: list[list[str]] = []
+    first = last = size = 0
+    for number, values in enumerate(sheet.iter_rows(values_only=True), start=1):
+        row = ["" if value is None else str(value) for value in islice(values, _COLUMNS)]
+        if not any(cell.strip() for cell in row):
+            continue
+        if not head:
+            head, first = row, number
+        else:
+            rows.append(row)
+            first = first if len(rows) > 1 else number
+        last = number
+        size += sum(map(len, row)) + 3 * len(row)
+        if size > _SIZE and rows:
+            yield _part(sheet, title, [head, *rows], (first, last))
+            rows, size = [], sum(map(len, head))
+    if rows or (head and last == first):
+        yield _part(sheet, title, [head, *rows], (first, last))
+
+
+def _part(sheet: Any, title: str, rows: list[list[str]], places: tuple[int, int]) -> Part:
+    first, last = places
+    where = {"sheet": sheet.title, "rows": f"{first}–{last}" if last > first else str(first)}
+    return Part(f"## {sheet.title}\n\n{table(rows)}", where, title)

@@ -1,0 +1,41 @@
+"""Reads PowerPoint presentations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from langchain_hybridgraph.ingestion.readers.kinds import Part, UnreadableError, flat, joined, table
+
+
+def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
+    """The slides that have a text, with their tables and notes, each with its number from 1 as ``page``."""
+    import pptx
+
+    presentation = pptx.Presentation(str(path))
+    title = flat(presentation.core_properties.title or "")
+    is_empty = True
+    for number, slide in enumerate(presentation.slides, start=1):
+        named = slide.shapes.title
+        heading = flat(named.text_frame.text) if named is not None and named.has_text_frame else ""
+        blocks = [f"## {heading}"] if heading else []
+        blocks += _blocks(shape for shape in slide.shapes if named is None or shape.shape_id != named.shape_id)
+        if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
+            blocks.append(slide.notes_slide.notes_text_frame.text)
+        text = joined(iter(blocks))
+        if text:
+            is_empty = False
+            yield Part(text, {"page": number} | ({"section_heading": heading} if heading else {}), title)
+    if is_empty:
+        raise UnreadableError("no slide has a text; pictures are not read")
+
+
+def _blocks(shapes: Iterable[Any]) -> Iterator[str]:
+    for shape in shapes:
+        if getattr(shape, "has_table", False):
+            yield table([[cell.text for cell in row.cells] for row in shape.table.rows])
+        elif getattr(shape, "has_text_frame", False):
+            yield shape.text_frame.text
+        elif hasattr(shape, "shapes"):
+            yield from _blocks(shape.shapes)

@@ -1,0 +1,70 @@
+"""Reads Word documents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from langchain_hybridgraph.ingestion.readers.kinds import Part, UnreadableError, flat, joined, table
+
+_HEADING = re.compile(r"heading ([1-6])", re.IGNORECASE)
+
+
+def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
+    """The text with its headings; each table is a part of its own, with its number and the heading that it is under."""
+    import docx
+
+    document = docx.Document(str(path))
+    title = flat(document.core_properties.title or "")
+    blocks: list[str] = []
+    heading, tables = "", 0
+    under = ""  # the heading that the present part began under
+    for item in document.iter_inner_content():
+        if hasattr(item, "rows"):
+            text = table([_cells(row) for row in item.rows])
+            if not text:
+                continue
+            yield from _text(blocks, title, under)
+            tables += 1
+            yield Part(text, {"table": tables} | _under(heading), title)
+            blocks, under = [], heading
+            continue
+        block, level = _paragraph(item)
+        if level:
+            heading = flat(item.text)
+        blocks.append(block)
+    yield from _text(blocks, title, under)
+    if not tables and not any(block.strip() for block in blocks):
+        raise UnreadableError("it has no text")
+
+
+def _text(blocks: list[str], title: str, heading: str) -> Iterator[Part]:
+    text = joined(iter(blocks))
+    if text:
+        yield Part(text, _under(heading), title)
+
+
+def _under(heading: str) -> dict[str, Any]:
+    return {"section_heading": heading} if heading else {}
+
+
+def _paragraph(paragraph: Any) -> tuple[str, int]:
+    """A paragraph as Markdown, and the level of the heading that it is, 0 for none."""
+    style = (paragraph.style.name or "") if paragraph.style is not None else ""
+    text = paragraph.text.strip()
+    found = _HEADING.fullmatch(style)
+    level = int(found[1]) if found else 1 if style == "Title" else 0
+    if level and text:
+        return f"{'#' * level} {flat(text)}", level
+    return (f"- {text}" if text and style.startswith("List") else text), 0
+
+
+def _cells(row: Any) -> list[str]:
+    """The texts of a row; a cell over several columns counts once."""
+    cells: list[Any] = []
+    for cell in row.cells:
+        if not cells or cell._tc is not cells[-1]._tc:
+            cells.append(cell)
+    return [cell.text for cell in cells]

@@ -1,0 +1,73 @@
+"""Reads files in a process of its own, one after the other: a request and its answer are lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+import zipfile
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from langchain_hybridgraph.ingestion.readers.kinds import KINDS, UnreadableError
+
+MEMORY = 2 << 30
+"""Bytes that the process may have."""
+UNPACKED, ENTRIES = 512 << 20, 20_000
+"""The most bytes that the files inside a file may have, and how many of them there may be."""
+
+
+_COMPOUND = b"\xd0\xcf\x11\xe0"
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    out = sys.stdout
+    sys.stdout = sys.stderr  # a library that prints must not be taken for an answer
+    for line in sys.stdin:
+        _answer(Path(json.loads(line)), lambda answer: print(json.dumps(answer), file=out, flush=True))
+
+
+def _answer(path: Path, send: Callable[[dict[str, Any]], None]) -> None:
+    try:
+        _check_size(path)
+        reader = import_module(f"{__package__}.{KINDS[path.suffix.lower()].module}")
+        for part in reader.read(path, lambda said: send({"note": said})):
+            send({"part": part})
+        send({"end": None})
+    except UnreadableError as error:
+        send({"end": str(error)})
+    except MemoryError:
+        send({"end": f"reading it takes more than {MEMORY >> 30} GB of memory"})
+    except RecursionError:
+        send({"end": "it is nested too deeply"})
+    except Exception as error:  # noqa: BLE001 - a damaged file may make a library raise anything
+        send({"end": f"it is damaged ({type(error).__name__}: {error})"})
+
+
+def _check_size(path: Path) -> None:
+    """Refuse files whose content is much larger than they are."""
+    if path.stat().st_size == 0:
+        raise UnreadableError("it is empty")
+    if not zipfile.is_zipfile(path):
+        with path.open("rb") as file:
+            if file.read(len(_COMPOUND)) == _COMPOUND:
+                raise UnreadableError("it is encrypted, or of an old format; save a copy without a password")
+        return
+    with zipfile.ZipFile(path) as archive:
+        inside = archive.infolist()
+    size = sum(file.file_size for file in inside)
+    if size > UNPACKED or len(inside) > ENTRIES:
+        raise UnreadableError(f"it unpacks to {size >> 20:,} MB in {len(inside):,} files, more than is read")
+    if any(file.flag_bits & 1 for file in inside):
+        raise UnreadableError("it is encrypted; save a copy without a password")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""Finds the places where a text may be cut.
+
+Every function takes a text and a range of it and gives positions in it, ascending. All run in linear time,
+whatever the text: patterns are possessive and start only where a run starts.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
+
+from langchain_hybridgraph.text.tokens import CJK
+
+_BLANK_LINE = re.compile(r"\n[ \t\r]*\n\s*")
+_OPENING = "\"'“‘«([*_`"
+_SENTENCE = re.compile(
+    r"(?<![.!?…])(?P<mark>[.!?…]++)[\"'”’»)\]*_`]*+\s++"  # scripts that put a space between sentences
+    r"|[。！？｡।॥؟۔።։]++[”’」』）】》]*+\s*+"  # scripts that need none
+    r"|\n(?=[ \t]*(?:[-*+•|]|\d{1,3}[.)])[ \t])"  # list items, rows of a table
+)
+_LAST_WORD = re.compile(r"[^\s(\[\"“]*$")
+_NO_END = re.compile(
+    r"[a-z]|mrs?|ms|dr|prof|st|figs?|eq|nos?|vs|etc|e\.g|i\.e|cf|al|vol|pp|ca|approx|inc|ltd|co|jr|sr|resp|viz|eds?"
+    r"|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|z\.b|bzw|nr|usw"
+)
+_WORDS = re.compile(r"(?:\S+\s*){1,16}")
+_WORDS_CJK = re.compile(rf"(?:(?:[{CJK}]|[^\s{CJK}]+)\s*){{1,16}}")
+_WORD = re.compile(r"\S+\s*")
+_WORD_CJK = re.compile(rf"(?:[{CJK}]|[^\s{CJK}]+)\s*")
+# No language has words this long; what is longer (base64, minified code) may be cut anywhere.
+_LONGEST_WORD = 1_000
+_RUN = 64
+_START = itemgetter(0)
+
+
+def spans(start: int, cuts: Iterable[int], end: int) -> Iterator[tuple[int, int]]:
+    """The ranges between the cuts; they cover [start, end) without a gap.
+
+    >>> list(spans(0, [3, 5], 9))
+    [(0, 3), (3, 5), (5, 9)]
+    """
+    for cut in cuts:
+        if start < cut < end:
+            yield start, cut
+            start = cut
+    if start < end:
+        yield start, end
+
+
+def paragraphs(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
+    """After every blank line that is not inside a code fence."""
+    for found in _BLANK_LINE.finditer(text, start, end):
+        if not _inside(fences, found.start()):
+            # The indent of the next line belongs to the next line.
+            yield text.rfind("\n", found.start(), found.end()) + 1
+
+
+def fence_edges(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
+    """Where code fences begin and end."""
+    for number in range(max(bisect_right(fences, start, key=_START) - 1, 0), len(fences)):
+        if fences[number][0] >= end:
+            return
+        yield from (edge for edge in fences[number] if start < edge < end)
+
+
+def sentences(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
+    """After every sentence, list item or row of a table; none inside a code fence.
+
+    >>> list(sentences("See Fig. 3 of Dr. Who. It works! 好。吗", 0, 36))
+    [23, 33, 35]
+    """
+    if _inside(fences, start):
+        return
+    for found in _SENTENCE.finditer(text, start, end):
+        if found["mark"] is None or _ends_sentence(text, found.start(), found.end(), start):
+            yield found.end()
+
+
+def lines(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
+    """After every line."""
+    cut = text.find("\n", start, end)
+    while cut >= 0:
+        yield cut + 1
+        cut = text.find("\n", cut + 1, end)
+
+
+def phrases(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
+    """After every sixteenth word: a coarse step, so that a long text without sentences is not cut word by word."""
+    pattern = _WORDS if text.isascii() else _WORDS_CJK
+    return (found.end() for found in pattern.finditer(text, start, end))
+
+
+def words(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
+    """After every word, with the space behind it; a CJK character counts as a word."""
+    pattern = _WORD if text.isascii() else _WORD_CJK
+    return (found.end() for found in pattern.finditer(text, start, end))
+
+
+def runs(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterable[int]:
+    """Every 64 characters of a run that is too long to be a word, else nowhere."""
+    return range(start + _RUN, end, _RUN) if end - start > _LONGEST_WORD else ()
+
+
+def _inside(fences: Sequence[tuple[int, int]], position: int) -> bool:
+    before = bisect_right(fences, position, key=_START) - 1
+    return before >= 0 and fences[before][0] <= position < fences[before][1]
+
+
+def _ends_sentence(text: str, mark: int, after: int, start: int) -> bool:
+    next_word = text[after : after + 4].lstrip(_OPENING)[:1]
+    if next_word.islower():
+        return False
+    if text[mark] != ".":
+        return True
+    last = _LAST_WORD.search(text, max(start, mark - 12), mark)
+    return last is None or _NO_END.fullmatch(last.group().lower()) is None

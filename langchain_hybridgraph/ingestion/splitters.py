@@ -1,0 +1,404 @@
+"""Cuts documents into the pieces that are indexed."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise, takewhile
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_checkable
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.ingestion import split_points
+from langchain_hybridgraph.ingestion.markdown import Outline, Section, outline
+from langchain_hybridgraph.text.tokens import approximate_tokens, token_weight
+
+if TYPE_CHECKING:
+    from langchain_core.documents import Document
+    from langchain_core.embeddings import Embeddings
+
+Counter = Callable[[str], float]
+Note = Callable[[str], None]
+
+# "#" starts a comment in these, not a heading.
+_COMMENTED = re.compile(
+    r"\.(?:pyi?|[bz]?a?sh|rb|pl|r|jl|ya?ml|toml|ini|cfg|conf|properties|env|mk|cmake|[ct]sv|jsonl?|log|sql)",
+    re.IGNORECASE,
+)
+_SPACE = re.compile(r"\s*")
+_LEVELS = (
+    split_points.paragraphs,
+    split_points.fence_edges,
+    split_points.sentences,
+    split_points.lines,
+    split_points.phrases,
+    split_points.words,
+    split_points.runs,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a document's text. A piece with children is a parent: its children are what is searched.
+
+    ``start`` is the offset in characters, None when it is not known. ``metadata`` is what the text told about the
+    piece: ``title``, ``section_heading``.
+    """
+
+    text: str
+    start: int | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    children: tuple[Piece, ...] = ()
+
+
+@runtime_checkable
+class Splitter(Protocol):
+    """What cuts a document."""
+
+    def split(self, document: Document, note: Note) -> Iterable[Piece]:
+        """The pieces in the text's order; what went wrong on the way is told to ``note``."""
+        ...
+
+
+class _Span(NamedTuple):
+    start: int
+    end: int
+    weight: float
+
+
+@dataclass(frozen=True)
+class RecursiveSplitter:
+    """Fills pieces of at most ``size`` tokens with whole paragraphs; what is too large is cut finer.
+
+    Order of cuts: headings, blank lines, sentences, lines, words. No word is cut, unless it is longer than
+    1,000 characters. A piece repeats the last ``overlap`` tokens of the one before (whole sentences where
+    they fit), never across a heading. With ``join_sections`` a section of less than half the size shares a piece with
+    the one that follows it, where both fit: alone it says too little to be found, or to answer. ``counter`` counts
+    tokens and should be additive (that of a concatenation is at most the sum); default :func:`approximate_tokens`.
+
+    256 tokens are what common embedding models read of a text; ``benchmarks/chunking.py`` compares sizes.
+
+    Pieces are slices of the text without the blank lines around them. Texts without words give no piece.
+    Linear in the length of the text. Raises ConfigurationError unless 0 ≤ overlap < size.
+
+    >>> from langchain_core.documents import Document
+    >>> text = "# Guide\\n\\n## Install\\n\\nRun it.\\n\\n## Use\\n\\nAsk it."
+    >>> for piece in RecursiveSplitter(join_sections=False).split(Document(text), print):
+    ...     print(piece.start, repr(piece.text), dict(piece.metadata))
+    0 '# Guide\\n\\n## Install\\n\\nRun it.' {'title': 'Guide', 'section_heading': 'Install'}
+    30 '## Use\\n\\nAsk it.' {'title': 'Guide', 'section_heading': 'Use'}
+    """
+
+    size: int = 256
+    overlap: int = 50
+    counter: Counter = approximate_tokens
+    join_sections: bool = True
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.overlap < self.size:
+            raise ConfigurationError(
+                f"a splitter with size={self.size} and overlap={self.overlap} cannot cut anything; "
+                "give 0 <= overlap < size, for example RecursiveSplitter(size=256, overlap=50)"
+            )
+
+    def split(self, document: Document, note: Note) -> Iterator[Piece]:
+        """The pieces of a document's text, in order."""
+        text = document.page_content
+        found = outline_of(document)
+        yield from _cut(text, self.spans(text, found), found)
+
+    def spans(self, text: str, found: Outline) -> Iterator[_Span]:
+        """Where the pieces of a text are whose outline is known; one that is cut never crosses a heading."""
+        held: _Span | None = None
+        small = self.size / 2 if self.join_sections else 0.0
+        for section in found.sections:
+            spans = list(self.pack(text, self.atoms(text, found, section.start, section.end)))
+            if held is not None and spans:
+                if held.weight < small and held.weight + spans[0].weight <= self.size:
+                    spans[0] = _Span(held.start, spans[0].end, held.weight + spans[0].weight)
+                else:
+                    yield held
+            yield from spans[:-1]
+            held = spans[-1] if spans else held
+        if held is not None:
+            yield held
+
+    def pack(self, text: str, atoms: Iterable[_Span]) -> Iterator[_Span]:
+        """Neighbouring atoms joined while they fit, each join beginning with the overlap."""
+        here: _Span | None = None
+        for atom in atoms:
+            if here is None:
+                here = atom
+            elif here.weight + atom.weight <= self.size:
+                here = _Span(here.start, atom.end, here.weight + atom.weight)
+            else:
+                yield here
+                start, weight = self._tail(text, here, min(self.overlap, self.size - atom.weight))
+                here = _Span(start, atom.end, weight + atom.weight)
+        if here is not None:
+            yield here
+
+    def atoms(self, text: str, found: Outline, start: int, end: int, level: int = 0) -> Iterator[_Span]:
+        """The largest parts that fit into a piece; they cover the range without a gap."""
+        part = text[start:end]
+        weight = 0.0 if part.isspace() else self.weigh(part)
+        if weight <= self.size or level == len(_LEVELS):
+            yield _Span(start, end, weight)
+            return
+        for first, last in split_points.spans(start, _LEVELS[level](text, start, end, found.fences), end):
+            yield from self.atoms(text, found, first, last, level + 1)
+
+    def weigh(self, text: str) -> float:
+        """The tokens of a text; those of our own counter are not rounded, so that they can be added."""
+        return token_weight(text) if self.counter is approximate_tokens else self.counter(text)
+
+    def _tail(self, text: str, span: _Span, budget: float) -> tuple[int, float]:
+        """Where the last ``budget`` tokens of a span start, and how many they are."""
+        if budget <= 0:
+            return span.end, 0.0
+        for level in (split_points.sentences, split_points.words):
+            start, weight = span.end, 0.0
+            for part in reversed(list(split_points.spans(span.start, level(text, span.start, span.end), span.end))):
+                more = self.weigh(text[part[0] : part[1]])
+                if weight + more > budget:
+                    break
+                start, weight = part[0], weight + more
+            if weight:
+                return start, weight
+        return span.end, 0.0
+
+
+@dataclass(frozen=True)
+class ParentChildSplitter:
+    """Cuts children, which are searched, and joins neighbouring ones to the parents that stand in for them.
+
+    By default children have at most 256 tokens and never cross a heading, parents have 1024 and may hold several
+    short sections. With another splitter for either (whatever ``ingest`` takes), parents are cut first and children
+    out of them.
+    """
+
+    parents: Any = field(default_factory=lambda: RecursiveSplitter(1024, 0))
+    children: Any = field(default_factory=lambda: RecursiveSplitter(256, 0, join_sections=False))
+
+    def __post_init__(self) -> None:
+        _required(self.parents)
+        _required(self.children)
+
+    def split(self, document: Document, note: Note) -> Iterator[Piece]:
+        """The parents of a document's text, in order, each with its children."""
+        if isinstance(self.parents, RecursiveSplitter) and isinstance(self.children, RecursiveSplitter):
+            yield from self._joined(document, self.parents, self.children)
+            return
+        for parent in _required(self.parents).split(document, note):
+            children = tuple(self._cut_out(parent, document, note))
+            if children:
+                yield replace(parent, children=children)
+
+    def _joined(self, document: Document, parents: RecursiveSplitter, children: RecursiveSplitter) -> Iterator[Piece]:
+        # Children first: an edit moves the borders of the parents behind it, but the children stay what they are.
+        text = document.page_content
+        found = outline_of(document)
+        spans = list(children.spans(text, found))
+        small = deque(_cut(text, spans, found))
+        for parent, end in _cut_with_ends(text, parents.pack(text, spans), found):
+            inside: list[Piece] = []
+            while small and (small[0].start or 0) < end:
+                inside.append(small.popleft())
+            yield replace(parent, children=tuple(inside))
+
+    def _cut_out(self, parent: Piece, document: Document, note: Note) -> Iterator[Piece]:
+        part = _document(parent.text, {**document.metadata, **parent.metadata})
+        for child in _required(self.children).split(part, note):
+            start = None if child.start is None or parent.start is None else parent.start + child.start
+            yield replace(child, start=start, metadata={**parent.metadata, **child.metadata})
+
+
+@dataclass(frozen=True)
+class SemanticSplitter:
+    """Breaks where neighbouring sentences have little to do with each other.
+
+    A break lies where their cosine is under the given percentile of the document's own cosines, and at
+    headings. What is larger than ``size`` tokens is cut as :class:`RecursiveSplitter` does. When the
+    embedding fails, so is the whole document, and the report of ``ingest`` says so.
+    """
+
+    embedding: Embeddings
+    percentile: float = 25.0
+    size: int = 512
+    counter: Counter = approximate_tokens
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.percentile <= 100:
+            raise ConfigurationError(f"percentile={self.percentile} is not one: give a number from 0 to 100")
+        RecursiveSplitter(self.size, 0)
+
+    def split(self, document: Document, note: Note) -> Iterator[Piece]:
+        """The pieces of a document's text, in order."""
+        text = document.page_content
+        found = outline_of(document)
+        plain = RecursiveSplitter(self.size, 0, self.counter)
+        sentences = [list(_sentences(text, found, section)) for section in found.sections]
+        try:
+            breaks = self._breaks(text, sentences)
+        except Exception as error:  # noqa: BLE001 - an embedding may raise anything, and the text is worth more
+            note(
+                f"semantic splitting fell back to recursive splitting for {_name(document)}: "
+                f"{type(error).__name__}: {error}"
+            )
+            yield from _cut(text, plain.spans(text, found), found)
+            return
+        yield from _cut(text, self._groups(text, found, plain, sorted(breaks)), found)
+
+    def _groups(self, text: str, found: Outline, plain: RecursiveSplitter, breaks: Sequence[int]) -> Iterator[_Span]:
+        for section in found.sections:
+            inside = breaks[bisect_left(breaks, section.start) : bisect_left(breaks, section.end)]
+            for start, end in split_points.spans(section.start, inside, section.end):
+                yield from plain.pack(text, plain.atoms(text, found, start, end))
+
+    def _breaks(self, text: str, sections: Sequence[Sequence[tuple[int, int]]]) -> set[int]:
+        """The starts of the sentences that begin something new."""
+        import numpy as np
+
+        spans = [span for inside in sections for span in inside]
+        if len(spans) < 2:
+            return set()
+        vectors = np.asarray(self.embedding.embed_documents([text[s:e].strip() for s, e in spans]), dtype=np.float32)
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        units = vectors / np.where(norms > 0, norms, 1.0)
+        cosines = np.einsum("ij,ij->i", units[:-1], units[1:])
+        if not np.isfinite(cosines).all():
+            raise ValueError("the embedding gave vectors that are not finite")
+        low = cosines < np.percentile(cosines, self.percentile)
+        return {start for (_, (start, _)), below in zip(pairwise(spans), low, strict=True) if below}
+
+
+@dataclass(frozen=True)
+class LangChainSplitter:
+    """Any LangChain text splitter or document transformer, or a function from a text to texts."""
+
+    splitter: Any
+
+    def split(self, document: Document, note: Note) -> Iterator[Piece]:
+        """The pieces as the splitter gives them; their offsets are looked up when it does not tell them."""
+        text, cursor = document.page_content, 0
+        for given in self._call(text):
+            content = given if isinstance(given, str) else given.page_content
+            metadata = {} if isinstance(given, str) else dict(given.metadata)
+            start = metadata.pop("start_index", None)
+            if start is None or start < 0:
+                # Pieces come in order and overlap, so the next one starts a little behind the last one's start.
+                at = text.find(content, cursor, cursor + 4 * len(content) + 4_096)
+                start = at if at >= 0 else None
+            cursor = cursor if start is None else start + 1
+            if content.strip():
+                yield Piece(content, start, metadata)
+
+    def _call(self, text: str) -> Iterable[Any]:
+        if hasattr(self.splitter, "split_documents"):
+            return cast("Iterable[Any]", self.splitter.split_documents([_document(text, {})]))
+        if hasattr(self.splitter, "split_text"):
+            return cast("Iterable[Any]", self.splitter.split_text(text))
+        if hasattr(self.splitter, "transform_documents"):
+            return cast("Iterable[Any]", self.splitter.transform_documents([_document(text, {})]))
+        return cast("Iterable[Any]", self.splitter(text))
+
+
+def as_splitter(split: Any) -> Splitter | None:
+    """The splitter that ``ingest(split=…)`` means; None for None: documents are chunks as they are.
+
+    Takes ``"flat"`` (256 tokens, overlap 50), ``"parent_child"`` (1024 and 256), a :class:`Splitter`, a
+    LangChain splitter, or a function from a text to texts. Raises ConfigurationError for anything else.
+
+    >>> as_splitter("flat").size
+    256
+    """
+    if split is None:
+        return None
+    if split == "flat":
+        return RecursiveSplitter()
+    if split == "parent_child":
+        return ParentChildSplitter()
+    if not isinstance(split, (str, type)):
+        if isinstance(split, Splitter):
+            return split
+        if callable(split) or any(hasattr(split, name) for name in _LANGCHAIN):
+            return LangChainSplitter(split)
+    raise ConfigurationError(
+        f"split={split!r} is not a way to split; give 'flat', 'parent_child', None, a splitter object "
+        "(ours or LangChain's), or a function from a text to a list of texts"
+    )
+
+
+def _required(split: Any) -> Splitter:
+    splitter = as_splitter(split)
+    if splitter is None:
+        raise ConfigurationError("parents and children need a splitter each, such as RecursiveSplitter(256, 0)")
+    return splitter
+
+
+_LANGCHAIN = ("split_documents", "split_text", "transform_documents")
+
+
+def _cut(text: str, spans: Iterable[_Span], found: Outline) -> Iterator[Piece]:
+    """The pieces at these places, with the headings that they are under; blank ones are left out."""
+    return (piece for piece, _ in _cut_with_ends(text, spans, found))
+
+
+def _cut_with_ends(text: str, spans: Iterable[_Span], found: Outline) -> Iterator[tuple[Piece, int]]:
+    sections = found.sections
+    covering = 0
+    for span in spans:
+        start, end = _trimmed(text, span.start, span.end)
+        if start == end:
+            continue
+        while sections[covering].end <= start:
+            covering += 1
+        metadata = {} if found.title is None else {"title": found.title}
+        heading = _common_heading(sections, covering, end)
+        if heading:
+            metadata["section_heading"] = heading
+        yield Piece(text[start:end], start, metadata), span.end
+
+
+def _common_heading(sections: Sequence[Section], first: int, end: int) -> str:
+    """The headings that all sections from ``first`` up to the offset ``end`` have in common."""
+    path = sections[first].path
+    for number in range(first + 1, len(sections)):
+        if sections[number].start >= end:
+            break
+        pairs = zip(path, sections[number].path, strict=False)
+        path = tuple(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return " > ".join(path)
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """The range without the blank lines before it and the space after it; the indent of its first line stays."""
+    end = start + len(text[start:end].rstrip())
+    blank = _SPACE.match(text, start, end)
+    first = blank.end() if blank else start
+    return max(text.rfind("\n", start, first) + 1, start), end
+
+
+def _sentences(text: str, found: Outline, section: Section) -> Iterator[tuple[int, int]]:
+    cuts = split_points.sentences, split_points.paragraphs
+    both = sorted({cut for kind in cuts for cut in kind(text, section.start, section.end, found.fences)})
+    return (span for span in split_points.spans(section.start, both, section.end) if text[span[0] : span[1]].strip())
+
+
+def outline_of(document: Document) -> Outline:
+    """The structure of a document's text; ``#`` makes no headings in sources whose comments begin with it."""
+    suffix = PurePosixPath(str(document.metadata.get("source") or "")).suffix
+    return outline(document.page_content, headings=_COMMENTED.fullmatch(suffix) is None)
+
+
+def _document(text: str, metadata: Mapping[str, Any]) -> Document:
+    from langchain_core.documents import Document
+
+    return Document(page_content=text, metadata=dict(metadata))
+
+
+def _name(document: Document) -> str:
+    return repr(document.id or document.metadata.get("source") or document.page_content[:40])

@@ -1,0 +1,1 @@
+"""What makes a store a memory: admission, contradictions, duplicates and scores."""

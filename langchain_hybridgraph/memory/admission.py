@@ -1,0 +1,450 @@
+"""Which new memories a store takes in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+
+from langchain_hybridgraph.chunk_metadata import ParsedMetadata
+from langchain_hybridgraph.errors import ConfigurationError, quote_value
+from langchain_hybridgraph.filters import has_labels
+from langchain_hybridgraph.memory.contradictions import (
+    FARTHEST,
+    NEAREST,
+    PROBABLE,
+    Contradictions,
+    Statement,
+    lowered,
+)
+from langchain_hybridgraph.memory.duplicates import may_be_reworded, same_wording
+from langchain_hybridgraph.records import CONTRADICTS, Chunk, Edge, MemoryState, Scope
+from langchain_hybridgraph.serialization import Serializable
+from langchain_hybridgraph.stores.embedded.feedback import CONFIDENCE, Change
+from langchain_hybridgraph.times import iso_time
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.filters import Filter
+    from langchain_hybridgraph.records import Vector
+
+# A source of which nothing is known (0.5) may say again what is known already, as long as it does not join it
+# (novelty 0.05); one that was refuted more often must bring as much more news.
+LEAST_WORTH = 0.025
+# So many neighbours with a label of the new memory are looked at for contradictions.
+NEIGHBOURS = 20
+# Memories of this type are events: each is of its own time.
+EPISODIC = "episodic"
+# So many of the nearest memories are looked at for one that says the same.
+DUPLICATES = 20
+
+
+class Lowered(NamedTuple):
+    """A memory whose confidence a contradiction has lowered: from what, and to what."""
+
+    id: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, slots=True)
+class Admission(Serializable):
+    """What became of a new memory.
+
+    ``id`` is under which it is found: its own, or that of the memory that it ``joined``; ``text`` is its own. One whose
+    id was there with another text or other times has ``replaced`` that. ``reason`` says why it was refused, and what
+    did not work as asked. ``contradicts`` are the memories that it contradicts, ``lowered`` those that are believed
+    less for it.
+    """
+
+    id: str
+    outcome: Literal["added", "replaced", "joined", "refused"]
+    reason: str = ""
+    contradicts: tuple[str, ...] = ()
+    lowered: tuple[Lowered, ...] = ()
+    text: str = field(default="", compare=False)
+
+
+class TakesMemories(Protocol):
+    """What admission asks of a store."""
+
+    clock: Any
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Nobody else writes inside."""
+        ...
+
+    def embedded(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """The unit vectors of texts, None where there is no model yet."""
+        ...
+
+    def nearest(
+        self, vector: Vector, n: int, period: tuple[float, float], filter: Filter | None = None
+    ) -> list[tuple[str, float]]:
+        """The n chunks of largest cosine that are valid at some time of a period."""
+        ...
+
+    def unread(self, text: str, beside: str) -> float:
+        """The share of a text's words that its vector says nothing of, and the other text does not have."""
+        ...
+
+    def reads_meanings(self) -> bool:
+        """Whether its vectors come from a model that has learned what words mean from more than the texts here."""
+        ...
+
+    def get(self, ids: Sequence[str]) -> list[Chunk]:
+        """The chunks with these ids."""
+        ...
+
+    def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
+        """The vectors of these chunks."""
+        ...
+
+    def edges(self, ids: Sequence[str]) -> list[Edge]:
+        """The edges that leave these chunks."""
+        ...
+
+    def learned(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
+        """What is known of them."""
+        ...
+
+    def credibility(self, source: str) -> float:
+        """How far a source is to be believed."""
+        ...
+
+    def take_in(
+        self,
+        chunks: Sequence[Chunk],
+        vectors: NDArray[np.float32] | None,
+        edges: Sequence[Edge],
+        changes: Sequence[Change],
+    ) -> None:
+        """Write new memories and what they change, in one transaction."""
+        ...
+
+
+def admit(
+    chunks: Sequence[Chunk],
+    store: TakesMemories,
+    llm: Any = None,
+    *,
+    contradictions: bool = True,
+    near_duplicate: float = NEAREST,
+) -> list[Admission]:
+    """Take new memories into a store, each after the ones before; one record per chunk, in their order.
+
+    - One whose cosine with a memory is ``near_duplicate`` (0.95) or more joins it, if the memory is valid for at
+      least as long and both say the same in the same words, or in others that a vector can be trusted with (see
+      :func:`~langchain_hybridgraph.memory.duplicates.may_be_reworded`): never with another number, name or negation. A
+      model that is made from the texts is not trusted with synonyms. Joining counts one more use and unites the
+      labels, and where another source says the same, confidence c becomes 1 − (1 − c)(1 − credibility · confidence of
+      the new one), the noisy-or of two witnesses. The record of one that joined in other words says so in its
+      ``reason``. Two episodic memories that begin at different times are two events. Anything else is added, however
+      near it is.
+    - One of which credibility · novelty is below 0.025 is refused. Novelty is 1 − the largest cosine, at least 0.05 for
+      what does not join, and with a model that is made from the texts at least the share of its words that the model
+      has never read. Credibility is that of its ``source`` (0.5 without one): an unknown source is never refused, one
+      refuted nine times in ten must say something that is by a quarter new.
+    - One that was over or retracted, and is said again, is a memory of its own with another id.
+    - What it contradicts (see :class:`Contradictions`) is noted as an edge ``contradicts`` and loses confidence, once
+      in a call and once by the same memory. Two episodic memories do not contradict each other: they are events.
+      Without ``llm`` the labels decide, which is a guess: what shares all labels need not be about the same.
+      ``contradictions=False`` looks for none.
+
+    A chat model is asked before anything is locked. Raises ConfigurationError for a ``near_duplicate`` outside (0, 1],
+    ValueError for a blank text and for unusable metadata (a confidence of 7, an end before the begin), and takes in
+    nothing then.
+    """
+    check_near_duplicate(near_duplicate)
+    if blank := [chunk.id for chunk in chunks if not chunk.text.strip()]:
+        raise ValueError(f"memory {quote_value(blank[0])} has no text: leave it out, or say what is to be remembered")
+    given = [ParsedMetadata.checked(chunk.metadata) for chunk in chunks]
+    made = store.embedded([chunk.text for chunk in chunks])
+    judge = Contradictions(llm) if contradictions else None
+    candidates = [
+        _Candidate(chunk, values, None if made is None else made[place])
+        for place, (chunk, values) in enumerate(zip(chunks, given, strict=True))
+    ]
+    if llm is not None and contradictions:
+        _planned(candidates, store, judge, near_duplicate)  # from here on what the model says is known
+    with store.alone():
+        plan = _planned(candidates, store, judge, near_duplicate)
+        written = [*plan.added, *plan.relabelled()]
+        vectors = [candidate.vector for candidate in written if candidate.vector is not None]
+        store.take_in(
+            [candidate.chunk for candidate in written],
+            np.stack(vectors) if vectors else None,
+            plan.edges,
+            list(plan.changes.values()),
+        )
+    return plan.outcomes
+
+
+def check_near_duplicate(value: Any) -> None:
+    """Raise ConfigurationError unless the value can be the least cosine of near duplicates."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+        raise ConfigurationError(f"near_duplicate must be a cosine above 0 and up to 1, got {quote_value(value)}")
+
+
+class _Candidate(NamedTuple):
+    """A new memory, what its metadata give, and its vector where there is a model to make one."""
+
+    chunk: Chunk
+    given: ParsedMetadata
+    vector: Vector | None
+
+    @property
+    def source(self) -> str | None:
+        """Who says it."""
+        return _source(self.chunk)
+
+    @property
+    def confidence(self) -> float:
+        """How sure it is of itself."""
+        return CONFIDENCE if self.given.confidence is None else self.given.confidence
+
+    @property
+    def statement(self) -> Statement:
+        """What contradictions are looked for in."""
+        return _statement(self.chunk)
+
+    def period(self, now: float) -> tuple[float, float]:
+        """When it is valid; one that does not say since when, since it was made."""
+        given = self.given
+        begins = [time for time in (given.valid_from, given.created_at, now) if time is not None]
+        return begins[0], inf if given.valid_until is None else given.valid_until
+
+
+def _planned(
+    candidates: Iterable[_Candidate], store: TakesMemories, judge: Contradictions | None, near_duplicate: float
+) -> _Plan:
+    """What becomes of new memories as the store is now."""
+    plan = _Plan(store, judge, store.clock(), near_duplicate)
+    for candidate in candidates:
+        plan.outcomes.append(plan.admit(candidate))
+    return plan
+
+
+class _Plan:
+    """What is to be written of new memories, each judged beside those before it."""
+
+    def __init__(self, store: TakesMemories, judge: Contradictions | None, now: float, near_duplicate: float) -> None:
+        self._store, self._judge, self._now = store, judge, now
+        self._near_duplicate = near_duplicate
+        self._labels: dict[str, list[Any]] = {}
+        self._lowered: set[str] = set()
+        self.added: list[_Candidate] = []
+        self.edges: list[Edge] = []
+        self.changes: dict[str, Change] = {}
+        self.outcomes: list[Admission] = []
+
+    def admit(self, new: _Candidate) -> Admission:
+        """What becomes of one."""
+        text = new.chunk.text
+        near = self._nearest(new)
+        for id, cosine in near:
+            if self._is_same(new, id, cosine):
+                return self._joined(new, id, cosine)
+        credibility = CONFIDENCE if new.source is None else self._store.credibility(new.source)
+        novelty = self._novelty(new, *near[0]) if near else 1.0
+        if credibility * novelty < LEAST_WORTH:
+            said = f"credibility {credibility:.2f} of {new.source!r} × novelty {novelty:.2f} is below {LEAST_WORTH}"
+            return Admission(new.chunk.id, "refused", said, text=text)
+        if all(id != new.chunk.id for id, _ in near):
+            new = self._renamed(new)
+        outcome: Literal["added", "replaced"] = "replaced" if self._is_there(new.chunk.id) else "added"
+        if self._judge is None:
+            self.added.append(new)
+            return Admission(new.chunk.id, outcome, text=text)
+        contradicted, lowered = self._contradicted(new, self._judge)
+        self.added.append(new)
+        failure = self._judge.failures.get(text)
+        reason = "" if failure is None else f"contradictions were judged by labels, since the model failed: {failure}"
+        return Admission(new.chunk.id, outcome, reason, contradicted, lowered, text)
+
+    def relabelled(self) -> list[_Candidate]:
+        """The memories that were there, with the labels of what has joined them."""
+        there = {chunk.id: chunk for chunk in self._store.get(list(self._labels))}
+        vectors = self._store.vectors(list(there)) if there else ()
+        return [
+            _Candidate(_labelled(chunk, self._labels[id]), ParsedMetadata(), vector)
+            for (id, chunk), vector in zip(there.items(), vectors, strict=True)
+        ]
+
+    # -- near duplicates ------------------------------------------------------------------------------------
+
+    def _nearest(self, new: _Candidate) -> list[tuple[str, float]]:
+        """The memories nearest to a new one, ties by id; an earlier version of it, which it replaces, is none."""
+        found = [entry for entry in self._near(new, DUPLICATES, None) if not self._is_replaced(entry[0], new)]
+        return sorted(found, key=lambda entry: (-entry[1], entry[0]))
+
+    def _novelty(self, new: _Candidate, id: str, cosine: float) -> float:
+        if cosine < NEAREST:
+            return 1.0 - max(cosine, 0.0)
+        return max(self._store.unread(new.chunk.text, self._chunk(id).text), 1.0 - NEAREST)
+
+    def _near(self, new: _Candidate, n: int, filter: Filter | None) -> list[tuple[str, float]]:
+        """(id, cosine) of memories near to a new one that are valid when it is, those to be added last."""
+        if new.vector is None:
+            return []
+        first, last = new.period(self._now)
+        found = self._store.nearest(new.vector, n, (first, last), filter)
+        for other in self.added:
+            begin, end = other.period(self._now)
+            is_in = filter is None or filter.matches(other.chunk.metadata)
+            if other.vector is not None and is_in and begin <= last and end >= first:
+                found.append((other.chunk.id, float(other.vector @ new.vector)))
+        return found
+
+    def _is_replaced(self, id: str, new: _Candidate) -> bool:
+        return id == new.chunk.id and self._chunk(id).text != new.chunk.text
+
+    def _is_same(self, new: _Candidate, id: str, cosine: float) -> bool:
+        return (
+            cosine >= self._near_duplicate
+            and self._says_the_same(new, self._chunk(id).text)
+            and _says_no_more(new, self._chunk(id), *self._period(id), now=self._now)
+        )
+
+    def _says_the_same(self, new: _Candidate, text: str) -> bool:
+        own = new.chunk.text
+        if same_wording(own, text):
+            return True
+        if self._store.unread(own, text) or self._store.unread(text, own):
+            return False  # the cosine says nothing of words that the model does not know
+        return may_be_reworded(own, text, synonyms=self._store.reads_meanings())
+
+    def _is_there(self, id: str) -> bool:
+        return bool(self._store.get([id])) or any(other.chunk.id == id for other in self.added)
+
+    def _renamed(self, new: _Candidate) -> _Candidate:
+        """Under another id where its own is that of the same statement, which was over or retracted before."""
+        there = self._store.get([new.chunk.id])
+        if not there or there[0].text != new.chunk.text or new.vector is None:
+            return new
+        return new._replace(chunk=replace(new.chunk, id=f"{new.chunk.id}@{iso_time(self._now)}"))
+
+    def _joined(self, new: _Candidate, id: str, cosine: float) -> Admission:
+        confidence = None
+        if new.source is None or new.source != _source(self._chunk(id)):
+            witness = new.confidence * (CONFIDENCE if new.source is None else self._store.credibility(new.source))
+            confidence = 1.0 - (1.0 - self._confidence(id)) * (1.0 - witness)
+        self._change(id, confidence, uses=1)
+        self._label(id, new.chunk)
+        said = self._chunk(id).text
+        reworded = f"in other words, with a cosine of {cosine:.3f}: {said}"
+        reason = "" if same_wording(new.chunk.text, said) else reworded
+        return Admission(id, "joined", reason, text=new.chunk.text)
+
+    def _label(self, id: str, new: Chunk) -> None:
+        """Unite the labels of a memory with those of what joins it."""
+        there = _labels(self._chunk(id))
+        more = [label for label in _labels(new) if label not in there]
+        if not more:
+            return
+        for place, other in enumerate(self.added):
+            if other.chunk.id == id:
+                self.added[place] = other._replace(chunk=_labelled(other.chunk, [*there, *more]))
+                return
+        self._labels[id] = [*there, *more]
+
+    # -- contradictions ---------------------------------------------------------------------------------------
+
+    def _contradicted(self, new: _Candidate, judge: Contradictions) -> tuple[tuple[str, ...], tuple[Lowered, ...]]:
+        """The memories that a new one contradicts, and those of them that lose confidence by it."""
+        labels = new.statement.labels
+        if not labels:
+            return (), ()
+        near = self._near(new, NEIGHBOURS, has_labels(any_of=sorted(labels)))
+        ids = [id for id, cosine in near if cosine >= FARTHEST and id != new.chunk.id]
+        chunks = [self._chunk(id) for id in dict.fromkeys(ids)]
+        old = [_statement(chunk) for chunk in chunks if _may_contradict(new.chunk, chunk)]
+        found, lowered = [], []
+        before = {edge.target for edge in self._store.edges([new.chunk.id]) if edge.relation == CONTRADICTS}
+        for statement, probability in zip(old, judge.probabilities(new.statement, old), strict=True):
+            if probability >= PROBABLE:
+                found.append(statement.id)
+                shared = ", ".join(sorted(labels & statement.labels))
+                said = f"{new.chunk.id} and {statement.id}, both about {shared}, cannot both be true."
+                self.edges.append(Edge(new.chunk.id, statement.id, CONTRADICTS, probability, said))
+                if statement.id not in before and statement.id not in self._lowered:
+                    lowered.append(self._lower(statement.id, probability, new.confidence))
+        return tuple(found), tuple(lowered)
+
+    def _lower(self, id: str, probability: float, confidence: float) -> Lowered:
+        before = self._confidence(id)
+        after = lowered(before, probability, confidence)
+        self._lowered.add(id)
+        self._change(id, after)
+        return Lowered(id, before, after)
+
+    # -- what is known ----------------------------------------------------------------------------------------
+
+    def _chunk(self, id: str) -> Chunk:
+        added = [other.chunk for other in self.added if other.chunk.id == id]
+        return added[-1] if added else self._store.get([id])[0]
+
+    def _period(self, id: str) -> tuple[float, float]:
+        """When a memory is valid."""
+        added = [other for other in self.added if other.chunk.id == id]
+        if added:
+            return added[-1].period(self._now)
+        known = self._store.learned([id], Scope()).get(id, MemoryState())
+        begins = [time for time in (known.valid_from, known.created_at) if time is not None]
+        return begins[0] if begins else -inf, inf if known.valid_until is None else known.valid_until
+
+    def _confidence(self, id: str) -> float:
+        changed = self.changes.get(id)
+        if changed is not None and changed.confidence is not None:
+            return changed.confidence
+        added = [other.confidence for other in self.added if other.chunk.id == id]
+        if added:
+            return added[-1]
+        known = self._store.learned([id], Scope()).get(id)
+        return CONFIDENCE if known is None or known.confidence is None else known.confidence
+
+    def _change(self, id: str, confidence: float | None, uses: int = 0) -> None:
+        before = self.changes.get(id, Change(id))
+        kept = before.confidence if confidence is None else confidence
+        self.changes[id] = Change(id, kept, before.uses + uses)
+
+
+def _says_no_more(new: _Candidate, old: Chunk, first: float, last: float, *, now: float) -> bool:
+    """Whether a new memory says nothing of its time that another one, valid from first to last, does not say."""
+    begin, end = new.period(now)
+    if end not in (inf, last):
+        return False
+    if old.id == new.chunk.id and new.given.valid_from is None and new.given.created_at is None:
+        return True
+    return begin == first if _are_events(new.chunk, old) else begin >= first
+
+
+def _are_events(one: Chunk, other: Chunk) -> bool:
+    return one.metadata.get("memory_type") == other.metadata.get("memory_type") == EPISODIC
+
+
+def _may_contradict(one: Chunk, other: Chunk) -> bool:
+    return not _are_events(one, other) and not same_wording(one.text, other.text)
+
+
+def _source(chunk: Chunk) -> str | None:
+    source = chunk.metadata.get("source")
+    return None if source is None else str(source)
+
+
+def _labels(chunk: Chunk) -> list[Any]:
+    labels = chunk.metadata.get("labels")
+    return list(labels) if isinstance(labels, (list, tuple, set, frozenset)) else []
+
+
+def _labelled(chunk: Chunk, labels: Sequence[Any]) -> Chunk:
+    return replace(chunk, metadata={**chunk.metadata, "labels": list(labels)})
+
+
+def _statement(chunk: Chunk) -> Statement:
+    return Statement(chunk.id, chunk.text, frozenset(str(label) for label in _labels(chunk)))

@@ -1,0 +1,169 @@
+"""Whether two texts say the same in the same words, or may in others."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from itertools import product
+from typing import NamedTuple
+
+from langchain_hybridgraph.text.function_words import function_words
+
+# A number with its sign and its parts, a word with what is joined to it (isn't, well-known), or a sign that means
+# something (?, %, €, +); the other signs only part words.
+_TOKENS = re.compile(
+    r"(?:(?<!\S)[-−])?\d+(?:[.,:/-]\d+)*\w*|\w+(?:['’-]\w+)*|[^\w\s.,;:!…\"“”„«»'‘’()\[\]–—-]",
+)
+
+
+def same_wording(one: str, other: str) -> bool:
+    """Whether two texts have the same words in the same order, but for English articles, signs and the first capital.
+
+    No vector tells "is" from "is not", "Cy owes Bo" from "Bo owes Cy" or 3 from 4 reliably, so nothing else may differ:
+    neither names, numbers and order, nor prepositions, tenses, negations and capitals ("Polish" is not "polish"). In
+    languages other than English the articles count, too: "der Hund" and "den Hund" are who bites and who is bitten.
+
+    >>> same_wording("The red car is fast.", "Red car is fast!")
+    True
+    >>> same_wording("Ada is allergic to nuts.", "Ada is not allergic to nuts.")
+    False
+    """
+    return _said(one) == _said(other)
+
+
+def may_be_reworded(one: str, other: str, *, synonyms: bool = True) -> bool:
+    """Whether two texts differ only in ways that vectors detect, so that their cosine can decide if they agree.
+
+    With ``synonyms`` a plain English word may be replaced by another, in texts of up to 20 words: in a longer one a
+    single word hardly moves the vector. Without, only words that say nothing by themselves ("really", "is") may be
+    added or dropped, and a phrase may move from the beginning to the end. Numbers, names, negations, quantities,
+    tenses, persons, prepositions, signs, and words with an opposite or alternatives, such as "hates", "left" and
+    "blue", must be the same in the same order. A word more or less makes another statement, and so do words that
+    change places. In a language other than English only the order of phrases may differ. Texts of more
+    than 10,000 characters are not compared.
+
+    >>> may_be_reworded("Ada drinks tea at work.", "Ada sips tea at work.")
+    True
+    >>> may_be_reworded("Ada is 31.", "Ada is 32."), may_be_reworded("Ada drinks tea.", "Ada does not drink tea.")
+    (False, False)
+    """
+    is_short = max(len(one), len(other)) <= _LONGEST
+    said, told = (_tokens(one), _tokens(other)) if is_short else ([], [])
+    if not said or not told:
+        return False
+    if _is_moved(_said(one), _said(other)):
+        return True
+    if not _is_english([*said, *told]):
+        return False
+    ours, theirs = _sorted_out(said, told), _sorted_out(told, said)
+    if (ours.guarded, ours.shared) != (theirs.guarded, theirs.shared) or len(ours.own) != len(theirs.own):
+        return False
+    if ours.own and not (synonyms and max(len(said), len(told)) <= _LONGEST_REWORDED):
+        return False
+    return not any(_are_opposites(*sorted(pair, key=len)) for pair in product(ours.own, theirs.own))
+
+
+class _Words(NamedTuple):
+    """The words of a text compared with another: guarded ones, plain ones that both have, and plain ones of its own."""
+
+    guarded: list[str]
+    shared: list[str]
+    own: list[str]
+
+
+def _sorted_out(words: Sequence[str], beside: Sequence[str]) -> _Words:
+    there = {word.lower() for word in beside}
+    sorted_out = _Words([], [], [])
+    for place, word in enumerate(words):
+        lower = word.lower()
+        is_title = place == 0 and word[1:] == lower[1:]  # the first capital says nothing of a word
+        if word in _HARMLESS or (is_title and lower in _HARMLESS):
+            continue
+        if _is_guarded(lower if is_title and lower in there | _ENGLISH else word):
+            sorted_out.guarded.append(lower if is_title else word)
+        elif lower in there:
+            sorted_out.shared.append(lower)
+        else:
+            sorted_out.own.append(lower)
+    return sorted_out
+
+
+def _is_guarded(word: str) -> bool:
+    """Whether another word in its place makes another statement, as far as the word alone tells."""
+    return not (word.isascii() and word.isalpha() and word.islower()) or word in _TELLING or word in _ENGLISH
+
+
+def _are_opposites(word: str, longer: str) -> bool:
+    negated = longer.removesuffix(word) if longer.endswith(word) else ""
+    bare = {each.removesuffix("less").removesuffix("ful") for each in (word, longer)}
+    return negated in _OPPOSING or (len(bare) == 1 and "less" in word[-4:] + longer[-4:])
+
+
+def _is_english(words: Sequence[str]) -> bool:
+    found = function_words(word.lower() for word in words)
+    return "the" in found.articles or not found.words
+
+
+def _is_moved(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether one text begins with the words at the end of the other: "in May Ada sings" and "Ada sings in May"."""
+    firsts = {words[0].lower() for words in (one, other) if words}
+    said, told = ([word.lower() if word.lower() in firsts else word for word in words] for words in (one, other))
+    # Searching a text takes time in proportion to its length; no word has a line break in it.
+    return len(said) == len(told) and "\n".join(["", *told, ""]) in "\n".join(["", *said, *said, ""])
+
+
+def _said(text: str) -> list[str]:
+    words = _tokens(text)
+    words[:1] = [word[:1].lower() + word[1:] for word in words[:1]]
+    articles = function_words(word.lower() for word in words).articles
+    return [word for word in words if word not in articles] if "the" in articles else words
+
+
+def _tokens(text: str) -> list[str]:
+    return _TOKENS.findall(unicodedata.normalize("NFC", text).replace("’", "'").replace("−", "-"))
+
+
+# In texts of more words all-MiniLM-L6-v2 gave cosines above .96 to another command in the same instructions.
+_LONGEST_REWORDED = 20
+# Characters; a text of more of them is not compared word by word.
+_LONGEST = 10_000
+# English words that say nothing by themselves: with them "is fond of" may stand for "likes".
+_WEAK = """
+a an the is are am be being of that to it its there which do does and also just very really quite truly so too
+indeed actually definitely certainly
+"""
+# English words in whose place another one makes another statement, although their vectors are near to each other.
+_HOW_MUCH = """
+zero four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen
+twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion dozen half third quarter double
+twice always usually rarely seldom hardly barely almost nearly daily weekly monthly yearly least less fewer enough
+"""
+_WHETHER = """
+nothing nobody nowhere neither cannot false untrue former formerly fake alleged supposed retired except lack lacks
+refuse refuses refused reject rejects rejected deny denies denied avoid avoids avoided stop stops stopped quit quits
+start starts started fail fails failed forbid forbids forbidden allow allows allowed dislike dislikes hate hates hated
+detest detests loathe loathes accept accepts accepted agree agrees disagree disagrees
+"""
+_WHEN_AND_WHERE = """
+morning noon afternoon evening night midnight yesterday tomorrow spring summer autumn fall winter early late earlier
+last next previous past future currently ago left right north south east west top bottom front back inside outside
+upstairs downstairs near far
+"""
+_WHO = """
+man woman boy girl male female husband wife father mother dad mum mom son daughter brother sister uncle aunt nephew
+niece grandfather grandmother boyfriend girlfriend boss employee teacher student doctor patient friend enemy
+"""
+_WHICH = """
+red orange yellow green blue purple violet pink brown black white grey gray gold silver hot cold warm cool big small
+large little long short tall high low old new young good bad better worse best worst open closed full empty rich poor
+strong weak fast slow light dark hard soft easy difficult cheap expensive happy sad married single divorced alive dead
+true wrong different buy buys sell sells bought sold win wins won lose loses lost lend lends borrow borrows give gives
+gave take takes took increase increases decrease decreases theoretical experimental practical internal external upper
+lower maximum minimum input output positive negative public private local global major minor primary secondary fixed
+variable absolute relative manual automatic
+"""
+_HARMLESS = frozenset(_WEAK.split())
+_TELLING = frozenset(f"{_HOW_MUCH} {_WHETHER} {_WHEN_AND_WHERE} {_WHO} {_WHICH}".split())
+_ENGLISH = function_words(["the"]).words
+_OPPOSING = frozenset(["un", "dis", "in", "im", "ir", "il", "non", "anti", "mis", "de"])

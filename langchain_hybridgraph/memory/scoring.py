@@ -1,0 +1,380 @@
+"""What a memory is worth: similarity, trust, age and use."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import compress
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.records import FusedCandidate, Hit, MemoryState, Query, Scope
+from langchain_hybridgraph.stores.protocols import MemoryColumns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.stores.protocols import Weights
+
+HOUR = 3_600.0
+DAY = 24 * HOUR
+UNSURE = 0.5  # the confidence in what nobody has judged
+DERIVED = 0.9  # of the confidence is left after each derivation
+ENDING = 0.02  # per hour: how fast confidence goes as the end of the validity comes near
+# How fast each type of memory fades, per hour; a type that is not here fades as its mode says.
+DECAY: Mapping[str, float] = MappingProxyType(
+    {"working": 999.0, "episodic": 0.08, "semantic": 0.02, "procedural": 0.001, "general": 0.05}
+)
+# What is told of a day or month is mostly told in it or soon after; these are the days after which 1/e of it is left.
+TOLD_AFTER, TOLD_BEFORE = 7.0, 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Composite:
+    """Σ weight · share, of similarity, confidence, recency and utility; the weights are divided by their sum.
+
+    - similarity is the hit's score so far
+    - confidence, 0.5 where nobody has judged, · 0.9 per derivation, · (1 − e^(−0.02 · hours left)) where an
+      end of validity was given with it; one that was learned later, by superseding, was not expected
+    - recency is e^(−``decay_per_hour`` · hours since it became valid, else was created, else was taken in; 0 hours
+      where nothing is known), with the decay of the memory's type where it has one of :data:`DECAY`
+    - utility, 1 where nobody has judged
+
+    All are kept in [0, 1]. What was created or taken in more than an hour after ``now``, so that nothing says that it
+    held then, has no recency; what comes a little later, as by another clock, has the age 0. Raises
+    ConfigurationError for weights or a decay that are no numbers from 0, and for weights that are all 0.
+
+    Park et al., Generative Agents, UIST 2023, for the weighted sum of relevance and recency.
+
+    >>> parts = Composite().parts(0.8, MemoryState(confidence=0.9, utility=0.5, valid_from=0.0), now=24 * 3600)
+    >>> {name: round(part, 6) for name, part in parts.items()}
+    {'similarity': 0.32, 'confidence': 0.27, 'recency': 0.060239, 'utility': 0.05}
+    """
+
+    similarity: float = 0.40
+    confidence: float = 0.30
+    recency: float = 0.20
+    utility: float = 0.10
+    decay_per_hour: float = 0.05
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            _check_number(each.name, getattr(self, each.name))
+        if not self._total:
+            raise ConfigurationError("the weights of similarity, confidence, recency and utility are all 0: give one")
+
+    @property
+    def _total(self) -> float:
+        return self.similarity + self.confidence + self.recency + self.utility
+
+    def parts(self, similarity: float, learned: MemoryState, now: float | None) -> dict[str, float]:
+        """What each adds to the score of one memory; they sum to it.
+
+        ``now`` is unix seconds; None stands for no time in particular: ages are those of today, and no end is near.
+        """
+        columns = self.columns(np.array([similarity]), MemoryColumns.of([learned]), now)
+        return {name: float(column[0]) for name, column in columns.items()}
+
+    def columns(self, similarity: Weights, known: MemoryColumns, now: float | None) -> dict[str, Weights]:
+        """The parts of many memories, each part as a column."""
+        total = self._total
+        return {
+            "similarity": self.similarity / total * _shares(similarity),
+            "confidence": self.confidence / total * trust(known, now),
+            "recency": self.recency / total * self._fresh(known, now),
+            "utility": self.utility / total * _shares(_known(known.utility, 1.0)),
+        }
+
+    def _fresh(self, known: MemoryColumns, now: float | None) -> Weights:
+        decays = np.array([*(DECAY.get(kind, self.decay_per_hour) for kind in known.kinds), self.decay_per_hour])
+        age = _known(_ages(known.began, now), 0.0)
+        fresh: Weights = np.exp(-decays[known.kind] * age / HOUR)
+        return fresh
+
+
+@dataclass(frozen=True, slots=True)
+class Hotness:
+    """How much a memory is used: sigmoid(ln(1 + uses)) · 2^(−age in days / ``half_life_days``).
+
+    The age is counted from the last use or from ``updated_at``, whichever is later; where neither is known, from when
+    the memory began. It is blended with the score: (1 − ``alpha``) · score + ``alpha`` · hotness. Raises
+    ConfigurationError for an alpha outside [0, 1] or a half-life that is not above 0.
+
+    >>> used = MemoryColumns.of([MemoryState(active_count=9, used_at=0.0)])
+    >>> Hotness()(used, now=7 * 24 * 3600).round(6).tolist()
+    [0.454545]
+    """
+
+    alpha: float = 0.2
+    half_life_days: float = 7.0
+
+    def __post_init__(self) -> None:
+        _check_number("alpha", self.alpha, most=1.0)
+        _check_number("half_life_days", self.half_life_days)
+        if not self.half_life_days:
+            raise ConfigurationError("half_life_days is 0; wanted a number above 0, such as 7")
+
+    def __call__(self, known: MemoryColumns, now: float | None) -> Weights:
+        """The hotness of each, in [0, 1); of what is dated nowhere the age is 0."""
+        touched = np.fmax(known.used_at, known.updated_at)
+        used = np.where(np.isnan(touched), known.began, touched)
+        uses = 1.0 + np.maximum(known.active_count, 0.0)
+        hotness: Weights = uses / (1.0 + uses) * 2.0 ** (-_known(_ages(used, now), 0.0) / DAY / self.half_life_days)
+        return hotness
+
+    def blended(self, scores: Weights, known: MemoryColumns, now: float | None) -> Weights:
+        """The scores after blending.
+
+        >>> used = MemoryColumns.of([MemoryState(active_count=9, used_at=0.0)])
+        >>> Hotness().blended(np.array([0.8]), used, now=7 * 24 * 3600).round(6).tolist()
+        [0.730909]
+        """
+        return (1.0 - self.alpha) * scores + self.alpha * self(known, now)
+
+
+@dataclass(frozen=True, slots=True)
+class Novelty:
+    """What is left of the score of a memory that says what the session has said: 1 − ``slope`` · (s − ``above``).
+
+    s is the largest cosine with any turn of the session; up to ``above`` all is left, and never less than ``floor``.
+
+    >>> Novelty()(np.array([0.7, 0.8, 0.9, 1.0])).round(6).tolist()
+    [1.0, 1.0, 0.75, 0.5]
+    """
+
+    above: float = 0.8
+    slope: float = 2.5
+    floor: float = 0.5
+
+    def __post_init__(self) -> None:
+        _check_number("above", self.above, most=1.0)
+        _check_number("slope", self.slope)
+        _check_number("floor", self.floor, most=1.0)
+
+    def __call__(self, similarity: Weights) -> Weights:
+        """The share of each score that is left."""
+        left: Weights = np.maximum(self.floor, 1.0 - self.slope * (similarity - self.above))
+        return np.where(similarity <= self.above, 1.0, left)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Times that a question names, as evidence for the memories of these times.
+
+    Of ``strength`` counts what share of the candidates are of other times: that all are of this year says nothing. A
+    memory outside counts less, by e^(−days / 7) after the time and e^(−days) before it. The evidence is joined to the
+    similarity as an independent one: 1 − (1 − similarity) · (1 − evidence).
+
+    >>> may = Named([(0.0, 31 * 86400.0)], strength=0.4)
+    >>> may(np.array([10.0, 38.0, 400.0, np.nan]) * 86400).round(3).tolist()
+    [0.3, 0.11, 0.0, 0.0]
+    """
+
+    spans: Sequence[tuple[float, float]]
+    strength: float = 0.3
+
+    def __call__(self, times: Weights) -> Weights:
+        """How much speaks for each of these memories, by when they began; NaN is not known."""
+        near = np.zeros(len(times))
+        for span in self.spans:
+            near = np.fmax(near, _near(times, *span))
+        return self.strength * np.count_nonzero(near < 1.0) / (len(near) or 1) * near
+
+
+_NOTHING: Final = MemoryState()
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """The stage: hits by what is remembered of them, best first, ties by id.
+
+    ``learned`` gives what is known of chunks by their ids; of those it does not know, ``given`` reads the metadata.
+    ``said`` gives the largest cosine of each of these chunks with the session's other turns, ``named`` the times that a
+    query names, None for none. ``parts`` then are those of :class:`Composite`, and signed ones for what else changed
+    the score: ``time``, ``hotness``, ``novelty``.
+
+    ``remembered`` gives the same as ``learned`` in columns, where nothing is known from metadata: then candidates can
+    be scored before they are read, and only the best need be.
+    """
+
+    composite: Composite
+    learned: Callable[[Sequence[str], Scope], Mapping[str, MemoryState]]
+    given: Callable[[Mapping[str, Any]], MemoryState] = lambda metadata: _NOTHING
+    hotness: Hotness | None = None
+    novelty: Novelty | None = None
+    said: Callable[[Sequence[str], Query], Sequence[float]] | None = None
+    named: Callable[[Query], Named | None] | None = None
+    remembered: Callable[[Sequence[str], Scope], MemoryColumns] | None = None
+
+    def __call__(self, hits: Sequence[Hit], query: Query) -> list[Hit]:
+        """All hits with their new scores."""
+        found = [hit.child or hit.chunk for hit in hits]
+        ids = [chunk.id for chunk in found]
+        records = self.learned(ids, query.scope)
+        known = MemoryColumns.of([records.get(chunk.id) or self.given(chunk.metadata) for chunk in found])
+        scores, parts = self._weighing(ids, known, query).scored(np.array([hit.score for hit in hits]))
+        each = zip(hits, scores.tolist(), _rows(parts), strict=True)
+        return sorted((_with_score(*one) for one in each), key=lambda hit: (-hit.score, hit.id))
+
+    def weighing(self, ids: Sequence[str], query: Query) -> CompositeScores:
+        """What candidates are worth by whatever their similarity turns out to be, before they are read."""
+        assert self.remembered is not None
+        return self._weighing(ids, self.remembered(ids, query.scope), query)
+
+    def _weighing(self, ids: Sequence[str], known: MemoryColumns, query: Query) -> CompositeScores:
+        now = query.scope.as_of
+        parts = self.composite.columns(np.ones(len(ids)), known, now)
+        named = None if self.named is None else self.named(query)
+        left = None
+        if self.novelty is not None and self.said is not None:
+            left = self.novelty(np.asarray(self.said(ids, query), np.float64))
+        return CompositeScores(
+            {id: place for place, id in enumerate(ids)},
+            similarity=float(parts.pop("similarity").max(initial=0.0)),
+            others=parts,
+            evidence=None if named is None else named(known.began),
+            hotness=None if self.hotness is None else (self.hotness.alpha, self.hotness(known, now)),
+            left=left,
+        )
+
+
+@dataclass(frozen=True)
+class CompositeScores:
+    """What is known of candidates beside their similarity, as columns.
+
+    ``similarity`` is the weight of theirs, ``others`` are the parts that do not depend on it. ``evidence`` is what
+    speaks for each by its time, ``hotness`` the weight of use and how hot each is, ``left`` what is left of each.
+    """
+
+    places: Mapping[str, int]
+    similarity: float
+    others: Mapping[str, Weights]
+    evidence: Weights | None = None
+    hotness: tuple[float, Weights] | None = None
+    left: Weights | None = None
+
+    def scored(self, similar: Weights) -> tuple[Weights, dict[str, Weights]]:
+        """The scores of all with these similarities, and the parts, which sum to them."""
+        own = _shares(similar)
+        parts = {"similarity": self.similarity * own, **self.others}
+        if self.evidence is not None:
+            parts["time"] = self.similarity * (1.0 - own) * self.evidence
+        scores: Weights = np.sum(list(parts.values()), axis=0)
+        if self.hotness is not None:
+            alpha, hot = self.hotness
+            parts["hotness"] = alpha * (hot - scores)
+            scores = scores + parts["hotness"]
+        if self.left is not None:
+            parts["novelty"] = scores * (self.left - 1.0)
+            scores = scores + parts["novelty"]
+        return scores, parts
+
+    def contenders(self, least: Weights, most: Weights, n: int) -> list[str]:
+        """All that can be among the best n, whatever their similarities are between these bounds."""
+        if not 0 < n < len(least):
+            return list(self.places)
+        # A score grows by no more than its similarity, times the weight of that; sums may differ in the last digits.
+        scores, _ = self.scored(least)
+        reached = scores + self.similarity * (most - least) >= np.partition(scores, -n)[-n] - 1e-9
+        return list(compress(self.places, reached.tolist()))
+
+    def best(self, fused: Sequence[FusedCandidate], n: int) -> list[FusedCandidate]:
+        """The best n of these by their new scores, and what ties with them; best first, ties by id."""
+        places = np.array([self.places[one.id] for one in fused], np.int64)
+        scores, parts = self._at(places).scored(np.array([one.score for one in fused]))
+        if 0 < n < len(fused):
+            kept = np.flatnonzero(scores >= np.partition(scores, -n)[-n])
+            scores, parts = scores[kept], {name: column[kept] for name, column in parts.items()}
+            fused = [fused[place] for place in kept.tolist()]
+        each = zip(fused, scores.tolist(), _rows(parts), strict=True)
+        return sorted(
+            (FusedCandidate(one.id, score, row) for one, score, row in each), key=lambda one: (-one.score, one.id)
+        )
+
+    def _at(self, places: NDArray[np.int64]) -> CompositeScores:
+        return replace(
+            self,
+            others={name: column[places] for name, column in self.others.items()},
+            evidence=None if self.evidence is None else self.evidence[places],
+            hotness=None if self.hotness is None else (self.hotness[0], self.hotness[1][places]),
+            left=None if self.left is None else self.left[places],
+        )
+
+
+def _rows(parts: Mapping[str, Weights]) -> Iterator[dict[str, float]]:
+    """The parts of each; what a time or the session does not change has no part of it."""
+    names = list(parts)
+    for row in zip(*(column.tolist() for column in parts.values()), strict=True):
+        yield {name: part for name, part in zip(names, row, strict=True) if abs(part) > 1e-12 or name not in _CHANGES}
+
+
+# The parts that say how a score was changed, where it was.
+_CHANGES = frozenset({"time", "novelty"})
+
+
+def _with_score(hit: Hit, score: float, parts: Mapping[str, float]) -> Hit:
+    # dataclasses.replace takes four times as long, and there are some hundred hits.
+    return Hit(
+        hit.chunk,
+        score,
+        hit.source,
+        parts,
+        hit.vector_score,
+        hit.bm25_score,
+        hit.rerank_score,
+        hit.hops,
+        hit.path,
+        hit.graph_context,
+        hit.child,
+        hit.found_by,
+    )
+
+
+def trust(known: MemoryColumns, now: float | None) -> Weights:
+    """How sure each memory is: its confidence after its derivations, and the less the nearer its end is.
+
+    >>> trust(MemoryColumns.of([MemoryState(confidence=0.9, valid_until=24 * 3600.0)]), now=0.0).round(6).tolist()
+    [0.343095]
+    """
+    sure = _shares(_known(known.confidence, UNSURE)) * DERIVED ** np.maximum(known.provenance_depth, 0.0)
+    if now is None or np.isnan(known.valid_until).all():
+        return sure
+    left = np.maximum(_known(known.valid_until, np.inf) - now, 0.0)
+    return sure * -np.expm1(-ENDING * left / HOUR)
+
+
+# The age, in seconds, of what is of a later time: so old that nothing is left of it.
+_UNKNOWN_THEN = 1e15
+
+
+def _near(moments: Weights, start: float, end: float) -> Weights:
+    """1 within the span, less outside."""
+    late, early = np.maximum(moments - end, 0.0) / DAY, np.maximum(start - moments, 0.0) / DAY
+    near: Weights = np.exp(-late / TOLD_AFTER - early / TOLD_BEFORE)
+    return np.where(near < 1e-9, 0.0, near)
+
+
+def _ages(since: Weights, now: float | None) -> Weights:
+    ages = (time.time() if now is None else now) - since
+    known_then: Weights = np.where(ages < -HOUR, _UNKNOWN_THEN, np.maximum(ages, 0.0))
+    return known_then
+
+
+def _known(values: Weights, unset: float) -> Weights:
+    return np.where(np.isnan(values), unset, values)
+
+
+def _shares(values: Weights) -> Weights:
+    shares: Weights = np.minimum(np.maximum(values, 0.0), 1.0)
+    return shares
+
+
+def _check_number(name: str, value: Any, most: float = math.inf) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most or value == math.inf:
+        wanted = "a number from 0" if most == math.inf else f"a number from 0 to {most:g}"
+        raise ConfigurationError(f"{name} is {value!r}; wanted {wanted}")

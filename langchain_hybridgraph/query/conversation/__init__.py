@@ -1,0 +1,47 @@
+"""Makes a question whole that leans on a conversation.
+
+An expander is a function from the question and the turns before it to an :class:`ExpandedQuery`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from langchain_hybridgraph.query.conversation.append_history import AppendHistory
+from langchain_hybridgraph.query.conversation.expander import AsyncExpander, ExpandedQuery, Expander, Said
+from langchain_hybridgraph.query.conversation.history_terms import HistoryTerms, leaning
+from langchain_hybridgraph.query.conversation.llm_rewrite import LLMRewrite
+from langchain_hybridgraph.query.conversation.strip_question import StripQuestion
+from langchain_hybridgraph.registry import from_config
+
+__all__ = [
+    "EXPANDERS",
+    "AppendHistory",
+    "AsyncExpander",
+    "ExpandedQuery",
+    "Expander",
+    "HistoryTerms",
+    "LLMRewrite",
+    "Said",
+    "StripQuestion",
+    "expander_from",
+    "leaning",
+]
+
+EXPANDERS: Mapping[str, Callable[..., Expander]] = MappingProxyType(
+    {"history_terms": HistoryTerms, "append_history": AppendHistory, "strip_question": StripQuestion}
+)
+"""The expanders that a file can name; LLMRewrite needs a model."""
+
+
+def expander_from(form: str | Mapping[str, Any] | Expander) -> Expander:
+    """The expander that a name, a mapping with ``type`` and parameters, or a function stands for.
+
+    Raises ConfigurationError for a name, a parameter or a value that cannot be used.
+
+    >>> expander_from({"type": "append_history", "turns": 2})
+    AppendHistory(turns=2)
+    """
+    return from_config("expander", form, EXPANDERS, callable)

@@ -1,0 +1,61 @@
+"""Puts a person's name in the place of "he" and "she"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from langchain_hybridgraph.query.conversation.expander import Said
+from langchain_hybridgraph.text.function_words import function_words
+
+_TURN = 1_000
+_BACK = 6  # turns in which the name is looked for
+_PERSON = re.compile(r"\b(he|she|him|his|hers?)\b(?P<owns>(?=\s+\w))?", re.IGNORECASE)
+_PART = r"[^\W\d_a-z][^\W\d_]*\.?(?:['’-][^\W\d_]+)*"
+# Two words and more; of a single one nothing says whether it is a name or begins a sentence.
+_NAME = re.compile(
+    rf"(?<![\w'’])(?P<before>[Tt]he\s+)?(?P<name>{_PART}(?:\s+(?:(?:de|van|von|der|la|di|bin)\s+)*{_PART})+)"
+)
+
+
+def with_name(query: str, history: Sequence[Said]) -> str:
+    """The question with the name of the person it points to; as it is when there is none, or more than one may be.
+
+    The name is the only one in the latest turn that has any, of two words or more and without an article. A question
+    that has a name itself is left alone. It knows English.
+
+    >>> from langchain_hybridgraph.query.conversation.history import turns
+    >>> with_name("And whom did she marry?", turns([("user", "Who wrote it?"), ("ai", "Marguerite Oldenburg.")]))
+    'And whom did Marguerite Oldenburg marry?'
+    >>> with_name("Where was his wife born?", turns([("user", "Who led it?"), ("ai", "In 1869 Jonas Wied did.")]))
+    "Where was Jonas Wied's wife born?"
+    """
+    beginning = query[:_TURN]
+    if not _PERSON.search(beginning) or any(word[0].isupper() for word in re.findall(r"\w+", beginning)[1:]):
+        return query
+    for turn in reversed(history[-_BACK:]):
+        if names := _names(turn.text[:_TURN]):
+            return _PERSON.sub(lambda found: _put(found, names[0]), query) if len(names) == 1 else query
+    return query
+
+
+def _names(text: str) -> list[str]:
+    """The names of a text, the longest form of each."""
+    found = dict.fromkeys(_without_lead(each["name"]) for each in _NAME.finditer(text) if not each["before"])
+    whole = [name for name in found if " " in name]
+    return [name for name in whole if not any(name != other and name in other for other in whole)]
+
+
+def _without_lead(name: str) -> str:
+    """The name alone: without the function words that a sentence begins with, and without what makes it an owner."""
+    words = re.sub(r"['’]s$", "", name.strip(".")).split()
+    while words and words[0].lower() in function_words([words[0].lower()]).words:
+        words = words[1:]
+    return " ".join(words)
+
+
+def _put(pronoun: re.Match[str], name: str) -> str:
+    """The name in the place of the pronoun, as an owner where it owns something."""
+    said = pronoun[1].lower()
+    owns = said in ("his", "hers") or (said == "her" and pronoun["owns"] is not None)
+    return f"{name}'s" if owns else name

@@ -1,0 +1,92 @@
+"""Reads the question in what a chat model said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from langchain_hybridgraph.errors import quote_value, shorten
+from langchain_hybridgraph.records import replace_surrogates
+from langchain_hybridgraph.structured_output import find_json, strip_reasoning
+
+_FENCE = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
+# "Question:", "Sure! Here is the rewritten question:", "**Standalone query:**"
+_LABEL = re.compile(
+    r"[*_#>\s]*(?:(?:sure|certainly|of course|okay|ok)\b[,.!]?\s*)?"
+    r"(?:(?:here(?:'s| is)|this is)\s)?(?:the |your |a |my )?"
+    r"(?:(?:re-?written|re-?phrased|re-?formulated|stand-?alone|self-contained|clarified|new|final|user(?:'s)?|"
+    r"follow-up|search|output)\s){0,3}(?:question|query|version|rewrite|answer|output)(?: is| would be)?"
+    r"[*_\s]*[:：][*_\s]*",
+    re.IGNORECASE,
+)
+_KEYS = ("question", "query", "rewrite", "rewritten", "text", "output", "answer")
+_REFUSAL = re.compile(
+    r"(?:(?:i'm|im|i am|we are) (?:sorry|unable|not able|afraid|an? (?:ai|assistant|language model))\b|"
+    r"sorry\b|my apologies\b|unfortunately\b|as an? (?:ai|assistant|(?:large )?language model)\b|"
+    r"(?:i|we) (?:can(?:not|'?t| not)|could(?: not|n'?t)|won'?t|will not|do(?: not|n'?t)|apologi[sz]e)\b|"
+    r"(?:es tut mir leid|leider|ich kann (?:nicht|diese|die|das|ihnen|dir|keine)|entschuldigung|je ne peux|"
+    r"(?:je suis )?désolée?|lo siento|no puedo|mi dispiace|non posso|desculpe|não posso|sinto muito|извините|"
+    r"я не могу|к сожалению)\b|很?抱歉|对不起|對不起|我无法|我無法|我不能|申し訳|すみません)",
+    re.IGNORECASE,
+)
+# "The question is clear already.", "No rewrite is needed."
+_REMARK = re.compile(
+    r"(?:there(?: is|'s) (?:no|not|nothing|insufficient)\b|no (?:rewrite|rewriting|changes?|rephrasing)\b|"
+    r"(?:the|this|your|that) (?:\w+ ){0,2}(?:question|query|conversation|history|context|input|message|request)"
+    r"(?: itself| already| above| as it is)* (?:is|are|was|does|do|can|cannot|can't|has|seems|appears|stands|needs|"
+    r"refers|asks|changes|contains|makes)\b)(?!.*[?？]$)",
+    re.IGNORECASE,
+)
+_LONGEST = 1_000
+
+
+def question_in(answer: Any, query: str, longest: int = _LONGEST) -> str:
+    """The question in a model's answer, without what models put around it.
+
+    ``answer`` is a text or a message. Thoughts (``<think>``), code fences, JSON, labels ("Rewritten question:"),
+    quotation marks and what follows the first paragraph are left out. Raises ValueError when what is left is no
+    question: nothing, a refusal or a remark, unless ``query`` itself begins like one, and a text of more than
+    ``longest`` characters.
+
+    >>> question_in('<think>The roadster.</think> Rewritten question: "What does the roadster cost?"', "its price?")
+    'What does the roadster cost?'
+    """
+    said = replace_surrogates(str(answer if isinstance(answer, str) else getattr(answer, "text", "")))
+    text = _one_line(_unwrapped(strip_reasoning(said)))
+    if not text or len(text) > longest or (_is_no_question(text) and not _is_no_question(query.strip())):
+        raise ValueError(f"the model gave no question: {quote_value(shorten(' '.join(said.split()), 200))}")
+    return text
+
+
+def _is_no_question(text: str) -> bool:
+    """Whether a text begins like what a model says in place of a question."""
+    plain = text.replace("’", "'")
+    return bool(_REFUSAL.match(plain) or _REMARK.match(plain))
+
+
+def _unwrapped(text: str) -> str:
+    """The inside of a fence, a JSON value, a label."""
+    if fence := _FENCE.search(text):
+        text = fence[1]
+    text = text.strip("` \n")
+    if text[:1] in ("{", "[") and (found := find_json(text)) is not None:
+        text = _text_of(found)
+    return text[label.end() :] if (label := _LABEL.match(text)) else text
+
+
+def _text_of(found: Any) -> str:
+    """The text of a JSON value: of a mapping that of the key that is named like a question, else its only one."""
+    if isinstance(found, Mapping):
+        named = [found[key] for word in _KEYS for key in found if word in str(key).casefold()]
+        texts = [value for value in (*named, *found.values()) if isinstance(value, str)]
+        return texts[0] if texts and (named or len(found) == 1) else ""
+    if isinstance(found, list):
+        return _text_of(found[0]) if len(found) == 1 else ""
+    return found if isinstance(found, str) else ""
+
+
+def _one_line(text: str) -> str:
+    """The first paragraph, in one line, without the quotation marks around it."""
+    first = re.split(r"\n\s*\n", text.strip(), maxsplit=1)[0]
+    return " ".join(first.strip("\"'“”„«»‘’*_ \n").split())

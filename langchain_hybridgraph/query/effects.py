@@ -1,0 +1,267 @@
+"""How a search waits: it yields calls, a driver runs them and sends back their results."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextvars import Context, copy_context
+from functools import partial
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from langchain_hybridgraph.query.workers import Job, Lane, Overloaded, submit, submit_soon
+
+Result = TypeVar("Result")
+
+
+class Effect(NamedTuple):
+    """One piece of waiting.
+
+    ``source`` names it in ``degraded``. ``run`` does the work; ``arun`` does it in an event loop, None where the
+    work is local and belongs on a worker. ``quick`` work (well under a millisecond) is not worth a worker. ``lane`` is
+    refused further calls when too many do not come back; by default it is the source. ``deadline`` is a
+    ``time.monotonic()`` moment for this call alone; the search's own deadline holds as well.
+    """
+
+    source: str
+    run: Callable[[], Any]
+    arun: Callable[[], Awaitable[Any]] | None = None
+    quick: bool = False
+    lane: Lane | None = None
+    deadline: float | None = None
+
+
+class Failure(NamedTuple):
+    """What is sent instead of a result when a call failed; ``late`` when its deadline passed."""
+
+    source: str
+    error: Exception
+    late: bool = False
+
+    @property
+    def reason(self) -> str:
+        """The word for ``degraded``."""
+        return f"deadline-exceeded:{self.source}" if self.late else f"{self.source}-failed"
+
+
+Search = Generator[Sequence[Effect], Sequence[Any], Result]
+
+
+def drive(search: Search[Result], deadline: float | None = None) -> Result:
+    """Run a search to its end on this thread, and calls next to it on workers.
+
+    ``deadline`` is a ``time.monotonic()`` moment: later answers are not waited for, a :class:`Failure` that is
+    late is sent in their place. Such a call is abandoned, not cancelled: it runs on until it comes back by itself.
+    """
+    try:
+        calls = next(search)
+        while True:
+            calls = search.send(_run(calls, deadline))
+    except StopIteration as stop:
+        result: Result = stop.value
+        return result
+    finally:
+        search.close()
+
+
+async def adrive(search: Search[Result], deadline: float | None = None, lane: Lane | None = None) -> Result:
+    """Run a search to its end without holding up the event loop.
+
+    The search itself runs on a worker and comes back to the loop for calls that can be awaited, and for those that may
+    miss a deadline. It stops at its next call when the caller is cancelled. ``lane`` is what is overloaded when the
+    search does not come back.
+    """
+    driven = _Driven(search, deadline)
+    answers: Sequence[Any] | None = None
+    try:
+        while not isinstance(
+            step := await _on_worker(partial(driven.advance, answers), lane or Lane("search"), driven.context), _Done
+        ):
+            answers = await _arun(step, deadline, driven.context)
+        result: Result = step.result
+        return result
+    finally:
+        driven.stop()
+
+
+async def offload(work: Callable[[], Result], lane: Lane | None = None) -> Result:
+    """Run local work on a worker and await it; a cancelled caller does not wait for it."""
+    return await _on_worker(work, lane or Lane("offloaded"), copy_context())
+
+
+def deadline_in(seconds: float | None) -> float | None:
+    """The moment for :func:`drive` in this number of seconds; None, which waits, for None."""
+    return None if seconds is None else time.monotonic() + seconds
+
+
+def part_of_deadline(deadline: float | None, part: float) -> float | None:
+    """The moment when this part of the time that is left has passed; None for None."""
+    now = time.monotonic()
+    return None if deadline is None else now + part * max(0.0, deadline - now)
+
+
+# -- waiting on a thread ----------------------------------------------------------------------------------------
+
+
+def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
+    """The first slow call inline (unless it might miss a deadline), the others on workers next to it."""
+    waiting: dict[int, Job[Any]] = {}
+    inline: list[int] = []
+    results: dict[int, Any] = {}
+    for place, call in enumerate(calls):
+        patience = _patience(_until(call, deadline))
+        if call.quick or (patience is None and not any(not calls[other].quick for other in inline)):
+            inline.append(place)
+        elif patience == 0:
+            results[place] = _late(call)
+        else:
+            waiting[place] = _job(call, copy_context())
+            submit(waiting[place])
+    results |= {place: _outcome(calls[place]) for place in inline}
+    for place, job in waiting.items():
+        results[place] = _wait(calls[place], job, _until(calls[place], deadline))
+    return [results[place] for place in range(len(calls))]
+
+
+def _outcome(call: Effect) -> Any:
+    try:
+        return call.run()
+    except Exception as error:  # noqa: BLE001 - one source may fail with anything; the search decides what it means
+        return Failure(call.source, error)
+
+
+def _wait(call: Effect, job: Job[Any], until: float | None) -> Any:
+    try:
+        return job.result(_patience(until))
+    except Exception as error:  # noqa: BLE001 - as above
+        if isinstance(error, TimeoutError) and not job.done():
+            job.abandon()
+            return _late(call)
+        return Failure(call.source, error, isinstance(error, Overloaded))
+
+
+def _job(call: Effect, context: Context) -> Job[Any]:
+    return Job(call.run, call.lane or Lane(call.source), context)
+
+
+def _until(call: Effect, deadline: float | None) -> float | None:
+    return min((moment for moment in (call.deadline, deadline) if moment is not None), default=None)
+
+
+def _patience(until: float | None) -> float | None:
+    return None if until is None else max(0.0, until - time.monotonic())
+
+
+def _late(call: Effect) -> Failure:
+    return Failure(call.source, TimeoutError("no answer before the deadline"), late=True)
+
+
+# -- waiting in an event loop -----------------------------------------------------------------------------------
+
+
+class _Done(NamedTuple, Generic[Result]):
+    """The result of a search."""
+
+    result: Result
+
+
+class _Driven(Generic[Result]):
+    """A search whose steps run on workers, one after the other, in one context."""
+
+    def __init__(self, search: Search[Result], deadline: float | None) -> None:
+        self.context = copy_context()
+        self._search = search
+        self._deadline = deadline
+        self._lock = threading.Lock()
+        self._is_running = self._is_stopped = False
+
+    def advance(self, answers: Sequence[Any] | None) -> _Done[Result] | list[Effect | Any]:
+        """Send the answers and go on up to the result, or up to calls that the event loop has to wait for.
+
+        Such calls come with what came of the quick ones among them, in their places.
+        """
+        with self._lock:
+            if self._is_stopped:
+                raise asyncio.CancelledError
+            self._is_running = True
+        try:
+            calls = next(self._search) if answers is None else self._search.send(answers)
+            while not _is_awaited(calls, self._deadline):
+                if self._is_stopped:
+                    raise asyncio.CancelledError
+                calls = self._search.send([_outcome(call) for call in calls])
+            return [_outcome(call) if call.quick else call for call in calls]
+        except StopIteration as stop:
+            return _Done(stop.value)
+        finally:
+            with self._lock:
+                self._is_running = False
+                is_stopped = self._is_stopped
+            if is_stopped:
+                self._search.close()
+
+    def stop(self) -> None:
+        """Close the search, now or at the end of the step that is running."""
+        with self._lock:
+            self._is_stopped = True
+            is_running = self._is_running
+        if not is_running:
+            self.context.run(self._search.close)
+
+
+def _is_awaited(calls: Sequence[Effect], deadline: float | None) -> bool:
+    """Whether the event loop waits for the calls: they can be awaited, may be late, or run at the same time."""
+    slow = [call for call in calls if not call.quick]
+    return len(slow) > 1 or any(call.arun is not None or _until(call, deadline) is not None for call in slow)
+
+
+async def _arun(calls: Sequence[Effect | Any], deadline: float | None, context: Context) -> Sequence[Any]:
+    """The results of the calls; anything that is not a call stays as it is."""
+    waiting = [_aoutcome(call, _until(call, deadline), context) for call in calls if isinstance(call, Effect)]
+    outcomes = iter([await waiting[0]] if len(waiting) == 1 else await asyncio.gather(*waiting))
+    return [next(outcomes) if isinstance(call, Effect) else call for call in calls]
+
+
+async def _aoutcome(call: Effect, until: float | None, context: Context) -> Any:
+    job = None
+    waiting: asyncio.Future[Any]
+    if _patience(until) == 0:
+        return _late(call)
+    if call.arun is not None:
+        waiting = asyncio.create_task(_awaited(call.arun), context=context.copy())
+    else:
+        job = _job(call, context.copy())
+        submit_soon(job)
+        waiting = asyncio.wrap_future(job)
+    try:
+        done, _ = await asyncio.wait([waiting], timeout=_patience(until))
+    except asyncio.CancelledError:
+        waiting.cancel()
+        raise
+    if not done:
+        if job is not None:
+            job.abandon()
+        waiting.cancel()  # a coroutine that goes on all the same is not awaited
+        waiting.add_done_callback(_forget)
+        return _late(call)
+    try:
+        return waiting.result()
+    except Exception as error:  # noqa: BLE001 - one source may fail with anything; the search decides what it means
+        return Failure(call.source, error, isinstance(error, Overloaded))
+
+
+async def _awaited(arun: Callable[[], Awaitable[Any]]) -> Any:
+    return await arun()
+
+
+def _forget(waiting: asyncio.Future[Any]) -> None:
+    """Retrieve the error of a call that nobody waits for, so that asyncio does not report it."""
+    if not waiting.cancelled():
+        waiting.exception()
+
+
+async def _on_worker(work: Callable[[], Result], lane: Lane, context: Context) -> Result:
+    job = Job(work, lane, context)
+    submit_soon(job)
+    return await asyncio.wrap_future(job)

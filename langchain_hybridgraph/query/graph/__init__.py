@@ -1,0 +1,64 @@
+"""Who is visited when a search walks over edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from langchain_hybridgraph.query.graph.beam import Beam
+from langchain_hybridgraph.query.graph.best_first import BestFirst
+from langchain_hybridgraph.query.graph.bfs import BFS
+from langchain_hybridgraph.query.graph.evidence import LinkEvidence
+from langchain_hybridgraph.query.graph.pagerank import PersonalizedPageRank
+from langchain_hybridgraph.query.graph.paths import ReachedChunk, Traversal, Walk
+from langchain_hybridgraph.query.graph.rings import WaterCircle
+from langchain_hybridgraph.registry import from_config, to_config
+
+__all__ = [
+    "BFS",
+    "TRAVERSALS",
+    "Beam",
+    "BestFirst",
+    "LinkEvidence",
+    "PersonalizedPageRank",
+    "ReachedChunk",
+    "Traversal",
+    "Walk",
+    "WaterCircle",
+    "traversal_form",
+    "traversal_from",
+]
+
+TRAVERSALS: Mapping[str, Callable[..., Traversal]] = MappingProxyType(
+    {
+        "bfs": BFS,
+        "beam": Beam,
+        "water_circle": WaterCircle,
+        "best_first": BestFirst,
+        "evidence": LinkEvidence,
+        "pagerank": PersonalizedPageRank,
+    }
+)
+
+
+def traversal_from(form: str | Mapping[str, Any] | Traversal) -> Traversal:
+    """The traversal that a name, a mapping with ``type`` and parameters, or a traversal itself stands for.
+
+    Raises ConfigurationError for a name, a parameter or a value that cannot be used.
+
+    >>> traversal_from({"type": "bfs", "max_hops": 3}).max_hops
+    3
+    """
+    return from_config("traversal", form, TRAVERSALS, lambda one: callable(getattr(one, "walk", None)))
+
+
+def traversal_form(traversal: Traversal) -> dict[str, Any]:
+    """The mapping that :func:`traversal_from` makes this traversal of; sets stand there as sorted lists.
+
+    Raises ConfigurationError for an object that is none of :data:`TRAVERSALS`.
+
+    >>> traversal_form(BFS(relations={"cites"}))["relations"]
+    ['cites']
+    """
+    return to_config("traversal", traversal, TRAVERSALS)

@@ -1,0 +1,42 @@
+"""Walk ring by ring, only the best of each ring."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from langchain_hybridgraph.query.graph.paths import EdgeFilteredTraversal, PathSearch, Walk, check_whole
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.query.graph.paths import Seeds
+    from langchain_hybridgraph.query.graph.scores import GraphScore
+    from langchain_hybridgraph.records import Vector
+    from langchain_hybridgraph.stores.protocols import Graph
+
+
+@dataclass(frozen=True)
+class Beam(EdgeFilteredTraversal):
+    """Beam search: of every ring the best ``width`` chunks are reached and walked on from; the others are not.
+
+    >>> from langchain_hybridgraph.query.graph.scores import HopDecay
+    >>> from langchain_hybridgraph.records import Edge, Scope
+    >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+    >>> edges = [Edge("A", "p", "cites", 0.9), Edge("A", "q", "cites", 0.6), Edge("p", "s", "cites", 0.5)]
+    >>> beam = Beam(width=1)
+    >>> walk = beam.walk(InMemoryGraph(edges).graph(Scope(), beam.ways), [("A", 0.9)], HopDecay(), None)
+    >>> [arrived.id for arrived in walk.reached]
+    ['A', 'p', 's']
+    """
+
+    width: int = 10
+    max_hops: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("width", self.width, least=1)
+        check_whole("max_hops", self.max_hops, least=0)
+
+    def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
+        """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`."""
+        trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
+        return trail.rings(self.max_hops, width=self.width)

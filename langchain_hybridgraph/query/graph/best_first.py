@@ -1,0 +1,87 @@
+"""Walk from the best chunk found so far, until the best do not change."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from langchain_hybridgraph.query.graph.paths import EdgeFilteredTraversal, PathSearch, Walk, check_whole
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.query.graph.paths import Seeds
+    from langchain_hybridgraph.query.graph.scores import GraphScore
+    from langchain_hybridgraph.records import Vector
+    from langchain_hybridgraph.stores.protocols import Graph, Nodes
+
+
+@dataclass(frozen=True)
+class BestFirst(EdgeFilteredTraversal):
+    """Best-first search, for hierarchies: always walk on from the best chunk that was not walked on from yet.
+
+    It begins at the ``start_k`` best seeds (seeds without a score besides); the others are walked on from when an edge
+    leads to them. A round is a chunk with anywhere to go; after ``max_rounds`` rounds in which the best ``k`` stayed
+    the same the walk has converged.
+    """
+
+    max_rounds: int = 3
+    start_k: int = 3
+    k: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("max_rounds", self.max_rounds, least=1)
+        check_whole("start_k", self.start_k, least=1)
+        check_whole("k", self.k, least=1)
+
+    def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
+        """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`. ``converged``: it ended early."""
+        trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
+        starts, waiting = self._starts(trail)
+        queue = _Queue(graph, trail)
+        queue.put(starts)
+        best: frozenset[int] = frozenset()
+        unchanged = 0
+        while (place := queue.pop()) is not None:
+            queue.put(trail.grow(np.array([place])))
+            queue.put(np.array([waiting.pop(node) for node in trail.touched.tolist() if node in waiting], np.int64))
+            if not len(trail.touched):
+                continue
+            top = trail.top(self.k)
+            unchanged = unchanged + 1 if top == best else 0
+            best = top
+            if unchanged == self.max_rounds:
+                return trail.walk(converged=True)
+        return trail.walk()
+
+    def _starts(self, trail: PathSearch) -> tuple[Nodes, dict[int, int]]:
+        """The seeds to begin at, and the node and the place of each of the others."""
+        unknown = np.isnan(trail.paths.value[trail.seeds])
+        known = trail.seeds[~unknown]
+        others = known[self.start_k :]
+        starts = np.concatenate([known[: self.start_k], trail.seeds[unknown]])
+        return starts, dict(zip(trail.paths.node[others].tolist(), others.tolist(), strict=True))
+
+
+class _Queue:
+    """Paths that wait to be walked on from, the best first, ties by id."""
+
+    def __init__(self, graph: Graph, trail: PathSearch) -> None:
+        self._graph, self._trail = graph, trail
+        self._heap: list[tuple[float, str, int]] = []
+
+    def put(self, places: Nodes) -> None:
+        paths = self._trail.paths.at(places)
+        ids = self._graph.ids(paths.node)
+        for value, id, place in zip(paths.rank.tolist(), ids, places.tolist(), strict=True):
+            heapq.heappush(self._heap, (-value, id, place))
+
+    def pop(self) -> int | None:
+        """The best of them that has not been outdone since, None when there is none left."""
+        while self._heap:
+            place = heapq.heappop(self._heap)[2]
+            if self._trail.standing(np.array([place])).all():
+                return place
+        return None

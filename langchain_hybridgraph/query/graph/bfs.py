@@ -1,0 +1,49 @@
+"""Walk ring by ring, every edge up to a number of hops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from langchain_hybridgraph.query.graph.paths import EdgeFilteredTraversal, PathSearch, Walk, check_whole
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.query.graph.paths import Seeds
+    from langchain_hybridgraph.query.graph.scores import GraphScore
+    from langchain_hybridgraph.records import Vector
+    from langchain_hybridgraph.stores.protocols import Graph
+
+
+@dataclass(frozen=True)
+class BFS(EdgeFilteredTraversal):
+    """Breadth-first search: everything up to ``max_hops`` edges away.
+
+    A chunk that a later ring reaches on a better path is walked on from again. When a ring holds more new chunks than
+    ``max_nodes`` leaves room for, the best of them stay, and what is left out is not walked through either. From
+    each ring only the best ``max_frontier`` are walked on from; None lets all.
+
+    >>> from langchain_hybridgraph.query.graph.scores import HopDecay
+    >>> from langchain_hybridgraph.records import Edge, Scope
+    >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+    >>> bfs = BFS(max_hops=2)
+    >>> graph = InMemoryGraph([Edge("a", "b", "cites", 0.8), Edge("b", "c", "cites", 0.9)]).graph(Scope(), bfs.ways)
+    >>> for arrived in bfs.walk(graph, [("a", 0.9)], HopDecay(), None).reached:
+    ...     print(round(arrived.value, 3), " → ".join(arrived.path))
+    0.93 a
+    0.168 a → b
+    0.135 a → b → c
+    """
+
+    max_hops: int = 2
+    max_frontier: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("max_hops", self.max_hops, least=0)
+        if self.max_frontier is not None:
+            check_whole("max_frontier", self.max_frontier, least=1)
+
+    def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
+        """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`."""
+        trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
+        return trail.rings(self.max_hops, frontier=self.max_frontier)

@@ -1,0 +1,71 @@
+"""Weigh what is near as evidence, and walk on from there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import isnan
+from typing import TYPE_CHECKING
+
+from langchain_hybridgraph.query.graph.evidence import LinkEvidence
+from langchain_hybridgraph.query.graph.paths import Question, Traversal, Walk, best_first
+from langchain_hybridgraph.query.graph.rings import WaterCircle
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.query.graph.paths import ReachedChunk, Seeds
+    from langchain_hybridgraph.query.graph.scores import GraphScore
+    from langchain_hybridgraph.records import EdgeFilter, Vector
+    from langchain_hybridgraph.stores.protocols import Graph
+
+
+@dataclass(frozen=True)
+class CombinedTraversal:
+    """What the evidence reaches, and what a walk reaches from the same seeds; each chunk by the better of the two.
+
+    Both begin at the best ``sources`` seeds. A seed that ``beyond`` reaches by no edge tells nothing that its own score
+    does not. The edges are those that ``beyond`` takes.
+
+    >>> from langchain_hybridgraph.query.graph.scores import NoisyOr
+    >>> from langchain_hybridgraph.records import Edge, Scope
+    >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+    >>> joined = CombinedTraversal()
+    >>> graph = InMemoryGraph([Edge("a", "b", "cites"), Edge("b", "c", "cites")]).graph(Scope(), joined.ways)
+    >>> [(arrived.id, round(arrived.value, 3)) for arrived in joined.walk(graph, [("a", 1.0)], NoisyOr(), None).reached]
+    [('b', 0.5), ('c', 0.25), ('a', 0.0)]
+    """
+
+    evidence: LinkEvidence = field(default_factory=LinkEvidence)
+    beyond: Traversal = field(default_factory=lambda: WaterCircle(direction="both"))
+
+    @property
+    def ways(self) -> EdgeFilter:
+        """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`."""
+        return self.beyond.ways
+
+    @property
+    def sources(self) -> int:
+        """See :class:`~langchain_hybridgraph.query.graph.paths.AsksQuestions`."""
+        return self.evidence.sources
+
+    def asked(self, question: Question) -> CombinedTraversal:
+        """The same for a question."""
+        return replace(self, evidence=self.evidence.asked(question))
+
+    def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
+        """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`."""
+        near = self.evidence.walk(graph, seeds, score, vector)
+        first = sorted(seeds, key=_best_seed)[: self.sources]
+        nodes = graph.nodes([id for id, _ in first])
+        if not graph.degrees(nodes[nodes >= 0]).any():
+            return near
+        far = self.beyond.walk(graph, first, score, vector)
+        best: dict[str, ReachedChunk] = {arrived.id: arrived for arrived in near.reached}
+        for arrived in far.reached:
+            if arrived.hops and (arrived.id not in best or arrived.value > best[arrived.id].value):
+                best[arrived.id] = arrived
+        reached = sorted(best.values(), key=best_first)
+        return Walk(tuple(reached), near.capped or far.capped, near.converged or far.converged)
+
+
+def _best_seed(seed: tuple[str, float]) -> tuple[float, str]:
+    id, score = seed
+    return 0.0 if isnan(score) else -score, id

@@ -1,0 +1,385 @@
+"""Weigh what the best hits name as evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import isnan
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
+
+import numpy as np
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.graph.paths import (
+    NO_SEED,
+    EdgeFilteredTraversal,
+    Question,
+    ReachedChunk,
+    Walk,
+    best_first,
+    check_share,
+    check_whole,
+)
+from langchain_hybridgraph.query.graph.scores import PathFeatures, is_mixed, needs_own, valued
+from langchain_hybridgraph.stores.protocols import NeighborEdges
+from langchain_hybridgraph.uris import ENTITY, TITLE
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.query.graph.paths import Seeds
+    from langchain_hybridgraph.query.graph.scores import GraphScore
+    from langchain_hybridgraph.records import Vector
+    from langchain_hybridgraph.stores.protocols import Graph, Nodes, Weights
+
+# No evidence is certain: two pieces of it are more than one.
+MOST = 0.98
+LEAST = 1e-9  # less is what rounding leaves: it says nothing
+SURE = 0.25  # the power of a mention's weight
+USUAL = 0.05  # of the question is covered that the sources leave open, where nobody says
+THE_QUESTION = -1  # as a source
+MOST_LINKS = 1_000
+
+
+@dataclass(frozen=True)
+class LinkEvidence(EdgeFilteredTraversal):
+    """What the best ``sources`` seeds name, one hop away, each with how much speaks for it.
+
+    A seed's word counts by its score over the best seed's. It can
+
+    - name the title of another document (``title``), times the name's rarity, over the documents of that title and the
+      fourth root of how many documents the seed names;
+    - share an entity with it that at most ``most_common`` edges lead to, times the entity's rarity squared: ``shared``,
+      and ``uncovered`` times how much of the question the chunk has that half of the seeds leave open;
+    - have any other edge with it (``link``), over the fourth root of how many the seed has.
+
+    How sure a mention is counts by the fourth root of its weight. Besides, the question itself can name a title
+    (``named``), times its rarity.
+
+    Of one kind the strongest counts, and the kinds are joined as independent evidence: 1 − Π (1 − strength). Beside the
+    seeds the ``max_nodes`` chunks are reached for which most speaks, their similarity to the question included. The
+    rarity of a name that n of N chunks mention is ln(N / n) / ln N.
+
+    The joining is MYCIN's (Shortliffe and Buchanan, A Model of Inexact Reasoning in Medicine, 1975), rarity is inverse
+    document frequency (Spärck Jones 1972); the strengths were measured (benchmarks/README.md).
+
+    >>> from langchain_hybridgraph.query.graph.scores import NoisyOr
+    >>> from langchain_hybridgraph.records import Edge, Scope
+    >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+    >>> edges = [Edge("a", "entity:ada", "mentions", 0.8), Edge("b", "entity:ada", "mentions")]
+    >>> edges += [Edge("b", "title:ada", "mentions"), Edge("c", "entity:york", "mentions")]
+    >>> evidence = LinkEvidence()
+    >>> walk = evidence.walk(InMemoryGraph(edges).graph(Scope(), evidence.ways), [("a", 1.0)], NoisyOr(), None)
+    >>> [(arrived.path, round(arrived.value, 3)) for arrived in walk.reached]
+    [(('a', 'b'), 0.383), (('a',), 0.0)]
+    """
+
+    direction: Literal["out", "in", "both"] = "both"
+    hub_degree: int | None = None
+    max_nodes: int = 100
+    sources: int = 5
+    title: float = 1.0
+    shared: float = 0.3
+    uncovered: float = 2.0
+    named: float = 0.7
+    link: float = 0.4
+    most_common: int = 100
+    question: Question = field(default=Question(), repr=False, compare=False)
+    keeps_seeds: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("sources", self.sources, least=1)
+        check_whole("most_common", self.most_common, least=0)
+        for name in ("title", "shared", "named", "link"):
+            check_share(name, getattr(self, name))
+        if not 0 <= self.uncovered < np.inf:
+            raise ConfigurationError(f"uncovered is {self.uncovered!r}; wanted a number from 0, such as 2")
+
+    def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
+        """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`."""
+        scores = {id: 0.0 if isnan(own) else float(own) for id, own in reversed(list(seeds))}
+        best = max(scores.values(), default=0.0) or 1.0
+        sources = sorted(scores, key=lambda id: (-scores[id], id))[: self.sources]
+        shared, *others = self._kinds(graph, sources, np.array([scores[id] / best for id in sources]))
+        found = _joined([*others, self._shared(shared, np.full(len(shared.node), USUAL))])
+        likely = self._chosen(graph, found, scores, vector)
+        if likely is not found:
+            shared, *others = (kind.among(likely.node) for kind in (shared, *others))
+        if len(shared.node):
+            likely = _joined([*others, self._shared(shared, self._covered(graph, shared.node))])
+        led = _Led.by(likely, graph.ids(likely.node), sources, scores, is_lifting=is_mixed(score))
+        return Walk(led.arrived(graph, scores, score, vector))
+
+    def asked(self, question: Question) -> LinkEvidence:
+        """The same for a question."""
+        return replace(self, question=question)
+
+    def _kinds(self, graph: Graph, sources: Sequence[str], worth: Weights) -> list[_Evidence]:
+        """What speaks for chunks, of each kind the strongest; the shared entities first, by their rarity alone."""
+        nodes = graph.nodes(sources)
+        there = np.flatnonzero(nodes >= 0)
+        links = graph.links(nodes[there])
+        links = links._replace(origin=there[links.origin])
+        if not graph.has_entities:
+            return [_NONE, _strongest(_told(self._linked(_heaviest(links)), worth))]
+        is_chunk = graph.is_chunk(links.node)
+        named = _Named.of(graph, NeighborEdges._make(column[~is_chunk] for column in links))
+        linked = _heaviest(NeighborEdges._make(column[is_chunk] for column in links))
+        kinds = [self._sharing(graph, named, nodes), self._titled(graph, named, nodes), self._linked(linked)]
+        return [_strongest(kind) for kind in (*(_told(kind, worth) for kind in kinds), self._named(graph))]
+
+    def _shared(self, found: _Evidence, covered: Weights) -> _Evidence:
+        """Shared entities, as strong as they are with so much covered of what the sources leave open."""
+        return found._replace(strength=found.strength * (self.shared + self.uncovered * covered))
+
+    def _covered(self, graph: Graph, nodes: Nodes) -> Weights:
+        if self.question.covered is None or not len(nodes):
+            return np.full(len(nodes), USUAL)
+        ids = graph.ids(nodes)
+        known = self.question.covered(ids)
+        return np.array([known.get(id, 0.0) for id in ids], np.float64)
+
+    def _named(self, graph: Graph) -> _Evidence:
+        """The documents whose titles stand in the question."""
+        names = self.question.names
+        titles = graph.nodes([TITLE + name for name in names])
+        there = np.flatnonzero(titles >= 0)
+        if not len(there):
+            return _NONE
+        bearers = graph.links(titles[there])
+        entities = graph.nodes([ENTITY + names[place] for place in there.tolist()])
+        share = _rarity(graph, entities) / np.maximum(np.bincount(bearers.origin, bearers.weight, len(there)), 1.0)
+        strength = self.named * share[bearers.origin] * bearers.weight
+        return _Evidence(np.full(len(bearers.node), THE_QUESTION), bearers.node, strength)
+
+    def _titled(self, graph: Graph, named: _Named, sources: Nodes) -> _Evidence:
+        """The documents whose titles the sources name."""
+        wanted = [TITLE + id.removeprefix(ENTITY) if id.startswith(ENTITY) else "" for id in named.ids]
+        titles = graph.nodes(wanted)
+        there = np.flatnonzero(titles >= 0)
+        if not len(there):
+            return _NONE
+        bearers = graph.links(titles[there])
+        bearers = bearers._replace(origin=there[bearers.origin])
+        pairs = named.pairs(bearers, sources)
+        share = named.rarity / np.maximum(np.bincount(bearers.origin, bearers.weight, len(titles)), 1.0)
+        strength = self.title * pairs.mention**SURE * share[pairs.entity] * pairs.weight
+        return _Evidence(pairs.source, pairs.node, strength * _shared_out(pairs.source, pairs.node))
+
+    def _sharing(self, graph: Graph, named: _Named, sources: Nodes) -> _Evidence:
+        """The chunks that mention a rare entity which a source mentions."""
+        few = np.flatnonzero((named.degree > 1) & (named.degree <= self.most_common))
+        if not len(few):
+            return _NONE
+        holders = graph.links(named.entity[few])
+        pairs = named.pairs(holders._replace(origin=few[holders.origin]), sources)
+        strength = named.rarity[pairs.entity] ** 2 * (pairs.mention * pairs.weight) ** SURE
+        return _Evidence(pairs.source, pairs.node, strength)
+
+    def _linked(self, links: NeighborEdges) -> _Evidence:
+        """What the sources have any other edge with."""
+        strength = self.link * links.weight * _shared_out(links.origin, links.node)
+        return _Evidence(links.origin, links.node, strength)
+
+    def _chosen(self, graph: Graph, found: _Evidence, seeds: Iterable[str], vector: Vector | None) -> _Evidence:
+        """What is found of seeds, and of the ``max_nodes`` others for which most speaks, the similarity included."""
+        if len(found.node) <= self.max_nodes:
+            return found
+        is_seed = np.isin(found.node, graph.nodes(list(seeds)))
+        others = np.flatnonzero(~is_seed)
+        if len(others) <= self.max_nodes:
+            return found
+        speaks = found.strength[others]
+        if vector is not None:
+            similar = np.nan_to_num(graph.cosines(vector, found.node[others]))
+            speaks = 1 - (1 - speaks) * (1 - np.clip(similar, 0.0, 1.0))
+        kept = others[np.argsort(-speaks, kind="stable")[: self.max_nodes]]
+        places = np.sort(np.concatenate([np.flatnonzero(is_seed), kept]))
+        return _Evidence._make(column[places] for column in found)
+
+
+class _Evidence(NamedTuple):
+    """That a source speaks for a chunk, and how strongly, as arrays of one length; ``source`` is a place among them."""
+
+    source: Nodes
+    node: Nodes
+    strength: Weights
+
+    def among(self, nodes: Nodes) -> _Evidence:
+        """Those for these chunks."""
+        there = np.isin(self.node, nodes)
+        return _Evidence._make(column[there] for column in self)
+
+
+_NONE: Final = _Evidence(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+
+
+class _Pairs(NamedTuple):
+    """A mention by a source and an edge of the same entity to a chunk: arrays of one length.
+
+    ``entity`` is a place in :class:`_Named`; ``mention`` and ``weight`` are the two edges' weights.
+    """
+
+    source: Nodes
+    entity: Nodes
+    node: Nodes
+    mention: Weights
+    weight: Weights
+
+
+class _Named(NamedTuple):
+    """The entities that the sources mention, each once, and the mentions: ``place`` of the entity, source, weight."""
+
+    entity: Nodes
+    ids: Sequence[str]
+    degree: Nodes
+    rarity: Weights
+    place: Nodes
+    source: Nodes
+    weight: Weights
+
+    @classmethod
+    def of(cls, graph: Graph, mentions: NeighborEdges) -> _Named:
+        """These mentions of entities by sources, titles that the sources bear left out."""
+        entity, place = np.unique(mentions.node, return_inverse=True)
+        ids = graph.ids(entity)
+        said = list(zip(mentions.origin.tolist(), (ids[at] for at in place.tolist()), strict=True))
+        borne = {(source, id.removeprefix(TITLE)) for source, id in said if id.startswith(TITLE)}
+        is_name = [id.startswith(ENTITY) and (source, id.removeprefix(ENTITY)) not in borne for source, id in said]
+        kept = np.array(is_name, np.bool_)
+        return cls(
+            entity,
+            ids,
+            graph.degrees(entity),
+            _rarity(graph, entity),
+            place[kept],
+            mentions.origin[kept],
+            mentions.weight[kept],
+        )
+
+    def pairs(self, edges: NeighborEdges, sources: Nodes) -> _Pairs:
+        """Every mention with every edge of its entity, whose ``origin`` is the entity's place, but to the source."""
+        order = np.argsort(edges.origin, kind="stable")
+        count = np.bincount(edges.origin, minlength=len(self.entity))
+        first = np.cumsum(count) - count
+        mention = np.repeat(np.arange(len(self.place)), count[self.place])
+        before = np.cumsum(count[self.place]) - count[self.place]
+        within = np.arange(len(mention)) - np.repeat(before, count[self.place])
+        edge = order[first[self.place[mention]] + within]
+        other = edges.node[edge] != sources[self.source[mention]]
+        mention, edge = mention[other], edge[other]
+        return _Pairs(
+            self.source[mention], self.place[mention], edges.node[edge], self.weight[mention], edges.weight[edge]
+        )
+
+
+def _heaviest(links: NeighborEdges) -> NeighborEdges:
+    """At most ``MOST_LINKS`` of each source: of so many none says much."""
+    if len(links.node) <= MOST_LINKS:
+        return links
+    order = np.lexsort((links.node, -links.weight, links.origin))
+    first = np.searchsorted(links.origin[order], links.origin[order])
+    return NeighborEdges._make(column[order[np.arange(len(order)) - first < MOST_LINKS]] for column in links)
+
+
+def _rarity(graph: Graph, entities: Nodes) -> Weights:
+    """1 for what one chunk mentions, 0 for what all do."""
+    chunks = max(len(graph), 2)
+    rarity: Weights = np.clip(np.log(chunks / np.maximum(graph.degrees(entities), 1)) / np.log(chunks), 0.0, 1.0)
+    return rarity
+
+
+def _shared_out(source: Nodes, node: Nodes) -> Weights:
+    """Per entry, the fourth root of 1 / how many chunks its source leads to."""
+    pairs = np.unique(source << 32 | node)
+    return np.asarray(np.bincount(pairs >> 32)[source] ** -0.25)
+
+
+def _joined(kinds: Sequence[_Evidence]) -> _Evidence:
+    """One entry per chunk for which anything speaks: of several kinds joined, with the source of the strongest."""
+    strongest = _together([kind for kind in kinds if len(kind.node)] or [_NONE])
+    if strongest.strength.min(initial=1.0) < LEAST:
+        strongest = _Evidence._make(column[strongest.strength >= LEAST] for column in strongest)
+    order = np.lexsort((-strongest.strength, strongest.node))
+    source, node, strength = strongest.source[order], strongest.node[order], strongest.strength[order]
+    first = np.flatnonzero(np.diff(node, prepend=-1))
+    if not len(first):
+        return strongest
+    joined = 1 - np.multiply.reduceat(1 - np.minimum(strength, MOST), first)
+    return _Evidence(source[first], node[first], joined)
+
+
+def _strongest(found: _Evidence) -> _Evidence:
+    """The strongest entry per chunk."""
+    if len(found.node) < 2:
+        return found
+    order = np.lexsort((found.source, -found.strength, found.node))
+    first = order[np.flatnonzero(np.diff(found.node[order], prepend=-1))]
+    return _Evidence._make(column[first] for column in found)
+
+
+def _told(found: _Evidence, worth: Weights) -> _Evidence:
+    """The same, as strong as what a source says counts."""
+    return found._replace(strength=found.strength * worth[found.source])
+
+
+def _together(parts: Sequence[_Evidence]) -> _Evidence:
+    if len(parts) == 1:
+        return parts[0]
+    return _Evidence._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
+
+
+class _Led(NamedTuple):
+    """Chunks, each with where it was led to from, and how strongly; ``named`` are those that the question names.
+
+    What nothing leads to, or the question itself, begins at itself.
+    """
+
+    ids: Sequence[str]
+    begins: Sequence[str]
+    strength: Weights
+    named: Container[str]
+
+    @classmethod
+    def by(
+        cls,
+        found: _Evidence,
+        ids: Sequence[str],
+        sources: Sequence[str],
+        seeds: Mapping[str, float],
+        *,
+        is_lifting: bool,
+    ) -> _Led:
+        """What was found, and the other seeds; a source begins at another only where that adds to what it has."""
+        known = set(ids)
+        others = [id for id in seeds if id not in known]
+        rooted = () if is_lifting else set(sources)
+        told = list(zip(ids, found.source.tolist(), strict=True))
+        begins = [id if x == THE_QUESTION or id in rooted else sources[x] for id, x in told]
+        strength = np.concatenate([found.strength, np.zeros(len(others))])
+        return cls([*ids, *others], [*begins, *others], strength, {id for id, x in told if x == THE_QUESTION})
+
+    def arrived(
+        self, graph: Graph, seeds: Mapping[str, float], score: GraphScore, vector: Vector | None
+    ) -> tuple[ReachedChunk, ...]:
+        """All of them with their values, best first."""
+        is_led = np.array([id != begin for id, begin in zip(self.ids, self.begins, strict=True)], np.bool_)
+        seed = np.array([seeds.get(id, 0.0) for id in self.begins])
+        own = np.array([seeds.get(id, np.nan) for id in self.ids])
+        if vector is not None and needs_own(score):
+            new = np.flatnonzero(np.isnan(own))
+            own[new] = np.clip(
+                graph.cosines(vector, graph.nodes([self.ids[place] for place in new.tolist()])), 0.0, 1.0
+            )
+        weight = np.where(is_led, self.strength, 1.0)
+        came = np.where(is_led, seed, np.nan)
+        carried = self.strength if is_mixed(score) else seed * weight
+        reached = PathFeatures(
+            seed, max(seeds.values(), default=0.0), is_led.astype(np.int64), weight, weight, came, own, carried
+        )
+        values = valued(score, reached).tolist()
+        paths = [(begin, id) if id != begin else (id,) for id, begin in zip(self.ids, self.begins, strict=True)]
+        arrived = [
+            ReachedChunk(p[-1], value, len(p) - 1, p, NO_SEED if p[-1] in self.named else p[0])
+            for p, value in zip(paths, values, strict=True)
+        ]
+        return tuple(sorted(arrived, key=best_first))

@@ -1,0 +1,349 @@
+"""From the hits of a search over edges to chunks that it did not find."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import compress, takewhile
+from operator import and_
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.filters import Filter, has_labels
+from langchain_hybridgraph.query.graph.paths import DECIMALS, NO_SEED, AsksQuestions, Question, ReachedChunk, Traversal
+from langchain_hybridgraph.query.graph.scores import (
+    GraphScore,
+    PathFeatures,
+    by_similarity,
+    is_mixed,
+    parts_of,
+    valued,
+)
+from langchain_hybridgraph.records import Edge, EdgeFilter, FusedCandidate, Hit, Scope
+from langchain_hybridgraph.stores.protocols import implements
+from langchain_hybridgraph.uris import ENTITY, TITLE
+
+Candidates = Literal["all", "reached"]
+# So many edges of its path, from its end on, stand in a hit's ``graph_context``.
+CONTEXT = 3
+# The share of the question that chunks have of some of its words, by id.
+Covered = Callable[[str, Sequence[str]], Mapping[str, float]]
+# Scores that differ by less may change places by rounding.
+_LEAST = 1e-9
+# Where a chunk would be that no walk comes to.
+_NOWHERE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """How a search goes on over edges.
+
+    The walk begins at the best ``seed_k`` hits that pass ``seed_filter`` and have any of ``seed_labels``, or at
+    ``seed_ids`` instead. It continues over edges of at least ``min_weight`` (and the traversal's own minimum).
+
+    With ``candidates="all"`` the hits that are not seeds stay candidates. With ``"reached"``, and always with
+    ``seed_ids``, only seeds and the chunks that edges reached come back, and names in the question lead nowhere.
+    ``names`` returns the normalised names in a question, for a traversal that uses them.
+    ``is_requested`` is False for a walk that no setting requested.
+
+    Raises ConfigurationError for a seed_k below 1, empty seed_ids and an unknown value of candidates.
+    """
+
+    traversal: Traversal
+    score: GraphScore
+    seed_k: int = 10
+    seed_filter: Filter | None = None
+    seed_labels: frozenset[str] = frozenset()
+    seed_ids: tuple[str, ...] | None = None
+    candidates: Candidates = "all"
+    min_weight: float = 0.0
+    names: Callable[[str], Iterable[str]] | None = None
+    is_requested: bool = True
+
+    def __post_init__(self) -> None:
+        if self.seed_k < 1:
+            raise ConfigurationError(f"seed_k is {self.seed_k}; the walk begins at so many hits, at least 1")
+        if self.seed_ids is not None and not self.seed_ids:
+            raise ConfigurationError("seed_ids is empty; wanted ids to begin at, or leave it out to begin at the hits")
+        if self.candidates not in get_args(Candidates):
+            raise ConfigurationError(
+                f"candidates must be 'all' (every hit of the search stays) or 'reached' (only seeds and what edges "
+                f"reached), got {self.candidates!r:.80}"
+            )
+
+    def for_question(
+        self, text: str | None, seeds: Sequence[Hit], covered: Covered | None, *, has_names: bool = True
+    ) -> Traversal:
+        """The traversal for this question; ``covered`` gives the share of it that chunks have, for some of its words.
+
+        ``seeds`` are best first; the words are those that half of the best or more of them lack. Without ``has_names``
+        no name leads anywhere, and the question's are not looked for.
+        """
+        traversal = self.traversal
+        if text is None or not implements(traversal, AsksQuestions):
+            return traversal
+        best = seeds[: traversal.sources]
+
+        def covers(ids: Sequence[str]) -> Mapping[str, float]:
+            return {} if covered is None else covered(left_open(text, [_read(hit) for hit in best]), ids)
+
+        names = self.names(text) if has_names and self.names is not None and not self.only_reached else ()
+        return traversal.asked(Question(tuple(names), None if covered is None else covers))
+
+    def seeds(self, best: Sequence[Hit], strength: Mapping[str, float]) -> list[tuple[str, float]]:
+        """The ids and scores, best first, at which the walk begins.
+
+        ``best`` are the :meth:`seed_hits`, ``strength`` is that of the candidates; a given seed that is none counts 1.
+        """
+        ids = [hit.id for hit in best] if self.seed_ids is None else dict.fromkeys(self.seed_ids)
+        return sorted(((id, strength.get(id, 1.0)) for id in ids), key=_by_score)
+
+    @property
+    def without_edges(self) -> str:
+        """The reason for ``degraded`` when there are no edges to walk."""
+        return "no-graph-store" if self.is_requested else "no-edges"
+
+    @property
+    def only_reached(self) -> bool:
+        """Whether only seeds and the chunks that edges reached come back."""
+        return self.candidates == "reached" or self.seed_ids is not None
+
+    @property
+    def ways(self) -> EdgeFilter:
+        """The edges that the graph has for this walk."""
+        ways = self.traversal.ways
+        return replace(ways, min_weight=max(ways.min_weight, self.min_weight))
+
+    def seed_scope(self, scope: Scope) -> Scope:
+        """The scope of the search for seeds: narrower where nothing comes back but these and what they lead to.
+
+        Then a seed is found however many better hits are not seeds.
+        """
+        if self.candidates == "all" or self.seed_ids is not None or not self.picks_seeds:
+            return scope
+        labels = has_labels(any_of=sorted(self.seed_labels)) if self.seed_labels else None
+        filters = [each for each in (scope.filter, self.seed_filter, labels) if each is not None]
+        return replace(scope, filter=reduce(and_, filters))
+
+    @property
+    def picks_seeds(self) -> bool:
+        """Whether the seeds may stand anywhere among the hits."""
+        return self.seed_filter is not None or bool(self.seed_labels) or self.seed_ids is not None
+
+    def seed_hits(self, hits: Sequence[Hit]) -> list[Hit]:
+        """The hits among the seeds, best first."""
+        if self.seed_ids is not None:
+            return [hit for hit in hits if hit.id in self.seed_ids]
+        return (list(filter(self._is_seed, hits)) if self.picks_seeds else list(hits))[: self.seed_k]
+
+    def strengths(
+        self, own: Mapping[str, FusedCandidate], candidates: Iterable[str], cosines: Mapping[str, float]
+    ) -> dict[str, float]:
+        """What each candidate counts as a seed.
+
+        It is the cosine for a graph score that compares it with those of expanded chunks, else the search's ``own``
+        score; what has neither is left out.
+        """
+        if not by_similarity(self.score):
+            cosines = {}
+        there = own if self.asks_search else dict.fromkeys([*own, *filter(cosines.__contains__, candidates)])
+        return {id: own[id].score if (c := cosines.get(id)) is None else min(1.0, max(0.0, c)) for id in there}
+
+    def _is_seed(self, hit: Hit) -> bool:
+        metadata = hit.chunk.metadata
+        if self.seed_filter is not None and not self.seed_filter.matches(
+            {"document_id": hit.chunk.document, **metadata}
+        ):
+            return False
+        labels = metadata.get("labels")
+        return not self.seed_labels or (isinstance(labels, list) and not self.seed_labels.isdisjoint(map(str, labels)))
+
+    def mixed(self, own: Sequence[float], graph: Sequence[float], best: float) -> list[float]:
+        """The search's scores after a walk that says ``graph``, where ``best`` is the best of the search."""
+        score = self.score
+        if not is_mixed(score):
+            return list(own)
+        each = zip(own, graph, strict=True)
+        if not best:
+            return [walked or one for one, walked in each]
+        return [best * score.mixed(one / best, walked) if walked else one for one, walked in each]
+
+    @property
+    def asks_search(self) -> bool:
+        """Whether the search's own score of what the walk led to counts."""
+        return is_mixed(self.score)
+
+    @property
+    def asks_cosines(self) -> bool:
+        """Whether the similarity of candidates, and not the search's own score, is what counts beside the walk."""
+        return by_similarity(self.score) and not self.asks_search and self.seed_ids is None
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether scores only grow by the walk: then candidates that it does not come to stay in their order."""
+        return self.asks_search and not self.only_reached
+
+    def fused(
+        self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], reached: Sequence[ReachedChunk], n: int
+    ) -> tuple[list[FusedCandidate], dict[str, ReachedChunk]]:
+        """Every chunk with its score after the walk, best first, ties by strength, then by id; and what was reached.
+
+        ``own`` is what the search alone says of each, ``strength`` that of the candidates, those that it found; what
+        was ``reached`` comes best first. At least the best n are there.
+        """
+        if self.only_reached:
+            own, strength = {each.id: own[each.id] for each in reached if each.id in own}, {}
+        arrived = {each.id: each for each in reached}
+        if not is_mixed(self.score):
+            fused = self._unreached(strength, arrived, n) | {each.id: self._alone(each) for each in _head(arrived, n)}
+        else:
+            best = max((one.score for one in own.values()), default=0.0)
+            graph = [each.value for each in reached]
+            whole = self.mixed([own[each.id].score for each in reached], graph, best)
+            both = zip(reached, whole, strict=True)
+            walked = {each.id: _with_graph(own[each.id], value, each) for each, value in both}
+            fused = {id: own[id] for id in strength} | walked
+        return sorted(fused.values(), key=lambda one: (-one.score, -strength.get(one.id, 0.0), one.id)), arrived
+
+    def rivals(
+        self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], seeds: Sequence[Hit]
+    ) -> dict[str, int]:
+        """How many chunks may come before each seed wherever the walk leads.
+
+        Seeds of which that is not known are left out.
+        ``own`` is the search's score of each candidate, ``strength`` what it counts as a seed; ``seeds`` are best
+        first. A score that is mixed in lifts nothing above the best of the search. Any other score gives seeds at least
+        what they have for being one; if it says how much a chunk beyond them can have (``at_most``), the seeds that
+        have more are only behind each other and behind hits that are not seeds.
+        """
+        if not seeds:
+            return {}
+        if is_mixed(self.score):
+            best = seeds[0].id
+            is_narrowed = self.only_reached and self.picks_seeds
+            if is_narrowed or any(own[id].score > own[best].score - _LEAST for id in own if id != best):
+                return {}
+            return {best: 0}
+        at_most = getattr(self.score, "at_most", None)
+        if at_most is None or not getattr(self.traversal, "keeps_seeds", False):
+            return {}
+        scored = self.seeds(seeds, strength)
+        seed = np.array([score for _, score in scored], np.float64)
+        one, none, unknown = np.ones(len(seed)), np.zeros(len(seed), np.int64), np.full(len(seed), np.nan)
+        best_seed = float(seed.max(initial=0.0))
+        values = valued(self.score, PathFeatures(seed, best_seed, none, one, one, unknown, seed, seed))
+        others = {} if self.only_reached else self._unreached(strength, dict(scored), len(strength))
+        rivals = np.concatenate([values, [fused.score for fused in others.values()]])
+        return {
+            id: int((rivals > value - _LEAST).sum()) - 1
+            for (id, _), value in zip(scored, values.tolist(), strict=True)
+            if value > at_most(best_seed) + _LEAST
+        }
+
+    def in_parts(self, hit: Hit, seeds: Mapping[str, float]) -> Hit:
+        """The hit with its score after a walk in parts; ``seeds`` are the scores of the seeds.
+
+        A score that is mixed into the search's own has them already, as has a seed's, and one that a later stage gave.
+        """
+        if self.asks_search or not hit.hops or hit.parts.keys() != {"graph"}:
+            return hit
+        own = seeds.get(hit.id, hit.vector_score or 0.0)
+        return replace(hit, parts=parts_of(self.score, hit.score, hit.hops, own))
+
+    def _alone(self, arrived: ReachedChunk) -> FusedCandidate:
+        """What a walk whose score takes the place of the search's own says of a chunk; a seed's has its parts."""
+        value = arrived.value
+        parts = {"graph": value} if arrived.hops else parts_of(self.score, value, 0, value)
+        return FusedCandidate(arrived.id, value, parts)
+
+    def _unreached(self, strength: Mapping[str, float], arrived: Container[str], n: int) -> dict[str, FusedCandidate]:
+        """What candidates are worth where the walk does not come to them: the best n, and those that tie with them."""
+        seed = np.array(list(strength.values()), np.float64)
+        zero = np.zeros(len(seed))
+        nowhere = np.full(len(seed), _NOWHERE)
+        there = PathFeatures(seed, float(seed.max(initial=0.0)), nowhere, zero, zero, zero + np.nan, seed, zero)
+        values = np.nan_to_num(valued(self.score, there))
+        values[[id in arrived for id in strength]] = -1.0
+        least = max(0.0, np.partition(values, -n)[-n]) if 0 < n < len(values) else 0.0
+        best = values >= least
+        chosen = zip(compress(strength, best.tolist()), values[best].tolist(), strict=True)
+        return {id: FusedCandidate(id, value, {"search": value}) for id, value in chosen}
+
+
+def left_open(question: str, texts: Sequence[str]) -> str:
+    """The words of a question that half of the texts or more lack; a word is there when its beginning is.
+
+    >>> left_open("born director of Jaws", ["Jaws was directed by Steven Spielberg.", "Jaws, a film of 1975"])
+    'born director of'
+    """
+    lowered = [text.lower() for text in texts]
+    words = dict.fromkeys(re.findall(r"\w+", question))
+    lacking = {word: sum(word.lower()[: max(4, len(word) - 2)] not in text for text in lowered) for word in words}
+    return " ".join(word for word in words if 2 * lacking[word] >= len(texts))
+
+
+def _read(hit: Hit) -> str:
+    return f"{hit.chunk.metadata.get('title') or ''}\n{hit.chunk.text}"
+
+
+def _head(arrived: Mapping[str, ReachedChunk], n: int) -> Iterable[ReachedChunk]:
+    """The first n of what came best first, and those that tie with them."""
+    each = list(arrived.values())
+    least = round(each[n - 1].value, DECIMALS) if 0 < n < len(each) else -1.0
+    return takewhile(lambda one: round(one.value, DECIMALS) >= least, each)
+
+
+def _with_graph(own: FusedCandidate, whole: float, arrived: ReachedChunk) -> FusedCandidate:
+    if whole == own.score:
+        return own
+    by = "graph" if arrived.hops or arrived.seed == NO_SEED else "seed"
+    return FusedCandidate(own.id, whole, {**own.parts, by: whole - own.score})
+
+
+def with_path(hit: Hit, arrived: ReachedChunk | None) -> Hit:
+    """The hit with the path that the walk came by; a seed that another lifts has that one's."""
+    if arrived is None or not arrived.hops:
+        return hit
+    path = tuple(id for id in arrived.path if not id.startswith((ENTITY, TITLE)))
+    found_by = (*hit.found_by, "graph")
+    source = "fused" if hit.found_by else "graph"
+    return replace(hit, hops=arrived.hops, path=path, found_by=found_by, source=source)
+
+
+def steps(hit: Hit) -> list[tuple[str, str]]:
+    """The last steps of a hit's path, the very last first."""
+    return list(zip(hit.path[:-1], hit.path[1:], strict=True))[::-1][:CONTEXT]
+
+
+def with_context(hit: Hit, walked: Sequence[Edge | tuple[Edge, Edge] | None]) -> Hit:
+    """The hit with the edges of :func:`steps` described."""
+    pairs = zip(steps(hit), walked, strict=True)
+    return replace(hit, graph_context=tuple(_described(one, edge) for (one, _), edge in pairs if edge is not None))
+
+
+def _described(chunk: str, edge: Edge | tuple[Edge, Edge]) -> dict[str, Any]:
+    if isinstance(edge, Edge):
+        step = {
+            "from_chunk_id": chunk,
+            "relation": edge.relation,
+            "weight": edge.weight,
+            "description": edge.description,
+        }
+        return step if edge.source == chunk else {**step, "direction": "backward"}
+    here, there = edge
+    entity = here.target
+    return {
+        "from_chunk_id": chunk,
+        "relation": here.relation,
+        "weight": here.weight * there.weight,
+        "description": f"Both mention {entity.partition(':')[2] or entity}.",
+        "entity": entity,
+    }
+
+
+def _by_score(seed: tuple[str, float]) -> tuple[float, str]:
+    return -seed[1], seed[0]

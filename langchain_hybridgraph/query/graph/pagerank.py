@@ -1,0 +1,325 @@
+"""Spread the seeds' mass over chunks and entities, as far as it counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import numpy as np
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.graph.paths import (
+    EdgeFilteredTraversal,
+    ReachedChunk,
+    Walk,
+    best_first,
+    check_share,
+    check_whole,
+    rank,
+)
+from langchain_hybridgraph.query.graph.scores import GraphScore, PathFeatures, needs_own, valued
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.query.graph.paths import Seeds
+    from langchain_hybridgraph.records import Mask, Vector
+    from langchain_hybridgraph.stores.protocols import Graph, Nodes, Weights
+
+
+# 60,000 chunks, 300,000 edges, 10 seeds: a tolerance of 1e-4 finds .98 to 1.0 of the true first 50 in 2 to 6 ms, 1e-5
+# all of them in 7 to 19. Looking at as many edges without regard to the mass that waits for them finds fewer.
+@dataclass(frozen=True)
+class PersonalizedPageRank(EdgeFilteredTraversal):
+    """Random walks that begin at the seeds, by their scores, and begin anew with probability 1 − damping per link.
+
+    Entities are nodes of the walk beside chunks. A chunk passes its mass to what it is linked with by weight; an
+    entity's weight is divided by degree^``rarity``, and a node of more than ``hub_degree`` edges passes on so much
+    less. The mass is pushed from the seeds, and from nodes that have ``tolerance`` for every edge of theirs, largest
+    first, until ``max_touched`` edges were looked at (``capped`` says so): the cost depends on the neighbourhood, not
+    on the graph. With a tolerance near 0 it is PageRank (Page et al. 1999; networkx.pagerank), otherwise no node lacks
+    more than tolerance times its degree (Andersen, Chung, Lang, Local Graph Partitioning using PageRank Vectors, FOCS
+    2006).
+
+    The ``max_nodes`` chunks of largest mass are reached. A chunk's path is the one along which most mass came. An
+    entity can be a seed, too; it is not in what is reached, and the chunks that mention it begin their paths.
+
+    >>> from langchain_hybridgraph.query.graph.scores import Flow
+    >>> from langchain_hybridgraph.records import Edge, Scope
+    >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+    >>> edges = [Edge("a", "entity:ada", "mentions"), Edge("b", "entity:ada", "mentions")]
+    >>> pagerank = PersonalizedPageRank(damping=0.5)
+    >>> walk = pagerank.walk(InMemoryGraph(edges).graph(Scope(), pagerank.ways), [("a", 1.0)], Flow(), None)
+    >>> [(arrived.id, round(arrived.value, 2), arrived.path) for arrived in walk.reached]
+    [('a', 1.0, ('a',)), ('b', 0.14, ('a', 'b'))]
+    """
+
+    damping: float = 0.5
+    rarity: float = 0.5
+    tolerance: float = 1e-4
+    max_touched: int = 10_000
+    keeps_seeds: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_share("damping", self.damping)
+        check_share("rarity", self.rarity)
+        check_whole("max_touched", self.max_touched, least=1)
+        if self.damping == 1:
+            raise ConfigurationError("damping is 1, so that the walks never end; wanted less, such as 0.5")
+        if not 0 < self.tolerance < 1:
+            raise ConfigurationError(f"tolerance is {self.tolerance!r}; wanted a number between 0 and 1, such as 1e-4")
+
+    def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
+        """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`."""
+        begins = _Seeds.of(seeds)
+        nodes = graph.nodes(begins.ids)
+        there, lost = begins.at(nodes >= 0), begins.at(nodes < 0)
+        near = _Neighbourhood(graph, self, nodes[nodes >= 0], there.shares)
+        near.spread()
+        return _Report(graph, near, lost, there).walk(score, vector, self.max_nodes)
+
+
+class _Neighbourhood:
+    """What the mass has come to: nodes by a number of their own, and the links along which it is passed on.
+
+    The first nodes are the seeds. ``mass`` was passed on already, ``waiting`` not yet.
+    """
+
+    def __init__(self, graph: Graph, how: PersonalizedPageRank, seeds: Nodes, shares: Weights) -> None:
+        self._graph, self._how = graph, how
+        self.nodes = np.zeros(0, np.int64)
+        self._sorted = self._number = self.degree = self.nodes
+        self.is_chunk = self._open = self._refused = np.zeros(0, np.bool_)
+        self.mass = self.waiting = np.zeros(0)
+        self.source = self.target = self.nodes
+        self.share = self.weight = np.zeros(0)
+        self._touched = 0
+        self.capped = False
+        self._seeds = len(seeds)
+        self._enter(seeds)
+        self.waiting = shares.copy()
+
+    def spread(self) -> None:
+        """Pass the mass on until no node has enough of it waiting."""
+        while True:
+            due = (self.waiting > 0) & (self.waiting >= self._how.tolerance * np.maximum(self.degree, 1))
+            due[: self._seeds] |= ~self._open[: self._seeds]
+            closed = np.flatnonzero(due & ~self._open & ~self._refused)
+            if len(closed):
+                self._expand(self._affordable(closed))
+            if not (due & self._open[: len(due)]).any():
+                break
+            self._push()
+        self.mass = self.mass + self.waiting
+
+    def _push(self) -> None:
+        moved = np.where(self._open, self.waiting, 0.0)
+        self.mass = self.mass + moved
+        came = np.bincount(self.target, moved[self.source] * self.share, len(self.nodes))
+        self.waiting = self.waiting - moved + came
+
+    def _affordable(self, closed: Nodes) -> Nodes:
+        """Those of largest mass whose edges may still be looked at; one node is affordable in any case."""
+        order = closed[np.argsort(-self.waiting[closed], kind="stable")]
+        left = self._how.max_touched - self._touched
+        fitting = order[self.degree[order] <= left]
+        chosen = fitting[np.cumsum(self.degree[fitting]) <= left]
+        if not len(chosen) and not self._touched:
+            chosen = order[:1]
+        self._touched += int(self.degree[chosen].sum())
+        self._refused[closed] = True
+        self._refused[chosen] = False
+        self.capped = self.capped or len(chosen) < len(closed)
+        return chosen
+
+    def _expand(self, chosen: Nodes) -> None:
+        """Look at the links of these nodes."""
+        hops = self._graph.links(self.nodes[chosen])
+        places = np.minimum(np.searchsorted(self._sorted, hops.node), len(self._sorted) - 1)
+        new = np.sort(hops.node[self._sorted[places] != hops.node])
+        if len(new):
+            self._enter(new[np.diff(new, prepend=-1) != 0])
+            places = np.searchsorted(self._sorted, hops.node)
+        target = self._number[places]
+        common = np.where(self.is_chunk[target], 1.0, np.maximum(self.degree[target], 1) ** -self._how.rarity)
+        weight = hops.weight * common
+        total = np.bincount(hops.origin, weight, len(chosen))
+        hub = self._how.hub_degree
+        passed = 1.0 if hub is None else np.minimum(1.0, hub / np.maximum(self.degree[chosen], 1))
+        factor = self._how.damping * passed / np.where(total > 0, total, 1.0)
+        self.source = np.concatenate([self.source, chosen[hops.origin]])
+        self.target = np.concatenate([self.target, target])
+        self.share = np.concatenate([self.share, weight * factor[hops.origin]])
+        self.weight = np.concatenate([self.weight, hops.weight])
+        self._open[chosen] = True
+
+    def _enter(self, nodes: Nodes) -> None:
+        """Number nodes that were not seen before."""
+        no = np.zeros(len(nodes), np.bool_)
+        self.nodes = np.concatenate([self.nodes, nodes])
+        # Two ascending runs, which a stable sort merges.
+        both = np.concatenate([self._sorted, nodes])
+        order = np.argsort(both, kind="stable")
+        self._sorted = both[order]
+        self._number = np.concatenate([self._number, np.arange(len(self.nodes) - len(nodes), len(self.nodes))])[order]
+        self.degree = np.concatenate([self.degree, self._graph.degrees(nodes)])
+        self.is_chunk = np.concatenate([self.is_chunk, self._graph.is_chunk(nodes)])
+        self._open, self._refused = np.concatenate([self._open, no]), np.concatenate([self._refused, no])
+        self.mass, self.waiting = np.concatenate([self.mass, no]), np.concatenate([self.waiting, no])
+
+
+class _Report:
+    """What came of the walk: the chunks of largest mass, and how they were reached.
+
+    Numbers are those of the neighbourhood; seeds that are not in the graph have those after its last.
+    """
+
+    def __init__(self, graph: Graph, near: _Neighbourhood, lost: _Seeds, seeds: _Seeds) -> None:
+        self._graph, self._near, self._lost = graph, near, lost
+        n = len(near.nodes)
+        self._seeds = np.concatenate([np.arange(len(seeds.ids)), n + np.arange(len(lost.ids))])
+        self._is_chunk = np.concatenate([near.is_chunk, np.ones(len(lost.ids), np.bool_)])
+        self._own = np.full(n + len(lost.ids), np.nan)
+        self._own[self._seeds] = np.concatenate([seeds.scores, lost.scores])
+        mass = np.concatenate([near.mass, lost.shares])
+        self._flow = mass / (mass[self._is_chunk].max(initial=0.0) or 1.0)
+        self._start = np.zeros(len(mass))
+        self._start[self._seeds] = np.concatenate([seeds.shares, lost.shares])
+
+    def walk(self, score: GraphScore, vector: Vector | None, max_nodes: int) -> Walk:
+        """The seeds and the ``max_nodes`` heaviest of the other chunks."""
+        chosen = [*self._seeds.tolist(), *self._heaviest(max_nodes).tolist()]
+        before = self._before(chosen)
+        steps = [step for number in before if self._is_chunk[number] for step in [self._step(number, before)]]
+        numbers = np.array([number for step in steps for number in (step.root, step.path[-1])], np.int64)
+        ids = dict(zip(numbers.tolist(), self._ids(numbers), strict=True))
+        values = self._values(steps, score, vector)
+        reached, given = [], set(chosen)
+        for step in steps:
+            if step.path[-1] in given:
+                path = tuple(ids[number] for number in step.path)
+                reached.append(ReachedChunk(path[-1], values[step.path[-1]], len(path) - 1, path, ids[step.root]))
+        return Walk(tuple(sorted(reached, key=best_first)), self._near.capped)
+
+    def _heaviest(self, n: int) -> Nodes:
+        """The n chunks of largest mass beside the seeds, ties by id."""
+        others = self._is_chunk & (self._flow > 0)
+        others[self._seeds] = False
+        numbers, heaviness = np.flatnonzero(others), rank(self._flow[others])
+        if not 0 < n < len(numbers):
+            return numbers[: n or 0]
+        least = -np.partition(-heaviness, n - 1)[n - 1]
+        sure, tied = numbers[heaviness > least], numbers[heaviness == least]
+        ids = self._ids(tied)
+        by_id = sorted(range(len(tied)), key=ids.__getitem__)
+        return np.concatenate([sure, tied[by_id[: n - len(sure)]]])
+
+    def _before(self, chosen: Sequence[int]) -> dict[int, tuple[int, float]]:
+        """For these numbers and all on their paths: what came before, -1 for a seed, and the weight of that link.
+
+        The path to a node is the one of which the largest mass came: the seed's share · the shares of all links.
+        """
+        near = self._near
+        order = np.argsort(near.target, kind="stable")
+        source, target = near.source[order], near.target[order]
+        share, weight = near.share[order], near.weight[order]
+        first = np.flatnonzero(np.diff(target, prepend=-1))
+        came = self._start.copy()
+        while len(first):
+            best = np.maximum.reduceat(came[source] * share, first)
+            better = best > came[target[first]]
+            if not better.any():
+                break
+            came[target[first][better]] = best[better]
+        # Along a path it becomes less with every link, so that no path leads back to where it has been.
+        is_way = (came > self._start)[target] & (came[source] * share == came[target])
+        found: dict[int, tuple[int, float]] = {}
+        wanted = np.array(chosen, np.int64)
+        while len(wanted):
+            found |= dict.fromkeys(wanted.tolist(), (-1, 1.0))
+            asked = np.zeros(len(came), np.bool_)
+            asked[wanted] = True
+            ways = np.flatnonzero(is_way & asked[target])
+            ids = self._ids(source[ways])
+            for place in sorted(range(len(ways)), key=ids.__getitem__, reverse=True):
+                way = ways[place]
+                found[int(target[way])] = int(source[way]), float(weight[way])
+            wanted = np.array([n for n in {found[int(n)][0] for n in wanted} if n >= 0 and n not in found], np.int64)
+        return found
+
+    def _step(self, number: int, before: dict[int, tuple[int, float]]) -> _Step:
+        """The path of chunks to this one, with the weight of its last step and the product of all."""
+        path, weights, weight = [number], [], 1.0
+        while (link := before[number])[0] >= 0:
+            number, weight = link[0], weight * link[1]
+            if self._is_chunk[number]:
+                path.append(number)
+                weights.append(weight)
+                weight = 1.0
+        return _Step(number, tuple(reversed(path)), weights[0] if weights else 1.0, math.prod(weights))
+
+    def _values(self, steps: Sequence[_Step], score: GraphScore, vector: Vector | None) -> dict[int, float]:
+        """The value of each chunk, hop by hop, since a score may look at that of the chunk before."""
+        values: dict[int, float] = {}
+        best_seed = float(np.nanmax(self._own[self._seeds], initial=0.0))
+        own = self._own_of(steps, score, vector)
+        for hops in sorted({len(step.path) for step in steps}):
+            level = [step for step in steps if len(step.path) == hops]
+            ends = np.array([step.path[-1] for step in level])
+            reached = PathFeatures(
+                seed=self._own[[step.root for step in level]],
+                best_seed=best_seed,
+                hops=np.full(len(level), hops - 1),
+                weight=np.array([step.weight for step in level]),
+                product=np.array([step.product for step in level]),
+                came=np.array([values[step.path[-2]] if hops > 1 else np.nan for step in level]),
+                own=own[ends],
+                flow=self._flow[ends],
+            )
+            values |= zip(ends.tolist(), valued(score, reached).tolist(), strict=True)
+        return {number: 0.0 if math.isnan(value) else value for number, value in values.items()}
+
+    def _own_of(self, steps: Sequence[_Step], score: GraphScore, vector: Vector | None) -> Weights:
+        """The own similarity of each number, a seed's is its score."""
+        own = self._own.copy()
+        if vector is not None and needs_own(score):
+            ends = np.setdiff1d(np.array([step.path[-1] for step in steps], np.int64), self._seeds)
+            own[ends] = np.clip(self._graph.cosines(vector, self._near.nodes[ends]), 0.0, 1.0)
+        return own
+
+    def _ids(self, numbers: Nodes) -> list[str]:
+        n = len(self._near.nodes)
+        known = iter(self._graph.ids(self._near.nodes[numbers[numbers < n]]))
+        return [next(known) if number < n else self._lost.ids[number - n] for number in numbers.tolist()]
+
+
+class _Step(NamedTuple):
+    """How a chunk was reached: from which seed, over which chunks, the weight of the last step, the product of all."""
+
+    root: int
+    path: tuple[int, ...]
+    weight: float
+    product: float
+
+
+class _Seeds(NamedTuple):
+    """Where the walks begin; ``shares`` says how many of them begin where, and sums to 1 over all seeds."""
+
+    ids: list[str]
+    scores: Weights
+    shares: Weights
+
+    @classmethod
+    def of(cls, seeds: Seeds) -> _Seeds:
+        """Each id once, at its first score; walks begin everywhere alike where no seed has a score."""
+        first = dict(reversed(list(seeds)))
+        ids = list(dict.fromkeys(id for id, _ in seeds))
+        scores = np.array([first[id] for id in ids], np.float64)
+        known = np.nan_to_num(scores)
+        return cls(ids, scores, known / known.sum() if known.sum() > 0 else np.full(len(ids), 1 / max(len(ids), 1)))
+
+    def at(self, chosen: Mask) -> _Seeds:
+        """The chosen ones, with the shares that they had."""
+        ids = [id for id, is_chosen in zip(self.ids, chosen.tolist(), strict=True) if is_chosen]
+        return _Seeds(ids, self.scores[chosen], self.shares[chosen])

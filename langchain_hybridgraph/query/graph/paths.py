@@ -1,0 +1,447 @@
+"""The best path to every chunk that a walk reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.graph.scores import GraphScore, PathFeatures, chosen_by, needs_own, valued
+from langchain_hybridgraph.records import EdgeFilter
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Mask, Vector
+    from langchain_hybridgraph.stores.protocols import Graph, Nodes, Weights
+
+Seeds = Sequence[tuple[str, float]]
+
+# As the seed of a chunk to which no seed leads, but the question itself.
+NO_SEED = ""
+# Values are compared to so many decimals: in which order weights were multiplied decides nothing.
+DECIMALS = 12
+
+
+class ReachedChunk(NamedTuple):
+    """A chunk that a walk has reached: its value in [0, 1], and the path of chunk ids from ``seed`` to it.
+
+    ``seed`` is ``NO_SEED`` for one that the question itself led to, by its name; its path is its own id.
+    """
+
+    id: str
+    value: float
+    hops: int
+    path: tuple[str, ...]
+    seed: str
+
+
+class Walk(NamedTuple):
+    """What a walk reached, seeds included, best first, ties by id.
+
+    ``capped``: there was more than ``max_nodes`` let in. ``converged``: it ended early, as its best did not change.
+    """
+
+    reached: tuple[ReachedChunk, ...]
+    capped: bool = False
+    converged: bool = False
+
+
+class Traversal(Protocol):
+    """Decides who is visited; any object of this shape is one."""
+
+    @property
+    def ways(self) -> EdgeFilter:
+        """The edges that the graph has for this walk."""
+        ...
+
+    def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
+        """The chunks that are reached from the seeds, each by its best path.
+
+        ``seeds`` are ids with scores in [0, 1], best first; one that is not in the graph is reached all the same. A
+        score of NaN is a seed of which no score is known. ``vector`` is the query's, of unit length; without it
+        no similarity is known. A seed to which another seed leads on a better path has that path.
+        """
+        ...
+
+
+class Question(NamedTuple):
+    """What a traversal may know of the question.
+
+    ``names`` are normalised. ``covered`` says of each of some chunks how much it has of what the best hits leave open,
+    as a share of the whole question; what has nothing may be missing, and without words it is None.
+    """
+
+    names: Sequence[str] = ()
+    covered: Callable[[Sequence[str]], Mapping[str, float]] | None = None
+
+
+@runtime_checkable
+class AsksQuestions(Protocol):
+    """A traversal that looks at the question, and at the best so many seeds for what it leaves open."""
+
+    @property
+    def sources(self) -> int:
+        """How many of the seeds."""
+        ...
+
+    def asked(self, question: Question) -> Traversal:
+        """The traversal for this question."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgeFilteredTraversal:
+    """What every traversal takes: which edges, and at most how many chunks beside the seeds.
+
+    ``direction``, ``relations``, ``min_weight`` and ``hub_degree`` are those of
+    :class:`~langchain_hybridgraph.records.EdgeFilter`. A relation that no edge has leads nowhere; the answer then says
+    ``unknown-relation``. ``keeps_seeds`` says that no edge makes a seed worth less than it is without any.
+    """
+
+    direction: Literal["out", "in", "both"] = "out"
+    relations: Iterable[str] | None = None
+    min_weight: float = 0.0
+    hub_degree: int | None = 64
+    max_nodes: int = 50
+    keeps_seeds: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.relations, str):
+            raise ConfigurationError(f"relations is {self.relations!r}; wanted a list such as [{self.relations!r}]")
+        if self.relations is not None:
+            object.__setattr__(self, "relations", frozenset(self.relations))
+        check_whole("max_nodes", self.max_nodes, least=0)
+        check_share("min_weight", self.min_weight)
+        if self.hub_degree is not None:
+            check_whole("hub_degree", self.hub_degree, least=1)
+        try:
+            _ = self.ways
+        except ValueError as error:
+            raise ConfigurationError(str(error)) from error
+
+    @property
+    def ways(self) -> EdgeFilter:
+        """The edges that the graph has for this walk."""
+        relations = None if self.relations is None else frozenset(self.relations)
+        return EdgeFilter(self.direction, relations, self.min_weight, self.hub_degree)
+
+
+class Paths(NamedTuple):
+    """Paths from seeds, as arrays of one length; each goes one edge beyond the path that ``before`` is the place of.
+
+    ``node`` is where a path ends, -1 for a seed that is not in the graph; ``before`` is -1 for a seed; ``root`` is the
+    place of its seed. ``rank`` is the value as it is compared (see :func:`rank`). The others are those of
+    :class:`~langchain_hybridgraph.query.graph.scores.PathFeatures`.
+    """
+
+    node: Nodes
+    before: Nodes
+    root: Nodes
+    seed: Weights
+    hops: Nodes
+    weight: Weights
+    product: Weights
+    flow: Weights
+    came: Weights
+    own: Weights
+    value: Weights
+    rank: Weights
+
+    def at(self, places: Nodes | Mask) -> Paths:
+        """These of them, in this order."""
+        columns: Any = [each[places] for each in self]
+        return Paths(*columns)
+
+    def and_then(self, more: Paths) -> Paths:
+        """These and after them the others."""
+        return Paths(*[np.concatenate(both) for both in zip(self, more, strict=True)])
+
+
+class PathSearch:
+    """The best path to every node that one walk has reached so far.
+
+    Paths are only ever added, so that a path stays what it was when a better one to a chunk on it is found.
+    ``touched`` are the nodes that the last step led to, on better paths or not.
+    """
+
+    def __init__(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None, max_nodes: int) -> None:
+        self._graph, self._score = graph, score
+        self._vector = vector if needs_own(score) else None
+        self._names = list(dict.fromkeys(id for id, _ in seeds))
+        first = dict(reversed(list(seeds)))
+        scores = np.array([first[id] for id in self._names], np.float64)
+        self._best_seed = max((float(first[id]) for id in self._names if first[id] > 0), default=0.0)
+        self._room = max_nodes
+        self.capped = False
+        self.touched = np.zeros(0, np.int64)
+        self.paths = self._with_values(_roots(graph.nodes(self._names), scores))
+        self._known = _Known.of(self.paths)
+
+    @property
+    def seeds(self) -> Nodes:
+        """The places of the seeds from which one can walk, best first."""
+        return np.flatnonzero(self.paths.node[: len(self._names)] >= 0)
+
+    def rings(
+        self,
+        hops: int,
+        *,
+        frontier: int | None = None,
+        decay: float = 1.0,
+        floor: float = 0.0,
+        width: int | None = None,
+    ) -> Walk:
+        """What is reached ring by ring from the seeds, each ring an edge beyond the one before, ``hops`` of them.
+
+        Only the best ``frontier`` of a ring are walked on from; the others are :meth:`grow`'s.
+        """
+        ring = self.seeds
+        for _ in range(hops):
+            if frontier is not None:
+                ring = self.best(self.paths, ring, frontier)
+            if not len(ring):
+                break
+            ring = self.grow(ring, decay=decay, floor=floor, width=width)
+        return self.walk()
+
+    def grow(self, frontier: Nodes, *, decay: float = 1.0, floor: float = 0.0, width: int | None = None) -> Nodes:
+        """Walk on by one edge from the ends of these paths; gives the places of the new paths to walk on from.
+
+        What is carried along fades by ``decay`` on every edge, and where it is less than ``floor`` the path ends
+        before. Only the best ``width`` of the new paths are kept.
+        """
+        found, known = self._steps(frontier, decay, floor)
+        best = self._best_of_each(found)
+        self.touched = found.node[best]
+        better = self._is_better(found, known)
+        kept = best[(better | self._is_ahead(found, known))[best]]
+        if width is not None:
+            kept = self.best(found, kept, width)
+        kept = self._with_room(found, kept, known)
+        found = found.at(kept)
+        places = np.arange(len(kept)) + len(self.paths.node)
+        self.paths = self.paths.and_then(found)
+        self._known = self._known.with_paths(found, known[kept], places, better[kept])
+        return places
+
+    def best(self, paths: Paths, places: Nodes, n: int) -> Nodes:
+        """The best n of these places among paths to different nodes, by value, then by id; ascending."""
+        if len(places) <= n:
+            return places
+        values = paths.rank[places]
+        last = -np.partition(-values, n - 1)[n - 1] if n else np.inf
+        sure, tied = places[values > last], places[values == last]
+        if len(sure) + len(tied) > n:
+            ids = self._graph.ids(paths.node[tied])
+            tied = tied[np.argsort(np.array(ids, object), kind="stable")[: n - len(sure)]]
+        return np.sort(np.concatenate([sure, tied]))
+
+    def standing(self, places: Nodes) -> Mask:
+        """Which of these paths are still the best ones to where they end."""
+        best: Mask = self._known.path[self._known.where(self.paths.node[places])] == places
+        return best
+
+    def top(self, n: int) -> frozenset[int]:
+        """The best n nodes so far, of those that have a value."""
+        standing = self._known.path[~np.isnan(self.paths.value[self._known.path])]
+        return frozenset(self.paths.node[self.best(self.paths, standing, n)].tolist())
+
+    def walk(self, *, converged: bool = False) -> Walk:
+        """What was reached."""
+        lost = np.flatnonzero(self.paths.node[: len(self._names)] < 0)
+        ids, root, hops = self._ids(), self.paths.root.tolist(), self.paths.hops.tolist()
+        values = np.nan_to_num(self.paths.value)
+        value, compared = values.tolist(), np.round(values, DECIMALS).tolist()
+        path: list[tuple[str, ...]] = []
+        for id, before in zip(ids, self.paths.before.tolist(), strict=True):
+            path.append((id,) if before < 0 else (*path[before], id))
+        places = [*self._known.path.tolist(), *lost.tolist()]
+        places.sort(key=lambda place: (-compared[place], ids[place]))
+        reached = [ReachedChunk(ids[each], value[each], hops[each], path[each], ids[root[each]]) for each in places]
+        return Walk(tuple(reached), self.capped, converged)
+
+    def _ids(self) -> list[str]:
+        """The id of each path's end."""
+        return self._names + self._graph.ids(self.paths.node[len(self._names) :])
+
+    def _steps(self, frontier: Nodes, decay: float, floor: float) -> tuple[Paths, Nodes]:
+        """The paths that go on from these by one edge, several to a node, by node; and the places of those known."""
+        # Without room only better paths to what is known count; once there is known to be more, nothing else is asked.
+        is_full = self._room == 0 and self.capped
+        graph = self._graph.among(self._known.node) if is_full else self._graph
+        if floor:
+            frontier = frontier[~(self.paths.flow[frontier] * decay < floor)]  # no weight is above 1
+        hops = graph.neighbours(self.paths.node[frontier])
+        flow = self.paths.flow[frontier][hops.origin] * hops.weight * decay
+        known = self._known.where(hops.node)
+        is_known = known >= 0
+        taken = ~(flow < floor)
+        again = np.flatnonzero(taken & is_known)
+        taken[again] = ~self._on_path(frontier, hops.origin[again], hops.node[again])
+        if self._room == 0:
+            self.capped = self.capped or bool((taken & ~is_known).any())
+            taken &= is_known
+        steps = np.flatnonzero(taken)
+        steps = steps[np.argsort(hops.node[steps], kind="stable")]
+        node, known, weight, came_by = hops.node[steps], known[steps], hops.weight[steps], frontier[hops.origin[steps]]
+        before = self.paths
+        found = Paths(
+            node=node,
+            before=came_by,
+            root=before.root[came_by],
+            seed=before.seed[came_by],
+            hops=before.hops[came_by] + 1,
+            weight=weight,
+            product=before.product[came_by] * weight,
+            flow=flow[steps],
+            came=before.value[came_by],
+            own=self._own(node, known),
+            value=weight,
+            rank=weight,
+        )
+        return self._with_values(found), known
+
+    def _on_path(self, frontier: Nodes, origin: Nodes, node: Nodes) -> Mask:
+        """Which of the edges, from these places of the frontier, lead back to where their path has been."""
+        back = np.zeros(len(node), np.bool_)
+        while (frontier >= 0).any():
+            back |= np.where(frontier >= 0, self.paths.node[frontier], -1)[origin] == node
+            frontier = np.where(frontier >= 0, self.paths.before[frontier], -1)
+        return back
+
+    def _own(self, nodes: Nodes, known: Nodes) -> Weights:
+        """The own similarity of each of ascending nodes; of one that was reached before it is known."""
+        own = np.where(known >= 0, self.paths.own[self._known.path[known]], np.nan)
+        new = np.flatnonzero(known < 0)
+        if self._vector is not None and len(new):
+            is_first = ~_like_before(nodes[new])
+            cosines = self._graph.cosines(self._vector, nodes[new[is_first]])
+            own[new] = np.minimum(np.maximum(cosines, 0.0), 1.0)[np.cumsum(is_first) - 1]
+        return own
+
+    def _with_values(self, paths: Paths) -> Paths:
+        reached = PathFeatures(
+            paths.seed, self._best_seed, paths.hops, paths.weight, paths.product, paths.came, paths.own, paths.flow
+        )
+        value = valued(self._score, reached)
+        return paths._replace(value=value, rank=rank(value))
+
+    def _best_of_each(self, found: Paths) -> Nodes:
+        """The place of one of the paths, which are by node, to each node.
+
+        It is the best by value (or hops, see ``chosen_by``), then by the id of the chunk before.
+        """
+        value, hops = found.rank, -found.hops
+        best = np.arange(len(found.node))
+        for key in (hops, value) if chosen_by(self._score) == "hops" else (value, hops):
+            is_other = ~_like_before(found.node[best])
+            if is_other.all():
+                return best
+            top = np.maximum.reduceat(key[best], np.flatnonzero(is_other))
+            best = best[key[best] == top[np.cumsum(is_other) - 1]]
+        again = _like_before(found.node[best])
+        return self._first_by_name(found, best, again) if again.any() else best
+
+    def _first_by_name(self, found: Paths, places: Nodes, again: Mask) -> Nodes:
+        """Of these places by node the one to each node whose chunk before has the least id."""
+        many = again | np.append(again[1:], False)
+        tied = places[many]
+        came_by, where = np.unique(self.paths.node[found.before[tied]], return_inverse=True)
+        name = np.empty(len(came_by), np.int64)
+        name[np.argsort(np.array(self._graph.ids(came_by), object))] = np.arange(len(came_by))
+        places[many] = tied[np.lexsort((name[where], found.node[tied]))]
+        return places[~again]
+
+    def _is_ahead(self, found: Paths, known: Nodes) -> Mask | bool:
+        """Which paths begin at a better seed than any known to the same node, where that may win further out."""
+        return found.seed > self._known.seed[known] if chosen_by(self._score) == "seed" else False
+
+    def _is_better(self, found: Paths, known: Nodes) -> Mask:
+        """Which paths are better than the best that is known to the same node; ``known`` is its place, or -1."""
+        best = self._known.path[known]
+        value, hops = self.paths.rank[best], self.paths.hops[best]
+        more, equal = found.rank > value, found.rank == value
+        shorter, as_long = found.hops < hops, found.hops == hops
+        better = shorter | (as_long & more) if chosen_by(self._score) == "hops" else more | (equal & shorter)
+        is_better: Mask = (known < 0) | better
+        return is_better
+
+    def _with_room(self, found: Paths, places: Nodes, known: Nodes) -> Nodes:
+        """Of these places those of paths to known nodes, and the best of those to new ones that there is room for."""
+        is_new = known[places] < 0
+        new = places[is_new]
+        let_in = self.best(found, new, self._room)
+        self.capped = self.capped or len(let_in) < len(new)
+        self._room -= len(let_in)
+        return let_in if len(new) == len(places) else np.sort(np.concatenate([places[~is_new], let_in]))
+
+
+class _Known(NamedTuple):
+    """The nodes that were reached, ascending, each with its best path's place and the best seed it was seen from."""
+
+    node: Nodes
+    path: Nodes
+    seed: Weights
+
+    @classmethod
+    def of(cls, roots: Paths) -> _Known:
+        places = np.flatnonzero(roots.node >= 0)
+        order = places[np.argsort(roots.node[places])]
+        return cls(roots.node[order], order, roots.seed[order])
+
+    def where(self, nodes: Nodes) -> Nodes:
+        """The place of each node here, -1 for one that is not."""
+        if not len(self.node):
+            return np.full(len(nodes), -1)
+        places = np.minimum(np.searchsorted(self.node, nodes), len(self.node) - 1)
+        return np.where(self.node[places] == nodes, places, -1)
+
+    def with_paths(self, found: Paths, places: Nodes, paths: Nodes, better: Mask) -> _Known:
+        """The same after these paths, one to a node, were found; ``places`` are their nodes' here."""
+        old, new = places >= 0, places < 0
+        path, seed = self.path.copy(), self.seed.copy()
+        path[places[old & better]] = paths[old & better]
+        seed[places[old]] = np.fmax(seed[places[old]], found.seed[old])
+        node = np.concatenate([self.node, found.node[new]])
+        order = np.argsort(node)
+        return _Known(
+            node[order], np.concatenate([path, paths[new]])[order], np.concatenate([seed, found.seed[new]])[order]
+        )
+
+
+def best_first(arrived: ReachedChunk) -> tuple[float, str]:
+    """What to sort by: best value first, ties by id."""
+    return -round(arrived.value, DECIMALS), arrived.id
+
+
+def rank(values: Weights) -> Weights:
+    """The values as they are compared; none at all is less than 0."""
+    return np.where(np.isnan(values), -1.0, np.round(values, DECIMALS))
+
+
+def check_whole(name: str, value: Any, *, least: int) -> None:
+    """Raise ConfigurationError unless the value is a whole number from ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ConfigurationError(f"{name} is {value!r}; wanted a whole number from {least}")
+
+
+def check_share(name: str, value: Any) -> None:
+    """Raise ConfigurationError unless the value is a number from 0 to 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ConfigurationError(f"{name} is {value!r}; wanted a number from 0 to 1")
+
+
+def _roots(nodes: Nodes, scores: Weights) -> Paths:
+    """The paths that seeds are: no edge yet, own is the seed's score."""
+    n = len(nodes)
+    one, unknown, none = np.ones(n), np.full(n, np.nan), np.zeros(n, np.int64)
+    return Paths(nodes, none - 1, np.arange(n), scores, none, one, one, scores, unknown, scores, unknown, unknown)
+
+
+def _like_before(values: Nodes | Weights) -> Mask:
+    """Which values are those before them."""
+    alike = np.zeros(len(values), np.bool_)
+    alike[1:] = values[1:] == values[:-1]
+    return alike

@@ -1,0 +1,47 @@
+"""Walk ring by ring, as far as a seed's energy reaches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from langchain_hybridgraph.query.graph.paths import EdgeFilteredTraversal, PathSearch, Walk, check_share, check_whole
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.query.graph.paths import Seeds
+    from langchain_hybridgraph.query.graph.scores import GraphScore
+    from langchain_hybridgraph.records import Vector
+    from langchain_hybridgraph.stores.protocols import Graph
+
+
+@dataclass(frozen=True)
+class WaterCircle(EdgeFilteredTraversal):
+    """Expanding rings: energy is the seed's score · the weights · ring_decay per hop, and ends below min_energy.
+
+    The energy is that of the path which the score prefers. With the score ``Flow`` it is the value itself, the same
+    number as that of ``RingDecay`` with the same decay.
+
+    >>> from langchain_hybridgraph.query.graph.scores import Flow
+    >>> from langchain_hybridgraph.records import Edge, Scope
+    >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+    >>> edges = [Edge("A", "B", "cites", 0.8), Edge("B", "C", "cites", 0.2)]
+    >>> rings = WaterCircle()
+    >>> walk = rings.walk(InMemoryGraph(edges).graph(Scope(), rings.ways), [("A", 0.9)], Flow(), None)
+    >>> [(arrived.id, round(arrived.value, 3)) for arrived in walk.reached]
+    [('A', 0.9), ('B', 0.36)]
+    """
+
+    max_hops: int = 3
+    ring_decay: float = 0.5
+    min_energy: float = 0.05
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("max_hops", self.max_hops, least=0)
+        check_share("ring_decay", self.ring_decay)
+        check_share("min_energy", self.min_energy)
+
+    def walk(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> Walk:
+        """See :class:`~langchain_hybridgraph.query.graph.paths.Traversal`."""
+        trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
+        return trail.rings(self.max_hops, decay=self.ring_decay, floor=self.min_energy)

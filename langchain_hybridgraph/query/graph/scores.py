@@ -1,0 +1,425 @@
+"""What a chunk reached over edges is worth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeGuard, runtime_checkable
+
+import numpy as np
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.registry import from_config, to_config
+from langchain_hybridgraph.stores.protocols import implements
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.stores.protocols import Nodes, Weights
+
+ChosenBy = Literal["value", "hops", "seed"]
+
+
+class PathFeatures(NamedTuple):
+    """What is known of paths from a seed to a chunk, as arrays of one length, an entry per path.
+
+    - ``seed``: the score of the seed that the path begins at; ``best_seed``: the best seed's of the walk, one number
+    - ``hops``: how many edges the path has, 0 for a seed
+    - ``weight``: the weight of its last edge, 1 for a seed, 0 for a hit that the walk did not come to
+    - ``product``: the product of all weights along it
+    - ``came``: the value of the chunk before the last one, NaN for a seed and after a root without a value
+    - ``own``: the chunk's own similarity to the query in [0, 1], a seed's is its score; NaN where it is not known
+    - ``flow``: what the traversal carried along: WaterCircle's energy, PageRank's mass in proportion to the largest,
+      else seed · product
+    """
+
+    seed: Weights
+    best_seed: float
+    hops: Nodes
+    weight: Weights
+    product: Weights
+    came: Weights
+    own: Weights
+    flow: Weights
+
+
+GraphScore = Callable[[PathFeatures], "NDArray[np.float64]"]
+"""The values, in [0, 1], of the paths of a :class:`PathFeatures`; any callable of this shape is one.
+
+A value above 1 is held at 1, one below 0 at 0; a value that is no number (NaN) is an error.
+
+A callable that cannot work on arrays is called per path, with a Reached of plain numbers. Six attributes may say more:
+``needs_own`` False spares the look-up of similarities, ``chosen_by`` says which of several paths to a chunk counts
+(see :func:`chosen_by`), ``by_similarity`` False takes the search's own scores of the seeds, not their cosines,
+``of_seed`` and ``of_own`` tell what a value is made of (see :func:`parts_of`), and ``at_most(best)`` is the largest
+value of a chunk that edges reached, where ``best`` is the largest score of a seed.
+"""
+
+
+@runtime_checkable
+class Mixed(Protocol):
+    """A graph score that does not take the place of the search's own score, but is mixed into it."""
+
+    def mixed(self, own: float, graph: float) -> float:
+        """The score of a chunk; ``own`` is its own score over the best one's, ``graph`` its value, all in [0, 1].
+
+        Grows with both, and is ``own`` where ``graph`` is 0.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class HopDecay:
+    """vector_weight · own + graph_weight · decay of the hop · weight of the last edge.
+
+    ``hop_decay`` begins with the seeds' (hop 0); hops beyond its end have ``tail``. ``seed_bonus`` False gives seeds
+    their first part only. ``score_expanded`` False counts own as 0 for all but the seeds, as does an own that is not
+    known. Weights that sum to more than 1 are divided by their sum.
+
+    >>> one = np.ones(1)
+    >>> path = PathFeatures(one, 1.0, np.array([1]), 0.8 * one, 0.8 * one, one, 0.4 * one, one)
+    >>> HopDecay()(path).round(3).tolist()
+    [0.448]
+    """
+
+    vector_weight: float = 0.7
+    graph_weight: float = 0.3
+    hop_decay: tuple[float, ...] = (1.0, 0.7, 0.5)
+    tail: float = 0.5
+    seed_bonus: bool = True
+    score_expanded: bool = True
+    by_similarity: ClassVar[bool] = True
+    chosen_by: ClassVar[ChosenBy] = "value"
+
+    def __post_init__(self) -> None:
+        _check_weights(vector_weight=self.vector_weight, graph_weight=self.graph_weight)
+        object.__setattr__(self, "hop_decay", _numbers("hop_decay", self.hop_decay))
+        for hop, decay in enumerate(self.hop_decay):
+            _check_share(f"hop_decay[{hop}]", decay)
+        _check_share("tail", self.tail)
+
+    @property
+    def needs_own(self) -> bool:
+        """Whether the similarity of expanded chunks counts."""
+        return self.score_expanded and self.vector_weight > 0
+
+    @property
+    def of_seed(self) -> float:
+        """See :func:`parts_of`."""
+        return self.hop_decay[0] * _shares(self.vector_weight, self.graph_weight)[1] if self.seed_bonus else 0.0
+
+    @property
+    def of_own(self) -> float:
+        """See :func:`parts_of`."""
+        return _shares(self.vector_weight, self.graph_weight)[0] if self.score_expanded else 0.0
+
+    def at_most(self, best: float) -> float:
+        """See :data:`GraphScore`; the similarity of what edges reach may be 1."""
+        return self.of_own + _shares(self.vector_weight, self.graph_weight)[1] * max(*self.hop_decay[1:], self.tail, 0)
+
+    def __call__(self, reached: PathFeatures) -> Weights:
+        """See :data:`GraphScore`."""
+        is_seed = reached.hops == 0
+        own = np.where(np.isnan(reached.own), 0.0, reached.own)
+        if not self.score_expanded:
+            own = np.where(is_seed | (reached.weight == 0), own, 0.0)
+        decay = np.array([*self.hop_decay, self.tail])[np.minimum(reached.hops, len(self.hop_decay))]
+        by_edge = decay * reached.weight
+        if not self.seed_bonus:
+            by_edge = np.where(is_seed, 0.0, by_edge)
+        of_own, of_edge = _shares(self.vector_weight, self.graph_weight)
+        return of_own * own + of_edge * by_edge
+
+
+@dataclass(frozen=True)
+class DistanceDecay:
+    """seed_weight · the seed's score over the best seed's + distance_weight · e^(−hops / tau).
+
+    Of several seeds ``assignment`` ``"nearest"`` takes the one of fewest hops, then the better one; ``"best"`` the one
+    that gives the largest value. Weights that sum to more than 1 are divided by their sum.
+
+    >>> one = np.ones(1)
+    >>> path = PathFeatures(0.8 * one, 0.8, np.array([2]), one, one, one, one, one)
+    >>> DistanceDecay()(path).round(6).tolist()
+    [0.810364]
+    """
+
+    seed_weight: float = 0.7
+    distance_weight: float = 0.3
+    tau: float = 2.0
+    assignment: Literal["nearest", "best"] = "nearest"
+    needs_own: ClassVar[bool] = False
+    by_similarity: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        _check_weights(seed_weight=self.seed_weight, distance_weight=self.distance_weight)
+        if not 0 < _number("tau", self.tau) < math.inf:
+            raise ConfigurationError(f"tau is {self.tau!r}; wanted a number above 0, such as 2.0")
+        if self.assignment not in ("nearest", "best"):
+            raise ConfigurationError(f"assignment is {self.assignment!r}; wanted 'nearest' or 'best'")
+
+    @property
+    def of_seed(self) -> float:
+        """See :func:`parts_of`."""
+        return _shares(self.seed_weight, self.distance_weight)[1]
+
+    @property
+    def chosen_by(self) -> ChosenBy:
+        """Which of several paths to a chunk counts."""
+        return "hops" if self.assignment == "nearest" else "seed"
+
+    def at_most(self, best: float) -> float:
+        """See :data:`GraphScore`."""
+        of_seed, of_distance = _shares(self.seed_weight, self.distance_weight)
+        return of_seed + of_distance * math.exp(-1 / self.tau)
+
+    def __call__(self, reached: PathFeatures) -> Weights:
+        """See :data:`GraphScore`."""
+        of_seed, of_distance = _shares(self.seed_weight, self.distance_weight)
+        seed = np.nan_to_num(reached.seed) / (reached.best_seed or 1.0)
+        return of_seed * seed + of_distance * np.exp(-reached.hops / self.tau)
+
+
+@dataclass(frozen=True)
+class Propagation:
+    """alpha · own + (1 − alpha) · the value of the chunk before.
+
+    A root has no chunk before it and passes its own score on; where that is not known either (a root that the search
+    did not find, seed score NaN), its children are roots themselves. An own that is not known counts as 0 elsewhere.
+
+    >>> one = np.ones(1)
+    >>> path = PathFeatures(one, 1.0, np.array([1]), one, one, 0.6 * one, 0.8 * one, one)
+    >>> Propagation(alpha=0.5)(path).round(6).tolist()
+    [0.7]
+    """
+
+    alpha: float = 0.5
+    needs_own: ClassVar[bool] = True
+    by_similarity: ClassVar[bool] = True
+    chosen_by: ClassVar[ChosenBy] = "value"
+
+    def __post_init__(self) -> None:
+        _check_share("alpha", self.alpha)
+
+    @property
+    def of_own(self) -> float:
+        """See :func:`parts_of`."""
+        return self.alpha
+
+    def __call__(self, reached: PathFeatures) -> Weights:
+        """See :data:`GraphScore`."""
+        own = np.where(np.isnan(reached.came), reached.own, np.nan_to_num(reached.own))
+        return np.where(np.isnan(reached.came), own, self.alpha * own + (1 - self.alpha) * reached.came)
+
+
+@dataclass(frozen=True)
+class RingDecay:
+    """The seed's score · the product of the weights · decay^hops; 0 where that is less than min_energy.
+
+    A seed keeps its score, however small.
+
+    >>> path = PathFeatures(np.array([0.9]), 0.9, np.array([1]), *[np.array([0.8])] * 5)
+    >>> RingDecay()(path).round(6).tolist()
+    [0.36]
+    """
+
+    decay: float = 0.5
+    min_energy: float = 0.05
+    needs_own: ClassVar[bool] = False
+    by_similarity: ClassVar[bool] = False
+    chosen_by: ClassVar[ChosenBy] = "value"
+
+    def __post_init__(self) -> None:
+        _check_share("decay", self.decay)
+        _check_share("min_energy", self.min_energy)
+
+    def at_most(self, best: float) -> float:
+        """See :data:`GraphScore`."""
+        return best * self.decay
+
+    def __call__(self, reached: PathFeatures) -> Weights:
+        """See :data:`GraphScore`."""
+        energy = reached.seed * reached.product * self.decay**reached.hops
+        return np.where((energy >= self.min_energy) | (reached.hops == 0), energy, 0.0)
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What the traversal carried: PageRank's mass, WaterCircle's energy, else the seed's score · the weights.
+
+    >>> Flow()(PathFeatures(*[np.array([0.5])] * 8)).tolist()
+    [0.5]
+    """
+
+    needs_own: ClassVar[bool] = False
+    by_similarity: ClassVar[bool] = False
+    chosen_by: ClassVar[ChosenBy] = "value"
+
+    def __call__(self, reached: PathFeatures) -> Weights:
+        """See :data:`GraphScore`."""
+        return reached.flow
+
+
+@dataclass(frozen=True)
+class NoisyOr:
+    """What the traversal carried, times strength, as evidence beside the search's own score: 1 − (1 − own) · (1 − it).
+
+    Pearl, Probabilistic Reasoning in Intelligent Systems, 1988, section 4.3.
+
+    >>> round(NoisyOr().mixed(0.5, 0.4), 3)
+    0.7
+    """
+
+    strength: float = 1.0
+    needs_own: ClassVar[bool] = False
+    by_similarity: ClassVar[bool] = False
+    chosen_by: ClassVar[ChosenBy] = "value"
+
+    def __post_init__(self) -> None:
+        _check_share("strength", self.strength)
+
+    def __call__(self, reached: PathFeatures) -> Weights:
+        """See :data:`GraphScore`."""
+        return self.strength * reached.flow
+
+    def mixed(self, own: float, graph: float) -> float:
+        """See :class:`Mixed`."""
+        return 1 - (1 - own) * (1 - graph)
+
+
+GRAPH_SCORES: Mapping[str, Callable[..., GraphScore]] = MappingProxyType(
+    {
+        "hop_decay": HopDecay,
+        "distance_decay": DistanceDecay,
+        "propagation": Propagation,
+        "ring_decay": RingDecay,
+        "flow": Flow,
+        "noisy_or": NoisyOr,
+    }
+)
+
+
+def graph_score_from(form: str | Mapping[str, Any] | GraphScore) -> GraphScore:
+    """The graph score that a name, a mapping with ``type`` and parameters, or a callable stands for.
+
+    Raises ConfigurationError for a name, a parameter or a value that cannot be used.
+
+    >>> graph_score_from({"type": "propagation", "alpha": 0.4})
+    Propagation(alpha=0.4)
+    """
+    return from_config("score", form, GRAPH_SCORES, callable)
+
+
+def graph_score_form(score: GraphScore) -> dict[str, Any]:
+    """The mapping that :func:`graph_score_from` makes this score of.
+
+    Raises ConfigurationError for a callable that is none of :data:`GRAPH_SCORES`.
+
+    >>> graph_score_form(RingDecay(decay=0.4))
+    {'type': 'ring_decay', 'decay': 0.4, 'min_energy': 0.05}
+    """
+    return to_config("score", score, GRAPH_SCORES)
+
+
+def valued(score: GraphScore, reached: PathFeatures) -> Weights:
+    """The value of every path, between 0 and 1; NaN only where a root without a score stays without one.
+
+    Raises ConfigurationError for a score that gives something else than a number per path.
+    """
+    try:
+        values = np.asarray(score(reached), np.float64)
+    except (TypeError, ValueError):
+        # ``max(…)`` and ``if`` do not work on arrays; an error of another kind comes again, for a single path.
+        values = np.array([float(score(_path(reached, place))) for place in range(len(reached.hops))])
+    if values.shape != reached.hops.shape:
+        if values.shape:
+            raise ConfigurationError(
+                f"{score!r} gave {values.shape} values for {len(reached.hops)} paths; wanted one each"
+            )
+        values = np.full(reached.hops.shape, values)
+    unknown = np.isnan(values)
+    if unknown.any():
+        unknown &= ~np.isnan(reached.seed)
+        if (unknown & ~np.isnan(reached.own)).any():
+            raise ConfigurationError(f"{score!r} gave NaN; wanted a number from 0 to 1 for each path")
+        # A score that needs a similarity which nobody knows: nothing speaks for the chunk.
+        values = np.where(unknown, 0.0, values)
+    return np.minimum(np.maximum(values, 0.0), 1.0)
+
+
+def parts_of(score: GraphScore, value: float, hops: int, own: float) -> dict[str, float]:
+    """What of a value is the chunk's own (``search``), what it has for being a seed, and what edges gave (``graph``).
+
+    They sum to the value; a part that is 0 is left out. A score says by ``of_seed`` how much a seed has for being one,
+    by ``of_own`` the share of its own score that an expanded chunk keeps; both are 0 where it does not say.
+
+    >>> {name: round(part, 3) for name, part in parts_of(HopDecay(), 0.93, hops=0, own=0.9).items()}
+    {'search': 0.63, 'seed': 0.3}
+    """
+    if hops:
+        search = min(value, own * getattr(score, "of_own", 0.0))
+        parts = {"search": search, "graph": value - search}
+    else:
+        seed = min(value, getattr(score, "of_seed", 0.0))
+        parts = {"search": value - seed, "seed": seed}
+    return {name: part for name, part in parts.items() if part} or {"search": value}
+
+
+def chosen_by(score: GraphScore) -> ChosenBy:
+    """Which of several paths to a chunk counts.
+
+    ``"value"``: the one of the largest value, then of fewer hops, then by the id of the chunk before. ``"hops"``: the
+    shortest, then by value. ``"seed"``: as by value, but a path from a better seed is walked on where another ends
+    better, since it may win further out.
+    """
+    return getattr(score, "chosen_by", "value")
+
+
+def by_similarity(score: GraphScore) -> bool:
+    """Whether the seeds' scores are cosines, as those of expanded chunks are; unless a callable says it, they are."""
+    return getattr(score, "by_similarity", True)
+
+
+def is_mixed(score: object) -> TypeGuard[Mixed]:
+    """Whether a graph score is mixed into the search's own."""
+    return implements(score, Mixed)
+
+
+def needs_own(score: GraphScore) -> bool:
+    """Whether the score looks at the similarity of expanded chunks; a callable that does not say does."""
+    return getattr(score, "needs_own", True)
+
+
+def _path(reached: PathFeatures, place: int) -> Any:
+    """One path of many, as plain numbers."""
+    return PathFeatures._make(one if isinstance(one, float) else one[place].item() for one in reached)
+
+
+def _shares(one: float, other: float) -> tuple[float, float]:
+    total = max(one + other, 1.0)
+    return one / total, other / total
+
+
+def _check_weights(**weights: float) -> None:
+    for name, weight in weights.items():
+        if not 0 <= _number(name, weight) < math.inf:
+            raise ConfigurationError(f"{name} is {weight!r}; wanted a number from 0, such as 0.7")
+
+
+def _check_share(name: str, value: Any) -> None:
+    if not 0 <= _number(name, value) <= 1:
+        raise ConfigurationError(f"{name} is {value!r}; wanted a number from 0 to 1")
+
+
+def _numbers(name: str, values: Any) -> tuple[float, ...]:
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise ConfigurationError(f"{name} is {values!r}; wanted a list of numbers by hop, such as [1, 0.7, 0.5]")
+    return tuple(values)
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigurationError(f"{name} is {value!r}; wanted a number")
+    return float(value)

@@ -1,0 +1,39 @@
+"""How a stage asks a chat model, and how long it may wait."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.asynchronous import is_asynchronous
+from langchain_hybridgraph.query.effects import Effect
+from langchain_hybridgraph.query.workers import lane_of
+from langchain_hybridgraph.structured_output import SILENT
+
+
+def model_call(
+    source: str,
+    of: object,
+    ask: Callable[..., Any],
+    aask: Callable[..., Awaitable[Any]] | None,
+    question: Any,
+    **config: Any,
+) -> Effect:
+    """The call that asks a model; what it says is shown to nobody, and tracers see it by the name of ``of``.
+
+    ``ask`` and ``aask`` are the model's methods, such as ``invoke`` and ``ainvoke``, and ``config`` is what they
+    receive in addition to the question. A model without an asynchronous side of its own is asked on a worker. Models of
+    different stages do not hold each other up: each has its own lane.
+    """
+    told = {"run_name": type(of).__name__, **config, **SILENT}
+    is_awaited = aask is not None and is_asynchronous(getattr(aask, "__self__", None))
+    awaited = partial(aask, question, told) if aask is not None and is_awaited else None
+    return Effect(source, partial(ask, question, told), awaited, lane=lane_of("model", of))
+
+
+def check_timeout(whose: str, timeout: float | None, usual: int) -> None:
+    """Raise ConfigurationError for a timeout of 0 seconds or less; None is no limit."""
+    if timeout is not None and not timeout > 0:
+        raise ConfigurationError(f"{whose}(timeout={timeout!r}): wanted are seconds, such as {usual}, or None")

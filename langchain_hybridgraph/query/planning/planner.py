@@ -1,0 +1,148 @@
+"""A plan: the queries to search for, each with its type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, overload
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.conversation.history import turns
+from langchain_hybridgraph.serialization import Serializable
+
+MEMORY, RESOURCE, SKILL = "memory", "resource", "skill"
+LARGEST_PLAN = 5
+_LINE = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class TypedQuery(Serializable):
+    """One query, and where it looks.
+
+    ``context_type`` is the type of what is wanted, such as ``MEMORY``, ``RESOURCE`` or ``SKILL``; None is every type.
+    ``intent`` says in a few words what for. ``priority`` is a whole number from 1, the highest, to 5. Raises
+    ConfigurationError for another priority and for a query without text.
+
+    >>> TypedQuery("user's favourite editor", MEMORY, priority=2).weight
+    0.8
+    """
+
+    query: str
+    context_type: str | None = None
+    intent: str = ""
+    priority: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.query.strip() or self.priority not in range(1, 6):
+            raise ConfigurationError(
+                f"{self!r}: a query with text and a priority from 1, the highest, to 5 are wanted, "
+                'such as TypedQuery("install Chroma", "skill", priority=2)'
+            )
+
+    @property
+    def weight(self) -> float:
+        """What its hits count among those of other queries: (6 − priority) / 5."""
+        return (6 - self.priority) / 5
+
+
+@dataclass(frozen=True, eq=False)
+class QueryPlan(Serializable, Sequence[TypedQuery]):
+    """The queries of a plan, a sequence equal to any with the same ones; none means that nothing is to be searched.
+
+    ``degraded`` holds ``planner-failed`` when the planner had to give the raw query instead; ``error`` says why.
+    ``reasoning`` says in words how the planner came to these queries, ``session_context`` what it was shown of the
+    session: the summary and the last messages, a line each. Both are "" where there is nothing to say.
+
+    >>> plan = QueryPlan((TypedQuery("install Chroma", SKILL),))
+    >>> plan == [TypedQuery("install Chroma", SKILL)], plan.degraded
+    (True, ())
+    """
+
+    queries: tuple[TypedQuery, ...]
+    degraded: tuple[str, ...] = ()
+    error: str = ""
+    reasoning: str = ""
+    session_context: str = ""
+
+    @classmethod
+    def raw(cls, query: str, error: BaseException, session_context: str = "") -> QueryPlan:
+        """The query as it was put, in every type, since a planner failed."""
+        said = f"{type(error).__name__}: {error}"
+        reasoning = "The planner failed, so the question is searched for as it was put."
+        return cls((TypedQuery(query),), ("planner-failed",), said, reasoning, session_context)
+
+    @overload
+    def __getitem__(self, index: int) -> TypedQuery: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[TypedQuery, ...]: ...
+    def __getitem__(self, index: int | slice) -> TypedQuery | tuple[TypedQuery, ...]:
+        return self.queries[index]
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def __iter__(self) -> Iterator[TypedQuery]:
+        return iter(self.queries)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Sequence) and not isinstance(other, str):
+            return list(self.queries) == list(other)
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # equal to lists, which have no hash either
+
+
+class Planner(Protocol):
+    """Says what to search for."""
+
+    def __call__(self, summary: str | None, messages: Sequence[Any], query: str) -> Sequence[TypedQuery]:
+        """Up to 5 queries from a session's summary, its messages (oldest first) and the query; none for small talk.
+
+        A plan that is not what was asked for says so in ``degraded``, as a :class:`QueryPlan` can. Of a longer session
+        a planner is given the last 5 messages, unless it says ``reads_all_messages``.
+        """
+        ...
+
+    async def acall(self, summary: str | None, messages: Sequence[Any], query: str) -> Sequence[TypedQuery]:
+        """The same, awaited."""
+        ...
+
+
+def best(queries: Sequence[TypedQuery]) -> tuple[TypedQuery, ...]:
+    """The first 5 by priority, in their order among equals; what is asked twice of a type is asked once.
+
+    >>> a, b = TypedQuery("Cats", priority=2), TypedQuery("dogs", priority=1)
+    >>> [query.query for query in best([a, b, TypedQuery("cats ", priority=3)])]
+    ['dogs', 'Cats']
+    """
+    once: dict[tuple[str | None, str], TypedQuery] = {}
+    for query in sorted(queries, key=lambda query: query.priority):
+        once.setdefault((query.context_type, " ".join(query.query.casefold().split())), query)
+    return tuple(once.values())[:LARGEST_PLAN]
+
+
+def last_turns(messages: Sequence[Any], most: int = 5) -> list[tuple[str, str]]:
+    """Speaker and text of the last messages that have a text, oldest first.
+
+    The messages are what :func:`~langchain_hybridgraph.query.conversation.history.turns` reads; ConfigurationError for
+    others.
+
+    >>> last_turns(["Hello", ("human", "And its price?"), {"role": "assistant", "content": [{"text": "200"}]}], 2)
+    [('user', 'And its price?'), ('assistant', '200')]
+    """
+    return [(turn.speaker, turn.text) for turn in turns(messages)[-most:]]
+
+
+def context_of(summary: str | None, messages: Sequence[Any], most: int = 5) -> str:
+    """The summary of a session and its last messages, a line each; "" for a session without any.
+
+    A long summary or message is cut after 2,000 characters.
+
+    >>> print(context_of("They look for a car.", [("user", "Is there a red one?"), ("ai", "A roadster.")]))
+    Summary: They look for a car.
+    User: Is there a red one?
+    Assistant: A roadster.
+    """
+    lines = [f"Summary: {summary.strip()}"] if summary and summary.strip() else []
+    lines += [turn.line for turn in turns(messages)[-most:]]
+    return "\n".join(line if len(line) <= _LINE else f"{line[: _LINE - 1]}…" for line in lines)

@@ -1,0 +1,234 @@
+"""Plans queries by rules, without a model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from langchain_hybridgraph.query.conversation import AsyncExpander, ExpandedQuery, Expander, HistoryTerms
+from langchain_hybridgraph.query.conversation.coreference import with_name
+from langchain_hybridgraph.query.conversation.history import turns
+from langchain_hybridgraph.query.planning.planner import (
+    MEMORY,
+    RESOURCE,
+    SKILL,
+    QueryPlan,
+    TypedQuery,
+    best,
+    context_of,
+)
+from langchain_hybridgraph.query.planning.small_talk import is_small_talk
+
+_HOW_TO = re.compile(
+    r"(?:(?:explain|show me|tell me|teach me|help me|know|learn) )?"
+    r"(?:how (?:to|(?:do|can|could|should|would|might|did) (?:i|we|you|one)|"
+    r"(?:i|we|you|one) (?:can|could|should|would|might))|"
+    r"(?:what(?:'s| is) the )?(?:best |right |easiest )?way to|(?:the )?steps (?:to|for)|"
+    r"(?:a |the )?(?:guide|tutorial) (?:to|for|on)|(?:help|teach|show) me(?: to)?|instructions (?:to|for))\b|"
+    # German, French, Spanish, Portuguese, Italian, Dutch, Russian, Chinese
+    r"wie (?:kann|könnte|soll|muss) (?:ich|man|wir)\b|wie(?= (?!nenn)\w+ (?:ich|man|wir)\b)|"
+    r"comment (?:puis-je|peut-on|faire pour)\b|comment(?= \w+(?:er|ir|re)\b)|"
+    r"c[óo]mo (?:puedo|posso|faço para)\b|c[óo]mo(?= \w+[aei]r\b)|"
+    r"come posso\b|come(?= \w+(?:are|ere|ire)\b)|hoe (?:kan|moet) ik\b|как(?= \w+(?:ть|ти)\b)|如何|怎么|怎样",
+    re.IGNORECASE,
+)
+_POLITE = re.compile(
+    r"(?:(?:please|hi|hello|hey|ok|okay|so|and|but|also|then|now|thanks|thank you|bitte)\b|"
+    r"(?:can|could|would|will) you(?: please| kindly)?\b|do you know\b|i(?:'d| would) like (?:to know|you to|to)\b|"
+    r"i(?:'m| am) (?:trying|looking) to\b|i (?:want|need|wish|have) (?:to know|you to|to)\b|let me know\b|let's\b|"
+    r"(?:i )?(?:wonder|am wondering)\b)[\s,.:!;–-]*",
+    re.IGNORECASE,
+)
+_QUESTION = re.compile(
+    r"(?:(?:tell me|show me|give me|find me|find|search for|look up|look for|describe|explain|list|summari[sz]e)"
+    r"(?: (?:something|more|everything|all))?(?: (?:about|on))?|"
+    r"(?:what|how) about|how(?:'s| (?:is|are|was|were|does|do|did|can|could|will|would|has|have|had))|"
+    r"(?:what|which|who|where|when|why)(?:'s| (?:is|are|was|were|does|do|did|can|could|will|would|has|have|had))?"
+    r"(?: (?:there|it that|(?:i|we|you|one)(?: (?:find|get|see))?))?|"
+    r"(?:is|are|was|were) there)\b",
+    re.IGNORECASE,
+)
+_ARTICLE = re.compile(r"(?:the|a|an|any|some)\b", re.IGNORECASE)
+_OWN = re.compile(r"(?:\b(?:my|mine|our|ours)|^(?:My|Our))\b")  # with a capital elsewhere it is in a title
+# "Can I", "do I need" and "if I" ask what holds for anybody.
+_ONE_OF_US = re.compile(
+    r"\b(?:did|have|had|was|were|am|are) (?:i|we)\b(?! (?:need|have|get|know)\b)|"
+    r"\bdo (?:i|we)\b(?= (?:like|love|hate|prefer|want|own|have|use|work|live)\b)(?! have to\b)|"
+    r"\b(?:i|we) (?:said|told|mentioned|asked|decided|chose|agreed|liked?|prefer(?:red)?|wanted|used|lived?|was)\b|"
+    r"\b(?:about|remind|remember) (?:me|us)\b",
+    re.IGNORECASE,
+)
+_OWN_ELSEWHERE = re.compile(
+    r"(?:\b(?:mein(?:e[mnrs]?)?|unser(?:e[mnrs]?)?|notre|mon|mes|mis|nuestr[oa]s?|mi[oa]|miei|nostr[oaie]|meus?|"
+    r"minhas?|noss[oa]s?|mijn|onze|mój|moja|moje|мо[йяеи]|моё|наш[аеи]?)(?![-\w])|我的|我们的|私の|내 )"
+)
+_POINTS = re.compile(r"\b(?:it|its|they|them|their|this|that|these|those|there)\b", re.IGNORECASE)
+_CLAUSE = re.compile(r"[,;?!]|\. ")
+_SAYING = re.compile(
+    r"(?:say|said|tell|told|mention(?:ed)?|ask(?:ed)?|talk(?:ed)?|decided?|choose|chosen?|agreed?)(?: you)?"
+    r"(?: (?:about|of|for|on|to))?\b(?: (?:the|an?)\b)?",
+    re.IGNORECASE,
+)
+_VERBS = re.compile(
+    r"(?:add|allow|apply|attach|back|build|cache|call|cancel|change|check|clean|clear|clone|combine|compare|"
+    r"compile|compress|compute|configure|connect|convert|copy|count|create|debug|declare|decode|define|delete|"
+    r"deploy|design|detect|disable|download|draw|edit|enable|encode|encrypt|export|extend|extract|filter|fix|"
+    r"format|generate|get|handle|implement|import|improve|increase|index|insert|inspect|install|integrate|join|"
+    r"limit|load|log|make|manage|mark|measure|merge|migrate|mock|monitor|mount|move|open|optimize|optimise|"
+    r"parse|pass|plot|prevent|profile|publish|read|rebuild|reduce|refactor|register|reload|remove|rename|"
+    r"render|repair|replace|reset|resize|restart|restore|retry|revert|roll|rotate|run|save|scale|schedule|send|"
+    r"serialize|serve|set|setup|share|sort|speed|split|start|stop|store|stream|switch|sync|test|track|train|"
+    r"translate|troubleshoot|tune|turn|uninstall|update|upgrade|upload|use|validate|verify|write)(?! of\b) ",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class RulePlanner:
+    """Without a model: the query as it was put, in every type, and beside it a query in the style of its type.
+
+    Small talk gives none. Else the query comes first. "How to" and a verb at the beginning add a skill query, "my",
+    "our" and "did I" a memory query; any other question adds its noun phrase as a resource query. What is only likely
+    to help has priority 2, the others 1. The patterns know English and cues of some other languages, whose queries stay
+    as they are.
+
+    What a query leaves to the conversation ``expander`` fills in, by default :class:`HistoryTerms`. A whole question
+    that is ``sure``, and needs no context beside it, stands in the place of the query that was put; so does one in
+    which "he" or "she" has become a name
+    (:func:`~langchain_hybridgraph.query.conversation.coreference.with_name`). Words
+    of the conversation are added as a second query in every type, of priority 2, and to skill and memory queries in the
+    place of what points to them. (On two sets of conversations nDCG@10 is .564 with both, .525 with the raw query and
+    .519 with such a second one alone; a raw query that counts less than the second one is worse.) Raises what the
+    expander raises, and ConfigurationError for messages of a form that is not known.
+
+    >>> plan = RulePlanner()("", [], "How do I export my dashboards to Grafana?")
+    >>> for found in plan: print(found.priority, found.context_type, found.query)
+    1 None How do I export my dashboards to Grafana?
+    1 memory user's dashboards to Grafana
+    1 skill export my dashboards to Grafana
+    >>> said = [("user", "Who wrote The Salt Road?"), ("assistant", "Marguerite Oldenburg.")]
+    >>> for found in RulePlanner()("", said, "Where was she born?"): print(found.priority, found.query)
+    1 Where was Marguerite Oldenburg born?
+    2 Where was she born? wrote Salt Road Marguerite Oldenburg
+    2 Marguerite Oldenburg born
+    >>> for found in RulePlanner()("", said, "How long is it?"): print(found.priority, found.query)
+    1 How long is it?
+    2 How long is it? wrote Salt Road Marguerite Oldenburg
+    >>> plan = RulePlanner()("", [], "Thanks a lot!")
+    >>> len(plan), plan.reasoning
+    (0, 'The message is small talk, so nothing is searched for.')
+    """
+
+    expander: Expander = field(default_factory=HistoryTerms)
+    # The first question says what a conversation is about; of the last five messages alone nDCG@10 is .523.
+    reads_all_messages: ClassVar[bool] = True
+
+    def __call__(self, summary: str | None, messages: Sequence[Any], query: str) -> QueryPlan:
+        """What to search for; the summary is not read."""
+        said = turns(messages, query)
+        queries: tuple[TypedQuery, ...] = ()
+        if not is_small_talk(query, messages):
+            queries = _queries(query, with_name(query, said), self.expander(query, said) if said else query)
+        return _plan(query, queries, summary, messages)
+
+    async def acall(self, summary: str | None, messages: Sequence[Any], query: str) -> QueryPlan:
+        """The same; an expander that can be awaited is."""
+        said = turns(messages, query)
+        if is_small_talk(query, messages) or not said or not isinstance(self.expander, AsyncExpander):
+            return self(summary, messages, query)
+        queries = _queries(query, with_name(query, said), await self.expander.acall(query, said))
+        return _plan(query, queries, summary, messages)
+
+
+def _plan(query: str, queries: tuple[TypedQuery, ...], summary: str | None, messages: Sequence[Any]) -> QueryPlan:
+    return QueryPlan(queries, reasoning=_reasoning(query, queries), session_context=context_of(summary, messages))
+
+
+def _reasoning(query: str, queries: Sequence[TypedQuery]) -> str:
+    """How the rules came to these queries, in a sentence each."""
+    if not queries:
+        return "The message is small talk, so nothing is searched for."
+    whole = [found for found in queries if found.context_type is None]
+    first = "as it was put" if whole[0].query == query else "with what it leaves to the conversation filled in"
+    said = [f"The question is searched for {first}."]
+    if len(whole) > 1:
+        said.append("It leans on the conversation, so a second query has words of that.")
+    return " ".join([*said, *(_WHY[found.context_type] for found in queries if found.context_type is not None)])
+
+
+_WHY = {
+    MEMORY: "It speaks of the user, so memories are searched.",
+    SKILL: "It wants to know how something is done, so skills are searched.",
+    RESOURCE: "Its noun phrase names what it is about, so resources are searched for that.",
+}
+
+
+def _queries(query: str, named: str, expanded: ExpandedQuery | str) -> tuple[TypedQuery, ...]:
+    """The query as it was put or with a name, or a whole one in its place or beside it, and the typed ones."""
+    made = ExpandedQuery(expanded) if isinstance(expanded, str) else expanded
+    whole = made.text if made.text.strip() else query
+    if made.sure and not made.context:
+        named, whole = (named, named) if whole.strip() == query.strip() else (whole, whole)
+    first = TypedQuery(named, intent="what was asked" if named == query else "what was asked, made whole")
+    if whole.strip() == named.strip():
+        return best([first, *_beside(named)])
+    second = TypedQuery(whole, intent="what was asked, with what it leaves to the conversation", priority=2)
+    if named != query or not whole.startswith(query):
+        return best([first, second, *_beside(named if named != query else whole)])
+    # A noun phrase with words behind it says no more than the whole query does, and finds less.
+    typed = [found for found in _beside(query) if found.context_type != RESOURCE]
+    filled = [replace(found, query=_filled(found.query, whole[len(query) :])) for found in typed]
+    return best([first, second, *filled])
+
+
+def _filled(query: str, added: str) -> str:
+    """The query with these words in the place of the first that points to them, or behind it."""
+    filled, count = _POINTS.subn(lambda found: added.strip(), query, count=1)
+    return " ".join(_POINTS.sub(" ", filled).split()) if count else query + added
+
+
+def _beside(query: str) -> Iterator[TypedQuery]:
+    asked = _without(_POLITE, query[:1_000].strip()).strip(" ?？!.。¿¡").replace("’", "'")
+    about_the_user, how_to = _memory(asked), _skill(asked)
+    if about_the_user:
+        yield TypedQuery(about_the_user, MEMORY, "what is known of the user", 1 if _OWN.search(asked) else 2)
+    if how_to:
+        yield TypedQuery(how_to, SKILL, "how it is done", 1)
+    if not about_the_user and not how_to and (phrase := _noun_phrase(asked)):
+        yield TypedQuery(phrase, RESOURCE, "what is known of it", 2)
+
+
+def _skill(asked: str) -> str:
+    """The query from its verb on; nothing where it is not asked how something is done."""
+    if lead := _HOW_TO.match(asked):
+        return asked[lead.end() :].strip(" ,:")
+    return asked if _VERBS.match(asked) else ""
+
+
+def _memory(asked: str) -> str:
+    """What is the user's, as ``user's …``; nothing where the user is not spoken of."""
+    asked = asked[lead.end() :] if (lead := _HOW_TO.match(asked)) else asked
+    if _OWN_ELSEWHERE.search(asked) and not _OWN.search(asked):
+        return asked
+    if (found := _OWN.search(asked) or _ONE_OF_US.search(asked)) is None:
+        return ""
+    said = _CLAUSE.split(_without(_SAYING, asked[found.end() :].strip(" ,")))[0].strip()
+    return f"user's {said}" if said else asked
+
+
+def _noun_phrase(asked: str) -> str:
+    """What a question is about; nothing where it is no question or about one word."""
+    lead = _QUESTION.match(asked)
+    if lead is None:
+        return ""
+    phrase = _without(_ARTICLE, asked[lead.end() :].strip(" ,:"))
+    return phrase if " " in phrase else ""
+
+
+def _without(lead: re.Pattern[str], text: str) -> str:
+    """The text without what it begins with, as often as it does."""
+    while (found := lead.match(text)) and found.end():
+        text = text[found.end() :].lstrip()
+    return text

@@ -1,0 +1,97 @@
+"""Tells small talk, for which nothing is searched."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_hybridgraph.query.planning.planner import last_turns
+
+# Words of one language that mean something in another (French "merci", German "bitte") are courtesy in both.
+_COURTESY = """
+hi | hello | hey | hi there | hello there | hey there | howdy | greetings | good morning | good afternoon
+good evening | good night | how are you | how are you doing | how are you today | how is it going
+how's it going | what's up | nice to meet you | pleased to meet you | welcome back | thanks | thank you
+thank u | thx | ty | many thanks | much appreciated | i appreciate it | cheers | you're welcome
+you are welcome | no problem | bye | bye bye | goodbye | good bye | see you | see you later | see you soon
+see you tomorrow | take care | have a nice day | have a good day | have a nice weekend | have a good one | sorry
+hallo | guten morgen | guten tag | guten abend | gute nacht | servus | moin | grüß gott | wie geht es dir
+wie geht es ihnen | wie geht's | danke | danke schön | danke sehr | vielen dank | herzlichen dank | bitte schön
+gern geschehen | tschüss | tschüß | auf wiedersehen | bis bald | bis morgen | bis später | schönen tag noch
+bonjour | bonsoir | salut | bonne nuit | ça va | comment ça va | comment allez-vous | merci | merci beaucoup
+de rien | au revoir | à bientôt | à demain | bonne journée | bonne soirée | hola | buenos días | buenas tardes
+buenas noches | qué tal | cómo estás | cómo está usted | gracias | muchas gracias | de nada | adiós
+hasta luego | hasta mañana | hasta pronto | ciao | buongiorno | buonasera | buonanotte | come stai | come va
+grazie | grazie mille | arrivederci | olá | oi | bom dia | boa tarde | boa noite | tudo bem | obrigado
+obrigada | muito obrigado | muito obrigada | tchau | até logo | hoi | goedemorgen | goedemiddag | goedenavond
+dank je | dank je wel | dank u | bedankt | tot ziens | doei | hej | god morgon | tack | tack så mycket | hej då
+hei | takk | tusen takk | tak | mange tak | kiitos | hyvää päivää | cześć | dzień dobry | dziękuję | dzięki
+do widzenia | ahoj | dobrý den | děkuji | díky | na shledanou | merhaba | günaydın | teşekkürler
+teşekkür ederim | sağ ol | görüşürüz | привет | здравствуйте | доброе утро | добрый день | добрый вечер
+как дела | спасибо | большое спасибо | пока | до свидания | привіт | дякую | до побачення | γεια | γεια σου
+ευχαριστώ | 你好 | 您好 | 早上好 | 晚上好 | 谢谢 | 谢谢你 | 多谢 | 非常感谢 | 再见 | 謝謝 | 再見 | こんにちは
+こんばんは | おはよう | おはようございます | ありがとう | ありがとうございます | ありがとうございました
+さようなら | 안녕 | 안녕하세요 | 감사합니다 | 고마워요 | 고맙습니다 | مرحبا | السلام عليكم | شكرا | شكرا جزيلا
+مع السلامة | नमस्ते | धन्यवाद | שלום | תודה | תודה רבה | xin chào | cảm ơn | สวัสดี | ขอบคุณ | terima kasih
+"""
+# By themselves some of these are a search ("nice", "super"); in a conversation or beside a courtesy they are not.
+_ASSENT = """
+ok | okay | k | yes | yeah | yep | yup | no | nope | sure | right | alright | all right | fine | great | cool
+nice | perfect | awesome | excellent | wonderful | super | good | very good | well done | got it | i see
+understood | makes sense | that makes sense | that helps | that helped | that was helpful | sounds good
+good to know | very helpful | lol | haha | wow | never mind | nevermind | that's all | that is all | that's it
+ja | nein | gut | sehr gut | genau | klar | prima | toll | alles klar | verstanden | oui | non | bien
+très bien | d'accord | parfait | compris | sí | si | vale | muy bien | perfecto | de acuerdo | entendido
+va bene | bene | perfetto | capito | sim | não | entendi | да | нет | хорошо | понятно | 好的 | 好 | 是的
+明白了 | はい | わかりました | 네 | 알겠습니다
+"""
+_BESIDE = """
+so much | very much | a lot | a bunch | again | all | everyone | everybody | team | folks | guys | there | and
+oh | for your help | for the help | for your time | for that | for this | for now | today | my friend | please
+bitte | s'il vous plaît | por favor | per favore | пожалуйста | sehr | schon | noch | und | beaucoup | et
+mucho | mille | y | e
+"""
+_AGREEMENT = """
+yes | yeah | yep | yup | sure | ok | okay | please | ja | bitte | oui | sí | si | sim | да | 是的 | 好的 | はい | 네
+"""
+_MOST_WORDS = 12  # nobody greets at greater length, and a long text is not matched in many ways
+_PUNCTUATION = re.compile(r"[^\w\s'’-]+|_")
+
+
+def is_small_talk(query: str, messages: Sequence[Any] = ()) -> bool:
+    """Whether a turn only greets, thanks, takes leave or agrees; a text without a word is small talk, too.
+
+    A bare "nice" is none when nothing was said before, nor is a yes or no when the last message asks: then it answers.
+
+    >>> is_small_talk("Hi there, thanks a lot!"), is_small_talk("thanks, and what does it cost?")
+    (True, False)
+    >>> is_small_talk("Great!"), is_small_talk("Great!", ["The limit is 5."]), is_small_talk("Yes", ["Shall I?"])
+    (False, True, False)
+    """
+    words = _words(query)
+    if not words:
+        return True
+    if len(words) > _MOST_WORDS or not _ONLY_TALK.fullmatch(said := "".join(f" {word}" for word in words)):
+        return False
+    before = last_turns(messages, 1)
+    if before and before[0][1].rstrip().endswith(("?", "？", "؟")):
+        return bool(_COURTEOUS.search(said)) and not _AGREEING.search(said)
+    return bool(_COURTEOUS.search(said) or (before and _ASSENTING.search(said)))
+
+
+def _words(text: str) -> list[str]:
+    plain = unicodedata.normalize("NFKC", text[:1_000]).casefold().replace("’", "'")
+    return [word for word in _PUNCTUATION.sub(" ", plain).split() if word.strip("'-")]
+
+
+def _any_of(*lists: str) -> str:
+    phrases = {" ".join(_words(phrase)) for many in lists for line in many.splitlines() for phrase in line.split("|")}
+    return "|".join(f" {re.escape(phrase)}" for phrase in sorted(phrases - {""}, key=lambda one: (-len(one), one)))
+
+
+_ONLY_TALK = re.compile(f"(?:{_any_of(_COURTESY, _ASSENT, _BESIDE)})+")
+_COURTEOUS, _ASSENTING, _AGREEING = (
+    re.compile(f"(?:{_any_of(phrases)})(?: |$)") for phrases in (_COURTESY, _ASSENT, _AGREEMENT)
+)

@@ -1,0 +1,97 @@
+"""Stages by name: what a setting in a file means."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Set
+from dataclasses import fields, is_dataclass
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from langchain_hybridgraph.errors import ConfigurationError
+
+T = TypeVar("T")
+
+
+def from_config(what: str, form: Any, kinds: Mapping[str, Callable[..., T]], is_one: Callable[[Any], bool]) -> T:
+    """The object that a name, a mapping with ``type`` and parameters, or the object itself stands for.
+
+    ``what`` is how errors call it, ``kinds`` has the names, ``is_one`` tells an object that may come as it is. Raises
+    ConfigurationError for a name, a parameter or a value that cannot be used.
+
+    >>> from fractions import Fraction
+    >>> from_config("number", {"type": "fraction", "numerator": 3}, {"fraction": Fraction}, lambda one: False)
+    Fraction(3, 1)
+    """
+    if not isinstance(form, str | Mapping) and not isinstance(form, type) and is_one(form):
+        object_itself: T = form
+        return object_itself
+    name, parameters = named(what, form, kinds)
+    try:
+        return kinds[name](**parameters)
+    except (TypeError, AttributeError) as error:
+        raise ConfigurationError(f"{what} {name!r} cannot use {parameters!r}: {error}") from error
+
+
+def named(what: str, form: Any, kinds: Mapping[str, Callable[..., Any]]) -> tuple[str, dict[str, Any]]:
+    """The name and the parameters in a form, both known; nothing is made of them yet.
+
+    Raises ConfigurationError for a name or a parameter that does not exist.
+
+    >>> from fractions import Fraction
+    >>> named("number", {"type": "fraction", "numerator": "much"}, {"fraction": Fraction})
+    ('fraction', {'numerator': 'much'})
+    """
+    if isinstance(form, str):
+        form = {"type": form}
+    wanted = f"wanted one of {', '.join(kinds)}"
+    if not isinstance(form, Mapping):
+        raise ConfigurationError(f"{what} is {form!r}; {wanted}, a mapping with type and parameters, or such an object")
+    parameters = dict(form)
+    name = parameters.pop("type", None)
+    if name is None:
+        raise ConfigurationError(f"{what} {form!r} has no 'type'; {wanted}")
+    if not isinstance(name, str) or name not in kinds:
+        raise ConfigurationError(f"{what} {name!r} is unknown; {nearest(name, kinds)}{wanted}")
+    allowed = parameters_of(kinds[name])
+    if unknown := [str(key) for key in parameters if key not in allowed]:
+        takes = f"{nearest(unknown[0], allowed)}wanted {', '.join(allowed)}" if allowed else "it takes none"
+        raise ConfigurationError(f"{what} {name!r} has no parameter {', '.join(map(repr, unknown))}; {takes}")
+    return name, parameters
+
+
+def to_config(what: str, thing: object, kinds: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
+    """The mapping that :func:`from_config` makes this object of; sets stand there as sorted lists.
+
+    Raises ConfigurationError for an object of none of the ``kinds``.
+    """
+    for name, kind in kinds.items():
+        if type(thing) is kind:
+            return {"type": name} | {each: _plain(getattr(thing, each)) for each in parameters_of(kind)}
+    raise ConfigurationError(f"{what} {thing!r} has no form as a mapping; those of {', '.join(kinds)} have one")
+
+
+def parameters_of(kind: Callable[..., Any]) -> list[str]:
+    """The names that a form of this kind may give; a field without ``repr`` is for the pipeline to set.
+
+    >>> from langchain_hybridgraph.query.graph import Beam
+    >>> parameters_of(Beam)[-2:]
+    ['width', 'max_hops']
+    """
+    if is_dataclass(kind):
+        return [each.name for each in fields(kind) if each.init and each.repr]
+    return list(inspect.signature(kind).parameters)
+
+
+def nearest(given: object, known: Mapping[str, Any] | list[str]) -> str:
+    """What may have been meant, as the beginning of an advice; nothing where nothing is near.
+
+    >>> nearest("bsf", ["bfs", "beam"])
+    "did you mean 'bfs'? "
+    """
+    near = get_close_matches(str(given), list(known), n=1)
+    return f"did you mean {near[0]!r}? " if near else ""
+
+
+def _plain(value: Any) -> Any:
+    return sorted(value) if isinstance(value, Set) else value

@@ -1,0 +1,242 @@
+"""Walks down a tree from the best directory found so far, until the best do not change.
+
+It is a search of its own over the same calls as the pipeline, and not ``traversal.BestFirst`` over a store's graph: a
+directory need not be a chunk (and so no node there), each level is scored by the whole search and by the reranker,
+which means waiting, and of every directory only the best children count.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.effects import Search
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Mask
+    from langchain_hybridgraph.stores.protocols import Nodes, Weights
+
+
+# Values are compared to so many decimals: in which order they were added up decides nothing.
+_DECIMALS = 12
+
+
+class ScoredLevel(NamedTuple):
+    """What the nodes of one level are worth by themselves; all have one entry per node, in the order of ``names``.
+
+    ``answers`` and ``ways`` are in [0, 1]: as an answer, and as the way to others. A way of NaN is not known: the node
+    is walked through when nothing better is left, and its children are judged as if they were roots. ``names`` decide
+    among equals. ``counts`` is False for what may be walked through, but is no answer; ``leads`` for what nothing
+    stands in.
+    """
+
+    nodes: Nodes
+    names: Sequence[str]
+    answers: Weights
+    ways: Weights
+    counts: Mask
+    leads: Mask
+
+    @property
+    def worth(self) -> Weights:
+        """The better of both of each node."""
+        return np.fmax(self.answers, self.ways)
+
+    def at(self, places: Sequence[int]) -> ScoredLevel:
+        """Of these places only."""
+        return ScoredLevel(
+            self.nodes[places],
+            [self.names[place] for place in places],
+            self.answers[places],
+            self.ways[places],
+            self.counts[places],
+            self.leads[places],
+        )
+
+
+class Reached(NamedTuple):
+    """A node that the walk came to: its value, what it is worth by itself, and the value that it came with.
+
+    ``came`` is that of the directory which it was found in, None for a start and below a root without a score.
+    """
+
+    node: int
+    value: float
+    own: float
+    came: float | None
+
+
+class Descended(NamedTuple):
+    """What was reached, best first, ties by name; ``opened`` directories, and whether the walk ended early."""
+
+    reached: tuple[Reached, ...]
+    opened: int
+    converged: bool
+
+
+@dataclass(frozen=True)
+class BestFirstSettings:
+    """How to walk down a tree.
+
+    A child's value is ``alpha`` · own + (1 − ``alpha``) · that of its directory (``Propagation``); a directory without
+    a value passes own through. What is not above ``threshold`` is left out; a directory is not opened where nothing in
+    it could be above it, or when it is worth nothing itself. Of every directory the max(2 k, 20) best children count.
+    The walk ends when the best ``k`` stay the same for ``max_rounds`` directories; with fewer than k it goes on.
+
+    Raises ConfigurationError for values that cannot be used.
+    """
+
+    k: int
+    alpha: float = 0.5
+    max_rounds: int = 3
+    threshold: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not _is_share(self.alpha):
+            raise ConfigurationError(f"alpha is {self.alpha!r}; wanted a number from 0 to 1")
+        if self.max_rounds < 1:
+            raise ConfigurationError(f"max_rounds is {self.max_rounds!r}; wanted a whole number from 1")
+        if not _is_share(self.threshold):
+            raise ConfigurationError(f"score_threshold is {self.threshold!r}; wanted a number from 0 to 1")
+
+    @property
+    def width(self) -> int:
+        """How many children of a directory count."""
+        return max(2 * self.k, 20)
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, int | float) and 0 <= value <= 1
+
+
+def descend(
+    roots: Sequence[tuple[int, str]],
+    starts: ScoredLevel,
+    look: Callable[[int], Search[ScoredLevel | None]],
+    descent: BestFirstSettings,
+) -> Search[Descended]:
+    """What the walk comes to from ``starts`` and, when nothing is left there, from ``roots`` (node, name).
+
+    ``look`` judges what stands in a directory; None where nothing does. Every directory is opened once, so a tree
+    with a loop ends; a node that is reached several times keeps its best value.
+
+    >>> own = np.array([0.0, 0.8, 0.9])
+    >>> def judged(nodes):
+    ...     names, every = list(map(str, nodes)), np.ones(len(nodes), bool)
+    ...     return ScoredLevel(np.array(nodes, int), names, own[nodes], own[nodes], every, every)
+    >>> def look(node):
+    ...     return judged([node + 1]) if node < 2 else None
+    ...     yield
+    >>> walk = descend([(0, "")], judged([]), look, BestFirstSettings(k=2))
+    >>> try:
+    ...     next(walk)
+    ... except StopIteration as stop:
+    ...     print([(each.node, round(each.value, 2)) for each in stop.value.reached])
+    [(2, 0.85), (1, 0.8)]
+    """
+    walk = _Walk(descent)
+    walk.reach(starts, None)
+    for node, name in roots:
+        walk.wait(node, name, None)
+    while (directory := walk.next()) is not None:
+        judged = yield from look(directory)
+        if judged is None:
+            continue
+        walk.open(directory, judged)
+        if walk.unchanged == descent.max_rounds:
+            return walk.ended(converged=True)
+    return walk.ended(converged=False)
+
+
+class _Walk:
+    """What one walk has reached, and the directories that wait, the best first; those without a value last."""
+
+    def __init__(self, descent: BestFirstSettings) -> None:
+        self._descent = descent
+        self._reached: dict[int, Reached] = {}
+        self._ranks: dict[int, tuple[float, str]] = {}
+        self._ways: dict[int, float | None] = {}
+        self._waiting: list[tuple[float, str, int]] = []
+        self._opened: set[int] = set()
+        self._rounds = 0
+        self._best: list[int] = []
+        self._new: list[int] = []
+        self.unchanged = 0
+
+    def next(self) -> int | None:
+        """The best directory that has not been opened; it counts as opened then."""
+        while self._waiting:
+            node = heapq.heappop(self._waiting)[2]
+            if node not in self._opened:
+                self._opened.add(node)
+                return node
+        return None
+
+    def open(self, directory: int, judged: ScoredLevel) -> None:
+        """Take in a directory's children."""
+        width = self._descent.width
+        if len(judged.nodes) > width:
+            best = np.argsort(-np.round(judged.worth, _DECIMALS), kind="stable")
+            judged = judged.at(best[:width].tolist())
+        self.reach(judged, self._ways[directory])
+        self._rounds += 1
+        self._look_at_the_best()
+
+    def reach(self, judged: ScoredLevel, came: float | None) -> None:
+        """Take in nodes, where they are above the threshold and better than before."""
+        alpha, threshold = self._descent.alpha, self._descent.threshold
+        nodes, names, owns = judged.nodes.tolist(), judged.names, judged.answers.tolist()
+        values = _mixed(judged.answers, came, alpha)
+        for place in np.flatnonzero(judged.counts & (values > threshold)).tolist():
+            self._keep(Reached(nodes[place], float(values[place]), owns[place], came), names[place])
+        if not judged.leads.any():
+            return
+        ways = _mixed(judged.ways, came, alpha)
+        # Below a way of this value nothing is worth more than a perfect child.
+        hopeful = np.isnan(ways) | ((ways > 0) & (_mixed(1.0, ways, alpha) > threshold))
+        for place in np.flatnonzero(judged.leads & hopeful).tolist():
+            way = float(ways[place])
+            self.wait(nodes[place], names[place], None if math.isnan(way) else way)
+
+    def _keep(self, reached: Reached, name: str) -> None:
+        known = self._reached.get(reached.node)
+        if known is None or reached.value > known.value:
+            self._reached[reached.node] = reached
+            self._ranks[reached.node] = -round(reached.value, _DECIMALS), name
+            self._new.append(reached.node)
+
+    def wait(self, node: int, name: str, way: float | None) -> None:
+        """Let a node wait to be opened, with this value as a way, unless it waits with a better one or was opened."""
+        if node in self._opened or (node in self._ways and _worth(way) <= _worth(self._ways[node])):
+            return
+        self._ways[node] = way
+        heapq.heappush(self._waiting, (-_worth(way), name, node))
+
+    def ended(self, *, converged: bool) -> Descended:
+        """All that was reached."""
+        ordered = sorted(self._reached, key=self._ranks.__getitem__)
+        return Descended(tuple(map(self._reached.__getitem__, ordered)), self._rounds, converged)
+
+    def _look_at_the_best(self) -> None:
+        """See whether what is new has changed the best k; a value only ever grows, so no others can."""
+        k = self._descent.k
+        best = sorted({*self._best, *self._new}, key=self._ranks.__getitem__)[:k]
+        # With fewer than are wanted the walk goes on.
+        self.unchanged = self.unchanged + 1 if len(best) == k and set(best) == set(self._best) else 0
+        self._best, self._new = best, []
+
+
+def _worth(way: float | None) -> float:
+    """As what a way is compared; one that is not known is less than any."""
+    return -1.0 if way is None else round(way, _DECIMALS)
+
+
+def _mixed(own: Any, came: Any, alpha: float) -> Any:
+    """The value of nodes, or of one, whose directory has the value ``came``; None passes own through."""
+    return own if came is None else alpha * own + (1 - alpha) * came

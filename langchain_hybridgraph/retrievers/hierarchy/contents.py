@@ -1,0 +1,66 @@
+"""What stands at a uri: its abstract, its overview, its text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from langchain_hybridgraph.ingestion.summaries import OVERVIEW, abstract_of
+from langchain_hybridgraph.records import Chunk, Scope
+from langchain_hybridgraph.retrievers.hierarchy.nodes import summaries_of
+from langchain_hybridgraph.retrievers.hierarchy.uri_lookup import targeted
+
+
+class NodeContents(NamedTuple):
+    """A directory's summary where it has a true one, and a document's chunks in their order."""
+
+    summary: Chunk | None
+    chunks: list[Chunk]
+
+    def abstract(self) -> str:
+        """L0, up to 256 characters; "" for a directory that has no summary."""
+        return lead(self.chunks) if self.summary is None else str(self.summary.metadata["abstract"])
+
+    def overview(self) -> str:
+        """L1, up to 4,000 characters: of a document the beginning of its text."""
+        return self.text()[:OVERVIEW] if self.summary is None else self.summary.text
+
+    def text(self) -> str:
+        """L2: the whole text of a document."""
+        return whole_text(self.chunks)
+
+
+def standing(store: Any, uri: str, scope: Scope) -> NodeContents:
+    """What a call may see at a uri; raises ConfigurationError where nothing stands."""
+    tree = store.tree(scope)
+    node = targeted(tree, [uri])[0][0]
+    summaries = summaries_of(store)
+    shown = summaries is not None and tree.is_directory(node) and tree.is_whole(node)
+    found = summaries.get([tree.uri(node)]) if summaries is not None and shown else {}
+    chunks = store.read(tree.chunks(node), scope, {}).values()
+    return NodeContents(found.get(tree.uri(node)), sorted(chunks, key=place_of))
+
+
+def lead(chunks: Sequence[Chunk]) -> str:
+    """L0 of a document, from its first chunk; "" without one."""
+    return abstract_of(chunks[0].text, str(chunks[0].metadata.get("title") or "")) if chunks else ""
+
+
+def place_of(chunk: Chunk) -> float:
+    """Where a chunk stands in its document."""
+    index = chunk.metadata.get("chunk_index")
+    return index if isinstance(index, int | float) else 0.0
+
+
+def whole_text(chunks: Sequence[Chunk]) -> str:
+    """The text of a document from its chunks; where they overlap, what they share stands once."""
+    text, end = "", None
+    for chunk in chunks:
+        start = chunk.metadata.get("start_index")
+        if isinstance(start, int) and end is not None and start <= end:
+            text += chunk.text[end - start :]
+            end = max(end, start + len(chunk.text))
+        else:
+            text += f"\n\n{chunk.text}" if text else chunk.text
+            end = start + len(chunk.text) if isinstance(start, int) else None
+    return text

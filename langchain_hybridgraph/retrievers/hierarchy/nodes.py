@@ -1,0 +1,285 @@
+"""The nodes of a tree as one query sees them: what each is worth, and how it becomes a hit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain, compress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from langchain_hybridgraph.query.effects import Effect, Failure, Search
+from langchain_hybridgraph.query.pipeline import Pipeline, SearchContext, current, fuse, gather, rerank, score_all
+from langchain_hybridgraph.query.sources import KeywordSource, VectorSource
+from langchain_hybridgraph.query.trace import Trace
+from langchain_hybridgraph.records import Chunk, Hit, Scope
+from langchain_hybridgraph.retrievers.hierarchy.best_first import Reached, ScoredLevel
+from langchain_hybridgraph.retrievers.hierarchy.scores import Scores, own_hit, propagated
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Mask, Vector
+    from langchain_hybridgraph.stores.embedded.summaries import Summaries
+    from langchain_hybridgraph.stores.protocols import Level, Tree
+
+
+TOP = -1
+"""The node that is above all that stands in no directory."""
+
+# Of a directory with more children than this, those near to the question are scored.
+WIDE, NEAR = 400, 200
+# So many of the best documents that the flat search finds, and of the best directories, may be places to start.
+CANDIDATES = 20
+
+
+class _Read(NamedTuple):
+    """The reranker's judgement of a node (see ``ScoredLevel``); ``counts`` tells whether it may be an answer."""
+
+    answer: float
+    way: float
+    counts: bool
+
+
+class QueryTree:
+    """The nodes of a tree as one query sees them.
+
+    A document is worth what the search says of its best chunk; a directory what it says of its summary. As the way
+    to others a document that is a directory, too, is worth the better of both. ``are_answers`` says which nodes of a
+    level may be hits; ``scored`` are the nodes of which a score was computed.
+    """
+
+    def __init__(self, tree: Tree, run: SearchContext) -> None:
+        self.tree = tree
+        self.scored: set[int] = set()
+        self.are_answers: Callable[[Level], Mask] = lambda level: level.is_document | level.is_directory
+        self._run = run
+        self._query, self._pipeline, self._trace = run
+        self._store: Any = self._pipeline.store
+        self._fusion: Any = self._pipeline.fusion
+        self._layers: Summaries | None = summaries_of(self._store)
+        self._vector: Vector | None = None
+        self._texts: Scores
+        self._summaries: Scores | None = None
+        self._led: dict[int, float] = {}
+        self._true: dict[str, bool] = {}
+        self._read: dict[int, _Read] = {}
+
+    # -- where to start -------------------------------------------------------------------------------------
+
+    def search(self, weights: tuple[float, float]) -> Search[None]:
+        """Search the texts, then the summaries of the directories."""
+        found = yield from gather(self._run)
+        ranked = yield from score_all(self._run, found, CANDIDATES)
+        self._vector = next((answer.vector for answer in found.values() if answer.vector is not None), None)
+        self._texts = Scores(ranked, fuse(ranked.rankings, self._fusion, self._query.k, self._trace), self._fusion)
+        if found:
+            yield from self._search_directories(weights)
+
+    @property
+    def has_found(self) -> bool:
+        """Whether the search has found anything to begin with."""
+        return bool(self._texts.found) or (self._summaries is not None and bool(self._summaries.found))
+
+    def _search_directories(self, weights: tuple[float, float]) -> Search[None]:
+        if self._layers is None or not len(self._layers):
+            if not any(map(self.tree.is_directory, self.tree.top())):
+                self._trace.degrade("no-tree" if len(self.tree) else None)
+            else:
+                self._trace.degrade("no-layers")
+            return
+        kept = self._layers.kept
+        sources = (VectorSource(kept, weights[0]), KeywordSource(kept, weights[1]))
+        asked = Pipeline(
+            store=kept,
+            sources=tuple(source for source in sources if source.weight > 0),
+            fusion=self._fusion,
+            on_error="empty",
+        )
+        scope = Scope(None, self._query.scope.tenant, None)
+        query = replace(self._query, k=CANDIDATES, vector=self._vector, scope=scope)
+        trace = Trace()
+        trace.raises = self._trace.raises
+        run = SearchContext(query, asked, trace)
+        found = yield from gather(run)
+        ranked = yield from score_all(run, found, CANDIDATES)
+        self._summaries = Scores(ranked, fuse(ranked.rankings, self._fusion, query.k, trace), self._fusion)
+        for source, error in trace.errors.items():
+            self._trace.degrade("layers-failed")
+            self._trace.errors[f"layers: {source}"] = error
+
+    def starts(self, roots: Iterable[int], n: int, n_documents: int) -> list[int]:
+        """The n best directories by their summaries, some of the best documents, and where these stand.
+
+        All are below ``roots``. A document that is a start keeps the score that it has by itself, so that a directory
+        that says little of it cannot hide it.
+        """
+        tree, allowed = self.tree, set(roots)
+
+        def is_below(node: int) -> bool:
+            if TOP in allowed:
+                return True
+            while node not in allowed and node >= 0:
+                node = tree.above(node)
+            return node in allowed
+
+        summaries = [] if self._summaries is None else self._summaries.found[:CANDIDATES]
+        directories = [tree.node(one.id) for one in summaries if self._has_summary(one.id)]
+        directories = [node for node in directories if node >= 0 and tree.is_directory(node) and is_below(node)]
+        documents = tree.nodes([one.id for one in self._texts.found[:CANDIDATES]])
+        documents = [node for node in dict.fromkeys(documents) if node >= 0 and is_below(node)]
+        self.scored.update(directories, documents)
+        holding = [node if tree.is_directory(node) else tree.above(node) for node in documents[:n_documents]]
+        holding = [node for node in holding if node >= 0 and is_below(node)]
+        for node in documents:
+            score = max(map(self._texts.score, tree.chunks(node)))
+            self._led[tree.above(node)] = max(score, self._led.get(tree.above(node), 0.0))
+        return list(dict.fromkeys([*directories[:n], *holding, *documents[:n_documents]]))
+
+    # -- what nodes are worth -------------------------------------------------------------------------------
+
+    def below(self, node: int) -> Level:
+        """What stands in a directory; of very many, what is near to the question and what the search has found."""
+        level = self.tree.below(node)
+        if len(level.nodes) <= WIDE:
+            return level
+        children = level.nodes.tolist()
+        near = set(children[:NEAR] if self._vector is None else self.tree.nearest(children, self._vector, NEAR))
+        found = set(self.tree.nodes([one.id for one in self._texts.found]))
+        if self._summaries is not None:
+            found.update(self.tree.node(one.id) for one in self._summaries.found)
+        return self.tree.level(child for child in children if child in near or child in found)
+
+    def look(self, node: int) -> Search[ScoredLevel | None]:
+        """What is in a directory, judged; None for what is none."""
+        level = self.below(node)
+        return (yield from self.judge(level)) if len(level.nodes) else None
+
+    def judge(self, level: Level) -> Search[ScoredLevel]:
+        """What each of these nodes is worth; a reranker that filters leaves some out."""
+        yield from self._learn([level])
+        judged = self._judged(level)
+        if self._pipeline.reranker is not None and self._query.text is not None:
+            judged = yield from self._reread(judged)
+        return judged
+
+    def look_ahead(self, nodes: Iterable[int]) -> Search[None]:
+        """Score what is in these directories at once: one question to each engine costs less than several."""
+        yield from self._learn(list(map(self.below, nodes)))
+
+    def _learn(self, levels: Sequence[Level]) -> Search[None]:
+        for level in levels:
+            self.scored.update(level.nodes.tolist())
+        yield from self._texts.learn(chain.from_iterable(level.chunks for level in levels), self._query, self._trace)
+        if self._summaries is not None:
+            directories = chain.from_iterable(compress(level.uris, level.is_directory) for level in levels)
+            yield from self._summaries.learn(filter(self._has_summary, directories), self._query, self._trace)
+
+    def _judged(self, level: Level) -> ScoredLevel:
+        answers, counts = self._texts.best(level), self.are_answers(level)
+        ways = answers.copy()
+        for place in np.flatnonzero(level.is_directory).tolist():
+            summary = self._summary(level.uris[place])
+            if not level.is_document[place]:
+                answers[place] = summary or 0.0
+                counts[place] &= summary is not None
+            # A directory that was not summarised is as good as the best that the flat search has found in it.
+            way = max(answers[place], summary or self._led.get(int(level.nodes[place]), 0.0))
+            ways[place] = way if way or summary is not None else np.nan
+        return ScoredLevel(level.nodes, level.uris, answers, ways, counts, level.is_directory)
+
+    def _summary(self, uri: str) -> float | None:
+        """The score of a directory's summary, None where it has none that is true."""
+        return self._summaries.score(uri) if self._summaries is not None and self._has_summary(uri) else None
+
+    def _has_summary(self, uri: str) -> bool:
+        """Whether a directory's summary is true; one that is not, or is not there, makes the answer say so."""
+        if self._layers is None:
+            return False
+        if uri not in self._true:
+            self._true[uri] = self._layers.is_true(uri)
+            self._trace.degrade(None if self._true[uri] else "layers-stale")
+        return self._true[uri]
+
+    def _reread(self, judged: ScoredLevel) -> Search[ScoredLevel]:
+        """Them as the reranker has them; what it has read before is not read again."""
+        new = [place for place, node in enumerate(judged.nodes.tolist()) if node not in self._read]
+        if new:
+            yield from self._read_best(judged.at(new))
+        kept = judged.at([place for place, node in enumerate(judged.nodes.tolist()) if node in self._read])
+        read = np.array([self._read[node] for node in kept.nodes.tolist()]).reshape(-1, 3)
+        return kept._replace(answers=read[:, 0], ways=read[:, 1], counts=kept.counts & (read[:, 2] > 0))
+
+    def _read_best(self, judged: ScoredLevel) -> Search[None]:
+        """Note what the reranker says of the best: documents by their best chunk, directories by their overview."""
+        order = np.argsort(-judged.worth, kind="stable")
+        best = judged.at(order[: self._pipeline.rerank_depth].tolist())
+        nodes = best.nodes.tolist()
+        answers = yield from self.hits(list(zip(nodes, best.answers.tolist(), strict=True)))
+        overviews = self._overviews([node for node in answers if self.tree.is_document(node)])
+        ways = {
+            node: replace(answers[node], chunk=replace(chunk, id=f"{chunk.id}/")) for node, chunk in overviews.items()
+        }
+        trace = Trace()
+        trace.raises = self._trace.raises
+        reread = yield from rerank(self._run._replace(trace=trace), [*answers.values(), *ways.values()])
+        for reason in trace.reasons:  # it has failed: what the search says stands
+            self._trace.degrade(reason)
+            self._trace.errors |= trace.errors
+            self._read |= _as_read(judged)
+            return
+        scores = {hit.id: hit.score for hit in reread}
+        for node, own in _as_read(best).items():
+            answer = scores.get(answers[node].id) if node in answers else None
+            way = scores.get(ways[node].id) if node in ways else None
+            if node not in answers:
+                self._read[node] = own  # there is nothing to read of it: a directory without a summary
+            elif answer is not None or way is not None:
+                both = max(score for score in (answer, way) if score is not None)
+                self._read[node] = _Read(answer or 0.0, both, answer is not None)
+
+    # -- what becomes of them -------------------------------------------------------------------------------
+
+    def propagated(self, reached: Sequence[Reached], alpha: float) -> Search[list[tuple[int, Hit]]]:
+        """What was reached as hits, best first; what is not there any more is left out."""
+        hits = yield from self.hits([(each.node, each.own) for each in reached])
+        return [(each.node, propagated(hits[each.node], each, alpha)) for each in reached if each.node in hits]
+
+    def hits(self, wanted: Sequence[tuple[int, float]]) -> Search[dict[int, Hit]]:
+        """Each node's best chunk (a directory's overview) as a hit with this score; missing ones are left out."""
+        texts, found = self._texts, {}
+        chunks = {node: self.tree.chunks(node) for node, _ in wanted}
+        best = {node: max(of, key=texts.score) for node, of in chunks.items() if of}
+        now = yield from current(self._run, list(best.values()))
+        known = {id: chunk for id, chunk in now.items() if chunk is not None}
+        there = [id for id in best.values() if now.get(id, True) is not None]
+        (read,) = yield [Effect("catalogue", partial(self._store.read, there, self._query.scope, known), quick=True)]
+        if isinstance(read, Failure):
+            self._trace.degrade(read.reason)
+            self._trace.note("catalogue", read.error)
+            return {}
+        overviews = self._overviews([node for node, _ in wanted if node not in best])
+        for node, own in wanted:
+            chunk = read.get(best[node]) if node in best else overviews.get(node)
+            scores = texts if node in best else self._summaries
+            if chunk is not None and scores is not None:
+                found[node] = own_hit(chunk, scores, own)
+        return found
+
+    def _overviews(self, nodes: Sequence[int]) -> dict[int, Chunk]:
+        if self._layers is None or not nodes:
+            return {}
+        of = {self.tree.uri(node): node for node in nodes}
+        return {of[uri]: chunk for uri, chunk in self._layers.get(of).items()}
+
+
+def _as_read(judged: ScoredLevel) -> dict[int, _Read]:
+    every = zip(judged.nodes.tolist(), judged.answers.tolist(), judged.ways.tolist(), strict=True)
+    return {node: _Read(answer, way, counts=True) for node, answer, way in every}
+
+
+def summaries_of(store: Any) -> Summaries | None:
+    """The summaries of a store's directories that may be shown, None where it has none."""
+    summaries = getattr(store, "summaries", None)
+    found: Summaries | None = summaries() if callable(summaries) else None
+    return found

@@ -1,0 +1,111 @@
+"""What a conversation makes of a query: up to five typed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from langchain_hybridgraph.errors import ConfigurationError, quote_value
+from langchain_hybridgraph.query.asynchronous import is_asynchronous
+from langchain_hybridgraph.query.effects import Effect, Failure, Search, part_of_deadline
+from langchain_hybridgraph.query.planning import QueryPlan, TypedQuery, context_of
+from langchain_hybridgraph.query.trace import Trace
+from langchain_hybridgraph.query.workers import lane_of
+
+LONGEST_SUMMARY, LAST_MESSAGES = 30_000, 5
+
+
+class Session(NamedTuple):
+    """A conversation: its summary, and a call that gives its messages."""
+
+    summary: str
+    messages: Callable[[], Effect]
+
+
+def planned(
+    text: str, session: Session | None, planner: Any, trace: Trace, deadline: float | None = None
+) -> Search[QueryPlan]:
+    """The plan to run: the raw query without a session, what the planner makes of it with one.
+
+    A session that cannot be read is an empty one (``session-failed``); a planner that fails leaves the raw query
+    (``planner-failed``). Both have half of the time up to the deadline, so that there is time left to search.
+    """
+    if session is None or not text.strip():
+        return QueryPlan((_raw(text),))
+    until = part_of_deadline(deadline, 0.5)
+    (messages,) = yield [session.messages()._replace(deadline=until)]
+    if isinstance(messages, Failure):
+        trace.note("session", messages.error)
+        trace.degrade("session-failed")
+        messages = []
+    trace.has_context = bool(messages or session.summary)
+    # The rules look for the first question, too; what a model is shown has to end somewhere.
+    shown = list(messages) if getattr(planner, "reads_all_messages", False) else list(messages)[-LAST_MESSAGES:]
+    given = session.summary[:LONGEST_SUMMARY], shown, text
+    arun = partial(planner.acall, *given) if hasattr(planner, "acall") else None
+    with trace.stage("plan"):
+        (made,) = yield [
+            Effect("planner", partial(planner, *given), arun, lane=lane_of("planner", planner), deadline=until)
+        ]
+    try:
+        if isinstance(made, Failure):
+            raise made.error
+        plan = _checked_plan(made)
+    except Exception as error:  # noqa: BLE001 - a planner may be the caller's own; the raw query goes on without it
+        trace.note("planner", error)
+        trace.degrade("planner-failed")
+        return QueryPlan.raw(_raw(text).query, error, _context(session, messages))
+    for reason in plan.degraded:
+        trace.degrade(reason)
+    if plan.error:
+        trace.errors["planner"] = plan.error
+    return replace(plan, session_context=plan.session_context or _context(session, messages))
+
+
+def _context(session: Session, messages: Sequence[Any]) -> str:
+    try:
+        return context_of(session.summary[:LONGEST_SUMMARY], messages)
+    except ConfigurationError:  # messages of a form of the planner's own
+        return ""
+
+
+def _raw(text: str) -> TypedQuery:
+    """The query as it was put, in every type; also one without a text, which only a vector can answer."""
+    return TypedQuery(text) if text.strip() else TypedQuery("?")
+
+
+def _checked_plan(made: Any) -> QueryPlan:
+    """The plan that a planner returned; a list of queries becomes one."""
+    if isinstance(made, str) or not isinstance(made, Sequence) or not all(isinstance(q, TypedQuery) for q in made):
+        raise ValueError(f"the planner gave {quote_value(made)}; wanted a list of TypedQuery")
+    plan = made if isinstance(made, QueryPlan) else QueryPlan(tuple(made))
+    return replace(plan, queries=tuple(sorted(plan, key=lambda query: query.priority)[:5]))
+
+
+def messages_call(source: str, history: Any) -> Effect:
+    """The call that reads the messages of a chat history."""
+    awaited = getattr(history, "aget_messages", None) if is_asynchronous(history) else None
+    return Effect(source, lambda: list(history.messages), awaited, lane=lane_of(source, history))
+
+
+def as_session(session: Any) -> Session | None:
+    """A session in any of its forms; raises ConfigurationError for anything else."""
+    if session is None:
+        return None
+    if isinstance(session, Mapping):
+        if unknown := session.keys() - {"summary", "messages"}:
+            raise ConfigurationError(f"session has {sorted(map(str, unknown))}; it takes 'summary' and 'messages'")
+        inner = as_session(session.get("messages") or [])
+        assert inner is not None, "a list is a session"
+        return inner._replace(summary=str(session.get("summary") or ""))
+    if isinstance(session, Sequence) and not isinstance(session, str | bytes):
+        messages = list(session)
+        return Session("", lambda: Effect("session", lambda: messages, quick=True))
+    if hasattr(session, "messages"):
+        return Session("", lambda: messages_call("session", session))
+    raise ConfigurationError(
+        f"session is {session!r}; wanted a BaseChatMessageHistory, a list of messages, or "
+        "{'summary': …, 'messages': […]}"
+    )

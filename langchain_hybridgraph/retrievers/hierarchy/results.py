@@ -1,0 +1,122 @@
+"""What a search down a tree finds, as records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from langchain_hybridgraph.degradation import warnings_in
+from langchain_hybridgraph.query.planning import MEMORY, RESOURCE, SKILL, QueryPlan, TypedQuery
+from langchain_hybridgraph.records import Hit
+from langchain_hybridgraph.serialization import Serializable
+
+_NAMED = (MEMORY, RESOURCE, SKILL)
+
+
+@dataclass(frozen=True, slots=True)
+class Relation(Serializable):
+    """An edge of a hit: the uri at its other end, and what it says."""
+
+    uri: str
+    relation: str
+    weight: float
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundContext(Serializable):
+    """A directory or document that was found.
+
+    ``abstract`` is L0, up to 256 characters; L1 and L2 are read on demand
+    (:meth:`HierarchicalRetriever.overview`, :meth:`HierarchicalRetriever.read`). ``hit`` holds the best chunk of a
+    document, the overview of a directory, and why it ranks where it ranks.
+    """
+
+    uri: str
+    context_type: str
+    is_leaf: bool
+    abstract: str
+    score: float
+    relations: tuple[Relation, ...] = ()
+    hit: Hit | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult(Serializable):
+    """What one query of a plan found: below which uris it looked, and how many of how many nodes it scored."""
+
+    query: TypedQuery
+    roots: tuple[str, ...]
+    hits: tuple[FoundContext, ...]
+    scored: int
+    nodes: int
+    opened: int
+
+    def plan(self) -> dict[str, Any]:
+        """All of it but the hits, as plain values."""
+        return {
+            "query": self.query.query,
+            "context_type": self.query.context_type,
+            "priority": self.query.priority,
+            "roots": list(self.roots),
+            "scored": self.scored,
+            "nodes": self.nodes,
+            "opened": self.opened,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class FindResult(Serializable, Iterable[FoundContext]):
+    """What was found, by type, each best first; iterating gives all of them, best first.
+
+    ``by_type`` holds what is neither memory, resource nor skill. ``query_plan`` holds the queries that were run, one
+    without a session, with the planner's ``reasoning``, and ``query_results`` what each found by itself. ``degraded``
+    and ``warnings`` are as in a RetrievalResult.
+    """
+
+    contexts: tuple[FoundContext, ...]
+    query_plan: QueryPlan
+    query_results: tuple[QueryResult, ...]
+    degraded: tuple[str, ...] = ()
+    took_ms: float = 0.0
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The reasons in ``degraded`` that mean that something requested did not happen."""
+        return warnings_in(self.degraded)
+
+    @property
+    def memories(self) -> tuple[FoundContext, ...]:
+        """What was found of type memory."""
+        return self._of(MEMORY)
+
+    @property
+    def resources(self) -> tuple[FoundContext, ...]:
+        """What was found of type resource."""
+        return self._of(RESOURCE)
+
+    @property
+    def skills(self) -> tuple[FoundContext, ...]:
+        """What was found of type skill."""
+        return self._of(SKILL)
+
+    @property
+    def by_type(self) -> dict[str, tuple[FoundContext, ...]]:
+        """What was found of every other type."""
+        others = dict.fromkeys(each.context_type for each in self.contexts if each.context_type not in _NAMED)
+        return {name: self._of(name) for name in others}
+
+    @property
+    def total(self) -> int:
+        """How many were found."""
+        return len(self.contexts)
+
+    def __len__(self) -> int:
+        return len(self.contexts)
+
+    def __iter__(self) -> Iterator[FoundContext]:
+        return iter(self.contexts)
+
+    def _of(self, name: str) -> tuple[FoundContext, ...]:
+        return tuple(each for each in self.contexts if each.context_type == name)

@@ -1,0 +1,106 @@
+"""What a search says of any chunk, as a score and as a hit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from langchain_hybridgraph.query.effects import Failure, Search
+from langchain_hybridgraph.query.pipeline import ScoredCandidates
+from langchain_hybridgraph.query.trace import Trace
+from langchain_hybridgraph.records import Chunk, FusedCandidate, Hit, Query
+from langchain_hybridgraph.retrievers.hierarchy.best_first import Reached
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.stores.protocols import Level, Weights
+
+
+class Scores:
+    """What a search would say of any chunk of a store: what it found, and by request of others."""
+
+    def __init__(self, ranked: ScoredCandidates, found: Sequence[FusedCandidate], fusion: Any) -> None:
+        self.found = found
+        self._ranked, self._fusion = ranked, fusion
+        self._known = {one.id: one for one in found}
+        self._own = [dict(ranking.scores) for ranking in ranked.rankings]
+        # What is asked of a fusion from here on needs no more of a list than its best.
+        self._rankings = [
+            replace(ranking, entries=ranking.entries[:1], scores=own)
+            for ranking, own in zip(ranked.rankings, self._own, strict=True)
+        ]
+
+    def score(self, id: str) -> float:
+        """The fused score of a chunk, 0 where none is known."""
+        known = self._known.get(id)
+        return 0.0 if known is None else known.score
+
+    def best(self, level: Level) -> Weights:
+        """The best score of each node's chunks, 0 for a node without any."""
+        scores = np.zeros(len(level.nodes))
+        np.maximum.at(scores, level.owners, list(map(self.score, level.chunks)))
+        return scores
+
+    def parts(self, id: str) -> Mapping[str, float]:
+        """Each source's part of it."""
+        known = self._known.get(id)
+        return {} if known is None else known.parts
+
+    def raw(self, source: str, id: str) -> float | None:
+        """The source's own score."""
+        return next((ranking.scores.get(id) for ranking in self._rankings if ranking.source == source), None)
+
+    def finders(self, id: str) -> tuple[str, ...]:
+        """The sources that found the chunk."""
+        return tuple(source.name for source, own in zip(self._ranked.found, self._ranked.own, strict=True) if id in own)
+
+    def learn(self, ids: Iterable[str], query: Query, trace: Trace) -> Search[None]:
+        """Ask every source about the chunks that are not known yet."""
+        new = [id for id in dict.fromkeys(ids) if id not in self._known]
+        if not new:
+            return
+        asked = []
+        for place, (source, answer) in enumerate(self._ranked.found.items()):
+            unknown = [id for id in new if id not in self._own[place]]
+            if unknown and (call := source.score(query, answer, unknown)) is not None:
+                asked.append((place, call))
+        answers = yield [call for _, call in asked]
+        for (place, _), scores in zip(asked, answers, strict=True):
+            if isinstance(scores, Failure):
+                trace.degrade(scores.reason)
+                trace.note(scores.source, scores.error)
+            else:
+                self._own[place] |= scores
+        self._known |= {one.id: one for one in self._fusion.others(self._rankings, new)}
+        self._known |= {id: FusedCandidate(id, 0.0, {}) for id in new if id not in self._known}
+
+
+def own_hit(chunk: Chunk, scores: Scores, own: float) -> Hit:
+    """A chunk with the score that its node has by itself; what a reranker made of it is a part of its own."""
+    # What no source has listed was come to by its directory.
+    parts, finders = dict(scores.parts(chunk.id)), scores.finders(chunk.id) or ("hierarchy",)
+    change = own - math.fsum(parts.values())
+    reranked = abs(change) > 1e-9
+    cosine = scores.raw("vector", chunk.id)
+    return Hit(
+        chunk=chunk,
+        score=own,
+        source=finders[0] if len(finders) == 1 else "fused",
+        parts=parts | ({"rerank": change} if reranked else {}),
+        vector_score=None if cosine is None else min(1.0, max(0.0, cosine)),
+        bm25_score=scores.raw("keyword", chunk.id),
+        rerank_score=own if reranked else None,
+        path=(chunk.id,),
+        found_by=finders,
+    )
+
+
+def propagated(hit: Hit, reached: Reached, alpha: float) -> Hit:
+    """The hit with the value that the walk came to it with; its directory's share is the part ``hierarchy``."""
+    if reached.came is None:
+        return hit
+    parts = {name: alpha * part for name, part in hit.parts.items()} | {"hierarchy": (1 - alpha) * reached.came}
+    return replace(hit, score=reached.value, parts=parts)

@@ -1,0 +1,136 @@
+"""Which nodes of a tree a uri names."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.uris import directory_of, plain_uri
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.stores.protocols import Tree
+
+_SHOWN = 3
+
+
+def path_of(uri: str) -> str:
+    """A uri without its scheme."""
+    return uri.partition("://")[2].strip("/") if "://" in uri else uri.strip("/")
+
+
+def rooted(tree: Tree, root: str) -> list[int]:
+    """The nodes of a root directory: at that uri, or at that path below any scheme."""
+    at = tree.node(root)
+    schemes = dict.fromkeys(uri.partition("://")[0] for uri in map(tree.uri, tree.top()) if "://" in uri)
+    below = [] if "://" in root else [tree.node(f"{scheme}://{root}") for scheme in schemes]
+    return [node for node in (at, *below) if node >= 0]
+
+
+def as_targets(given: Any) -> tuple[str, ...]:
+    """The uris of a ``target_uri``: one, several, or none for None; raises ConfigurationError for anything else."""
+    if given is None:
+        return ()
+    if isinstance(given, str):
+        return (given,)
+    if isinstance(given, Mapping | bytes) or not isinstance(given, Iterable):
+        raise ConfigurationError(f"target_uri is {given!r}; wanted a uri such as 'docs/api', or a list of them")
+    return tuple(given)
+
+
+def targeted(tree: Tree, targets: Sequence[object]) -> list[list[int]]:
+    """The nodes of each target; for a bare scheme everything at its top, for ``.`` everything.
+
+    A target is a uri of the tree, or a path in a form that ``read_files`` takes: relative (``./docs/``, ``docs//api``)
+    or absolute (``/home/me/docs/api``, whose last folders are the uri). In other capitals it counts where only one uri
+    can be meant. Raises ConfigurationError for one under which nothing lies, with what is near to it.
+    """
+    found = []
+    for uri in targets:
+        if not (isinstance(uri, str) and uri.strip()):
+            raise ConfigurationError(f"target_uri has {uri!r}; wanted a uri such as 'docs/api', or a list of them")
+        nodes = _named(tree, uri)
+        if not nodes:
+            raise ConfigurationError(_unknown(tree, uri))
+        found.append(nodes)
+    return found
+
+
+def _named(tree: Tree, uri: str) -> list[int]:
+    if "://" in uri:
+        at = tree.node(uri)
+        if at < 0 and uri.endswith("://"):
+            return [top for top in tree.top() if tree.uri(top).lower().startswith(uri.lower())]
+        return [at] if at >= 0 else _in_other_capitals(tree, plain_uri(uri))
+    spellings = list(dict.fromkeys(_spellings(uri)))
+    known = (node for spelling in spellings if (node := tree.node(spelling)) >= 0)
+    if (first := next(known, None)) is not None:
+        return [first]
+    if posixpath.normpath(uri) == ".":
+        return tree.top()
+    return next((nodes for spelling in spellings if (nodes := _in_other_capitals(tree, spelling))), [])
+
+
+def _spellings(path: str) -> Iterator[str]:
+    """What a path may be called in the tree, the longest first."""
+    yield path
+    plain = posixpath.normpath(path.replace("\\", "/") if os.sep == "\\" else path)
+    yield plain
+    if not plain.startswith(("/", "..")):
+        return
+    parts = PurePath(os.path.realpath(path)).parts[1:]
+    for start in range(len(parts)):
+        yield "/".join(parts[start:])
+
+
+def _in_other_capitals(tree: Tree, uri: str) -> list[int]:
+    """The one node whose uri is this but for capitals; nothing where there is none or several."""
+    nodes = tree.top()
+    found: list[int] = []
+    while nodes:
+        found += [node for node in nodes if tree.uri(node).casefold() == uri.casefold()]
+        leading = [node for node in nodes if f"{uri}/".casefold().startswith(f"{tree.uri(node)}/".casefold())]
+        nodes = [child for node in leading if node not in found for child in tree.children(node)]
+    return found if len(found) == 1 else []
+
+
+# -- what was meant -----------------------------------------------------------------------------------------------
+
+
+def _unknown(tree: Tree, uri: str) -> str:
+    near = _near(tree, uri)
+    tops = [tree.uri(node) for node in tree.top()]
+    if near:
+        there = f"did you mean {' or '.join(map(repr, near))}?"
+    else:
+        listed = ", ".join(map(repr, tops[:5])) + (", …" if len(tops) > 5 else "")
+        there = f"at the top stand {listed}" if tops else "the tree is empty"
+    return f"nothing that the call may see lies under {uri!r}; {there}"
+
+
+def _near(tree: Tree, uri: str) -> list[str]:
+    """Uris like this one: beside where it would stand, and wherever something has its name."""
+    wanted = plain_uri(posixpath.normpath(uri) if "://" not in uri else uri)
+    above = directory_of(wanted)
+    while above and tree.node(above) < 0:
+        above = directory_of(above)
+    siblings = tree.children(tree.node(above)) if above else tree.top()
+    beside = difflib.get_close_matches(wanted, [tree.uri(node) for node in siblings], n=_SHOWN, cutoff=0.6)
+    name = wanted.rpartition("/")[2].casefold()
+    elsewhere = [found for found in _all_uris(tree) if _is_named(found.rpartition("/")[2].casefold(), name)]
+    return list(dict.fromkeys([*beside, *sorted(elsewhere, key=lambda found: (len(found), found))]))[:_SHOWN]
+
+
+def _is_named(name: str, wanted: str) -> bool:
+    return name in (wanted, f"{wanted}s") or name.partition(".")[0] == wanted
+
+
+def _all_uris(tree: Tree) -> Iterator[str]:
+    nodes = tree.top()
+    while nodes:
+        yield from map(tree.uri, nodes)
+        nodes = [child for node in nodes for child in tree.children(node)]

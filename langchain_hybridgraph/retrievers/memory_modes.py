@@ -1,0 +1,72 @@
+"""What counts in a memory: the modes of remembering."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from langchain_hybridgraph.memory.scoring import Composite
+from langchain_hybridgraph.query.graph import BFS, Beam, Traversal, WaterCircle, traversal_from
+from langchain_hybridgraph.registry import from_config
+
+
+@dataclass(frozen=True)
+class Mode:
+    """What counts, and how far the graph is walked."""
+
+    composite: Composite
+    traversal: Traversal
+
+    def changed(
+        self,
+        *,
+        similarity: float | None = None,
+        confidence: float | None = None,
+        recency: float | None = None,
+        utility: float | None = None,
+        decay_per_hour: float | None = None,
+        traversal: Any = None,
+    ) -> Mode:
+        """The same with other weights, decay or traversal; None leaves one as it is."""
+        weights = {
+            "similarity": similarity,
+            "confidence": confidence,
+            "recency": recency,
+            "utility": utility,
+            "decay_per_hour": decay_per_hour,
+        }
+        composite = replace(self.composite, **{name: value for name, value in weights.items() if value is not None})
+        return Mode(composite, self.traversal if traversal is None else traversal_from(traversal))
+
+
+MODES: Mapping[str, Mode] = MappingProxyType(
+    {
+        "general": Mode(Composite(0.40, 0.30, 0.20, 0.10, 0.05), WaterCircle(max_hops=3, direction="both")),
+        "belief_system": Mode(Composite(0.30, 0.45, 0.20, 0.05, 0.03), WaterCircle(max_hops=4, direction="both")),
+        "agent_memory": Mode(Composite(0.35, 0.20, 0.25, 0.20, 0.05), Beam(max_hops=2, direction="both")),
+        "procedural": Mode(Composite(0.40, 0.40, 0.15, 0.05, 0.001), BFS(max_hops=3, direction="both")),
+    }
+)
+"""The modes by name; a memory walks its edges both ways."""
+
+CHANGES: Mapping[str, Callable[..., Mode]] = MappingProxyType({name: mode.changed for name, mode in MODES.items()})
+"""What makes another mode of each, by its name."""
+
+
+def mode_from(form: str | Mapping[str, Any] | Mode) -> Mode:
+    """The mode that a name, a mapping of ``type`` and what is to be other than in that mode, or a mode stands for.
+
+    Raises ConfigurationError for a name, a parameter or a value that cannot be used.
+
+    >>> mode_from({"type": "procedural", "recency": 0.3}).composite.recency
+    0.3
+    """
+    if isinstance(form, str) and form in MODES:
+        return MODES[form]
+    return from_config("mode", form, CHANGES, _is_mode)
+
+
+def _is_mode(value: Any) -> bool:
+    return isinstance(value, Mode)

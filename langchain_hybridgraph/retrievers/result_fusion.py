@@ -1,0 +1,198 @@
+"""One list of what two searches of a retriever found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from numbers import Real
+from typing import Any, TypeVar
+
+from langchain_core.documents import Document
+
+from langchain_hybridgraph.adapters.documents import Annotate, chunk_id, score_notes
+from langchain_hybridgraph.query.effects import Failure
+from langchain_hybridgraph.query.fusion import ConvexCombination, ReciprocalRankFusion
+from langchain_hybridgraph.query.trace import Trace
+from langchain_hybridgraph.records import FusedCandidate, Hit, Ranking, RetrievalResult, ScoredId
+
+Result = RetrievalResult[Document]
+T = TypeVar("T")
+
+_OWN_SCORES = ("vector_score", "bm25_score", "rerank_score")
+_SCORES = ("score", "score_breakdown", "retrieval_source")
+
+
+def fused_by_score(
+    answers: Mapping[str, Result | Failure],
+    weights: Mapping[str, float],
+    k: int | None,
+    trace: Trace,
+    *,
+    least: float = 0.0,
+    prefix: str = "",
+) -> Result:
+    """The k best by the weighted mean of the scores that two searches of a retriever of ours gave.
+
+    A score is 0 where a search has not found the Document, so the mean says what a single search's score says, and
+    what has less than ``least`` is left out. It is the mean of the scores that rank, in the units of the first
+    Documents together. ``prefix`` stands before our keys in the metadata. All else is as in :func:`fused_by_rank`.
+    """
+    found = _found(answers, trace)
+    rankings = [_ranking(name, weights[name], one, prefix + "score", unit_of(one)) for name, one in found.items()]
+    firsts = {ranking.source: ranking.entries[0].score for ranking in rankings if ranking.entries}
+    own = math.fsum(weights[name] * first for name, first in firsts.items())
+    told = math.fsum(weights[name] * first * unit_of(found[name]) for name, first in firsts.items())
+    unit = told / own if own else 1.0
+    fused = (_in_unit(one, unit) for one in ConvexCombination(normalize="bound")(rankings))
+    return _joined(found, [one for one in fused if one.score >= least], k, trace, prefix=prefix)
+
+
+def unit_of(result: Result) -> float:
+    """What the scores that rank were multiplied by in an answer."""
+    return 1.0 if result.answerability is None else result.answerability.unit
+
+
+def _in_unit(fused: FusedCandidate, unit: float) -> FusedCandidate:
+    return FusedCandidate(
+        fused.id, min(1.0, unit * fused.score), {name: unit * part for name, part in fused.parts.items()}
+    )
+
+
+def fused_by_rank(
+    answers: Mapping[str, Result | Failure],
+    weights: Mapping[str, float],
+    k: int | None,
+    trace: Trace,
+    *,
+    level: Annotate = "all",
+) -> Result:
+    """The k best by weighted reciprocal ranks; without k as many as the longer of the lists has.
+
+    ``answers`` and ``weights`` have the same names. Where one search failed it is what the others found, and ``trace``
+    says so. ``level`` is how much the metadata say of it. Raises the error of a search when all failed, and the
+    first's where that is one of how it was asked.
+    """
+    found = _found(answers, trace)
+    best = ReciprocalRankFusion()([_ranking(name, weights[name], one) for name, one in found.items()])
+    return _joined(found, best, k, trace, level=level)
+
+
+def _joined(
+    found: dict[str, Result],
+    best: Sequence[FusedCandidate],
+    k: int | None,
+    trace: Trace,
+    *,
+    prefix: str = "",
+    level: Annotate = "all",
+) -> Result:
+    """The results of both searches in this order; each keeps the metadata of either search."""
+    best = best[: max(map(len, found.values())) if k is None else k]
+    documents = {name: _by_id(one) for name, one in found.items()}
+    hits = {name: {hit.id: hit for hit in one.hits} for name, one in found.items()}
+    for reason in (reason for one in found.values() for reason in one.degraded):
+        trace.degrade(reason)
+    judged = [one.answerability for one in found.values() if one.answerability is not None]
+    return RetrievalResult(
+        [_document(one, rank, _of(one.id, documents), prefix, level) for rank, one in enumerate(best, start=1)],
+        hits=[_hit(one, seen) for one in best if (seen := _of(one.id, hits))],
+        plan=next(iter(found.values())).plan,
+        answerability=max(judged, key=lambda one: one.value, default=None),
+    )
+
+
+def _by_id(found: Result) -> dict[str, tuple[int, Document]]:
+    """Rank and Document by id; the first of several with one id."""
+    placed = [(chunk_id(document), (rank, document)) for rank, document in enumerate(found, start=1)]
+    return dict(reversed(placed))
+
+
+def _of(id: str, by_search: Mapping[str, Mapping[str, T]]) -> dict[str, T]:
+    """The entries of this id, by the search that found it."""
+    return {name: known[id] for name, known in by_search.items() if id in known}
+
+
+def _hit(fused: FusedCandidate, seen: Mapping[str, Hit]) -> Hit:
+    """The hit of the first search, with the scores that only the other one gave."""
+    first, *others = seen.values()
+    hit = replace(
+        first,
+        score=fused.score,
+        parts=_parts(fused, {name: (one.score, one.parts) for name, one in seen.items()}),
+        found_by=tuple(dict.fromkeys(source for one in seen.values() for source in one.found_by)),
+    )
+    for other in others:
+        missing = {name: getattr(other, name) for name in _OWN_SCORES if getattr(hit, name) is None}
+        hit = replace(hit, **missing)
+    return hit
+
+
+def _document(
+    fused: FusedCandidate, rank: int, seen: Mapping[str, tuple[int, Document]], prefix: str, level: Annotate
+) -> Document:
+    """A Document with the metadata of all searches that found it; the first wins where both say something.
+
+    ``searches`` has what each search said under the keys that the fused answer has values of its own for.
+    """
+    first = next(iter(seen.values()))[1]
+    if level != "all":
+        return with_notes(first, score_notes(fused.score)) if level == "score" else first
+    metadata: dict[str, Any] = {}
+    for _, document in seen.values():
+        metadata |= {key: value for key, value in document.metadata.items() if metadata.get(key) is None}
+    said = {name: _said(document, place, prefix) for name, (place, document) in seen.items()}
+    sources = {one["retrieval_source"] for one in said.values() if "retrieval_source" in one} or set(fused.parts)
+    scored = {name: (one.get("score"), one.get("score_breakdown")) for name, one in said.items()}
+    notes = {
+        "retrieval_rank": rank,
+        **score_notes(fused.score),
+        "score_breakdown": _parts(fused, scored),
+        "retrieval_source": "fused" if len(sources) > 1 else next(iter(sources)),
+        "searches": said,
+    }
+    named = {prefix + key: value for key, value in notes.items()}
+    return first.model_copy(update={"metadata": {**metadata, **named}})
+
+
+def _said(document: Document, rank: int, prefix: str) -> dict[str, Any]:
+    """A Document's rank and scores in one search."""
+    found = {key: document.metadata.get(prefix + key) for key in (*_SCORES, *_OWN_SCORES)}
+    return {"retrieval_rank": rank, **{key: value for key, value in found.items() if value is not None}}
+
+
+def _parts(fused: FusedCandidate, scored: Mapping[str, tuple[Any, Any]]) -> dict[str, float]:
+    """The parts of a fused score: those of each search in proportion, or the search as one part; they sum to it."""
+    parts: dict[str, float] = {}
+    for name, share in fused.parts.items():
+        score, own = scored.get(name, (None, None))
+        if not (isinstance(own, Mapping) and own and isinstance(score, Real) and score):
+            score, own = 1.0, {name: 1.0}
+        for part, value in own.items() if share else ():
+            parts[part] = parts.get(part, 0.0) + share * value / float(score)
+    return parts
+
+
+def with_notes(document: Document, notes: Mapping[str, Any]) -> Document:
+    """A copy with further metadata; the retriever's own Document stays as it is."""
+    return document.model_copy(update={"metadata": {**document.metadata, **notes}})
+
+
+def _found(answers: Mapping[str, Result | Failure], trace: Trace) -> dict[str, Result]:
+    """The answers of the searches that did not fail, of which there is one at least."""
+    found = {name: one for name, one in answers.items() if not isinstance(one, Failure)}
+    first = next(iter(answers))
+    for name, failure in ((name, one) for name, one in answers.items() if isinstance(one, Failure)):
+        is_asked_wrongly = name == first and isinstance(failure.error, (TypeError, ValueError))
+        if is_asked_wrongly or not found:
+            raise failure.error
+        trace.note(failure.source, failure.error)
+        trace.degrade(failure.reason)
+    return found
+
+
+def _ranking(name: str, weight: float, found: Result, key: str | None = None, unit: float = 1.0) -> Ranking:
+    """A search's Documents with the scores that rank them, from the key; without one their places alone count."""
+    scores = [1.0 if key is None else float(document.metadata.get(key, 0.0)) / unit for document in found]
+    entries = [ScoredId(chunk_id(document), score) for document, score in zip(found, scores, strict=True)]
+    return Ranking(name, weight, entries, {entry.id: entry.score for entry in entries}, bound=1.0)

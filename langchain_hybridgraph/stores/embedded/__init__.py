@@ -1,0 +1,1 @@
+"""The embedded store: SQLite, vectors and words in one folder."""

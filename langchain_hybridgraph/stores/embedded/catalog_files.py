@@ -1,0 +1,83 @@
+"""The catalogue's record of the files that were ingested."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable
+
+from langchain_hybridgraph.records import MENTIONS
+from langchain_hybridgraph.stores.protocols import FileRecord
+from langchain_hybridgraph.uris import ENTITY, TITLE
+
+_FILES_OF = (
+    "DELETE FROM files WHERE (tenant, source) IN "
+    "(SELECT f.tenant, f.source FROM file_documents f JOIN ({}) d ON f.tenant = d.tenant AND f.document = d.document)"
+)
+# Files with an edge to one of these nodes: new edges of such a document would lead elsewhere, or nowhere.
+_LINKING = _FILES_OF.format(
+    "SELECT DISTINCT n.tenant, n.document FROM json_each(?) gone CROSS JOIN edges e ON e.target = gone.value "
+    "CROSS JOIN nodes n ON n.node = e.source WHERE n.document NOT NULL"
+)
+# Files that mention a name that was a title until now: without the title some of these mentions disappear.
+_MENTIONING = _FILES_OF.format(
+    "SELECT DISTINCT n.tenant, n.document FROM json_each(?) gone "
+    f"CROSS JOIN nodes t ON t.node = gone.value AND t.kind = 'graph' AND substr(t.id, 1, {len(TITLE)}) = '{TITLE}' "
+    f"CROSS JOIN nodes x ON x.tenant = t.tenant AND x.id = '{ENTITY}' || substr(t.id, {len(TITLE) + 1}) "
+    f"CROSS JOIN edges e ON e.target = x.node AND e.relation = '{MENTIONS}' "
+    "CROSS JOIN nodes n ON n.node = e.source WHERE n.document NOT NULL"
+)
+
+
+def read(connection: sqlite3.Connection, tenant: str) -> list[FileRecord]:
+    """Return the records of a tenant's files whose documents are still as the ingest wrote them."""
+    documents: dict[str, list[str]] = {}
+    for source, document in connection.execute(
+        "SELECT source, document FROM file_documents WHERE tenant = ? ORDER BY source, place", (tenant,)
+    ):
+        documents.setdefault(source, []).append(document)
+    rows = connection.execute(
+        "SELECT source, stamp, digest, made_by, chunks, parents FROM files WHERE tenant = ?", (tenant,)
+    )
+    return [FileRecord._make((*values, tuple(documents.get(values[0], ())))) for values in rows]
+
+
+def put(connection: sqlite3.Connection, tenant: str, records: Collection[FileRecord]) -> None:
+    """Insert or replace records."""
+    connection.executemany(
+        "DELETE FROM file_documents WHERE tenant = ? AND source = ?", ((tenant, record.source) for record in records)
+    )
+    connection.executemany(
+        "INSERT INTO file_documents (tenant, source, place, document) VALUES (?, ?, ?, ?)",
+        (
+            (tenant, record.source, place, document)
+            for record in records
+            for place, document in enumerate(record.documents)
+        ),
+    )
+    connection.executemany(
+        "INSERT OR REPLACE INTO files (tenant, source, stamp, digest, made_by, chunks, parents) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        ((tenant, *record[:-1]) for record in records),
+    )
+
+
+def forget(connection: sqlite3.Connection, tenant: str, sources: Iterable[str] | None = None) -> None:
+    """Delete the records of these files; None deletes all of the tenant's."""
+    if sources is None:
+        connection.execute("DELETE FROM files WHERE tenant = ?", (tenant,))
+        connection.execute("DELETE FROM file_documents WHERE tenant = ?", (tenant,))
+        return
+    for table in ("files", "file_documents"):
+        connection.executemany(
+            f"DELETE FROM {table} WHERE tenant = ? AND source = ?", ((tenant, source) for source in sources)
+        )
+
+
+def forget_linking(connection: sqlite3.Connection, nodes: Iterable[int]) -> None:
+    """Delete the records of the files whose edges depend on nodes that are about to be deleted."""
+    if connection.execute("SELECT 1 FROM files LIMIT 1").fetchone() is None:
+        return
+    listed = (json.dumps(list(nodes)),)
+    connection.execute(_LINKING, listed)
+    connection.execute(_MENTIONING, listed)

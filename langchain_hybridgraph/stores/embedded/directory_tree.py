@@ -1,0 +1,353 @@
+"""The tree of directories and documents in an open index, by the uris of its chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from langchain_hybridgraph.chunk_metadata import reference
+from langchain_hybridgraph.stores.embedded.reader import SearchedIndex
+from langchain_hybridgraph.stores.protocols import Level
+from langchain_hybridgraph.uris import directory_of, plain_uri
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.records import Mask, Scope, Vector
+    from langchain_hybridgraph.stores.embedded.catalog import Place
+    from langchain_hybridgraph.stores.embedded.index_folder import Snapshot
+    from langchain_hybridgraph.stores.protocols import Nodes
+
+# Directories deeper than this do not exist: their contents are attached to the last directory that does.
+DEEPEST = 64
+
+
+class TreedIndex(SearchedIndex):
+    """An open index whose chunks are organised in directories.
+
+    The uri of a chunk is its metadata's ``uri``, else ``url``, else its document's id if that is a uri, else its
+    ``source`` (below it if the source holds several documents). The uris are read on first use, and from then on those
+    of new rows: the contents of a row never change.
+    """
+
+    _places: Places | None = None
+    _tree: tuple[Snapshot, TreeState] | None = None
+
+    def tree(self, scope: Scope) -> ScopedTree:
+        """Return the tree as a call with this scope may see it (see ``stores.base.HasTree``)."""
+        self._check_scope(scope)
+        with self._gate:
+            seen, grown = self._latest_tree()
+            return ScopedTree(grown, _SeenRows(seen), self._allowed(seen.rows, scope))
+
+    def _latest_tree(self) -> tuple[Snapshot, TreeState]:
+        held = self._tree
+        if held is not None and held[0].rows.version == self._refresh().rows.version:
+            return held
+        with self._refreshing:  # by one thread at a time: the tree it grows is never ahead of the rows it sees
+            seen = self._refresh()
+            if self._places is None or len(self._places.of_row) > len(seen.rows):
+                self._places = Places()
+            start, end = len(self._places.of_row), len(seen.rows)
+            self._places.grow(end, self._catalogue.places(start, end, seen.rows.tenant))
+            self._tree = seen, TreeState.of(self._places, seen.rows.alive())
+            return self._tree
+
+
+class TreeRows(Protocol):
+    """The rows of one state of an index, by their numbers, for a tree of them."""
+
+    @property
+    def living(self) -> int:
+        """Number of rows that hold a chunk."""
+        ...
+
+    def ids(self, rows: Iterable[int]) -> list[str]:
+        """Return the id of each row."""
+        ...
+
+    def row(self, id: str) -> int:
+        """Return the row of an id, -1 for an unknown one."""
+        ...
+
+    def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
+        """Return these rows, nearest to a unit vector first; may stop after the first n."""
+        ...
+
+
+class _SeenRows:
+    """The rows of an open index."""
+
+    def __init__(self, seen: Snapshot) -> None:
+        self._rows, self._matrix = seen.rows, seen.generation.matrix
+
+    @property
+    def living(self) -> int:
+        return self._rows.living
+
+    def ids(self, rows: Iterable[int]) -> list[str]:
+        return self._rows.ids(rows)
+
+    def row(self, id: str) -> int:
+        return next(iter(self._rows.rows([id])), -1)
+
+    def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
+        if self._matrix is None:
+            return rows
+        each = np.array(rows, np.int64)
+        found: list[int] = each[np.argsort(-self._matrix.scores(vector, each), kind="stable")].tolist()
+        return found
+
+
+class Places:
+    """Every uri under which a chunk was ever stored, and the directories above it, as numbers; it only grows."""
+
+    def __init__(self) -> None:
+        self.uris: list[str] = []
+        self.above: list[int] = []
+        self.depth: list[int] = []
+        self.below: list[list[int]] = []
+        self.chunks: list[list[int]] = []
+        self.types: dict[int, str] = {}
+        self.of_row: list[int] = []
+        self.number: dict[str, int] = {}
+
+    def grow(self, end: int, found: Iterable[Place]) -> None:
+        """Add the rows up to ``end``; ``found`` holds those that are alive."""
+        self.of_row += [-1] * (end - len(self.of_row))
+        for named in found:
+            place = self.of_row[named.row] = self._place(_standing(named))
+            self.chunks[place].append(named.row)
+            if isinstance(named.context_type, str) and named.context_type:
+                self.types[place] = named.context_type
+
+    def _place(self, uri: str) -> int:
+        missing = []
+        while uri and uri not in self.number:
+            missing.append(uri)
+            uri = directory_of(uri)
+        above = self.number.get(uri, -1)
+        # The document itself always exists; of the directories above it those that are not too deep.
+        for uri in reversed(missing):
+            if uri is not missing[0] and above >= 0 and self.depth[above] >= DEEPEST:
+                continue
+            above = self._add(uri, above)
+        return above
+
+    def _add(self, uri: str, above: int) -> int:
+        place = len(self.uris)
+        self.uris.append(uri)
+        self.above.append(above)
+        self.depth.append(self.depth[above] + 1 if above >= 0 else 0)
+        self.below.append([])
+        self.chunks.append([])
+        if above >= 0:
+            self.below[above].append(place)
+        self.number[uri] = place
+        return place
+
+
+class _Depth(NamedTuple):
+    """The places of one depth, and the directory of each."""
+
+    places: Nodes
+    above: Nodes
+
+
+@dataclass(frozen=True)
+class TreeState:
+    """The places of one version, as arrays; ``of_all`` and ``below`` are cached for calls that may see everything."""
+
+    places: Places
+    size: int
+    of_row: Nodes
+    depths: tuple[_Depth, ...]
+    tops: tuple[int, ...]
+    living: Nodes = field(repr=False)
+    of_all: list[NDArray[np.uint64]] = field(default_factory=list, repr=False)
+    below: dict[int, Level] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, places: Places, living: Mask) -> TreeState:
+        """Build it from the places and the rows that are alive."""
+        size = len(places.uris)
+        of_row = np.array(places.of_row, np.int64)
+        depth, above = np.array(places.depth, np.int64), np.array(places.above, np.int64)
+        order = np.argsort(depth, kind="stable")
+        cuts = np.flatnonzero(np.diff(depth[order])) + 1
+        depths = tuple(_Depth(part, above[part]) for part in reversed(np.split(order, cuts)[1:]))
+        tops = tuple(np.flatnonzero(above < 0).tolist())
+        made = cls(places, size, of_row, depths, tops, np.zeros(0, np.int64))
+        return replace(made, living=made.counts(living))
+
+    def counts(self, allowed: Mask) -> Nodes:
+        """Return the number of these chunks at each place and below it."""
+        standing = self.of_row[allowed[: len(self.of_row)]]
+        count = np.bincount(standing[standing >= 0], minlength=self.size)
+        for depth in self.depths:
+            count += np.bincount(depth.above, weights=count[depth.places], minlength=self.size).astype(np.int64)
+        return count
+
+    def states(self, allowed: Mask, is_all: bool) -> NDArray[np.uint64]:
+        """Return the sum of the hashes of these chunks' rows at and below each place; that of all rows is cached."""
+        if is_all and self.of_all:
+            return self.of_all[0]
+        standing = self.of_row[allowed[: len(self.of_row)]]
+        rows = np.flatnonzero(allowed[: len(self.of_row)])
+        sums = np.zeros(self.size, np.uint64)
+        np.add.at(sums, standing[standing >= 0], _hashed(rows[standing >= 0]))
+        for depth in self.depths:
+            np.add.at(sums, depth.above, sums[depth.places])
+        if is_all:
+            self.of_all.append(sums)
+        return sums
+
+
+class ScopedTree:
+    """One state of the tree, as one call may see it (see ``stores.base.Tree``); empty nodes do not exist."""
+
+    def __init__(self, grown: TreeState, rows: TreeRows, allowed: Mask) -> None:
+        self._grown, self._seen, self._allowed = grown, rows, allowed
+        self._end = len(grown.of_row)
+        self._places = grown.places
+        self._is_all = bool(np.count_nonzero(allowed) == rows.living)
+        self._count: NDArray[np.int64] = grown.living if self._is_all else grown.counts(allowed)
+        self._states: NDArray[np.uint64] | None = None
+        self._below: dict[int, Level] = grown.below if self._is_all else {}
+
+    def __len__(self) -> int:
+        """Return the number of directories and documents."""
+        return int(np.count_nonzero(self._count))
+
+    def node(self, uri: str) -> int:
+        """Return the number of a directory or document, -1 for one that is empty or unknown."""
+        known = self._places.number  # by normalised uris, as most are
+        node = known[uri] if uri in known else known.get(plain_uri(reference(uri)), -1)
+        return node if self._is_there(node) else -1
+
+    def uri(self, node: int) -> str:
+        """Return the uri of a node."""
+        return self._places.uris[node]
+
+    def above(self, node: int) -> int:
+        """Return the directory that contains a node, -1 at the top."""
+        return self._places.above[node]
+
+    def top(self) -> list[int]:
+        """Return the nodes outside any directory, by uri."""
+        return self._sorted(self._grown.tops)
+
+    def children(self, node: int) -> list[int]:
+        """Return the children of a directory, by uri."""
+        return self._sorted(self._places.below[node])
+
+    def level(self, nodes: Iterable[int]) -> Level:
+        """Return these nodes, by uri, with their chunks."""
+        ordered = self._sorted(nodes)
+        rows = list(map(self._rows_at, ordered))
+        held = np.array(list(map(len, rows)), np.int64)
+        each = np.array(ordered, np.int64)
+        return Level(
+            nodes=each,
+            uris=list(map(self.uri, ordered)),
+            chunks=self._seen.ids(chain.from_iterable(rows)),
+            owners=np.repeat(np.arange(len(ordered)), held),
+            is_directory=np.array(list(map(self.is_directory, ordered)), np.bool_),
+            is_document=held > 0,
+            is_whole=self._count[each] == self._grown.living[each],
+        )
+
+    def below(self, node: int) -> Level:
+        """Return the children of a directory, below -1 the top; built once for all calls that see everything."""
+        known = self._below.get(node)
+        if known is None:
+            known = self._below[node] = self.level(self._places.below[node] if node >= 0 else self._grown.tops)
+        return known
+
+    def is_directory(self, node: int) -> bool:
+        """Return whether the node has children."""
+        return any(map(self._is_there, self._places.below[node]))
+
+    def is_document(self, node: int) -> bool:
+        """Return whether the node has chunks of its own."""
+        return bool(self._rows_at(node))
+
+    def is_whole(self, node: int) -> bool:
+        """Return whether the call may see everything at and below the node."""
+        return bool(self._count[node] == self._grown.living[node])
+
+    def chunks(self, node: int) -> list[str]:
+        """Return the ids of a document's chunks, the oldest first; [] for a directory that is not a document."""
+        return self._seen.ids(self._rows_at(node))
+
+    def state(self, node: int) -> str:
+        """Return a text that differs whenever a chunk at or below the node was added, deleted or changed.
+
+        The sum of a 64-bit hash of each visible row there. A row is never changed, so equal sums mean equal sets
+        (Clarke et al. 2003, "AdHash"), and one pass over the tree computes all of them.
+        """
+        if self._states is None:
+            self._states = self._grown.states(self._allowed, self._is_all)
+        return f"{int(self._states[node]):016x}"
+
+    def context_type(self, node: int) -> str | None:
+        """Return the context type in the document's metadata."""
+        return self._places.types.get(node)
+
+    def types(self) -> set[str]:
+        """Return all context types in the documents' metadata, those of deleted documents included."""
+        return set(self._places.types.values())
+
+    def nodes(self, ids: Sequence[str]) -> list[int]:
+        """Return the node of each chunk, -1 for a chunk that the call may not see."""
+        found = []
+        for id in ids:
+            row = self._seen.row(id)
+            seen = 0 <= row < len(self._grown.of_row) and self._allowed[row]
+            found.append(int(self._grown.of_row[row]) if seen else -1)
+        return found
+
+    def nearest(self, nodes: Sequence[int], vector: Vector, n: int) -> list[int]:
+        """Return the n of these nodes whose own chunks are nearest to a unit vector."""
+        rows = self._rows(nodes)
+        if not rows:
+            return list(nodes[:n])
+        best = np.array(self._seen.nearest(vector, rows, n), np.int64)
+        return list(dict.fromkeys(self._grown.of_row[best].tolist()))[:n]
+
+    def _rows(self, nodes: Iterable[int]) -> list[int]:
+        return list(chain.from_iterable(map(self._rows_at, nodes)))
+
+    def _rows_at(self, node: int) -> list[int]:
+        end, allowed = self._end, self._allowed
+        return [row for row in self._places.chunks[node] if row < end and allowed[row]]
+
+    def _is_there(self, node: int) -> bool:
+        return 0 <= node < self._grown.size and self._count[node] > 0
+
+    def _sorted(self, nodes: Iterable[int]) -> list[int]:
+        return sorted(filter(self._is_there, nodes), key=self._places.uris.__getitem__)
+
+
+def _standing(place: Place) -> str:
+    """Return the uri of a chunk, as a text that can be the id of a summary."""
+    for named in (place.uri, place.url):
+        if isinstance(named, str) and named.strip():
+            return plain_uri(reference(named))
+    document = place.document or place.id  # an empty name does not count
+    if "://" in document or not (isinstance(place.source, str) and place.source.strip()):
+        return plain_uri(document)
+    source = reference(place.source)
+    return plain_uri(source if source == document else f"{source.rstrip('/')}/{document}")
+
+
+def _hashed(rows: Nodes) -> NDArray[np.uint64]:
+    """Return a 64-bit hash of each number (splitmix64, Steele et al. 2014)."""
+    x = rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

@@ -1,0 +1,381 @@
+"""Learning about the chunks of an open index: confidence, utility and validity."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from langchain_hybridgraph.chunk_metadata import ParsedMetadata, reference
+from langchain_hybridgraph.errors import quote_value
+from langchain_hybridgraph.records import SUPERSEDES, Edge, MemoryState, Scope
+from langchain_hybridgraph.stores.embedded import catalog, catalog_feedback
+from langchain_hybridgraph.stores.embedded.catalog_feedback import MemoryValues, StoredMemory
+from langchain_hybridgraph.stores.embedded.catalog_rows import catalogue_rows, checked_edges
+from langchain_hybridgraph.stores.embedded.index_folder import FittedEmbedding
+from langchain_hybridgraph.stores.embedded.memory_columns import LearnedRows
+from langchain_hybridgraph.stores.embedded.writer import WrittenIndex
+from langchain_hybridgraph.stores.protocols import MemoryColumns
+from langchain_hybridgraph.text.analyzer import Analyzer
+from langchain_hybridgraph.times import iso_time, parse_time
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.filters import Filter
+    from langchain_hybridgraph.records import Chunk, Vector
+
+# Values assumed for a memory without known ones.
+CONFIDENCE, UTILITY = 0.5, 1.0
+# The old fact ends this many seconds before the new one begins: at no moment are both valid.
+INSTANT = 1e-6
+_NOTHING = MemoryState()
+
+
+class FeedbackEffect(NamedTuple):
+    """The effect of a feedback: on confidence and utility, and on the credibility of the source."""
+
+    confidence: float
+    utility: float
+    ok: int = 0
+    bad: int = 0
+    refutes: bool = False
+
+
+FEEDBACK: Mapping[str, FeedbackEffect] = {
+    "validate": FeedbackEffect(0.15, 0.05, ok=1),
+    "refute": FeedbackEffect(0.05, -0.2, bad=1, refutes=True),
+    "useful": FeedbackEffect(0.0, 0.15),
+    "stale": FeedbackEffect(-0.1, -0.25),
+}
+
+
+class Change(NamedTuple):
+    """A change to an existing memory: its new confidence (None: unchanged), and the number of further uses."""
+
+    id: str
+    confidence: float | None = None
+    uses: int = 0
+
+
+class RememberingIndex(WrittenIndex):
+    """An index that learns about its chunks; each operation is one transaction, and earlier values are kept.
+
+    ``clock`` returns the time of a change: unix seconds, by default ``time.time``. A replay of the past sets another
+    clock. It stamps writes and decides what ``expire`` deletes; searches use real time, so a replay passes ``as_of=``
+    (and ``known_at=``) with its own time.
+
+    The learned values of a chunk have versions; its text and metadata do not. A changed text is a new statement, not
+    known before, and a filter sees the present metadata whatever ``known_at``. A deleted chunk was never known; to end
+    a statement and keep what was known, retract it.
+    """
+
+    def learned(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
+        """Return the state of each of these chunks and parents (see ``stores.base.Remembers``).
+
+        With ``known_at``, validity, confidence and utility are as known then, and chunks ingested later or retracted
+        before are left out. Uses are counted, not logged, so their number is the present one.
+        """
+        self._check_scope(scope)
+        with self._gate, self._catalogue.reading() as connection:
+            return catalog_feedback.learned(connection, self._rows.tenant, ids, scope.known_at)
+
+    def remembered(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
+        """Return the state of chunks as columns (see ``stores.base.Remembers``); parents have no row and stay unset.
+
+        The present state is kept in memory from the first call on.
+        """
+        self._check_scope(scope)
+        if scope.known_at is not None:
+            known = self.learned(ids, scope)
+            return MemoryColumns.of([known.get(id, _NOTHING) for id in ids])
+        with self._gate:
+            return self._mirror.at(self._refresh().rows.places(ids))
+
+    @cached_property
+    def _mirror(self) -> LearnedRows:
+        return LearnedRows(self._catalogue, self._rows.tenant)
+
+    # -- feedback --------------------------------------------------------------------------------------------
+
+    def feedback(self, ids: str | Iterable[str], verb: str) -> list[str]:
+        """Record an outcome for memories; return their ids.
+
+        ``"validate"``: confidence +0.15, utility +0.05, and their source was right. ``"refute"``: confidence 0.05,
+        utility −0.2, and their source was wrong. ``"useful"``: utility +0.15. ``"stale"``: confidence −0.1, utility
+        −0.25. All within [0, 1]; an unset confidence counts as 0.5, an unset utility as 1. Raises ValueError for any
+        other verb, and for an unknown id, which it names; nothing is changed then.
+
+        >>> from langchain_hybridgraph import HybridGraphStore
+        >>> store = HybridGraphStore(None)
+        >>> _ = store.add_texts(["Ada lives in Paris."], [{"source": "chat"}], ids=["home"])
+        >>> store.feedback("home", "validate"), store.credibility("chat")
+        (['home'], 0.6666666666666666)
+        """
+        effect = _verb(verb)
+        with self._writer(), self._catalogue.writing() as connection:
+            known = self._all_held(connection, ids)
+            for held in known.values():
+                catalog_feedback.revise(connection, held, _after(held.kept, effect), self.clock())
+                if held.source is not None and (effect.ok or effect.bad):
+                    catalog_feedback.credit(connection, self._rows.tenant, held.source, effect.ok, effect.bad)
+        return list(known)
+
+    def mark_used(self, ids: str | Iterable[str]) -> int:
+        """Count one use of each of these memories, now; return the number that exist."""
+        with self._writer(), self._catalogue.writing() as connection:
+            return catalog_feedback.mark_used(connection, self._rows.tenant, _several(ids), self.clock())
+
+    def credibility(self, source: str) -> float:
+        """Return the credibility of a source: (1 + confirmed) / (2 + confirmed + refuted), 0.5 for an unknown one.
+
+        The mean of Beta(1 + confirmed, 1 + refuted). Counts ``feedback`` with validate and refute on chunks with this
+        ``source`` in their metadata, for this tenant.
+        """
+        with self._gate, self._catalogue.reading() as connection:
+            ok, bad = catalog_feedback.credibility_counts(connection, self._rows.tenant, reference(source))
+        return (1 + ok) / (2 + ok + bad)
+
+    # -- this tenant's search mode ---------------------------------------------------------------------------------
+
+    @property
+    def mode(self) -> Any:
+        """The mode for searching this tenant's memories unless a retriever or call sets another; None if unset.
+
+        A name or a mapping, as ``MemoryRetriever`` accepts it.
+        """
+        with self._gate, self._catalogue.reading() as connection:
+            kept = connection.execute("SELECT value FROM about WHERE name = ?", (self._mode_name,)).fetchone()
+        return None if kept is None else json.loads(kept[0])
+
+    def _set_mode(self, form: str | Mapping[str, Any] | None) -> None:
+        with self._writer(), self._catalogue.writing() as connection:
+            catalog.set_about(connection, **{self._mode_name: json.dumps(form)})
+
+    @property
+    def _mode_name(self) -> str:
+        return catalog.mode_name(self._rows.tenant)
+
+    # -- validity and knowledge over time -------------------------------------------------------------------------
+
+    def retract(self, ids: str | Iterable[str]) -> int:
+        """Withdraw statements, so that no search finds them, at any ``as_of``; return the number newly withdrawn.
+
+        With ``known_at`` before now they are found as before; ``get_by_ids`` always returns them. Writing the same text
+        again under the same id keeps it withdrawn. Raises ValueError for an unknown id, and retracts nothing then.
+
+        >>> from langchain_hybridgraph import HybridGraphStore
+        >>> store = HybridGraphStore(None)
+        >>> _ = store.add_texts(["Ada lives in Paris.", "Bo plays chess."], ids=["ada", "bo"])
+        >>> store.retract("ada"), [found.id for found in store.similarity_search("Paris or chess?")]
+        (1, ['bo'])
+        """
+        with self._writer():
+            now = self.clock()
+            with self._catalogue.writing() as connection:
+                known = self._all_held(connection, ids)
+                rows = []
+                for held in known.values():
+                    if held.kept.retracted_at is None:
+                        catalog_feedback.revise(connection, held, held.kept._replace(retracted_at=now), now)
+                        rows.append(held.row)
+                if rows:
+                    catalog.log_changes(connection, [row for row in rows if row is not None])
+            self._refresh()
+            self._step()
+        return len(rows)
+
+    def _supersede(self, old_id: str, chunk: Chunk, at: Any) -> None:
+        """Replace an old fact with a new one, from the new one's ``valid_from``, else ``at``, else now."""
+        if chunk.id == old_id:
+            raise ValueError(f"{quote_value(old_id)} cannot supersede itself: give the new fact an id of its own")
+        given = ParsedMetadata.checked(chunk.metadata)
+        with self._writer():
+            now = self.clock()
+            self._check_not_superseded(old_id, chunk.id)
+            begin = given.valid_from if given.valid_from is not None else now if at is None else parse_time(at)
+            description = f"{chunk.id} takes the place of {old_id} from {iso_time(begin)} on."
+            edge = Edge(chunk.id, old_id, SUPERSEDES, description=description)
+            also = partial(self._close, old_id=old_id, new_id=chunk.id, begin=begin, now=now)
+            self._write(catalogue_rows([chunk], [], self._rows.tenant), checked_edges([edge]), also=also)
+            self.settle()
+
+    def _check_not_superseded(self, old_id: str, new_id: str) -> None:
+        """Raise ValueError for a fact that has already been superseded, and name the last fact in the chain."""
+        chain = [old_id]
+        while (last := self._successor(chain[-1])) is not None and last not in (*chain, new_id):
+            chain.append(last)
+        if len(chain) > 1 and last is None:
+            raise ValueError(
+                f"{quote_value(chain[1])} has already superseded {quote_value(old_id)}: call "
+                f"supersede({quote_value(chain[-1])}, …), "
+                "which is valid now" + ("" if len(chain) == 2 else f", or retract({quote_value(chain[1])}) first")
+            )
+
+    def _successor(self, id: str) -> str | None:
+        edges = self._catalogue.edges(self._rows.tenant, [id], backwards=True)
+        sources = [edge.source for edge in edges if edge.relation == SUPERSEDES]
+        held = self.learned(sources, Scope())  # retracted facts do not count
+        return max((one for one in sources if one in held), default=None)
+
+    def _close(
+        self, connection: sqlite3.Connection, *, old_id: str, new_id: str, begin: float, now: float
+    ) -> Iterator[int]:
+        known = self._all_held(connection, [old_id, new_id])
+        old, new = known[old_id], known[new_id]
+        end = begin - INSTANT
+        if old.kept.valid_from is not None and old.kept.valid_from > end:
+            raise ValueError(
+                f"{quote_value(old_id)} is valid from {iso_time(old.kept.valid_from)}, so it cannot be over when the "
+                f"new fact begins at {iso_time(begin)}: give the new one a later valid_from, or "
+                f"retract({quote_value(old_id)})"
+            )
+        if new.kept.valid_until is not None and new.kept.valid_until < begin:
+            raise ValueError(
+                f"{quote_value(new_id)} would be valid until {iso_time(new.kept.valid_until)}, before it begins"
+            )
+        if old.kept.valid_until is None or old.kept.valid_until > end:
+            yield from catalog_feedback.revise(connection, old, old.kept._replace(valid_until=end), now)
+        if new.kept.valid_from is None:
+            yield from catalog_feedback.revise(connection, new, new.kept._replace(valid_from=begin), now)
+
+    # -- new memories next to old ones ------------------------------------------------------------------------
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other threads and processes from writing inside; reading goes on."""
+        with self._writer():
+            yield
+
+    def embedded(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """Return the unit vectors of texts; None as long as an embedding made from the texts is not fitted."""
+        with self._gate:
+            generation = self._refresh().generation
+            return None if self._is_unfitted(generation) or not texts else self._embed(texts, generation)
+
+    def nearest(
+        self, vector: Vector, n: int, period: tuple[float, float], filter: Filter | None = None
+    ) -> list[tuple[str, float]]:
+        """Return the n nearest chunks that are valid at some time of a period and pass the filter, best first."""
+        with self._gate:
+            seen = self._refresh()
+            matrix = seen.generation.matrix
+            if matrix is None:
+                return []
+            allowed = seen.rows.overlapping(*period)
+            if filter is not None:
+                allowed &= self._columns.mask(filter, len(allowed))
+            rows, scores = matrix.search(vector, n, allowed[: len(matrix)])
+            return [(entry.id, entry.score) for entry in seen.rows.scored(rows.tolist(), scores.tolist())]
+
+    def reads_meanings(self) -> bool:
+        """Return whether the vectors come from a model trained on more than the texts of this index."""
+        return not isinstance(self.embedding, FittedEmbedding)
+
+    def unread(self, text: str, beside: str) -> float:
+        """Return the share of a text's words that the model does not know and the other text does not have.
+
+        The vectors of a model fitted to the corpus ignore such words, so it cannot tell "lives in Rome" from "lives in
+        Paris" until it has seen Rome. 0 for any other model.
+        """
+        with self._gate:
+            if not isinstance(self.embedding, FittedEmbedding):
+                return 0.0
+            analyzer = Analyzer(self.language)
+            words = list(dict.fromkeys(analyzer.words(text)))
+            other_words = set(analyzer.words(beside))
+            others = [word for word in words if word not in other_words]
+            if not others:
+                return 0.0
+            return int(np.count_nonzero(~self._embed(others, self._generation).any(axis=1))) / len(words)
+
+    def take_in(
+        self,
+        chunks: Sequence[Chunk],
+        vectors: NDArray[np.float32] | None,
+        edges: Sequence[Edge],
+        changes: Sequence[Change],
+    ) -> None:
+        """Write new memories, their edges and their changes to existing ones, in one transaction.
+
+        ``vectors`` are those returned by :meth:`embedded`. A memory without a creation time is created now.
+        """
+        batch = catalogue_rows(chunks, [], self._rows.tenant)
+        given = None
+        # A model fitted to the corpus may have been fitted again since.
+        if vectors is not None and not isinstance(self.embedding, FittedEmbedding):
+            given = {chunk.id: vector for chunk, vector in zip(chunks, vectors, strict=True)}
+        with self._writer():
+            undated = [entry.id for entry in batch if entry.given.created_at is None]
+            also = partial(self._change, undated=undated, changes=changes, now=self.clock())
+            self._write(batch, checked_edges(edges), given, also)
+            self.settle()
+
+    def _change(
+        self, connection: sqlite3.Connection, *, undated: Sequence[str], changes: Sequence[Change], now: float
+    ) -> Iterator[int]:
+        for held in self._held(connection, undated).values():
+            if held.kept.created_at is None:
+                yield from catalog_feedback.revise(
+                    connection, held, held.kept._replace(created_at=held.kept.learned_at), now
+                )
+        for change in changes:
+            for held in self._held(connection, change.id).values():
+                after = held.kept._replace(active_count=held.kept.active_count + change.uses)
+                if change.uses:
+                    after = after._replace(used_at=now)
+                if change.confidence is not None:
+                    after = after._replace(confidence=change.confidence)
+                yield from catalog_feedback.revise(connection, held, after, now)
+
+    # -- look-up ----------------------------------------------------------------------------------------------
+
+    def _held(self, connection: sqlite3.Connection, ids: str | Iterable[str]) -> dict[str, StoredMemory]:
+        return catalog_feedback.read_states(connection, self._rows.tenant, _several(ids))
+
+    def _all_held(self, connection: sqlite3.Connection, ids: str | Iterable[str]) -> dict[str, StoredMemory]:
+        wanted = _several(ids)
+        known = catalog_feedback.read_states(connection, self._rows.tenant, wanted)
+        if missing := [id for id in wanted if id not in known]:
+            raise ValueError(
+                f"{quote_value(missing[0])} is not in this store; get_by_ids([…]) shows which of several ids are"
+            )
+        return known
+
+
+def _several(ids: str | Iterable[str]) -> list[str]:
+    return [ids] if isinstance(ids, str) else list(dict.fromkeys(ids))
+
+
+def _verb(name: Any) -> FeedbackEffect:
+    verb = FEEDBACK.get(name) if isinstance(name, str) else None
+    if verb is None:
+        near = get_close_matches(str(name).lower(), FEEDBACK, 1)
+        raise ValueError(
+            f"feedback {quote_value(name)} is not known; pass one of {', '.join(map(repr, FEEDBACK))}"
+            + (f": did you mean {quote_value(near[0])}?" if near else "")
+        )
+    return verb
+
+
+def _after(kept: MemoryValues, verb: FeedbackEffect) -> MemoryValues:
+    """Return the state after a feedback; values that it does not affect stay unset."""
+    confidence, utility = kept.confidence, kept.utility
+    if verb.refutes:
+        confidence = verb.confidence
+    elif verb.confidence:
+        confidence = _clamped((CONFIDENCE if confidence is None else confidence) + verb.confidence)
+    if verb.utility:
+        utility = _clamped((UTILITY if utility is None else utility) + verb.utility)
+    return kept._replace(confidence=confidence, utility=utility)
+
+
+def _clamped(value: float) -> float:
+    return min(1.0, max(0.0, value))

@@ -1,0 +1,165 @@
+"""One generation of the vectors: matrix, Chroma collection and fitted model that belong together."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from langchain_hybridgraph.stores.engines.vector_matrix import VectorMatrix, checksums, owners
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.records import Mask
+
+logger = logging.getLogger(__name__)
+
+BATCH = 8_192
+# Number of vectors that estimate the cosine with an arbitrary chunk: the mean is within a hundredth. More of them
+# would push Chroma's graph out of the processor's cache with each query.
+SAMPLE = 128
+FEWEST_SAMPLED = 50
+
+
+class Embedding(Protocol):
+    """The methods of an embedding that a store calls; LangChain's ``Embeddings`` has them."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return one vector per text."""
+        ...
+
+    def embed_query(self, text: str) -> list[float]:
+        """Return the vector of a question."""
+        ...
+
+
+class Generation:
+    """Files ``vectors-N.f32`` (with ``.crc`` and ``.own``), ``chroma-N`` and, for a fitted embedding, ``model-N.npz``.
+
+    A change of the model makes generation N + 1 next to the present one and switches in one commit of the catalogue.
+    ``folder`` None keeps the matrix in memory and has no collection: the matrix is always scanned.
+
+    ``lost`` names the files of this generation that were missing or unusable.
+    """
+
+    def __init__(self, folder: Path | None, number: int, dimension: int | None, embedding: Embedding) -> None:
+        self.folder = folder
+        self.number = number
+        self.embedding = embedding
+        self.lost: tuple[str, ...] = ()
+        self.matrix = None if dimension is None else self._open_matrix(dimension)
+        self._sample: tuple[int, NDArray[np.float32] | None] | None = None
+
+    def load(self, model: Callable[[Path], Embedding]) -> None:
+        """Load the generation's own model from its file; without a usable one the present embedding is kept."""
+        assert self.model_file is not None
+        try:
+            self.embedding = model(self.model_file)
+        except Exception:
+            # A damaged file can make a loader raise anything; the texts are available, the model can be fitted again.
+            logger.warning("the model %s cannot be read; repair() makes a new one", self.model_file, exc_info=True)
+            self.lost += ("model",)
+
+    @property
+    def model_file(self) -> Path | None:
+        """Path of this generation's fitted model."""
+        return self._file("model", ".npz")
+
+    def sample(self, allowed: Mask, version: int | None) -> NDArray[np.float32] | None:
+        """Return vectors of up to 128 chunks, evenly spaced over the allowed rows; None if there are too few.
+
+        The sample is cached for the same ``version``; None always takes a fresh one.
+        """
+        if version is not None and self._sample is not None and self._sample[0] == version:
+            return self._sample[1]
+        rows = np.flatnonzero(allowed)
+        vectors = None
+        if self.matrix is not None and len(rows) >= FEWEST_SAMPLED:
+            places = np.linspace(0, len(rows) - 1, min(SAMPLE, len(rows))).astype(np.int64)
+            vectors = self.matrix.take(rows[places])
+        if version is not None:
+            self._sample = version, vectors
+        return vectors
+
+    def found(self, dimension: int) -> VectorMatrix:
+        """Create the matrix, now that the number of dimensions is known."""
+        self.matrix = VectorMatrix(self._file("vectors", ".f32"), dimension)
+        return self.matrix
+
+    def nonzero_rows(self, rows: Sequence[int]) -> set[int]:
+        """Return which of these rows have a vector that is not all zeros, which is near to nothing."""
+        return {int(row) for part, vectors in self.vectors(rows) for row in part[vectors.any(axis=1)]}
+
+    def vectors(self, rows: Sequence[int]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """Yield rows and their vectors, a batch at a time; rows beyond the matrix's end are left out."""
+        if self.matrix is None:
+            return
+        for start in range(0, len(rows), BATCH):
+            part = np.asarray(rows[start : start + BATCH], np.int64)
+            part = part[part < len(self.matrix)]
+            yield part, self.matrix.take(part)
+
+    def remove(self) -> None:
+        """Delete the generation's files, but not its collection; a process that has the matrix mapped keeps it."""
+        matrix = self._file("vectors", ".f32")
+        for file in (matrix, matrix and checksums(matrix), matrix and owners(matrix), self.model_file):
+            if file is not None:
+                file.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Release files."""
+        if self.matrix is not None:
+            self.matrix.close()
+
+    def fill(self, pages: Iterator[tuple[Sequence[int], NDArray[np.float32], Sequence[bytes]]]) -> None:
+        """Fill the matrix from pages of ascending rows, their vectors and the hashes of their texts.
+
+        It is on disk when this returns.
+        """
+        matrix = self.matrix
+        for rows, vectors, texts in pages:
+            matrix = self.found(vectors.shape[1]) if matrix is None else matrix
+            for start, stop in _runs(rows):
+                matrix.write(rows[start], vectors[start:stop], texts=texts[start:stop], sync=False)
+        if matrix is not None:
+            matrix.sync()
+
+    def _open_matrix(self, dimension: int) -> VectorMatrix:
+        file = self._file("vectors", ".f32")
+        if file is not None and not file.exists():
+            self.lost += ("vectors",)
+        return VectorMatrix(file, dimension)
+
+    def _file(self, stem: str, suffix: str = "") -> Path | None:
+        return None if self.folder is None else self.folder / f"{stem}-{self.number}{suffix}"
+
+
+def remove_leftovers(current: Generation, drop_collection: Callable[[int], None]) -> None:
+    """Delete the files of other generations, left in the folder by a crash in the middle of a switch."""
+    folder = current.folder
+    if folder is None:
+        return
+    names = [path.name for stem in ("vectors", "model", "chroma") for path in folder.glob(f"{stem}-*")]
+    numbers = {name.partition("-")[2].partition(".")[0] for name in names}
+    for half in folder.glob("model-*.tmp"):
+        half.unlink()
+    for number in filter(str.isdecimal, numbers - {str(current.number)}):
+        Generation(folder, int(number), None, current.embedding).remove()
+        drop_collection(int(number))
+
+
+def _runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Return the positions [start, stop) of consecutive rows, so that each run is written at once.
+
+    >>> list(_runs([0, 1, 2, 7, 8]))
+    [(0, 3), (3, 5)]
+    """
+    start = 0
+    for stop in range(1, len(rows) + 1):
+        if stop == len(rows) or rows[stop] != rows[stop - 1] + 1:
+            yield start, stop
+            start = stop

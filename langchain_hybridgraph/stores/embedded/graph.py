@@ -1,0 +1,464 @@
+"""The graph of an open index: its edges as one call may traverse them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from langchain_hybridgraph.records import MENTIONS
+from langchain_hybridgraph.stores.embedded.adjacency import (
+    MENTIONS_CODE,
+    Adjacency,
+    Changes,
+    Columns,
+    EdgeSelection,
+    IncidentEdges,
+    spread,
+)
+from langchain_hybridgraph.stores.embedded.reader import SearchedIndex
+from langchain_hybridgraph.stores.protocols import NeighborEdges
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.records import Edge, EdgeFilter, Mask, Scope, Vector
+    from langchain_hybridgraph.stores.embedded.catalog import Catalogue
+    from langchain_hybridgraph.stores.embedded.close_guard import CloseGuard
+    from langchain_hybridgraph.stores.embedded.index_folder import Snapshot
+    from langchain_hybridgraph.stores.protocols import Nodes, Weights
+
+# Up to this many hops duplicates are found by sorting (2,000: 0.1 ms, 125,000: 8 ms), beyond by marking each node.
+SORTED_HOPS = 4_000
+
+
+# Hops through entities lead to this many times hub_degree chunks in scope; to more only through the rarest entity.
+FAN = 4
+
+
+class WalkedIndex(SearchedIndex):
+    """An open index whose chunks are connected by edges.
+
+    The edges are read into memory on first use. From then on they follow a log in the catalogue, which also has the
+    changes of other processes (300,000 edges: 9 MB).
+    """
+
+    _graph_state: tuple[Snapshot, Adjacency] | None = None
+    _has_graph: tuple[int, bool] = -1, False
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether the store has any edge now."""
+        with self._gate:
+            _, position = self._catalogue.graph_position()
+            if self._has_graph[0] != position:
+                self._has_graph = position, self._catalogue.has_edges(self._rows.tenant)
+            return self._has_graph[1]
+
+    def graph(self, scope: Scope, ways: EdgeFilter) -> ScopedGraph:
+        """Return the graph as a call with this scope may traverse it (see ``stores.base.HasGraph``)."""
+        self._check_scope(scope)
+        with self._gate:
+            seen, adjacency = self._refresh_graph()
+            allowed = np.append(self._allowed(seen.rows, scope), False)  # at -1, for a node without a row
+        wanted = EdgeSelection.by(ways, scope.as_of, adjacency.codes, scope.known_at)
+        return ScopedGraph(seen, adjacency, allowed, wanted, ways, self._catalogue, self._gate)
+
+    def _refresh_graph(self) -> tuple[Snapshot, Adjacency]:
+        """Return rows and edges of the latest commit, both of the same one."""
+        walked = self._graph_state
+        if walked is not None and self._catalogue.graph_position() == (walked[0].rows.version, walked[1].position):
+            return walked
+        with self._refreshing:
+            seen, adjacency = self._latest_graph()
+            while seen.generation.lost and self._catalogue.version() != seen.rows.version:
+                seen, adjacency = self._latest_graph()  # see _refresh
+            self._graph_state = seen, adjacency
+        return seen, adjacency
+
+    def _latest_graph(self) -> tuple[Snapshot, Adjacency]:
+        with self._catalogue.snapshot():
+            seen = self._refresh()
+            version, position = self._catalogue.graph_position()
+            last = self._graph_state and self._graph_state[1]
+            if last is None or last.position < int(self._catalogue.about()["graph_floor"]):
+                adjacency = self._read_adjacency(seen)
+            elif last.position < position:
+                adjacency = self._follow_adjacency(last)
+            else:
+                adjacency = last
+        return seen, adjacency.at(version, position)
+
+    def _read_adjacency(self, seen: Snapshot) -> Adjacency:
+        tenant = seen.rows.tenant
+        rows = np.array(self._catalogue.chunk_nodes(), np.int64).reshape(-1, 2)
+        rows = rows[seen.rows.alive()[rows[:, 0]]]
+        parents = np.array(self._catalogue.parent_nodes(tenant), np.int64)
+        codes = {MENTIONS: MENTIONS_CODE}
+        read = [Columns.of(arcs, codes) for arcs in self._catalogue.arcs(tenant)]
+        return Adjacency.built(rows, parents, Columns.together([Columns.of([], codes), *read]), codes)
+
+    def _follow_adjacency(self, last: Adjacency) -> Adjacency:
+        tenant, codes = self._rows.tenant, dict(last.codes)
+        touched = np.array(self._catalogue.changed_pairs(last.position), np.int32).reshape(-1, 2)
+        changes = Changes(
+            np.unique(touched).astype(np.int64),
+            self._catalogue.changed_nodes(tenant, last.position),
+            touched[touched[:, 0] != touched[:, 1]],
+            Columns.of(self._catalogue.changed_arcs(tenant, last.position), codes),
+        )
+        return last.followed(changes, codes)
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedGraph:
+    """One state of the edges, as one call may traverse them (see ``stores.base.Graph``).
+
+    Hops come in no particular order. :meth:`neighbours` treats an edge as leaving the node it is traversed from,
+    whichever way it points. Where that node's degree exceeds ``hub_degree``, the edge's weight is multiplied by
+    ``hub_degree`` / degree; a hop through an entity is damped by the entity's degree too. Through its entities, the
+    rarest first, a chunk leads to about ``FAN`` · ``hub_degree`` chunks: always through the rarest, however common it
+    is, and not through those that would exceed the limit. Of equally rare entities the one stored first counts as
+    rarer. ``ends`` are the ascending nodes of :meth:`among`.
+    """
+
+    seen: Snapshot
+    adjacency: Adjacency
+    allowed: Mask
+    wanted: EdgeSelection
+    ways: EdgeFilter
+    catalogue: Catalogue
+    gate: CloseGuard
+    ends: Nodes | None = None
+
+    def __len__(self) -> int:
+        """Return the number of chunks, in scope or not."""
+        return self.seen.rows.living
+
+    @property
+    def has_entities(self) -> bool:
+        """Whether the graph has entities, in scope or not."""
+        return bool(self.adjacency.facts.is_entity.any())
+
+    @property
+    def relations(self) -> frozenset[str]:
+        """The relations of the tenant's edges, in scope or not."""
+        return self.adjacency.relations
+
+    def nodes(self, ids: Sequence[str]) -> Nodes:
+        """Return the node of each id, -1 for an id that is not in the graph or not in scope."""
+        results = np.full(len(ids), -1, np.int64)
+        rows = self.seen.rows
+        of_row = self.adjacency.facts.node_of_row
+        for place, row in enumerate(rows.places(ids)):
+            if 0 <= row < len(self.allowed) - 1 and self.allowed[row]:
+                results[place] = of_row[row]
+        if (results < 0).any() and self.has_entities:
+            with self.gate:
+                named = self.catalogue.graph_nodes(rows.tenant, ids)
+            nodes = np.array([named.get(id, -1) for id in ids], np.int64)
+            nodes[nodes >= len(self.adjacency.facts.row) - 1] = -1  # newer than this state
+            results = np.where((results < 0) & self.adjacency.facts.is_entity[nodes], nodes, results)
+        return results
+
+    def ids(self, nodes: Nodes) -> list[str]:
+        """Return the id of each node, chunk or entity; "" for one that was deleted meanwhile."""
+        rows = self.adjacency.facts.row[nodes]
+        others = nodes[rows < 0].tolist()
+        named: dict[int, str] = {}
+        if others:
+            with self.gate:
+                named = self.catalogue.ids_of_nodes(others)
+        chunks = iter(self.seen.rows.ids(rows[rows >= 0].tolist()))
+        return [
+            next(chunks) if row >= 0 else named.get(node, "")
+            for node, row in zip(nodes.tolist(), rows.tolist(), strict=True)
+        ]
+
+    def among(self, nodes: Nodes) -> ScopedGraph:
+        """Return the same graph with :meth:`neighbours` restricted to hops that lead to these chunks."""
+        return replace(self, ends=np.unique(nodes[self.allowed[self.adjacency.facts.row[nodes]]]))
+
+    def neighbours(self, nodes: Nodes) -> NeighborEdges:
+        """Return the chunks one hop away, by an edge or a shared entity; from an entity, the chunks that mention it."""
+        return self._best(self._hops(nodes))
+
+    def _hops(self, nodes: Nodes) -> NeighborEdges:
+        """Return all hops to chunks, several between the same two nodes if they are joined in several ways."""
+        passing = self._passing(nodes)
+        links, mentions = self._links(nodes)
+        links = links.taken(self._is_end(links.end))
+        direct = NeighborEdges(
+            links.origin, links.end.astype(np.int64), links.weight * passing[links.origin], np.full(len(links.end), -1)
+        )
+        if not len(mentions.end):
+            return direct
+        shared = self._by_entities(nodes, passing, mentions)
+        return shared if not len(direct.node) else direct if not len(shared.node) else _joined([direct, shared])
+
+    def links(self, nodes: Nodes) -> NeighborEdges:
+        """Return the edges as stored: to chunks and entities, and from entities to the chunks that mention them.
+
+        Their weights are undamped; a caller that traverses node by node sees the degrees itself.
+        """
+        links, mentions = self._links(nodes)
+        links = links.taken(self.is_open(links.end))
+        every = IncidentEdges.together([links, mentions])
+        return self._best(
+            NeighborEdges(every.origin, every.end.astype(np.int64), every.weight, np.full(len(every.end), -1))
+        )
+
+    def degrees(self, nodes: Nodes) -> Nodes:
+        """Return the number of edges of each node, over all relations, in scope or not."""
+        return self.adjacency.facts.degree[nodes].astype(np.int64)
+
+    def is_chunk(self, nodes: Nodes) -> Mask:
+        """Return which of the nodes are chunks."""
+        is_chunk: Mask = self.adjacency.facts.row[nodes] >= 0
+        return is_chunk
+
+    def is_open(self, nodes: NDArray[np.integer]) -> Mask:
+        """Return which of the nodes a traversal may visit: chunks in scope and entities."""
+        facts = self.adjacency.facts
+        is_open: Mask = self.allowed[facts.row[nodes]] | facts.is_entity[nodes]
+        return is_open
+
+    def _is_end(self, ends: NDArray[np.integer]) -> Mask:
+        """Return which ends of edges a hop may lead to."""
+        if self.ends is not None:
+            return _places(self.ends, ends) >= 0
+        is_end: Mask = self.allowed[self.adjacency.facts.row[ends]]
+        return is_end
+
+    def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
+        """Return the cosine of each chunk with a unit vector; NaN where it is unknown."""
+        results = np.full(len(nodes), np.nan)
+        rows, matrix = self.adjacency.facts.row[nodes], self.seen.generation.matrix
+        known = rows >= 0
+        with self.gate:
+            if matrix is not None and known.any():
+                results[known] = matrix.scores(vector, rows[known].astype(np.int64))
+        return results
+
+    def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
+        """Return the heaviest edge of each step between chunks, or the two mentions of the rarest entity both share.
+
+        This is the hop that :meth:`neighbours` returns; without damping, an edge or else the rarest entity. Ties
+        between edges go to the smaller relation, then source. None for a step without an edge, or whose edge is gone
+        meanwhile.
+        """
+        ends = list(dict.fromkeys(end for step in steps for end in step))
+        nodes = dict(zip(ends, self.nodes(ends).tolist(), strict=True))
+        pairs = [(nodes[one], nodes[other]) for one, other in steps]
+        over = self._entities_between(pairs) if self.has_entities else dict.fromkeys(pairs, -1)
+        edges = self._edges_between(
+            {pair for pair, via in over.items() if via < 0},
+            {(end, via) for pair, via in over.items() for end in pair if via >= 0},
+        )
+        return [self._step(pair, over.get(pair), edges) for pair in pairs]
+
+    # -- one hop --------------------------------------------------------------------------------------------
+
+    def _links(self, nodes: Nodes) -> tuple[IncidentEdges, IncidentEdges]:
+        """Return the edges that may be traversed from these nodes: all but mentions of entities, and those mentions.
+
+        The former include edges that end in an entity or a hidden node; callers that want neither filter them out.
+        """
+        facts, direction = self.adjacency.facts, self.ways.direction
+        is_entity = facts.is_entity[nodes]
+        sources = np.where(self.allowed[facts.row[nodes]] | is_entity, nodes, -1)
+        out = self.adjacency.hanging(sources, self.wanted, backwards=False)
+        is_mention = (out.relation == MENTIONS_CODE) & facts.is_entity[out.end]
+        mentions = out.taken(is_mention)
+        links = [out.taken(~is_mention)] if direction != "in" else []
+        if direction != "out" or is_entity.any():
+            into = self.adjacency.hanging(sources, self.wanted, backwards=True)
+            if direction == "out":
+                into = into.taken((into.relation == MENTIONS_CODE) & is_entity[into.origin])
+            links.append(into)
+        return links[0] if len(links) == 1 else IncidentEdges.together(links), mentions
+
+    def _by_entities(self, nodes: Nodes, passing: Weights, mentions: IncidentEdges) -> NeighborEdges:
+        """Return the hops from chunk to entity to chunk; the chunks of a shared entity are looked up once for all."""
+        degree = self.adjacency.facts.degree[mentions.end]
+        rare = self._rare_enough(mentions, degree)
+        mentions, degree = mentions.taken(rare), degree[rare]
+        entities, first, place = np.unique(mentions.end, return_index=True, return_inverse=True)
+        mentioning = self._mentioning(entities.astype(np.int64))
+        weights = mentioning.weight * self._damping(degree[first])[mentioning.origin]
+        count = np.bincount(mentioning.origin, minlength=len(entities))
+        number, position = spread((np.cumsum(count) - count)[place], count[place])
+        origin = mentions.origin[number]
+        weight = (mentions.weight * passing[mentions.origin])[number] * weights[position]
+        hops = NeighborEdges(
+            origin, mentioning.end[position].astype(np.int64), weight, entities[place].astype(np.int64)[number]
+        )
+        return _select(hops, hops.node != nodes[origin])
+
+    def _mentioning(self, entities: Nodes) -> IncidentEdges:
+        """Return the mentions of these entities by chunks that a hop may lead to, in the order of the entities."""
+        if self.ends is None:
+            mentioning = self.adjacency.hanging(entities, self.wanted, backwards=True)
+            mentioning = mentioning.taken((mentioning.relation == MENTIONS_CODE) & self._is_end(mentioning.end))
+            if self.adjacency.beside is None:
+                return mentioning
+        else:
+            # A few chunks have fewer mentions than a few entities.
+            out = self.adjacency.hanging(self.ends, self.wanted, backwards=False)
+            place = _places(entities, out.end)
+            shared = np.flatnonzero((place >= 0) & (out.relation == MENTIONS_CODE))
+            mentioning = IncidentEdges(place, self.ends[out.origin], out.relation, out.weight).taken(shared)
+        return mentioning.taken(np.argsort(mentioning.origin, kind="stable"))
+
+    def _rare_enough(self, mentions: IncidentEdges, degree: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Return the mentions to traverse, by origin and rarity; ``degree`` is that of the entities."""
+        order = np.lexsort((mentions.end, degree, mentions.origin))
+        if self.ways.hub_degree is None:
+            return order
+        origin, degree = mentions.origin[order], degree[order]
+        share = np.count_nonzero(self.allowed) / max(self.seen.rows.living, 1)
+        is_first = _differs_from_previous(origin)
+        total = np.cumsum(degree)
+        before = np.maximum.accumulate(np.where(is_first, total - degree, 0))
+        return order[is_first | ((total - before) * share <= FAN * self.ways.hub_degree)]
+
+    def _best(self, hops: NeighborEdges) -> NeighborEdges:
+        """Return the heaviest hop from each origin to each node; ties go to an edge, then to the rarest entity."""
+        if len(hops.node) <= SORTED_HOPS:
+            return self._best_sorted(hops)
+        is_duplicate = _duplicates(hops, len(self.adjacency.facts.row))
+        if not is_duplicate.any():
+            return hops
+        return _joined([_select(hops, ~is_duplicate), self._best_sorted(_select(hops, is_duplicate))])
+
+    def _best_sorted(self, hops: NeighborEdges) -> NeighborEdges:
+        key = hops.origin << 32 | hops.node
+        order = np.argsort(key, kind="stable")  # the fastest for integers
+        again = ~_differs_from_previous(key[order])
+        if not again.any():
+            return hops
+        # Duplicates are few; only they have to be compared.
+        many = order[again | np.append(again[1:], False)]
+        rarity = np.where(hops.via[many] < 0, -1, self.degrees(hops.via[many]))
+        best = many[np.lexsort((hops.via[many], rarity, -hops.weight[many], key[many]))]
+        kept = np.ones(len(key), np.bool_)
+        kept[many] = False
+        kept[best[_differs_from_previous(key[best])]] = True
+        return _select(hops, kept)
+
+    def _passing(self, nodes: NDArray[np.integer]) -> Weights:
+        """Return the factor by which the weight of an edge that leaves each node is multiplied."""
+        return self._damping(self.degrees(nodes.astype(np.int64)))
+
+    def _damping(self, degree: NDArray[np.integer]) -> Weights:
+        hub = self.ways.hub_degree
+        if hub is None:
+            return np.ones(len(degree))
+        passing: Weights = hub / np.maximum(degree, hub)
+        return passing
+
+    # -- explaining a traversal -----------------------------------------------------------------------------
+
+    def _entities_between(self, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
+        """Return the entity of each pair's hop, -1 for a direct edge; pairs without a hop are left out."""
+        wanted = set(pairs)
+        origins = np.array(sorted({one for one, _ in wanted}), np.int64)
+        hops = self.among(np.array(sorted({other for _, other in wanted}), np.int64))._hops(origins)
+        if self.ways.hub_degree is None:
+            # Undamped, a common entity has the same weight as a rare one, although it tells less.
+            weight = np.where(hops.via < 0, 1.0, 1.0 / np.maximum(self.degrees(hops.via), 2))
+            hops = hops._replace(weight=weight)
+        hops = self._best(hops)
+        results = zip(origins[hops.origin].tolist(), hops.node.tolist(), hops.via.tolist(), strict=True)
+        return {(one, other): via for one, other, via in results if (one, other) in wanted}
+
+    def _edges_between(
+        self, links: Collection[tuple[int, int]], mentions: Collection[tuple[int, int]]
+    ) -> dict[tuple[int, int], Edge]:
+        """Return the heaviest edge that may be traversed for each of these links and each of these mentions."""
+        ways, sources = self.ways.direction, defaultdict(list)
+        for one, other in links:
+            if ways != "in":
+                sources[one, other].append((one, other))
+            if ways != "out":
+                sources[other, one].append((one, other))
+        for mention in mentions:
+            sources[mention].append(mention)
+        with self.gate:
+            stored = self.catalogue.edges_between(sources, self.wanted.known_at)
+        best: dict[tuple[int, int], Edge] = {}
+        for source, target, edge in stored:
+            if self._is_wanted(edge) and (edge.relation == MENTIONS or (source, target) not in mentions):
+                for step in sources[source, target]:
+                    best[step] = min(best.get(step, edge), edge, key=_heaviest_first)
+        return best
+
+    @staticmethod
+    def _step(
+        pair: tuple[int, int], via: int | None, edges: Mapping[tuple[int, int], Edge]
+    ) -> Edge | tuple[Edge, Edge] | None:
+        if via is None or via < 0:
+            return None if via is None else edges.get(pair)
+        first, second = edges.get((pair[0], via)), edges.get((pair[1], via))
+        return None if first is None or second is None else (first, second)
+
+    def _is_wanted(self, edge: Edge) -> bool:
+        as_of, relations = self.wanted.as_of, self.ways.relations
+        return (
+            (relations is None or edge.relation in relations)
+            and edge.weight >= self.ways.min_weight
+            and (as_of is None or edge.valid_from is None or edge.valid_from <= as_of)
+            and (as_of is None or edge.valid_until is None or edge.valid_until >= as_of)
+        )
+
+
+def _heaviest_first(edge: Edge) -> tuple[float, str, str]:
+    return -edge.weight, edge.relation, edge.source
+
+
+def _select(hops: NeighborEdges, chosen: Mask | NDArray[np.int64]) -> NeighborEdges:
+    columns: Any = [column[chosen] for column in hops]
+    return NeighborEdges(*columns)
+
+
+def _differs_from_previous(values: NDArray[np.int64]) -> Mask:
+    """Return which values differ from the one before."""
+    is_other = np.ones(len(values), np.bool_)
+    np.not_equal(values[1:], values[:-1], out=is_other[1:])
+    return is_other
+
+
+def _places(ascending: Nodes, values: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return the position of each value in an ascending array, -1 for a missing one."""
+    if not len(ascending):
+        return np.full(len(values), -1)
+    places = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
+    return np.where(ascending[places] == values, places, -1)
+
+
+def _joined(parts: Sequence[NeighborEdges]) -> NeighborEdges:
+    columns: Any = map(np.concatenate, zip(*parts, strict=True))
+    return NeighborEdges(*columns)
+
+
+def _duplicates(hops: NeighborEdges, nodes: int) -> Mask:
+    """Return which hops lead from the same origin to the same node as another one."""
+    order = np.argsort(hops.origin.astype(np.min_scalar_type(int(hops.origin.max()))), kind="stable")
+    node = hops.node[order]
+    stops = np.cumsum(np.bincount(hops.origin))
+    is_duplicate = np.zeros(len(node), np.bool_)
+    number, last = np.arange(len(node), dtype=np.int32), np.empty(nodes, np.int32)
+    for start, stop in zip(np.concatenate([[0], stops[:-1]]).tolist(), stops.tolist(), strict=True):
+        targets, own = node[start:stop], number[start:stop]
+        last[targets] = own
+        remaining = last[targets]  # one of several hops to a node
+        others = np.flatnonzero(remaining != own)
+        if len(others):
+            is_duplicate[start + others] = True
+            is_duplicate[remaining[others]] = True
+    unsorted = np.empty(len(node), np.bool_)
+    unsorted[order] = is_duplicate
+    return unsorted

@@ -1,0 +1,199 @@
+"""The keyword index of the embedded store: Tantivy kept up to date, rank_bm25 if it cannot be opened."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from langchain_hybridgraph.errors import StoreError, StoreLockedError
+from langchain_hybridgraph.steps import reporting
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.stores.embedded.catalog import Catalogue
+    from langchain_hybridgraph.stores.protocols import KeywordIndex
+
+logger = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+
+
+class Keywords:
+    """The keyword index of a folder (``path`` None: in memory), opened on first use, filled from the catalogue.
+
+    :meth:`follow` and :meth:`rebuild` write to it and require the writer's turn.
+    """
+
+    def __init__(self, path: Path | None, language: str, catalogue: Catalogue) -> None:
+        self._path = path
+        self._language = language
+        self._catalogue = catalogue
+        self._index: KeywordIndex | None = None
+        self._opening = threading.Lock()
+        self.reason: str | None = None
+
+    @property
+    def index(self) -> KeywordIndex:
+        """The engine; ``reason`` is "keyword-fallback" if the one on disk could not be opened."""
+        index = self._index
+        if index is None:
+            with self._opening:
+                index = self._index = self._index or self._open()
+        return index
+
+    def ask(self, question: Callable[[KeywordIndex], Answer]) -> Answer:
+        """Return the index's answer; if the index is replaced meanwhile, ask the new one."""
+        index = self.index
+        try:
+            return question(index)
+        except StoreError:
+            if self.index is index:
+                raise
+            return question(self.index)
+
+    def lags(self, version: int) -> bool:
+        """Return whether :meth:`follow` has anything to do."""
+        if self._is_absent():
+            return version > 0
+        return self.index.applied != version or self.reason is not None or not self._is_whole()
+
+    def _is_absent(self) -> bool:
+        return self._path is not None and not (self._path / "meta.json").exists()
+
+    def _is_whole(self) -> bool:
+        """Return whether the index has as many texts as the catalogue.
+
+        After a kill on a busy machine about one deleted text in ten thousand reappeared, although the version was
+        right.
+        """
+        return len(self.index) == self._catalogue.count_rows()
+
+    def follow(self, version: int, floor: int) -> None:
+        """Bring the index up to ``version``; rebuild it if that fails.
+
+        It also fails if the outbox, which begins after ``floor``, is too short. If Tantivy cannot be used at all, the
+        fallback is brought up to date, and the next process that has Tantivy rebuilds the index.
+        """
+        if self._is_absent() and self._is_usable():
+            if version:
+                self.rebuild(version)
+            return
+        if self.index.applied != version:
+            self.reload()
+        is_in_reach = floor <= self.index.applied <= version
+        is_broken = self.reason is not None and self._is_usable()
+        if is_broken or not (is_in_reach and self._apply(version) and self._is_whole()):
+            self.rebuild(version)
+
+    def _apply(self, version: int) -> bool:
+        """Apply the changes in the outbox; return whether the index accepted them."""
+        index = self.index
+        if index.applied == version:
+            return True
+        touched = self._catalogue.changed_rows(index.applied)
+        alive = {entry.row: entry.text for entry in self._catalogue.read_rows(touched) if entry.row is not None}
+        try:
+            added = reporting(alive.items(), "index", len(alive), "chunks")
+            index.apply(version, added, [row for row in touched if row not in alive])
+        except StoreLockedError:
+            raise
+        except StoreError:
+            # A kill, a full disk or a restored backup may have left anything in the folder; the texts are in the
+            # catalogue.
+            logger.warning("the keyword index %s cannot be continued and is rebuilt", self._path, exc_info=True)
+            return False
+        return True
+
+    def rebuild(self, version: int) -> None:
+        """Rebuild the index from the catalogue's texts; searches wait meanwhile."""
+        with self._opening:
+            self._close()
+            if not self._is_usable():
+                self._index = self._fall_back()
+                return
+            if self._path is not None:
+                shutil.rmtree(self._path, ignore_errors=True)
+            index = self._open(create=True)
+            if self.reason is not None:
+                raise StoreError(f"no keyword index can be made in {self._path}: look at its permissions and the disk")
+            texts = reporting(self._catalogue.texts(), "index", self._catalogue.count_rows(), "chunks")
+            index.apply(version, texts, [])
+            self._index = index
+
+    def _is_usable(self) -> bool:
+        """Whether Tantivy can be imported and makes an index at all."""
+        from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
+
+        try:
+            TantivyIndex(None, self._language).close()
+        except StoreError:
+            return False
+        return True
+
+    def reload(self) -> None:
+        """Make visible what another process has committed."""
+        index = self._index
+        if index is None or self._path is None:
+            return
+        if self.reason is None and index.applied:
+            try:
+                index.reload()
+            except StoreError:
+                # The writer is rebuilding it at the moment, or it is damaged: opening it again shows which.
+                self._forget()
+        else:
+            # The writer may have created one since.
+            self._forget()
+
+    def close(self) -> None:
+        """Release files; the next use opens them again."""
+        with self._opening:
+            self._close()
+
+    def _close(self) -> None:
+        index, self._index = self._index, None
+        if index is not None:
+            index.close()
+
+    def _forget(self) -> None:
+        """Open the index again on next use; running searches finish on the old one."""
+        with self._opening:
+            self._index = None
+
+    def _open(self, *, create: bool = False) -> KeywordIndex:
+        from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
+
+        before, self.reason = self.reason, None
+        version = self._catalogue.version()
+        try:
+            index = TantivyIndex(
+                self._path if create or version else None,
+                self._language,
+                writable=create or not self._is_absent(),
+            )
+            if index.applied or create or not version or self._path is None:
+                return index
+            index.close()
+            cause = "nothing has been indexed yet"
+        except StoreError as error:
+            cause = " ".join(str(error).split())
+        if before is None:
+            # A reader tries again at each reload until the writer has created the index.
+            logger.warning(
+                "BM25 is computed over the stored texts (keyword-fallback) until the next write or repair() makes the "
+                "keyword index again: %s",
+                cause,
+            )
+        return self._fall_back()
+
+    def _fall_back(self) -> KeywordIndex:
+        """Return BM25 computed from the stored texts; slower, and built again in each process."""
+        from langchain_hybridgraph.stores.engines.rank_bm25 import RankBM25Index
+
+        self.reason = "keyword-fallback"
+        index = RankBM25Index(self._language)
+        index.apply(self._catalogue.version(), self._catalogue.texts(), [])
+        return index

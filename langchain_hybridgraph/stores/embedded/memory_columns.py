@@ -1,0 +1,89 @@
+"""The state of memories, mirrored in memory by row."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from langchain_hybridgraph.stores.embedded import catalog_feedback
+from langchain_hybridgraph.stores.protocols import MemoryColumns
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+    from langchain_hybridgraph.stores.embedded.catalog import Catalogue
+
+# Confidence to provenance depth, and the index of the type among the kinds.
+_COLUMNS = len(MemoryColumns._fields) - 1
+_AT_ONCE = 50_000
+
+
+class LearnedRows:
+    """The present state of a tenant's chunks, by row: 72 bytes each, read on first use.
+
+    From then on it follows a log in the catalogue that also has the changes of other processes: one feedback costs the
+    next search one row. 150 chunks take 0.03 ms, where the catalogue takes 1.
+    """
+
+    def __init__(self, catalogue: Catalogue, tenant: str) -> None:
+        self._catalogue, self._tenant = catalogue, tenant
+        self._lock = Lock()
+        self._position = -1
+        self._end = 0
+        self._values = np.zeros((0, _COLUMNS))
+        self._kinds: dict[str, int] = {}
+
+    def at(self, rows: Sequence[int]) -> MemoryColumns:
+        """Return the state of these rows; all is unset for a negative row and for one of another tenant."""
+        asked = np.array(rows, np.int64)
+        with self._lock:
+            self._follow(int(asked.max(initial=-1)) + 1)
+            values = self._values[asked]
+            kinds = list(self._kinds)
+        values[asked < 0] = _UNSET
+        columns = values.T
+        return MemoryColumns._make([*columns[:-1], columns[-1].astype(np.int64), kinds])
+
+    def _follow(self, end: int) -> None:
+        """Apply the changes since the last call, and read rows up to ``end``."""
+        with self._catalogue.reading() as connection:
+            position = catalog_feedback.position(connection)
+        if position == self._position and end <= self._end:
+            return
+        with self._catalogue.snapshot(), self._catalogue.reading() as connection:
+            self._position = self._read(connection)
+
+    def _read(self, connection: sqlite3.Connection) -> int:
+        position = catalog_feedback.position(connection)
+        if catalog_feedback.is_forgotten(connection, self._position):
+            self._end = 0
+        elif position > self._position:
+            self._take(catalog_feedback.changed_by_row(connection, self._tenant, self._position))
+        stop = catalog_feedback.next_row(connection)
+        for start in range(self._end, stop, _AT_ONCE):
+            self._take(catalog_feedback.by_row(connection, self._tenant, start, start + _AT_ONCE))
+        self._grow(max(stop, 1))  # the entry for a missing row needs room, too
+        self._end = stop
+        return position
+
+    def _take(self, found: Sequence[catalog_feedback.ByRow]) -> None:
+        if not found:
+            return
+        rows = np.array([one[0] for one in found], np.int64)
+        kinds = [-1 if one[-1] is None else self._kinds.setdefault(one[-1], len(self._kinds)) for one in found]
+        self._grow(int(rows.max()) + 1)
+        self._values[rows, :-1] = np.array([one[1:-1] for one in found], np.float64)  # None becomes NaN
+        self._values[rows, -1] = kinds
+
+    def _grow(self, end: int) -> None:
+        if end > len(self._values):
+            grown = np.tile(_UNSET, (max(end, 2 * len(self._values), 1024), 1))
+            grown[: len(self._values)] = self._values
+            self._values = grown
+
+
+# The state of a chunk of which nothing is known: not used, not derived, without a type.
+_UNSET = np.array([np.nan, np.nan, 0.0, np.nan, np.nan, np.nan, np.nan, 0.0, -1.0])

@@ -1,0 +1,296 @@
+"""Reading and searching an open index."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from langchain_hybridgraph.chunk_metadata import reference
+from langchain_hybridgraph.errors import (
+    StoreError,
+)
+from langchain_hybridgraph.records import ScoredId, SourceResult
+from langchain_hybridgraph.stores.embedded.catalog import StoredChunk
+from langchain_hybridgraph.stores.embedded.catalog_rows import text_hash
+from langchain_hybridgraph.stores.embedded.generation import Generation
+from langchain_hybridgraph.stores.embedded.index_folder import OpenIndex, Snapshot, filterable, is_large
+from langchain_hybridgraph.stores.embedded.row_table import Rows
+from langchain_hybridgraph.stores.engines.vector_matrix import cosines, unit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.records import Chunk, Edge, Mask, Query, Scope, Vector
+    from langchain_hybridgraph.stores.protocols import KeywordIndex
+
+logger = logging.getLogger(__name__)
+
+# Up to this many chunks Tantivy answers in about the time a thread takes to start (63,666: 0.2 ms, 400,000: 0.9).
+QUICK_ROWS = 200_000
+# Seconds after the last commit from which a keyword index without that commit counts as left behind.
+LEFT_BEHIND = 5.0
+# From this share of allowed rows Chroma is searched for a few more and masked; below it, the matrix is scanned.
+OVERFETCH_SHARE = 0.9
+
+
+class SearchedIndex(OpenIndex):
+    """The store as the pipeline's stages read and search it; a search uses one state of the index throughout."""
+
+    # -- reading --------------------------------------------------------------------------------------------
+
+    def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
+        """Return the chunks among ``ids`` that exist, pass the filter and are valid (see ``stores.base.Reads``)."""
+        self._check_scope(scope)
+        with self._gate:
+            stored = self._stored(ids, scope.known_at)
+        return {entry.id: entry.chunk() for entry in stored if is_in(entry, scope)}
+
+    def _stored(self, ids: Sequence[str], known_at: float | None) -> list[StoredChunk]:
+        rows = self._rows.rows(ids)
+        stored = self._catalogue.read_rows(rows, known_at)
+        while len(stored) < len(rows):
+            # Something was written meanwhile: a chunk with a new row is now there, a deleted one is nowhere.
+            seen = self._refresh()
+            rows = seen.rows.rows(ids)
+            stored = self._catalogue.read_rows(rows, known_at)
+            if self._catalogue.version() == seen.rows.version:
+                break  # nothing was written between look-up and read: missing chunks are deleted
+        return stored
+
+    def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
+        """Return the parents among ``ids`` that exist and are valid (see ``stores.base.HasParents``)."""
+        self._check_scope(scope)
+        with self._gate:
+            stored = self._catalogue.read_ids(self._rows.tenant, ids, scope.known_at)
+        return {entry.id: entry.chunk() for entry in stored if entry.valid(scope.as_of, scope.known_at)}
+
+    @property
+    def has_parents(self) -> bool:
+        """Whether the store has any parent now."""
+        return self._rows.has_parents
+
+    def get(self, ids: Sequence[str]) -> list[Chunk]:
+        """Return the chunks and parents with these ids, in the order of ``ids``, valid or not; omit missing ones."""
+        with self._gate:
+            found = {entry.id: entry.chunk() for entry in self._catalogue.read_ids(self._rows.tenant, ids)}
+        return [found[id] for id in dict.fromkeys(ids) if id in found]
+
+    def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
+        """Return the ids of each document's present chunks and parents."""
+        by_reference = {reference(id): id for id in document_ids}
+        chunks: dict[str, set[str]] = {id: set() for id in document_ids}
+        with self._gate:
+            for document, id in self._catalogue.documents(self._rows.tenant, by_reference):
+                chunks[by_reference[document]].add(id)
+        return chunks
+
+    is_local = True
+
+    def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """Return the ids of the chunks with these texts and sources (see ``stores.base.KnowsContents``)."""
+        with self._gate:
+            held = self._catalogue.read_texts(self._rows.tenant, [text_hash(text) for text, _ in contents])
+        known = {(entry.text, str(entry.chunk().metadata.get("source", ""))): entry.id for entry in held}
+        return {content: known[content] for content in contents if content in known}
+
+    def document_ids(self) -> list[str]:
+        """Return the ids of all documents, sorted."""
+        with self._gate:
+            return self._catalogue.document_ids(self._rows.tenant)
+
+    def titles(self) -> list[Edge]:
+        """Return the edges that lead to titles of documents, by title and document."""
+        with self._gate:
+            return self._catalogue.titles(self._rows.tenant)
+
+    def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
+        """Return the edges that leave these chunks (``backwards``: arrive at them), by source, relation and target."""
+        with self._gate:
+            return self._catalogue.edges(self._rows.tenant, ids, backwards=backwards)
+
+    def find(self, scope: Scope) -> list[str]:
+        """Return the ids of all chunks in this scope, the oldest first."""
+        self._check_scope(scope)
+        with self._gate:
+            rows = self._refresh().rows
+            return rows.ids(np.flatnonzero(self._allowed(rows, scope)).tolist())
+
+    def list_chunks(self, scope: Scope, n: int) -> SourceResult:
+        """Return the first n chunks of a scope, in the order in which they were added or last changed."""
+        self._check_scope(scope)
+        with self._gate:
+            rows = self._refresh().rows
+            ids = rows.ids(np.flatnonzero(self._allowed(rows, scope))[:n].tolist())
+        return SourceResult([ScoredId(id, 1.0) for id in ids])
+
+    def __len__(self) -> int:
+        """Return the number of chunks; parents are not counted."""
+        with self._gate:
+            return self._refresh().rows.living
+
+    # -- searching ------------------------------------------------------------------------------------------
+
+    def vector_search(self, query: Query, n: int) -> SourceResult:
+        """Return the n chunks with the largest cosine (see ``stores.base.SearchesVectors``).
+
+        Exact up to ``EXACT_BYTES`` of vectors and under a selective filter. Beyond that approximate: by the vectors'
+        signs up to ``MATRIX_BYTES`` and in every process that does not own Chroma, otherwise by Chroma.
+        """
+        self._check_scope(query.scope)
+        with self._gate:
+            seen = self._refresh()
+            if not seen.rows.living:
+                return SourceResult([])
+            if self._is_unfitted(seen.generation):
+                return SourceResult([], reason="no-vector-index" if seen.generation.lost else "no-lsa-index")
+            vector = self._query_vector(query, seen.generation)
+            if not vector.any():
+                return SourceResult([], reason="query-out-of-vocabulary" if query.vector is None else None)
+            allowed = self._allowed(seen.rows, query.scope)
+            rows, scores = self._nearest(seen, vector, n, allowed)
+            found = seen.rows.scored(rows.tolist(), scores.tolist())
+            is_whole = query.scope.filter is None and query.scope.known_at is None
+            whole = seen.rows.version if is_whole else None
+            sample = seen.generation.sample(allowed, whole)
+            background = None if sample is None else _background(sample, vector)
+            matrix, reason = seen.generation.matrix, None
+            if matrix is not None and matrix.lacks(allowed):
+                reason = "vectors-damaged" if found else "no-vector-index"
+            return SourceResult(found, vector, background=background, reason=reason)
+
+    def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
+        """Return the cosine of each of these chunks."""
+        with self._gate:
+            known, matrix = self._rows, self._generation.matrix
+            if matrix is None:
+                return {}
+            rows = known.rows(ids)
+            return dict(zip(known.ids(rows), matrix.scores(vector, rows).tolist(), strict=True))
+
+    def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
+        """Return the unit vectors of these chunks, len(ids) × dimension; zeros for an id without one."""
+        with self._gate:
+            known, matrix = self._rows, self._generation.matrix
+            vectors = np.zeros((len(ids), 1 if matrix is None else matrix.dimension), np.float32)
+            rows = {place: row for place, id in enumerate(ids) for row in known.rows([id])}
+            if matrix is not None and rows:
+                vectors[list(rows)] = matrix.take(list(rows.values()))
+            return vectors
+
+    @property
+    def quick_words(self) -> bool:
+        """Whether a keyword search takes well under a millisecond: Tantivy, up to a few hundred thousand chunks.
+
+        Threads take turns holding Python's lock: handing a search of 0.2 ms to another thread cost 1 ms.
+        """
+        return self._rows.living <= QUICK_ROWS and self._keywords.reason is None
+
+    def keyword_search(self, query: Query, n: int) -> SourceResult:
+        """Return the n chunks with the largest BM25 (see ``stores.base.SearchesKeywords``).
+
+        The BM25 statistics cover the full folder, also if it holds several tenants.
+        """
+        self._check_scope(query.scope)
+        if query.text is None:
+            return SourceResult([], reason="no-query-text")
+        text, scope = query.text, query.scope
+        with self._gate:
+            rows = self._refresh().rows
+            if self._keywords.index.applied < rows.version:
+                self._keywords.reload()
+                rows = self._refresh().rows  # the index may have been reloaded to a later version
+
+            def search(index: KeywordIndex) -> SourceResult:
+                is_all = scope.filter is None and scope.known_at is None and rows.full and index.applied == rows.version
+                allowed = None if is_all else self._allowed(rows, scope)
+                found, exact = index.search(text, n, allowed), index.exact(text, allowed)
+                entries = rows.scored([row for row, _ in found], [score for _, score in found])
+                reason = self._keywords.reason or self._lag(index, rows)
+                rest = entries[-1].score if 0 < n <= len(entries) else 0.0
+                likely = dict(zip(rows.ids(exact), exact.values(), strict=True))
+                return SourceResult(
+                    entries, bound=index.bound(text), reason=reason, rest=rest, exact=likely, words=index.asked(text)
+                )
+
+            return self._keywords.ask(search)
+
+    def _lag(self, index: KeywordIndex, rows: Rows) -> str | None:
+        """Return why the keyword index may lack texts: it was never filled, or a process that died left it behind."""
+        if rows.living > 0 and not index.applied:
+            return "no-keyword-index"
+        is_behind = index.applied < rows.version and self._catalogue.age() > LEFT_BEHIND
+        return "keyword-behind" if is_behind else None
+
+    def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
+        """Return the BM25 of each of these chunks; those that share no word with the text are left out."""
+        with self._gate:
+            known = self._rows
+            scores = self._keywords.ask(lambda index: index.scores(text, known.rows(ids)))
+            return dict(zip(known.ids(scores), scores.values(), strict=True))
+
+    def _nearest(
+        self, seen: Snapshot, vector: Vector, n: int, allowed: Mask
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        matrix = seen.generation.matrix
+        assert matrix is not None, "chunks with vectors have a matrix"
+        found = self._nearest_by_chroma(seen, vector, n, allowed)
+        scores = None if found is None else matrix.scores(vector, found)
+        if found is None or scores is None or matrix.lacks(allowed):
+            return matrix.near(vector, n, allowed)
+        order = np.lexsort((found, -scores))[:n]
+        return found[order], scores[order]
+
+    def _nearest_by_chroma(self, seen: Snapshot, vector: Vector, n: int, allowed: Mask) -> NDArray[np.int64] | None:
+        """Return at least n allowed rows near the vector, or None where the matrix has to be scanned."""
+        chroma = self._folder.chroma
+        collected, state = chroma.collected, (seen.generation.number, seen.rows.version)
+        if collected is None or collected[:2] != state or not is_large(seen):
+            return None
+        share = np.count_nonzero(allowed) / max(collected.rows, 1)
+        if share < OVERFETCH_SHARE:
+            return None
+        try:
+            found = chroma.search(vector, int(1.1 * n / share) + 8 if share < 1 else n)
+        except StoreError:
+            logger.warning("Chroma did not answer; the matrix is searched until the next write", exc_info=True)
+            chroma.collected = None
+            return None
+        if chroma.collected != collected:
+            return None  # written to meanwhile
+        found = found[found < len(allowed)]
+        found = found[allowed[found]]
+        return found if len(found) >= n else None
+
+    def _allowed(self, rows: Rows, scope: Scope) -> Mask:
+        mask = rows.allowed(scope.as_of, scope.known_at)
+        if scope.filter is not None:
+            mask &= self._columns.mask(scope.filter, len(mask))
+        return mask
+
+    def _query_vector(self, query: Query, generation: Generation) -> Vector:
+        if query.vector is None and query.text is None:
+            raise ValueError("a query needs a text or a vector, got neither")
+        given = generation.embedding.embed_query(query.text or "") if query.vector is None else query.vector
+        vector: Vector = unit(given)
+        self._check_width(vector.shape[-1])
+        return vector
+
+
+def is_in(entry: StoredChunk, scope: Scope) -> bool:
+    """Return whether a chunk is in a scope of its tenant."""
+    return entry.valid(scope.as_of, scope.known_at) and (
+        scope.filter is None or scope.filter.matches(filterable(entry))
+    )
+
+
+def _background(sample: NDArray[np.float32], vector: Vector) -> tuple[float, float] | None:
+    """Return mean and standard deviation of the vector's cosines with arbitrary chunks of the scope."""
+    found = cosines(sample, vector).astype(np.float64)
+    mean = float(found.sum()) / len(found)
+    found -= mean
+    deviation = math.sqrt(float(found.dot(found)) / len(found))
+    return (mean, deviation) if deviation > 0 else None

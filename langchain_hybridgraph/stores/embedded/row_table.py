@@ -1,0 +1,231 @@
+"""The rows visible to a store, mirrored in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import repeat
+from operator import ge, neg
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from langchain_hybridgraph.records import ScoredId
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.records import Mask
+    from langchain_hybridgraph.stores.embedded.catalog import StoredChunk
+
+
+class KnownRow(NamedTuple):
+    """The times between which each row is valid, and between which it is known; unix seconds, ∓infinity."""
+
+    valid_from: NDArray[np.float64]
+    valid_until: NDArray[np.float64]
+    learned_at: NDArray[np.float64]
+    retracted_at: NDArray[np.float64]
+
+    def grown(self, size: int) -> KnownRow:
+        """Return copies with room for this number of rows, valid and known at all times."""
+        return KnownRow(*(_grown(column, size, fill) for column, fill in zip(self, _ALWAYS, strict=True)))
+
+
+_ALWAYS = (-np.inf, np.inf, -np.inf, np.inf)
+
+
+class ValidityHistory(NamedTuple):
+    """Earlier validity of rows: the row, known until, valid from, valid until; the latest first."""
+
+    row: NDArray[np.int64]
+    known_until: NDArray[np.float64]
+    valid_from: NDArray[np.float64]
+    valid_until: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, entries: Iterable[tuple[int, float, float, float]]) -> Self:
+        """Build the columns from the catalogue's records."""
+        columns = np.array(list(entries), np.float64).reshape(-1, 4).T
+        return cls(columns[0].astype(np.int64), *columns[1:])._ordered()
+
+    def updated(self, rows: Sequence[int], entries: Sequence[tuple[int, float, float, float]]) -> ValidityHistory:
+        """Return the same with these entries as the only ones of these rows."""
+        others = ~np.isin(self.row, np.array(rows, np.int64))
+        if not entries and others.all():
+            return self
+        kept = (column[others] for column in self)
+        columns: Any = map(np.concatenate, zip(kept, ValidityHistory.of(entries), strict=True))
+        return ValidityHistory(*columns)._ordered()
+
+    def _ordered(self) -> Self:
+        order = np.argsort(-self.known_until, kind="stable")
+        return self._replace(**{name: column[order] for name, column in self._asdict().items()})
+
+    def at(self, known_at: float, known: KnownRow) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the start and end of validity of every row as known at a time."""
+        first, last = known.valid_from, known.valid_until
+        then = self.known_until > known_at
+        if then.any():
+            first, last = first.copy(), last.copy()
+            # The earliest change after that time holds the values of then; of several it comes last.
+            first[self.row[then]] = self.valid_from[then]
+            last[self.row[then]] = self.valid_until[then]
+        return first, last
+
+
+class Rows:
+    """The row of each id, which rows are alive, and when they are valid and known.
+
+    Covers one tenant: rows of others count as dead. ``version`` is the catalogue's version that it mirrors. A search
+    uses one of these from beginning to end: a change makes a new one and leaves this one as it was. Only :meth:`rows`
+    always returns the latest row of an id.
+    """
+
+    def __init__(self, tenant: str) -> None:
+        self.tenant = tenant
+        self.version = -1
+        self.living = 0
+        self.has_parents = False
+        self._end = 0
+        self._alive: Mask = np.zeros(0, np.bool_)
+        self._shown = self._alive  # alive and not retracted
+        self._timed = False
+        self._past = ValidityHistory.of([])
+        # Shared with earlier and later states: new rows are appended, and a change to a row's times copies the
+        # columns.
+        self._ids: list[str] = []
+        self._row_of: dict[str, int] = {}
+        self._known = KnownRow(*np.zeros((4, 0)))
+
+    def __len__(self) -> int:
+        """Return one more than the largest row so far."""
+        return self._end
+
+    @property
+    def full(self) -> bool:
+        """Whether every row ever used is alive, belongs to this tenant and is valid at all times."""
+        return self.living == self._end and not self._timed and self._shown is self._alive
+
+    def updated(
+        self,
+        touched: Iterable[int],
+        stored: Iterable[StoredChunk],
+        *,
+        end: int,
+        version: int,
+        has_parents: bool,
+        past: Iterable[tuple[int, float, float, float]] = (),
+    ) -> Self:
+        """Return the rows after a change: ``touched`` rows are dead unless in ``stored``; rows up to ``end`` exist.
+
+        ``past`` is the earlier validity of touched rows: row, known until, valid from, valid until.
+        """
+        touched = list(touched)
+        made = type(self)(self.tenant)
+        made.version, made.has_parents, made._timed = version, has_parents, self._timed
+        made._ids, made._row_of, made._known = self._ids, self._row_of, self._known
+        made._alive = self._alive.copy()
+        made._grow(max(end, self._end))
+        dead = {row for row in touched if row < self._end and made._alive[row]}
+        shared = made._known
+        for entry in stored:
+            if entry.tenant == self.tenant and entry.row is not None:
+                made._take(entry, entry.row, shared)
+                dead.discard(entry.row)
+        for row in dead:
+            made._drop(row)
+        made.living = int(np.count_nonzero(made._alive))
+        shown = made._alive & (made._known.retracted_at == np.inf)
+        made._shown = made._alive if np.array_equal(shown, made._alive) else shown
+        made._past = self._past.updated(touched, list(past))
+        return made
+
+    def alive(self) -> Mask:
+        """Return a new mask of the rows that are alive, valid or not, retracted or not."""
+        return self._alive[: self._end].copy()
+
+    def allowed(self, as_of: float | None, known_at: float | None = None) -> Mask:
+        """Return a new mask of the rows that are alive, were known at one time (None: now) and are valid at the other.
+
+        ``as_of`` None excludes no row because of its validity.
+        """
+        end, known = self._end, self._known
+        mask = (self._shown if known_at is None else self._alive)[:end].copy()
+        first, last = known.valid_from, known.valid_until
+        is_timed = self._timed
+        if known_at is not None:
+            mask &= known.learned_at[:end] <= known_at
+            mask &= known.retracted_at[:end] > known_at
+            first, last = self._past.at(known_at, known)
+            is_timed = is_timed or len(self._past.row) > 0
+        if is_timed and as_of is not None:
+            mask &= first[:end] <= as_of
+            mask &= last[:end] >= as_of
+        return mask
+
+    def overlapping(self, first: float, last: float) -> Mask:
+        """Return a new mask of the rows that are alive, not retracted, and valid at some time of this period."""
+        mask, known = self._shown[: self._end].copy(), self._known
+        if self._timed:
+            mask &= known.valid_from[: self._end] <= last
+            mask &= known.valid_until[: self._end] >= first
+        return mask
+
+    def rows(self, ids: Iterable[str]) -> list[int]:
+        """Return the rows of these ids, in their order; ids without one are left out."""
+        known = self._row_of
+        return [row for id in ids if (row := known.get(id)) is not None]
+
+    def places(self, ids: Iterable[str]) -> list[int]:
+        """Return the row of each of these ids, -1 for one without."""
+        known = self._row_of
+        return [known.get(id, -1) for id in ids]
+
+    def ids(self, rows: Iterable[int]) -> list[str]:
+        """Return the ids of these rows."""
+        known = self._ids
+        return [known[row] for row in rows]
+
+    def scored(self, rows: Iterable[int], scores: Iterable[float]) -> list[ScoredId]:
+        """Return rows and scores as ids and scores, best first, ties by id."""
+        known = self._ids
+        ids, listed = [known[row] for row in rows], list(scores)
+        if any(map(ge, listed[1:], listed)):  # not yet in order, or with ties
+            ordered = sorted(zip(map(neg, listed), ids, strict=True))
+            ids, listed = [id for _, id in ordered], [-score for score, _ in ordered]
+        return list(map(ScoredId._make, zip(ids, listed, repeat(None))))
+
+    def _take(self, entry: StoredChunk, row: int, shared: KnownRow) -> None:
+        known = (
+            -np.inf if entry.valid_from is None else entry.valid_from,
+            np.inf if entry.valid_until is None else entry.valid_until,
+            entry.learned_at,
+            np.inf if entry.retracted_at is None else entry.retracted_at,
+        )
+        if self._alive[row] and self._known is shared:
+            if all(column[row] == value for column, value in zip(shared, known, strict=True)):
+                return
+            self._known = KnownRow(*(column.copy() for column in shared))
+        for column, value in zip(self._known, known, strict=True):
+            column[row] = value
+        self._ids[row] = entry.id
+        self._timed = self._timed or entry.valid_from is not None or entry.valid_until is not None
+        self._alive[row] = True
+        self._row_of[entry.id] = row
+
+    def _drop(self, row: int) -> None:
+        self._alive[row] = False
+        if self._row_of.get(self._ids[row]) == row:
+            del self._row_of[self._ids[row]]
+
+    def _grow(self, end: int) -> None:
+        if end > len(self._alive):
+            size = max(end, 2 * len(self._alive), 1024)
+            self._known = self._known.grown(size)
+            self._alive = np.concatenate([self._alive, np.zeros(size - len(self._alive), np.bool_)])
+        self._ids.extend([""] * (end - len(self._ids)))
+        self._end = end
+
+
+def _grown(values: NDArray[np.float64], size: int, fill: float) -> NDArray[np.float64]:
+    return np.concatenate([values, np.full(size - len(values), fill)])

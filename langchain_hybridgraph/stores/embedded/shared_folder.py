@@ -1,0 +1,121 @@
+"""The parts of an index folder that all stores of a process share."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+from langchain_hybridgraph.errors import StoreError
+from langchain_hybridgraph.forking import keep_alive_forever
+from langchain_hybridgraph.stores.embedded import catalog
+from langchain_hybridgraph.stores.embedded.catalog import Catalogue
+from langchain_hybridgraph.stores.embedded.keyword_index import Keywords
+from langchain_hybridgraph.stores.embedded.writer_lock import WriterLock
+from langchain_hybridgraph.stores.engines.chroma import OwnedChroma
+
+CATALOGUE, KEYWORDS, LOCK = "catalogue.sqlite", "keywords", "writer.lock"
+# Seconds that a fork waits for another thread's read or write to end.
+FORK_PATIENCE = 5.0
+
+Key = tuple[Path, int, int]
+
+
+class OpenFolder:
+    """The catalogue, the engines and the turn to write of one folder, opened once per process.
+
+    The first store on a folder opens these; the last one to be closed or collected closes them. A forked child process
+    shares none of them: its stores open the folder again.
+    """
+
+    def __init__(self, path: Path | None, catalogue: Catalogue) -> None:
+        self.path = path
+        self.catalogue = catalogue
+        self.language = str(catalogue.about()["language"])
+        self.lock = WriterLock(path and path / LOCK)
+        self.keywords = Keywords(path and path / KEYWORDS, self.language, catalogue)
+        self.chroma = OwnedChroma(path)
+        self.settled = -1
+        """Version of the catalogue up to which engines and model were last brought up to date."""
+        self.is_tidy = path is None
+        """Whether this process has removed what a crash may have left in the folder."""
+        self.has_turn = True
+        """Whether no other thread was writing when this process was last forked."""
+        self._holders = 0
+
+    @classmethod
+    def of(cls, path: Path) -> OpenFolder:
+        """Return the open folder at this path, opening it if no store of the process has; :meth:`release` it once."""
+        with _guard:
+            key = _key(path)
+            if key in _lost:
+                raise StoreError(
+                    f"{path} cannot be opened in process {os.getpid()}, which was forked while another thread was "
+                    "using the index, so SQLite cannot be trusted with it here: start workers by spawn or "
+                    "forkserver, or fork while no thread reads or writes"
+                )
+            folder = _open.get(key)
+            if folder is None:
+                folder = _open[key] = cls(path, Catalogue(path / CATALOGUE))
+            folder._holders += 1
+            return folder
+
+    @classmethod
+    def in_memory(cls, catalogue: Catalogue) -> OpenFolder:
+        """Return the parts of an index in memory, which is not shared."""
+        folder = cls(None, catalogue)
+        folder._holders = 1
+        return folder
+
+    def release(self) -> None:
+        """Give up one use; the last one closes engines and catalogue."""
+        with _guard:
+            self._holders -= 1
+            if self._holders:
+                return
+            for key in [key for key, folder in _open.items() if folder is self]:
+                del _open[key]
+        self.chroma.close()
+        self.keywords.close()
+        self.catalogue.close()
+
+
+def _key(path: Path) -> Key:
+    """Identify the index at this path now; one mounted a second time, perhaps read-only, is another."""
+    catalogue = (path / CATALOGUE).stat()
+    return path.resolve(), catalogue.st_dev, catalogue.st_ino
+
+
+_guard = threading.RLock()  # the finaliser of a store may run inside it
+_open: dict[Key, OpenFolder] = {}
+_lost: set[Key] = set()
+
+
+def _before_fork() -> None:
+    """Wait until no thread writes or reads, then close what a child must not inherit."""
+    deadline = time.monotonic() + FORK_PATIENCE
+    for folder in list(_open.values()):
+        folder.has_turn = folder.lock.pause(deadline)
+    catalog.close_connections_before_fork(deadline)
+
+
+def _after_fork_in_parent() -> None:
+    catalog.lend_again_after_fork()
+    for folder in list(_open.values()):
+        folder.lock.resume()
+
+
+def _after_fork_in_child() -> None:
+    global _guard  # noqa: PLW0603 - a thread of the parent may hold it, which the child does not have
+    _guard = threading.RLock()
+    catalog.reset_in_child()
+    for key, folder in _open.items():
+        folder.chroma.leave_to_parent()
+        keep_alive_forever(folder)
+        if folder.catalogue.is_lending or not folder.has_turn:
+            _lost.add(key)
+    _open.clear()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

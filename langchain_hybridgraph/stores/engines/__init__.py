@@ -1,0 +1,1 @@
+"""Engines for vectors and words."""

@@ -1,0 +1,89 @@
+"""The signs of vectors, one bit per dimension: near vectors agree in most of them."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.records import Mask, Vector
+
+    Words = NDArray[np.uint64]
+
+# Number of rows that estimate the centre of all vectors, and number that estimate how far the nearest ones are.
+SAMPLE = 4_096
+# Number of rows added at once: a batch of floats stays in the processor's cache.
+BATCH = 8_192
+
+
+class BinaryQuantizer:
+    """The side of the centre of all vectors on which each row is, in each dimension.
+
+    The further a row is from a vector, the more bits differ, approximately. The few rows with the fewest differing bits
+    hold most of the nearest ones; comparing their exact vectors then orders them. 63,666 × 384: 3 MB instead of 98.
+
+    Binary quantization with rescoring: Charikar, Similarity Estimation Techniques from Rounding Algorithms, STOC 2002;
+    Yamada, Asai and Hajishirzi, Efficient Passage Retrieval with Hashing for Open-domain Question Answering, ACL 2021.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._middle: Vector | None = None
+        # One word of every row next to the other: 64 dimensions of all rows are compared at once.
+        self._words: Words = np.zeros((0, 0), np.uint64)
+        self._rows = 0
+
+    def take_in(self, matrix: NDArray[np.float32]) -> None:
+        """Add the rows of this matrix that are not known yet; known rows are not read again."""
+        with self._lock:
+            if self._rows >= len(matrix):
+                return
+            if self._middle is None:
+                self._middle = matrix[np.linspace(0, len(matrix) - 1, SAMPLE).astype(np.int64)].mean(axis=0)
+            self._make_room(len(matrix), matrix.shape[1])
+            for start in range(self._rows, len(matrix), BATCH):
+                stop = min(start + BATCH, len(matrix))
+                self._words[:, start:stop] = _signs(matrix[start:stop] - self._middle).T
+            self._rows = len(matrix)
+
+    def nearest(self, vector: Vector, n: int, allowed: Mask) -> NDArray[np.int64]:
+        """Return about the n allowed rows with the fewest differing signs, more if there are ties; ascending.
+
+        All rows of ``allowed`` must have been added.
+        """
+        assert self._middle is not None, "rows are added before they are searched"
+        differing = _differing(self._words[:, : len(allowed)], _signs((vector - self._middle)[None])[0])
+        farthest = 64 * len(self._words)
+        differing[~allowed] = farthest + 1
+        step = max(1, len(allowed) // SAMPLE)
+        upto = np.cumsum(np.bincount(differing[::step], minlength=farthest + 2))
+        least = int(np.searchsorted(upto[: farthest + 1], n / step))
+        return np.flatnonzero(differing <= min(least, farthest))
+
+    def _make_room(self, rows: int, dimension: int) -> None:
+        if rows > self._words.shape[1]:
+            # A running search keeps the words that it has.
+            grown = np.zeros((-(-dimension // 64), rows + rows // 4), np.uint64)
+            if self._rows:
+                grown[:, : self._rows] = self._words[:, : self._rows]
+            self._words = grown
+
+
+def _signs(vectors: NDArray[np.float32]) -> Words:
+    """Return a bit for each number above 0, 64 to a word, the last word padded with zeros; n × words."""
+    bits = np.packbits(vectors > 0, axis=1)
+    words = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), np.uint8)
+    words[:, : bits.shape[1]] = bits
+    return words.view(np.uint64)
+
+
+def _differing(words: Words, sought: Words) -> NDArray[np.uint16]:
+    """Return the number of differing bits in each column."""
+    counted = np.zeros(words.shape[1], np.uint16)
+    for row, word in zip(words, sought, strict=True):
+        counted += np.bitwise_count(row ^ word)
+    return counted

@@ -1,0 +1,371 @@
+"""Metadata columns that turn a filter into a mask over rows.
+
+A column is built the first time a filter names its key, and extended when rows have been added since. Over 63,666 rows
+a mask over built columns takes 0.01 to 0.2 ms, where SQLite's ``json_extract`` takes 33 to 101. Three cases are slower:
+``$contains`` on texts that all differ, which looks at each (4 ms), ``$in`` with hundreds of numbers (up to 10 ms), and
+the first ordering of texts after new ones were added, which sorts them (60 ms).
+
+Memory per column: 4 bytes per row, 8 more if the column holds numbers, and for every distinct value that is not a
+number the value itself and about 80 bytes (180 for every distinct element of a list). Over 63,666 rows: different
+texts of 40 characters 11 MB, different datetimes 10, lists of labels 7, floats 0.8, 50 different sources 0.3.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from langchain_hybridgraph.filters import (
+    NEGATIONS,
+    And,
+    CanonicalTime,
+    Comparison,
+    Filter,
+    Not,
+    Or,
+    Path,
+    canonical,
+    canonical_to_seconds,
+    split_key,
+    value_getter,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.records import Mask
+
+_REMEMBERED = 16  # masks; one byte per row each
+_FEW = 8  # codes: up to this number comparing each is faster than looking all rows up in a table
+_SEVERAL = 500  # numbers: up to this number comparing each is faster than numpy's isin, which sorts
+_EXACT = 2**53  # every integer up to this one is a float
+_MISSING, _NUMBER = 0, 1  # codes that do not stand for a value of the dictionary
+
+
+class MetadataColumns:
+    """Boolean masks over rows for any filter, with the same result as ``filter.matches`` on each row's metadata.
+
+    ``read(start, stop)`` yields ``(row, metadata)`` of the living rows with start ≤ row < stop, in any order. Rows are
+    immutable: the values read when a column was built are used until :meth:`drop` or :meth:`clear`. A row that was not
+    yielded counts as a row without metadata. Safe to use from several threads; only one of them calls ``read`` at a
+    time.
+
+    >>> from langchain_hybridgraph.filters import parse_filter
+    >>> years = [{"year": 2020}, {}, {"year": 2024}]
+    >>> columns = MetadataColumns(lambda start, stop: list(enumerate(years))[start:stop])
+    >>> columns.mask(parse_filter({"year": {"$gt": 2021}}), 3)
+    array([False, False,  True])
+    """
+
+    def __init__(self, read: Callable[[int, int], Iterable[tuple[int, Mapping[str, Any]]]]) -> None:
+        self._read = read
+        self._grow_lock = Lock()
+        self._built = _Built({})
+
+    def mask(self, filter: Filter, rows: int) -> Mask:
+        """Return whether each of the first ``rows`` rows matches; read-only, shared by all equal calls.
+
+        Errors of ``read`` are passed on and leave the columns as they were.
+        """
+        built = self._built
+        mask = built.recall(filter, rows)
+        if mask is None:
+            self._grow(built, filter.keys(), rows)
+            mask = _evaluate(filter, built.columns, rows)
+            mask.flags.writeable = False
+            built.remember(filter, rows, mask)
+        return mask
+
+    def drop(self, *keys: str) -> None:
+        """Drop the columns of these (dotted) keys, whose values have changed in rows that are still alive."""
+        dropped = {split_key(key) for key in keys}
+        with self._grow_lock:
+            self._built = _Built({path: c for path, c in self._built.columns.items() if path not in dropped})
+
+    def clear(self) -> None:
+        """Drop everything, because rows are numbered differently. A mask in progress is finished but not kept."""
+        with self._grow_lock:
+            self._built = _Built({})
+
+    def _grow(self, built: _Built, paths: Iterable[Path], rows: int) -> None:
+        columns = built.columns
+        if all(path in columns and columns[path].rows >= rows for path in paths):
+            return
+        with self._grow_lock:
+            wanted = {path: columns.get(path) or _Column(path) for path in paths}
+            behind = [column for column in wanted.values() if column.rows < rows]
+            if behind:
+                self._extend(behind, rows)
+            columns.update(wanted)
+
+    def _extend(self, columns: Sequence[_Column], stop: int) -> None:
+        rows_and_values: list[tuple[list[int], list[Any]]] = [([], []) for _ in columns]
+        for row, metadata in self._read(min(column.rows for column in columns), stop):
+            for column, (at, values) in zip(columns, rows_and_values, strict=True):
+                value = column.read(metadata) if row >= column.rows else None
+                if value is not None:
+                    at.append(row)
+                    values.append(canonical(value))
+        for column, (at, values) in zip(columns, rows_and_values, strict=True):
+            column.extend(at, values, stop)
+
+
+class _Built:
+    """One generation of columns and the masks made from them."""
+
+    def __init__(self, columns: dict[Path, _Column]) -> None:
+        self.columns = columns
+        self._masks: OrderedDict[tuple[Filter, int], Mask] = OrderedDict()
+        self._lock = Lock()
+
+    def recall(self, filter: Filter, rows: int) -> Mask | None:
+        with self._lock:
+            mask = self._masks.get((filter, rows))
+            if mask is not None:
+                self._masks.move_to_end((filter, rows))
+            return mask
+
+    def remember(self, filter: Filter, rows: int, mask: Mask) -> None:
+        with self._lock:
+            self._masks[filter, rows] = mask
+            if len(self._masks) > _REMEMBERED:
+                self._masks.popitem(last=False)
+
+
+def _evaluate(filter: Filter, columns: Mapping[Path, _Column], rows: int) -> Mask:
+    if isinstance(filter, Comparison):
+        return columns[filter.path].mask(filter, rows)
+    if isinstance(filter, Not):
+        return ~_evaluate(filter.part, columns, rows)
+    assert isinstance(filter, (And, Or)), filter
+    join = np.logical_and if isinstance(filter, And) else np.logical_or
+    mask = _evaluate(filter.parts[0], columns, rows)
+    for part in filter.parts[1:]:
+        join(mask, _evaluate(part, columns, rows), out=mask)
+    return mask
+
+
+class _Column:
+    """The values of one key: one code per row that points into a dictionary of values; numbers are stored directly.
+
+    Numbers are in an array of floats, NaN where a row holds none; integers that no float can hold are in the
+    dictionary. A NaN in the metadata therefore has no order and equals nothing, as it should.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.read = value_getter(path)
+        self.rows = 0
+        self._lock = Lock()
+        self._codes: NDArray[np.int32] = np.zeros(0, np.int32)
+        self._numbers: NDArray[np.float64] | None = None
+        self._values: list[Any] = [None, None]  # of each code
+        self._index: dict[Any, int] = {}  # the code of each value
+        self._kinds: defaultdict[type, array[int]] = defaultdict(_codes)  # the codes of each type of value
+        self._having: defaultdict[Any, array[int]] = defaultdict(_codes)  # the codes of the lists with an element
+        self._instants: NDArray[np.float64] = np.full(2, np.nan)  # of each code, NaN for values that are not times
+        self._sorted: dict[type, _Sorted] = {}
+
+    # -- filling ---------------------------------------------------------------------------------------------
+
+    def extend(self, rows: Sequence[int], values: Sequence[Any], stop: int) -> None:
+        """Add canonical values of rows; the column then reaches to ``stop``."""
+        with self._lock:
+            self._codes = _enlarged(self._codes, stop, _MISSING)
+            if self._numbers is not None:
+                self._numbers = _enlarged(self._numbers, stop, np.nan)
+            numbers = [_is_float(value) for value in values]
+            if any(numbers):
+                self._set_numbers(
+                    np.array(rows)[numbers], [v for v, is_one in zip(values, numbers, strict=True) if is_one]
+                )
+            self._codes[rows] = [
+                _NUMBER if is_one else self._code(value) for value, is_one in zip(values, numbers, strict=True)
+            ]
+            self.rows = stop
+
+    def _set_numbers(self, rows: NDArray[np.intp], numbers: Sequence[float]) -> None:
+        if self._numbers is None:
+            self._numbers = np.full(len(self._codes), np.nan)
+        self._numbers[rows] = numbers
+
+    def _code(self, value: Any) -> int:
+        code = self._index.get(value)
+        if code is None:
+            code = self._index[value] = len(self._values)
+            self._values.append(value)
+            self._kinds[type(value)].append(code)
+            if type(value) is tuple:
+                for element in set(value):
+                    self._having[element].append(code)
+        return code
+
+    # -- masks -----------------------------------------------------------------------------------------------
+
+    def mask(self, comparison: Comparison, rows: int) -> Mask:
+        """Return a new mask of the first ``rows`` rows that the comparison accepts."""
+        operator = NEGATIONS.get(comparison.operator, comparison.operator)
+        with self._lock:
+            mask = self._accepted(operator, comparison, rows)
+        return ~mask if operator != comparison.operator else mask
+
+    def _accepted(self, operator: str, comparison: Comparison, rows: int) -> Mask:
+        operand = comparison.operand
+        match operator:
+            case "$exists":
+                exists: Mask = self._codes[:rows] != _MISSING
+                return exists if operand else ~exists
+            case "$eq":
+                return self._equal((operand,), rows)
+            case "$in":
+                return self._equal(operand, rows)
+            case "$contains":
+                return self._coded(self._containing(comparison), rows)
+        return self._in_order(operator, operand, rows)
+
+    def _equal(self, operands: Sequence[Any], rows: int) -> Mask:
+        codes = [code for operand in operands for code in self._equals(operand)]
+        mask = self._coded(np.array(codes, np.int32), rows)
+        if self._numbers is not None:
+            floats = [
+                float(operand) for operand in operands if type(operand) in (int, float) and _below(operand) == operand
+            ]
+            _add_equal(mask, self._numbers[:rows], floats)
+        return mask
+
+    def _equals(self, operand: Any) -> Iterable[int]:
+        """Yield the codes of the values that equal the operand; times are equal if their instants are."""
+        if operand in self._index:
+            yield self._index[operand]
+        seconds = canonical_to_seconds(operand)
+        if type(operand) is CanonicalTime:
+            yield from np.flatnonzero(self._times() == seconds).tolist()
+        elif seconds is not None and CanonicalTime(seconds) in self._index:
+            yield self._index[CanonicalTime(seconds)]
+
+    def _containing(self, comparison: Comparison) -> NDArray[np.int32]:
+        operand = comparison.operand
+        if type(operand) is CanonicalTime:
+            return np.array([c for c in self._kinds[tuple] if comparison.accepts(self._values[c])], np.int32)
+        # np.array copies: an array whose buffer is exported cannot grow.
+        lists = np.array(self._having.get(operand, ()), np.int32)
+        if type(operand) is not str or not self._kinds[str]:
+            return lists
+        values = self._values
+        return np.concatenate([lists, np.array([c for c in self._kinds[str] if operand in values[c]], np.int32)])
+
+    def _in_order(self, operator: str, operand: Any, rows: int) -> Mask:
+        if type(operand) in (int, float):
+            mask = self._coded(self._sort(int).in_order(operator, operand), rows)
+            if self._numbers is not None:
+                mask |= _in_order(self._numbers[:rows], operator, operand)
+            return mask
+        seconds = canonical_to_seconds(operand)
+        if seconds is None:
+            return self._coded(self._sort(str).in_order(operator, operand), rows)
+        return np.take(_in_order(self._times(), operator, seconds), self._codes[:rows])
+
+    # -- derived from the dictionary -------------------------------------------------------------------------
+
+    def _coded(self, codes: NDArray[np.int32], rows: int) -> Mask:
+        """Return the rows that hold one of these codes."""
+        row_codes = self._codes[:rows]
+        if len(codes) > _FEW:
+            table = np.zeros(len(self._values), np.bool_)
+            table[codes] = True
+            return np.take(table, row_codes)
+        mask = np.zeros(rows, np.bool_)
+        for code in codes:
+            mask |= row_codes == code
+        return mask
+
+    def _times(self) -> NDArray[np.float64]:
+        """Return the instant of each code, NaN for values that are not times."""
+        new = [canonical_to_seconds(value) for value in self._values[len(self._instants) :]]
+        if new:
+            self._instants = np.concatenate([self._instants, np.array(new, np.float64)])
+        return self._instants
+
+    def _sort(self, kind: type) -> _Sorted:
+        """Return the values of one kind in order; texts that are times are left out."""
+        codes = self._kinds[kind]
+        ordered = self._sorted.get(kind)
+        if ordered is None or ordered.size != len(codes):
+            times = self._times()
+            comparable = [code for code in codes if math.isnan(times[code])]
+            ordered = self._sorted[kind] = _Sorted(len(codes), comparable, self._values)
+        return ordered
+
+
+class _Sorted:
+    """Comparable values in order, with their codes."""
+
+    def __init__(self, size: int, codes: list[int], values: Sequence[Any]) -> None:
+        self.size = size  # of the kind when it was sorted; stale once the kind has more
+        codes.sort(key=values.__getitem__)
+        self._codes = np.array(codes, np.int32)
+        self._values = [values[code] for code in codes]
+
+    def in_order(self, operator: str, operand: Any) -> NDArray[np.int32]:
+        """Return the codes of the values that stand in this order relation to the operand."""
+        match operator:
+            case "$gt":
+                return self._codes[bisect_right(self._values, operand) :]
+            case "$gte":
+                return self._codes[bisect_left(self._values, operand) :]
+            case "$lt":
+                return self._codes[: bisect_left(self._values, operand)]
+        return self._codes[: bisect_right(self._values, operand)]
+
+
+def _codes() -> array[int]:
+    return array("i")
+
+
+def _in_order(floats: NDArray[np.float64], operator: str, operand: float) -> Mask:
+    """Return which floats stand in this order relation to a number, exact even for integers no float can hold."""
+    below = _below(operand)
+    between = below != operand  # the operand is between two neighbouring floats
+    if operator == "$gt" or (operator == "$gte" and between):
+        return floats > below
+    if operator == "$lte" or (operator == "$lt" and between):
+        return floats <= below
+    return floats >= below if operator == "$gte" else floats < below
+
+
+def _add_equal(mask: Mask, numbers: NDArray[np.float64], operands: Sequence[float]) -> None:
+    if len(operands) > _SEVERAL:
+        mask |= np.isin(numbers, np.array(operands))
+        return
+    for operand in operands:
+        mask |= numbers == operand
+
+
+def _below(number: float) -> float:
+    """Return the largest float that is not above the number."""
+    try:
+        rounded = float(number)
+    except OverflowError:
+        return -math.inf if number < 0 else sys.float_info.max
+    return rounded if rounded <= number else math.nextafter(rounded, -math.inf)
+
+
+def _is_float(value: Any) -> bool:
+    kind = type(value)
+    return kind is float or (kind is int and -_EXACT <= value <= _EXACT)
+
+
+def _enlarged(values: NDArray[Any], size: int, fill: float) -> NDArray[Any]:
+    """Return the array with room for ``size`` values; if it has to grow, by at least half."""
+    if size <= len(values):
+        return values
+    larger = np.full(max(size, len(values) * 3 // 2), fill, values.dtype)
+    larger[: len(values)] = values
+    return larger

@@ -1,0 +1,235 @@
+"""BM25 by rank_bm25, in memory."""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from operator import mul
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from langchain_hybridgraph.records import QuestionWords
+from langchain_hybridgraph.text.analyzer import MOST_TERMS, Analyzer, telling_terms
+from langchain_hybridgraph.text.identifiers import FEW, compounds, exact_matches, name_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.records import Mask
+
+    Rows = NDArray[np.int64]
+    Scores = NDArray[np.float64]
+
+K1 = 1.2
+B = 0.75
+
+
+class RankBM25Index:
+    """A :class:`~langchain_hybridgraph.stores.protocols.KeywordIndex` over rank_bm25, in memory only.
+
+    Built at the first search after an :meth:`apply` (64,000 texts: 7 s) and slower than Tantivy (40 ms per search): an
+    engine for small corpora, and the fallback if the index on disk cannot be opened.
+
+    The formula is rank_bm25's ``BM25Plus`` with δ = 0: BM25 with the idf ln((N + 1)/n), which is positive. Its
+    ``BM25Okapi``, used by LangChain's BM25Retriever, gives a word in half of the texts the idf 0 and a more frequent
+    one a quarter of the mean idf (``epsilon``). In a corpus of one or two texts that is not above 0 either, so nothing
+    would be found. k1 is 1.2 and b .75, as in Tantivy; a word that occurs twice in a question counts twice.
+
+    >>> index = RankBM25Index()
+    >>> index.apply(1, [(0, "Ada wrote the first program"), (1, "Charles built engines")], [])
+    >>> [row for row, score in index.search("who built the engine?", 10)]
+    [1]
+    """
+
+    def __init__(self, language: str | None = "english") -> None:
+        self._analyzer = Analyzer(language)
+        self._words: dict[int, list[str]] = {}
+        self._forms: dict[int, _Forms] = {}
+        self._statistics: _Statistics | None = None
+        self._counting = threading.Lock()
+        self._applied = 0
+
+    @property
+    def applied(self) -> int:
+        """The version of the last :meth:`apply`; it is lost with the process."""
+        return self._applied
+
+    def search(self, text: str, n: int, allowed: Mask | None = None) -> list[tuple[int, float]]:
+        """Return the n best rows with their BM25 score (> 0), best first, ties by row; [] if no word is known.
+
+        ``allowed[row]`` False excludes a row; rows beyond the end of the mask are excluded too.
+        """
+        statistics = self._count()
+        terms = statistics.terms(self._analyzer.words(text))
+        places = statistics.sharing(terms)
+        if allowed is not None:
+            places = places[statistics.rows[places] < len(allowed)]
+            places = places[allowed[statistics.rows[places]]]
+        if n < 1 or not len(places):
+            return []
+        scores = statistics.scores(terms, places)
+        order = np.argsort(-scores, kind="stable")[:n]  # positions are in the order of rows
+        return list(zip(statistics.rows[places[order]].tolist(), scores[order].tolist(), strict=True))
+
+    def scores(self, text: str, rows: Sequence[int]) -> dict[int, float]:
+        """Return the BM25 of each of these rows, equal to :meth:`search`'s; rows that share no word are left out."""
+        statistics = self._count()
+        terms = statistics.terms(self._analyzer.words(text))
+        places = statistics.sharing(terms)
+        places = places[np.isin(statistics.rows[places], np.asarray(rows, dtype=np.int64))]
+        if not len(places):
+            return {}
+        return dict(zip(statistics.rows[places].tolist(), statistics.scores(terms, places).tolist(), strict=True))
+
+    def bound(self, text: str) -> float:
+        """Return the largest BM25 any text could reach for this question: Σ idf·(k1 + 1), 0 without known words."""
+        statistics = self._count()
+        terms = statistics.terms(self._analyzer.words(text))
+        return (K1 + 1) * sum(count * float(statistics.engine.idf[term]) for term, count in terms)
+
+    def asked(self, text: str) -> QuestionWords:
+        """The words that a question asks for, up to 128, whether any text has them or not."""
+        statistics = self._count()
+        counts = dict(islice(Counter(self._analyzer.words(text)).items(), MOST_TERMS))
+        texts = len(statistics.rows) + 1
+        idfs = (math.log(texts / max(1, len(statistics.postings.get(word, ())))) for word in counts)
+        return QuestionWords(len(counts), (K1 + 1) * sum(map(mul, counts.values(), idfs)))
+
+    def exact(self, text: str, allowed: Mask | None = None) -> dict[int, float]:
+        """Return the probability that each row is meant because of an identifier or rare word it has, in (0, 1).
+
+        See :func:`~langchain_hybridgraph.text.identifiers.exact_matches`; ``allowed`` is as in :meth:`search`.
+        """
+        if not self._analyzer.has_telling_words(text):
+            return {}
+        return exact_matches(text, _Postings(self._analyzer, self._count(), allowed))
+
+    def apply(self, version: int, add: Iterable[tuple[int, str]], remove: Sequence[int]) -> None:
+        """Remove rows, then add rows, and record ``version``; an added row replaces the row of the same number.
+
+        An error raised by ``add`` is passed on; nothing is then added or removed.
+        """
+        # A corpus has few different words: each is stored once.
+        texts = {int(row): text for row, text in add}
+        words = {row: [sys.intern(word) for word in self._analyzer.all_words(text)] for row, text in texts.items()}
+        forms = {row: _Forms(compounds(text), name_of(text)) for row, text in texts.items()}
+        gone = set(remove)
+        with self._counting:
+            self._words = {row: kept for row, kept in self._words.items() if row not in gone} | words
+            self._forms = {row: kept for row, kept in self._forms.items() if row not in gone} | forms
+            self._statistics, self._applied = None, version
+
+    def __len__(self) -> int:
+        """Return the number of rows in the index."""
+        return len(self.rows())
+
+    def rows(self) -> set[int]:
+        """Return all rows in the index."""
+        return set(self._words)
+
+    def reload(self) -> None:
+        """Do nothing: the index exists in this process only."""
+
+    def close(self) -> None:
+        """Free the memory."""
+        with self._counting:
+            self._words, self._forms, self._statistics = {}, {}, None
+
+    def _count(self) -> _Statistics:
+        with self._counting:
+            if self._statistics is None:
+                self._statistics = _counted(self._words, self._forms)
+            return self._statistics
+
+
+class _Forms(NamedTuple):
+    """The compounds and the name of a text."""
+
+    compounds: list[str]
+    name: str | None
+
+
+@dataclass(frozen=True)
+class _Statistics:
+    """Values computed from all texts; a text's position is that of its row in ascending order."""
+
+    rows: Rows
+    engine: Any  # a rank_bm25.BM25Plus, None without any word
+    postings: dict[str, list[int]]
+    written: dict[str, list[int]]
+    named: dict[str, list[int]]
+
+    def terms(self, words: list[str]) -> list[tuple[str, int]]:
+        return telling_terms(words, lambda word: len(self.postings.get(word, ())), len(self.rows))
+
+    def sharing(self, terms: list[tuple[str, int]]) -> Rows:
+        """Return the ascending positions of texts that contain one of the terms; rank_bm25 itself scans all texts."""
+        lists = [self.postings[term] for term, _ in terms]
+        return np.unique(np.concatenate([np.array(places, dtype=np.int64) for places in lists] or [_NOWHERE]))
+
+    def scores(self, terms: list[tuple[str, int]], places: Rows) -> Scores:
+        question = [term for term, count in terms for _ in range(count)]
+        return np.array(self.engine.get_batch_scores(question, places.tolist()), dtype=np.float64)
+
+
+_NOWHERE = np.zeros(0, dtype=np.int64)
+
+
+def _counted(words: dict[int, list[str]], forms: dict[int, _Forms]) -> _Statistics:
+    from rank_bm25 import BM25Plus
+
+    rows = sorted(words)
+    postings: dict[str, list[int]] = defaultdict(list)
+    written: dict[str, list[int]] = defaultdict(list)
+    named: dict[str, list[int]] = defaultdict(list)
+    for place, row in enumerate(rows):
+        for word in set(words[row]):
+            postings[word].append(place)
+        for compound in forms[row].compounds:
+            written[compound].append(place)
+        if (name := forms[row].name) is not None:
+            named[name].append(place)
+    # rank_bm25 divides by the number of words, so it is not called without any.
+    engine = BM25Plus([words[row] for row in rows], k1=K1, b=B, delta=0) if postings else None
+    return _Statistics(np.array(rows, dtype=np.int64), engine, dict(postings), dict(written), dict(named))
+
+
+class _Postings:
+    """One question's postings (:class:`~langchain_hybridgraph.text.identifiers.Postings`)."""
+
+    def __init__(self, analyzer: Analyzer, statistics: _Statistics, allowed: Mask | None) -> None:
+        self._analyzer, self._statistics, self._allowed = analyzer, statistics, allowed
+
+    @property
+    def texts(self) -> int:
+        return len(self._statistics.rows)
+
+    def words(self, text: str) -> list[str]:
+        return self._analyzer.words(text)
+
+    def information(self, question: str) -> dict[str, float]:
+        statistics = self._statistics
+        terms = statistics.terms(self._analyzer.words(question))
+        return {term: count * float(statistics.engine.idf[term]) for term, count in terms}
+
+    def holding(self, word: str) -> list[int]:
+        return self._rows(self._statistics.postings, word)
+
+    def written(self, compound: str) -> list[int]:
+        return self._rows(self._statistics.written, compound)
+
+    def named(self, form: str) -> list[int]:
+        return self._rows(self._statistics.named, form)
+
+    def _rows(self, postings: dict[str, list[int]], term: str) -> list[int]:
+        rows: list[int] = self._statistics.rows[postings.get(term, [])].tolist()
+        allowed = self._allowed
+        if allowed is not None:
+            rows = [row for row in rows if row < len(allowed) and allowed[row]]
+        return rows if len(rows) <= FEW else []

@@ -1,0 +1,498 @@
+"""BM25 by Tantivy, on disk or in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterable, Sequence, Sized
+from itertools import islice
+from operator import mul
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from langchain_hybridgraph.errors import HybridGraphError, ReadOnlyError, StoreError, StoreLockedError
+from langchain_hybridgraph.records import QuestionWords
+from langchain_hybridgraph.text.analyzer import MOST_TERMS, Analyzer, telling_terms
+from langchain_hybridgraph.text.identifiers import FEW, compounds, exact_matches, name_of
+
+if TYPE_CHECKING:
+    import tantivy
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.records import Mask
+
+    Rows = NDArray[np.int64]
+    Scores = NDArray[np.float64]
+
+K1 = 1.2  # Tantivy's own, which cannot be changed; b is 0.75
+
+# One thread and a small heap: it indexes while Python analyses (64,000 texts: 5 s of processor time, one segment).
+# 15 MB gives eleven segments there, and more threads are not faster. But a writer is opened for each call of apply, and
+# opening takes longer the larger its heap is: 5 ms for the smallest, used for few texts, 30 for the large one.
+_HEAP, _SMALL_HEAP = 50_000_000, 15_000_000
+_FEW_TEXTS = 2_000
+_THREADS = 1
+
+_FEW_ROWS = 512  # up to here querying the rows is faster than searching the full answer: 1.3 ms against 2.4
+_SET_ROWS = 100  # from here one set of rows is faster than a term for each: 240 rows take .5 ms against .8
+_SPARE = 16  # hits fetched beyond n, so that a tie at the cut rarely needs a second search
+
+# Number of texts searched to see which of them are allowed. Removed ones count until Tantivy merges their segment.
+_MOST_POSTINGS = 8 * FEW
+
+_MARK_ROW = -1
+_LOCKS = (".tantivy-writer.lock", ".tantivy-meta.lock")
+
+
+class TantivyIndex:
+    """A :class:`~langchain_hybridgraph.stores.protocols.KeywordIndex` in a folder, or in memory for ``path`` None.
+
+    ``writable`` creates the index if the folder has none, and allows :meth:`apply`; in memory both always hold.
+    Any number of processes may read while one writes; they see its commits after :meth:`reload`.
+    A folder without write permission can be read.
+
+    Scores are Robertson's BM25 with k1 1.2, b .75 and the idf ln(1 + (N − n + .5)/(n + .5)), which is never negative. A
+    word that occurs twice in a question counts twice, as in rank_bm25 and Lucene; of a very long question the 128 most
+    informative words count. Equal texts have equal scores; a row's score depends on neither n nor ``allowed``. Lengths
+    over 40 words are rounded down by at most a ninth. Removed texts count in N and n until Tantivy merges their
+    segment, and the version mark counts as one text without words.
+
+    Raises StoreError if the folder holds no index that can be opened, or one of another language.
+
+    >>> index = TantivyIndex(None)
+    >>> index.apply(1, [(0, "Ada wrote the first program"), (1, "Charles built engines")], [])
+    >>> [row for row, score in index.search("who built the engine?", 10)]
+    [1]
+    """
+
+    def __init__(self, path: Path | None, language: str | None = "english", *, writable: bool = False) -> None:
+        self._analyzer = Analyzer(language)
+        self._path = path
+        self._writable = writable or path is None
+        self._mirror: _Mirror | None = None
+        self._writing = threading.Lock()
+        self._searcher: tantivy.Searcher | None = None
+        self._last_terms: tuple[tantivy.Searcher, str, list[tuple[str, int]]] | None = None
+        self._applied = 0
+        with _Engine(f"cannot open the keyword index {path}"):
+            self._schema = _schema()
+            self._index = self._open()
+            self._index.config_reader("manual")  # else a thread watches the folder
+        self.reload()
+
+    @property
+    def applied(self) -> int:
+        """The version of the last commit that this index sees, 0 if there is none."""
+        return self._applied
+
+    def search(self, text: str, n: int, allowed: Mask | None = None) -> list[tuple[int, float]]:
+        """Return the n best rows with their BM25 score (> 0), best first, ties by row; [] if no word is known.
+
+        ``allowed[row]`` False excludes a row; rows beyond the end of the mask are excluded too. The answer for n is the
+        head of the answer for any larger n.
+        """
+        with _Engine("the keyword search failed"):
+            searcher = self._seen()
+            query = self._query(searcher, text)
+            if query is None or n < 1:
+                return []
+            if allowed is None:
+                return _best(searcher, query, n, n + _SPARE, None)
+            admitted = int(np.count_nonzero(allowed))
+            if admitted > _FEW_ROWS:
+                return _best(searcher, query, n, math.ceil(1.25 * n * len(allowed) / admitted) + _SPARE, allowed)
+            rows = np.flatnonzero(allowed).tolist()
+            return _best(searcher, self._among(query, rows), n, admitted + 1, None)
+
+    def scores(self, text: str, rows: Sequence[int]) -> dict[int, float]:
+        """Return the BM25 of each of these rows, equal to :meth:`search`'s; rows that share no word are left out."""
+        with _Engine("the keyword scores failed"):
+            searcher = self._seen()
+            query = self._query(searcher, text)
+            wanted = {int(row) for row in rows}
+            if query is None or not wanted:
+                return {}
+            if len(wanted) <= _FEW_ROWS:
+                found, scores = _ranked(searcher, self._among(query, wanted), len(wanted))
+            else:
+                found, scores = _ranked(searcher, query, searcher.num_docs)
+            every = zip(found.tolist(), scores.tolist(), strict=True)
+            return {row: score for row, score in every if row in wanted}
+
+    def bound(self, text: str) -> float:
+        """Return the largest BM25 any text could reach for this question: Σ idf·(k1 + 1), 0 without known words.
+
+        A word that occurs twice counts twice. The result is a millionth above the sum, since Tantivy adds in 32 bits.
+        """
+        with _Engine("the keyword bound failed"):
+            searcher = self._seen()
+            every = searcher.doc_freq("mark", False) + searcher.doc_freq("mark", True)
+            terms = self._terms(searcher, text)
+            idfs = ((count, _idf(every, searcher.doc_freq("text", term))) for term, count in terms)
+            return (1 + 1e-6) * (K1 + 1) * sum(count * idf for count, idf in idfs)
+
+    def asked(self, text: str) -> QuestionWords:
+        """The words that a question asks for, up to 128, whether any text has them or not."""
+        with _Engine("the keyword bound failed"):
+            searcher = self._seen()
+            counts = dict(islice(Counter(self._analyzer.words(text)).items(), MOST_TERMS))
+            idfs = (_idf(every := searcher.num_docs, min(every, searcher.doc_freq("text", word))) for word in counts)
+            return QuestionWords(len(counts), (K1 + 1) * sum(map(mul, counts.values(), idfs)))
+
+    def exact(self, text: str, allowed: Mask | None = None) -> dict[int, float]:
+        """Return the probability that each row is meant because of an identifier or rare word it has, in (0, 1).
+
+        See :func:`~langchain_hybridgraph.text.identifiers.exact_matches`; ``allowed`` is as in :meth:`search`.
+        """
+        if not self._analyzer.has_telling_words(text):
+            return {}
+        with _Engine("the search for identifiers failed"):
+            searcher = self._seen()
+            postings = _Postings(self._analyzer, self._schema, searcher, self._terms(searcher, text), allowed)
+            return exact_matches(text, postings)
+
+    def apply(self, version: int, add: Iterable[tuple[int, str]], remove: Sequence[int]) -> None:
+        """Remove rows, then add rows, and record ``version``, all in one atomic commit.
+
+        An added row replaces the row of the same number, so repeating a call changes nothing. If this raises, or the
+        process dies, nothing was added or removed, and the next call starts afresh. Raises ReadOnlyError without
+        ``writable``, StoreLockedError while another writes; an error raised by ``add`` is passed on unchanged.
+        """
+        if not self._writable:
+            raise ReadOnlyError(
+                f"the keyword index {self._path} is open for reading only: open it with "
+                "TantivyIndex(path, writable=True) to write, if the folder's permissions allow it"
+            )
+        with self._writing:
+            self._commit(version, add, remove)
+            self.reload()
+
+    def __len__(self) -> int:
+        """Return the number of rows in the index, without the document that holds the version mark."""
+        return max(0, int(self._seen().num_docs) - (1 if self._applied else 0))
+
+    def rows(self) -> set[int]:
+        """Return all rows in the index."""
+        import tantivy
+
+        with _Engine("the keyword index cannot be read"):
+            searcher = self._seen()
+            texts = tantivy.Query.term_query(self._schema, "mark", False)
+            return set(_ranked(searcher, texts, max(1, searcher.num_docs))[0].tolist())
+
+    def reload(self) -> None:
+        """Make visible what other processes have committed."""
+        with _Engine(f"cannot read the keyword index {self._path}"):
+            if self._mirror is not None:
+                self._mirror.renew()
+            self._index.reload()
+            searcher = self._index.searcher()
+            self._applied = self._read_mark(searcher)
+            self._searcher = searcher
+
+    def close(self) -> None:
+        """Release files; the index cannot be used afterwards."""
+        with self._writing:
+            self._searcher = self._last_terms = None
+            if self._mirror is not None:
+                self._mirror.remove()
+
+    def _open(self) -> tantivy.Index:
+        import tantivy
+
+        if self._path is None:
+            return tantivy.Index(self._schema)
+        if self._writable:
+            self._path.mkdir(parents=True, exist_ok=True)
+        is_locked_out = not os.access(self._path, os.W_OK)
+        self._writable = self._writable and not is_locked_out
+        if not self._writable and not (self._path / "meta.json").exists():
+            raise StoreError(f"there is no keyword index in {self._path}: TantivyIndex(path, writable=True) makes one")
+        if is_locked_out:
+            self._mirror = _Mirror(self._path)
+        return tantivy.Index(self._schema, str(self._mirror.folder if self._mirror else self._path))
+
+    def _seen(self) -> tantivy.Searcher:
+        if self._searcher is None:
+            raise StoreError(f"the keyword index {self._path or 'in memory'} is closed")
+        return self._searcher
+
+    def _terms(self, searcher: tantivy.Searcher, text: str) -> list[tuple[str, int]]:
+        """Return the question's terms; the last question's are cached, since one query needs them three times."""
+        last = self._last_terms
+        if last is not None and last[0] is searcher and last[1] == text:
+            return last[2]
+        words = self._analyzer.words(text)
+        terms = telling_terms(words, lambda word: searcher.doc_freq("text", word), searcher.num_docs)
+        self._last_terms = searcher, text, terms
+        return terms
+
+    def _query(self, searcher: tantivy.Searcher, text: str) -> tantivy.Query | None:
+        """Build query objects, so that no user text meets Tantivy's parser; None without known words."""
+        import tantivy
+
+        terms = self._terms(searcher, text)
+        if not terms:
+            return None
+        # The clauses always have the same order: 32-bit scores are added in that order, so they are the same for
+        # equal texts and for any n. (True since Tantivy 0.27; 0.26 changes the last digit of one score in 150.)
+        return tantivy.Query.boolean_query([(tantivy.Occur.Should, self._term(*term)) for term in terms])
+
+    def _term(self, term: str, count: int) -> tantivy.Query:
+        import tantivy
+
+        once = tantivy.Query.term_query(self._schema, "text", term, "freq")
+        return once if count == 1 else tantivy.Query.boost_query(once, float(count))
+
+    def _among(self, query: tantivy.Query, rows: Iterable[int]) -> tantivy.Query:
+        """Return the same query, with the same scores, restricted to these rows."""
+        import tantivy
+
+        must, should, listed = tantivy.Occur.Must, tantivy.Occur.Should, list(rows)
+        if len(listed) < _SET_ROWS:
+            terms = [(should, tantivy.Query.term_query(self._schema, "row", row)) for row in listed]
+            among = tantivy.Query.boolean_query(terms)
+        else:
+            among = tantivy.Query.term_set_query(self._schema, "row", listed)
+        return tantivy.Query.boolean_query([(must, tantivy.Query.boost_query(among, 0.0)), (must, query)])
+
+    def _commit(self, version: int, add: Iterable[tuple[int, str]], remove: Sequence[int]) -> None:
+        writing = _Engine(f"cannot write to the keyword index {self._path or 'in memory'}")
+        is_small = isinstance(add, Sized) and len(add) <= _FEW_TEXTS
+        with writing:
+            writer = self._open_writer(_SMALL_HEAP if is_small else _HEAP)
+        # The writer is closed with this call, whatever happens: its lock would keep other processes waiting, its
+        # threads die in a fork, and an aborted batch must not be part of the next commit.
+        try:
+            with writing:
+                for row in remove:
+                    writer.delete_documents_by_term("row", int(row))
+            for row, text in add:
+                document = _text_document(int(row), text, self._analyzer)
+                with writing:
+                    writer.delete_documents_by_term("row", int(row))
+                    writer.add_document(document)
+            with writing:
+                writer.delete_documents_by_term("mark", True)
+                writer.add_document(_mark_document(version, self._analyzer.name))
+                writer.commit()
+        except BaseException:
+            with contextlib.suppress(StoreError):  # a dead writer repeats the error that is already being raised
+                self._close_writer(writer)
+            raise
+        self._close_writer(writer)
+        self._share()
+
+    def _open_writer(self, heap: int) -> tantivy.IndexWriter:
+        """Open Tantivy's writer, and delete the files that a killed process wrote for a commit that it never made.
+
+        The next commit would have the same number and give its file of deletions the same name, which is an error.
+        """
+        writer = self._index.writer(heap, _THREADS)
+        writer.garbage_collect_files()  # .2 ms where there is nothing to delete
+        return writer
+
+    def _close_writer(self, writer: tantivy.IndexWriter) -> None:
+        """Close the writer and discard everything uncommitted, after its merges have ended."""
+        with _Engine(f"cannot close the writer of the keyword index {self._path or 'in memory'}"):
+            writer.wait_merging_threads()  # releases the lock, even if it fails
+
+    def _share(self) -> None:
+        """Make the lists of files as readable as the folder: Tantivy makes them readable by their owner only."""
+        if self._path is not None:
+            with contextlib.suppress(OSError):
+                may_read = self._path.stat().st_mode & 0o444
+                for name in ("meta.json", ".managed.json"):
+                    (self._path / name).chmod(0o600 | may_read)
+
+    def _read_mark(self, searcher: tantivy.Searcher) -> int:
+        import tantivy
+
+        marks = searcher.search(tantivy.Query.term_query(self._schema, "mark", True), 1, count=False).hits
+        if not marks:
+            return 0
+        mark = searcher.doc(marks[0][1])
+        made = mark.get_first("analysis")
+        if made != self._analyzer.name:
+            raise StoreError(
+                f"the keyword index {self._path} holds words analysed as {made!r}, not as {self._analyzer.name!r}: "
+                "open it with its own language, or rebuild it from the texts"
+            )
+        return int(str(mark.get_first("version")))
+
+
+class _Engine:
+    """Guards all calls of Tantivy: whatever it raises becomes a StoreError.
+
+    Its panics are ``pyo3_runtime.PanicException``, a BaseException that no caller expects. KeyboardInterrupt and
+    cancellation pass through.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None or isinstance(error, HybridGraphError):
+            return
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            wrapper = StoreLockedError if "LockBusy" in str(error) else StoreError
+            raise wrapper(f"{self._what}: {error}") from error
+
+
+class _Postings:
+    """One question's postings (:class:`~langchain_hybridgraph.text.identifiers.Postings`)."""
+
+    def __init__(
+        self,
+        analyzer: Analyzer,
+        schema: tantivy.Schema,
+        searcher: tantivy.Searcher,
+        terms: Sequence[tuple[str, int]],
+        allowed: Mask | None,
+    ) -> None:
+        self._analyzer, self._schema, self._searcher = analyzer, schema, searcher
+        self._terms, self._allowed = terms, allowed
+
+    @property
+    def texts(self) -> int:
+        return int(self._searcher.num_docs)
+
+    def words(self, text: str) -> list[str]:
+        return self._analyzer.words(text)
+
+    def information(self, question: str) -> dict[str, float]:
+        searcher = self._searcher
+        return {
+            word: count * _idf(searcher.num_docs, min(searcher.num_docs, searcher.doc_freq("text", word)))
+            for word, count in self._terms
+        }
+
+    def holding(self, word: str) -> list[int]:
+        return self._rows("text", word)
+
+    def written(self, form: str) -> list[int]:
+        return self._rows("written", form)
+
+    def named(self, form: str) -> list[int]:
+        return self._rows("name", form)
+
+    def _rows(self, field: str, term: str) -> list[int]:
+        import tantivy
+
+        if not 0 < self._searcher.doc_freq(field, term) <= _MOST_POSTINGS:
+            return []
+        query = tantivy.Query.term_query(self._schema, field, term, "basic")
+        rows, _ = _ranked(self._searcher, query, _MOST_POSTINGS)
+        if self._allowed is not None:
+            rows = rows[_within(self._allowed, rows)]
+        return rows.tolist() if len(rows) <= FEW else []
+
+
+class _Mirror:
+    """A folder of links to the files of an index that may only be read.
+
+    Tantivy locks a file in its folder before it reads; if that is forbidden, it gets a folder of its own.
+    """
+
+    def __init__(self, original: Path) -> None:
+        self._original = original
+        self._holder = tempfile.TemporaryDirectory(prefix="hybridgraph-")
+        self.folder = Path(self._holder.name)
+        self.renew()
+
+    def renew(self) -> None:
+        """Link the files that were added since."""
+        for file in self._original.iterdir():
+            link = self.folder / file.name
+            if file.name not in _LOCKS and not link.is_symlink():
+                link.symlink_to(file.resolve())
+
+    def remove(self) -> None:
+        """Delete the links."""
+        self._holder.cleanup()
+
+
+def _schema() -> tantivy.Schema:
+    import tantivy
+
+    builder = tantivy.SchemaBuilder()
+    builder.add_integer_field("row", indexed=True, fast=True)
+    # Analysed words joined by spaces. "whitespace" is one of the tokenizers that every index has from the start: any
+    # other would have to be registered at each opening, and a write without it breaks the writer.
+    builder.add_text_field("text", tokenizer_name="whitespace", index_option="freq")
+    for field in ("written", "name"):
+        builder.add_text_field(field, tokenizer_name="whitespace", index_option="basic")
+    builder.add_boolean_field("mark", indexed=True)  # True for the one document that carries the next two fields
+    builder.add_integer_field("version", stored=True)
+    builder.add_text_field("analysis", stored=True, tokenizer_name="raw", index_option="basic")
+    return builder.build()
+
+
+def _text_document(row: int, text: str, analyzer: Analyzer) -> tantivy.Document:
+    import tantivy
+
+    document = tantivy.Document()
+    document.add_integer("row", row)
+    document.add_boolean("mark", False)
+    document.add_text("text", " ".join(analyzer.all_words(text)))
+    document.add_text("written", " ".join(compounds(text)))
+    document.add_text("name", name_of(text) or "")
+    return document
+
+
+def _mark_document(version: int, analysis: str) -> tantivy.Document:
+    import tantivy
+
+    document = tantivy.Document()
+    document.add_integer("row", _MARK_ROW)
+    document.add_boolean("mark", True)
+    document.add_integer("version", version)
+    document.add_text("analysis", analysis)
+    return document
+
+
+def _best(
+    searcher: tantivy.Searcher, query: tantivy.Query, n: int, fetch: int, allowed: Mask | None
+) -> list[tuple[int, float]]:
+    """Return the n best allowed rows; fetch until all rows that tie with the last are there, to order them by row."""
+    while True:
+        fetch = max(1, min(fetch, searcher.num_docs))
+        rows, scores = _ranked(searcher, query, fetch)
+        worst = scores[-1] if len(scores) else 0.0
+        is_all = len(rows) < fetch or fetch == searcher.num_docs
+        if allowed is not None:
+            within = _within(allowed, rows)
+            rows, scores = rows[within], scores[within]
+        if is_all or (len(rows) >= n and scores[n - 1] > worst):
+            break
+        fetch *= 4
+    order = np.lexsort((rows, -scores))[:n]
+    return list(zip(rows[order].tolist(), scores[order].tolist(), strict=True))
+
+
+def _ranked(searcher: tantivy.Searcher, query: tantivy.Query, n: int) -> tuple[Rows, Scores]:
+    hits: list[tuple[Any, tantivy.DocAddress]] = searcher.search(query, n, count=False).hits
+    rows = searcher.fast_field_values("row", [address for _, address in hits])
+    return np.array(rows, dtype=np.int64), np.array([score for score, _ in hits], dtype=np.float64)
+
+
+def _within(allowed: Mask, rows: Rows) -> Mask:
+    within = rows < len(allowed)
+    within[within] = allowed[rows[within]]
+    return within
+
+
+def _idf(documents: int, containing: int) -> float:
+    return math.log(1 + (documents - containing + 0.5) / (containing + 0.5))

@@ -1,0 +1,402 @@
+"""The vector matrix: one row of float32 per chunk version."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from langchain_hybridgraph.errors import StoreError
+from langchain_hybridgraph.stores.engines.binary_quantization import BinaryQuantizer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.records import Mask, Vector
+
+    Find = Callable[[Vector, int, Mask], tuple[NDArray[np.int64], NDArray[np.float32]]]
+
+# Below this share of allowed rows gathering them is faster than scanning all and masking
+# (63,666 × 384: gathering 10 % takes 0.7 ms, the masked scan 3 ms whatever the share).
+GATHER_SHARE = 0.15
+# Number of rows gathered at once: they stay in the processor's cache until they are multiplied.
+GATHERED = 256
+# Up to this size all vectors are compared; beyond, the signs select some (benchmarks/vectors.py, 63,666 × 384: 1.1 ms
+# instead of 4.3 for all; they miss one in two hundred of the nearest 10, Chroma one in thirty in 2.9 ms).
+EXACT_BYTES = 40 << 20
+# Number of vectors compared for each one returned, and the smallest number in all.
+RESCORED, LEAST_RESCORED = 10, 1_000
+# Number of best rows whose checksum a search verifies unless verified before (1.3 µs each), and number of rows that
+# the first search verifies, evenly spaced over the file.
+VERIFIED, SAMPLED = 32, 64
+# The largest cosine that two unit vectors can have after rounding.
+LARGEST = 1.001
+
+
+class VectorMatrix:
+    """An append-only matrix of unit vectors, in a memory-mapped file or in memory.
+
+    A row that was never written, or was written with zeros, has cosine 0 with everything. Rows are only ever
+    appended, so a reader's map stays valid for the rows that it had.
+
+    Two more files hold a number per row: its checksum (:func:`checksums`), and a checksum of vector and text together
+    (:func:`owners`), which shows if a vector belongs to another text. Searches verify the first one for the rows they
+    return, each row once. After the first mismatch, every row is verified, and rows with a mismatch are treated as rows
+    that were never written.
+    """
+
+    def __init__(self, path: Path | None, dimension: int) -> None:
+        self.dimension = dimension
+        self._path = path
+        self._file: tuple[int, int] | None = None  # inode and number of rows of the mapped file
+        self._matrix: NDArray[np.float32] = np.zeros((0, dimension), np.float32)
+        self._checksums = np.zeros(0, "<u4")  # of accepted rows only: others may still be overwritten
+        self._verified: Mask = np.zeros(0, np.bool_)
+        self._damaged = _NO_ROWS
+        self._is_sampled = False
+        self._signs = BinaryQuantizer()
+        self.remap()
+
+    def __len__(self) -> int:
+        """Number of rows that the file holds, written or not."""
+        return len(self._matrix)
+
+    def write(
+        self,
+        start: int,
+        vectors: NDArray[np.float32],
+        *,
+        texts: Sequence[bytes] | None = None,
+        sync: bool = True,
+    ) -> None:
+        """Write unit vectors (n × dimension) to the rows from ``start`` on; they are on disk when this returns.
+
+        ``texts`` are the hashes of the texts that the vectors were made from. Anything a crash left behind beyond the
+        catalogue's last row is overwritten. A caller that writes many pieces may call :meth:`sync` after the last one
+        instead.
+        """
+        if self._path is None:
+            self._write_memory(start, vectors)
+            return
+        rows = np.asarray(vectors, np.float32)
+        every = np.arange(len(rows))
+        owned = np.zeros(len(rows), "<u4") if texts is None else _sums(rows, every, texts)
+        try:
+            _write(self._path, rows, start * self.dimension * 4, sync=sync)
+            _write(checksums(self._path), _sums(rows, every), start * 4, sync=sync)
+            # A power failure may lose it: an unknown owner counts as the row's own text.
+            _write(owners(self._path), owned, start * 4, sync=False)
+        except OSError as error:
+            raise StoreError(f"nothing of this batch was written to {self._path}: {error.strerror}") from error
+        self.remap()
+        if start < len(self._checksums):  # a repair; appended rows have not been verified yet
+            self._forget_verified()
+
+    def sync(self) -> None:
+        """Wait until everything written is on disk."""
+        if self._path is not None:
+            for path in (self._path, checksums(self._path)):
+                _write(path, np.zeros(0, np.uint32), 0, sync=True)
+
+    def take(self, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return copies of these rows' vectors, n × dimension; zeros for rows that are known to be damaged."""
+        self._keep_within_file()
+        return self._take(np.asarray(rows, np.int64))
+
+    def _take(self, wanted: NDArray[np.int64]) -> NDArray[np.float32]:
+        if not len(wanted) or wanted.max() < len(self._matrix):
+            # "clip" takes a quarter less time than a check of each row.
+            taken = np.take(self._matrix, wanted, axis=0, mode="clip")
+        else:
+            taken = np.zeros((len(wanted), self.dimension), np.float32)
+            there = wanted < len(self._matrix)
+            taken[there] = self._matrix[wanted[there]]
+        if len(self._damaged):
+            taken[np.isin(wanted, self._damaged)] = 0
+        return taken
+
+    def sound(self, rows: Sequence[int] | NDArray[np.int64], texts: Sequence[bytes] | None = None) -> Mask:
+        """Return which of these rows hold what was written there; in memory all do.
+
+        With ``texts``, one hash per row, also check that the vector was written for this text. Rows written by an
+        earlier version do not record it, and count as written for theirs.
+        """
+        wanted = np.asarray(rows, np.int64)
+        if self._path is None:
+            return np.ones(len(wanted), np.bool_)
+        self._keep_within_file()
+        if not self._path.exists():  # searches continue with the map, which is lost when the process ends
+            return np.zeros(len(wanted), np.bool_)
+        there: Mask = wanted < len(self._matrix)
+        there[there] = _sums(self._matrix, wanted[there]) == _read(checksums(self._path), wanted[there])
+        if texts is not None:
+            places = np.flatnonzero(there)
+            owned = _read(owners(self._path), wanted[places])
+            made = _sums(self._matrix, wanted[places], [texts[place] for place in places.tolist()])
+            there[places] = (owned == made) | (owned == 0)
+        return there
+
+    def lacks(self, allowed: Mask) -> bool:
+        """Return whether one of these rows is known to be damaged, or is beyond the end of the file."""
+        return bool(allowed[len(self._matrix) :].any()) or bool(allowed[_below(self._damaged, len(allowed))].any())
+
+    def scores(self, vector: Vector, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the cosine of a unit vector with each of these rows."""
+        self._keep_within_file()
+        wanted = np.asarray(rows, np.int64)
+        found = self._cosines(vector, wanted)
+        if self._path is None or (self._verify(wanted) and bool((np.abs(found) <= LARGEST).all())):
+            return found
+        self._verify_all(int(wanted.max()) + 1)
+        return self._cosines(vector, wanted)
+
+    def near(self, vector: Vector, n: int, allowed: Mask) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Return the result of :meth:`search`, for a large matrix only approximately."""
+        return self._verified_answer(self._near, vector, n, allowed)
+
+    def search(self, vector: Vector, n: int, allowed: Mask) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Return the n allowed rows of largest cosine and their cosines, best first, ties by row.
+
+        Rows beyond the end of the matrix are left out.
+        """
+        return self._verified_answer(self._search, vector, n, allowed)
+
+    def _verified_answer(
+        self, find: Find, vector: Vector, n: int, allowed: Mask
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        self._keep_within_file()
+        readable = self._readable(allowed)
+        rows, scores = find(vector, n, readable)
+        if self._path is None:
+            return rows, scores
+        is_sound = self._verify_sample(readable) and self._verify(rows)
+        # A NaN among the cosines can exclude rows.
+        if is_sound and len(rows) >= min(n, int(np.count_nonzero(readable))):
+            return rows, scores
+        self._verify_all(len(allowed))
+        return find(vector, n, self._readable(allowed))
+
+    def _readable(self, allowed: Mask) -> Mask:
+        within = allowed[: len(self._matrix)]
+        if len(self._damaged):
+            within = within.copy()
+            within[_below(self._damaged, len(within))] = False
+        return within
+
+    def _verify_sample(self, allowed: Mask) -> bool:
+        if self._is_sampled:
+            return True
+        self._is_sampled = True
+        rows = np.flatnonzero(allowed)
+        places = np.linspace(0, len(rows) - 1, min(SAMPLED, len(rows))).astype(np.int64)
+        return self._verify(rows[places], SAMPLED)
+
+    def _verify_all(self, end: int) -> None:
+        """Verify all rows below ``end`` that have not been verified yet."""
+        self._verify(np.arange(end), end)
+
+    def _verify(self, rows: NDArray[np.int64], most: int = VERIFIED) -> bool:
+        """Verify the first ``most`` of these rows that have not been verified yet; False if one is damaged."""
+        verified, damaged = self._verified, self._damaged
+        new = _below(rows, len(verified))
+        new = new[~verified[new]]
+        if len(damaged):
+            new = new[~np.isin(new, damaged)]
+        new = new[:most]
+        if not len(new):
+            return True
+        sound = _sums(self._matrix, new) == self._checksums_of(new)
+        if not sound.all() and self._path is not None and not self._path.exists():
+            return True  # another process has replaced this generation: the map outlives its file, not the checksums
+        verified[new[sound]] = True
+        self._damaged = np.union1d(damaged, new[~sound])
+        return bool(sound.all())
+
+    def _checksums_of(self, rows: NDArray[np.int64]) -> NDArray[np.uint32]:
+        known, end = self._checksums, int(rows.max()) + 1
+        if len(known) < end:
+            assert self._path is not None, "nothing is verified in memory"
+            more = _read(checksums(self._path), np.arange(len(known), end))
+            known = self._checksums = np.concatenate([known, more])
+        return known[rows]
+
+    def _forget_verified(self) -> None:
+        self._checksums, self._damaged, self._is_sampled = self._checksums[:0], _NO_ROWS, False
+        self._verified = np.zeros(len(self._matrix), np.bool_)
+        self._signs = BinaryQuantizer()
+
+    def _near(self, vector: Vector, n: int, allowed: Mask) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        wanted = max(LEAST_RESCORED, RESCORED * n)
+        few = GATHER_SHARE * len(allowed)
+        if self._matrix[: len(allowed)].nbytes <= EXACT_BYTES or not wanted < few < np.count_nonzero(allowed):
+            return self._search(vector, n, allowed)
+        self._signs.take_in(self._matrix[: len(allowed)])
+        rows = self._signs.nearest(vector, wanted, allowed)
+        # If many are alike, or all of a few are needed, nothing is gained.
+        if not n <= len(rows) <= few:
+            return self._search(vector, n, allowed)
+        return _best(rows, self._cosines(vector, rows), n)
+
+    def _search(self, vector: Vector, n: int, allowed: Mask) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        count = int(np.count_nonzero(allowed))
+        if count == 0 or n <= 0:
+            return np.zeros(0, np.int64), np.zeros(0, np.float32)
+        if count <= GATHER_SHARE * len(allowed):
+            rows = np.flatnonzero(allowed)
+            return _best(rows, self._cosines(vector, rows), n)
+        scores = cosines(self._matrix[: len(allowed)], vector)
+        if count < len(allowed):
+            scores[~allowed] = -np.inf
+        return _best(None, scores, min(n, count))
+
+    def _cosines(self, vector: Vector, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        found = np.empty(len(rows), np.float32)
+        for start in range(0, len(rows), GATHERED):
+            part = slice(start, start + GATHERED)
+            found[part] = cosines(self._take(rows[part]), vector)
+        return found
+
+    def close(self) -> None:
+        """Release the map."""
+        self._matrix = np.zeros((0, self.dimension), np.float32)
+
+    def remap(self) -> None:
+        """Map the rows that were appended, by this process or another, and those that were repaired."""
+        if self._path is None:
+            return
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            return
+        # A row truncated by a full disk does not count.
+        inode, rows = status.st_ino, status.st_size // (self.dimension * 4)
+        if self._file != (inode, rows):
+            is_appended = self._file is not None and self._file[0] == inode and rows > self._file[1]
+            self._matrix = _mapped(self._path, rows, self.dimension)
+            self._file = inode, rows
+            if is_appended:
+                more = np.zeros(max(0, rows - len(self._verified)), np.bool_)
+                self._verified = np.concatenate([self._verified, more])
+            else:
+                self._forget_verified()
+        if len(self._damaged):  # another process may have repaired them
+            self._forget_verified()
+
+    def _keep_within_file(self) -> None:
+        """Shrink the map to its file: touching a map beyond the end of a truncated file would kill the process."""
+        if self._path is not None:
+            with suppress(FileNotFoundError):  # a map outlives its file
+                if self._path.stat().st_size < self._matrix.nbytes:
+                    self.remap()
+
+    def _write_memory(self, start: int, vectors: NDArray[np.float32]) -> None:
+        stop = start + len(vectors)
+        if stop > len(self._matrix):
+            grown: NDArray[Any] = np.zeros((max(stop, 2 * len(self._matrix), 64), self.dimension), np.float32)
+            grown[: len(self._matrix)] = self._matrix
+            self._matrix = grown
+        self._matrix[start:stop] = vectors
+
+
+def cosines(matrix: NDArray[np.float32], vector: Vector) -> NDArray[np.float32]:
+    """Return the inner products of a matrix's rows with a vector, computed on this thread alone.
+
+    numpy's ``@`` hands even small products to the threads of its BLAS, which spin for each other: on a busy machine
+    63,666 × 384 took 19 ms (p50) where this takes 7, on a quiet one 2 ms where this takes 3.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):  # of damaged rows, which are detected and left out
+        products: NDArray[np.float32] = np.vecdot(matrix, vector)
+    return products
+
+
+def unit(vectors: Sequence[Sequence[float]] | Sequence[float] | NDArray[Any]) -> NDArray[np.float32]:
+    """Return the same vectors with length 1, float32; a vector of length 0 stays as it is.
+
+    Raises ValueError for vectors that are not finite.
+    """
+    with np.errstate(over="ignore"):  # raised below
+        matrix = np.asarray(vectors, np.float32)
+    if not np.isfinite(matrix).all():
+        raise ValueError("the embedding returned a vector with NaN or infinite numbers; every number must be finite")
+    norms = np.linalg.norm(matrix, axis=-1, keepdims=True)
+    units: NDArray[np.float32] = np.divide(matrix, norms, out=np.zeros_like(matrix), where=norms > 0)
+    return units
+
+
+def checksums(path: Path) -> Path:
+    """Return the path of the file with the CRC-32 of each row of a matrix."""
+    return path.with_suffix(".crc")
+
+
+def owners(path: Path) -> Path:
+    """Return the path of the file with the CRC-32 of each row and its text, 0 where the text is unknown."""
+    return path.with_suffix(".own")
+
+
+_NO_ROWS = np.zeros(0, np.int64)
+
+
+def _below(rows: NDArray[np.int64], end: int) -> NDArray[np.int64]:
+    return rows[rows < end]
+
+
+def _sums(
+    matrix: NDArray[np.float32], rows: NDArray[np.int64], texts: Sequence[bytes] | None = None
+) -> NDArray[np.uint32]:
+    """Return the CRC-32 of each of these rows, or of each with the text that it was made from."""
+    if texts is None:
+        return np.array([zlib.crc32(matrix[row]) for row in rows.tolist()], "<u4")
+    each = zip(rows.tolist(), texts, strict=True)
+    return np.array([zlib.crc32(matrix[row], zlib.crc32(text)) for row, text in each], "<u4")
+
+
+def _read(path: Path, rows: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """Return a file's numbers for these rows; 0 beyond its end."""
+    numbers = np.zeros(len(rows), "<u4")
+    if not len(rows):
+        return numbers
+    first, last = int(rows.min()), int(rows.max())
+    try:
+        held = np.fromfile(path, "<u4", count=last - first + 1, offset=first * 4)
+    except FileNotFoundError:
+        return numbers
+    there = rows - first < len(held)
+    numbers[there] = held[rows[there] - first]
+    return numbers
+
+
+def _mapped(path: Path, rows: int, dimension: int) -> NDArray[np.float32]:
+    if not rows:
+        return np.zeros((0, dimension), np.float32)
+    return np.memmap(path, np.float32, mode="r", shape=(rows, dimension)).view(np.ndarray)
+
+
+def _write(path: Path, values: NDArray[Any], offset: int, *, sync: bool) -> None:
+    data = memoryview(values.tobytes())
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        while data:
+            written = os.pwrite(file, data, offset)
+            data, offset = data[written:], offset + written
+        if sync:
+            os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _best(
+    rows: NDArray[np.int64] | None, scores: NDArray[np.float32], n: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Return the n largest scores, ties by row: everything that ties with the last one is ordered before the cut."""
+    if n < len(scores):
+        threshold = scores[np.argpartition(scores, len(scores) - n)[len(scores) - n]]
+        places = np.flatnonzero(scores >= threshold)
+    else:
+        places = np.arange(len(scores))
+    order = places[np.argsort(-scores[places], kind="stable")][:n]
+    return (order if rows is None else rows[order]), scores[order]

@@ -1,0 +1,468 @@
+"""A graph in memory, for stores without edges of their own."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from langchain_hybridgraph.records import MENTIONS, Edge
+from langchain_hybridgraph.stores.embedded.catalog_rows import checked_edges
+from langchain_hybridgraph.stores.protocols import NeighborEdges
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.records import EdgeFilter, Mask, Scope, Vector
+    from langchain_hybridgraph.stores.protocols import Graph, HasGraph, Nodes, Weights
+
+Visible = Callable[[Sequence[str], "Scope"], Collection[str]]
+Cosines = Callable[["Vector", Sequence[str]], "dict[str, float]"]
+
+MISSING, HIDDEN, SEEN = 0, 1, 2
+# Through its entities a chunk leads to about this many times hub_degree chunks; to more only through the rarest one.
+FAN = 4
+
+
+class InMemoryGraph:
+    """Edges indexed by both ends; a mentioned node (``mentions``) without edges of its own is an entity.
+
+    It stores no chunks; every other end of an edge counts as one. ``visible`` returns which of some ids are chunks in a
+    scope (a store's ``read`` does), ``cosines`` returns cosines with a vector by id (a store's ``vector_scores``);
+    without them every chunk is visible and no cosine is known. Of several edges with equal source, target and relation
+    the heaviest is kept.
+
+    >>> from langchain_hybridgraph.records import Scope, EdgeFilter
+    >>> store = InMemoryGraph([Edge("a", "b", "cites", 0.5), Edge("b", "c", "cites")])
+    >>> graph = store.graph(Scope(), EdgeFilter())
+    >>> graph.ids(graph.neighbours(graph.nodes(["a"])).node)
+    ['b']
+    """
+
+    def __init__(
+        self, edges: Iterable[Edge] = (), *, visible: Visible | None = None, cosines: Cosines | None = None
+    ) -> None:
+        self.visible, self.cosines = visible, cosines
+        self.node_of: dict[str, int] = {}
+        self._place_of: dict[tuple[int, int, str], int] = {}
+        self._edges: list[Edge | None] = []
+        self._free: list[int] = []
+        self._columns = _Columns()
+        self._state: _State | None = None
+        self._lock = Lock()
+        self.add(edges)
+
+    def __len__(self) -> int:
+        return len(self._place_of)
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether there is any edge now."""
+        return bool(self._place_of)
+
+    def add(self, edges: Iterable[Edge]) -> None:
+        """Add these edges.
+
+        Raises ConfigurationError for anything but a list of Edge, ValueError for what a store could not hold: an id, a
+        relation or a description that is not a text, or an empty id or relation. Nothing is added then.
+        """
+        edges = checked_edges(edges)
+        with self._lock:
+            for edge in edges:
+                self._add(edge)
+            self._state = None
+
+    def remove(self, ids: Iterable[str]) -> int:
+        """Delete every edge from or to these ids; return their number."""
+        with self._lock:
+            nodes = np.array([self.node_of[id] for id in set(ids) if id in self.node_of], np.int64)
+            places = self._columns.places_of(nodes)
+            for place in places.tolist():
+                edge = self._edges[place]
+                assert edge is not None, "a dead edge has no ends"
+                del self._place_of[self.node_of[edge.source], self.node_of[edge.target], edge.relation]
+                self._edges[place] = None
+                self._columns.clear(place)
+            self._free += places.tolist()
+            self._state = None
+            return len(places)
+
+    def graph(self, scope: Scope, ways: EdgeFilter) -> Graph:
+        """Return the graph as it is now, for a call with this scope; edges added later are not in it."""
+        return _View(self._now(), scope, ways, _Asked(self.node_of, self.visible, self.cosines))
+
+    def beside(self, visible: Visible, cosines: Cosines | None) -> HasGraph:
+        """Return these edges for a store that supplies visibility and cosines, where the constructor received none."""
+        return _Beside(self, self.visible or visible, self.cosines or cosines)
+
+    def _now(self) -> _State:
+        with self._lock:
+            if self._state is None:
+                self._state = _State.of(list(self.node_of), list(self._edges), self._columns)
+            return self._state
+
+    def _add(self, edge: Edge) -> None:
+        source, target = (self.node_of.setdefault(id, len(self.node_of)) for id in (edge.source, edge.target))
+        key = source, target, edge.relation
+        place = self._place_of.get(key)
+        if place is None:
+            place = self._place_of[key] = self._free.pop() if self._free else len(self._edges)
+        elif (known := self._edges[place]) is not None and known.weight >= edge.weight:
+            return
+        if place == len(self._edges):
+            self._edges.append(edge)
+        else:
+            self._edges[place] = edge
+        self._columns.put(place, source, target, edge)
+
+
+@dataclass
+class _Columns:
+    """The columns of edges that a traversal reads; the source of a dead edge is -1."""
+
+    source: array[int] = field(default_factory=lambda: array("q"))
+    target: array[int] = field(default_factory=lambda: array("q"))
+    relation: array[int] = field(default_factory=lambda: array("q"))
+    weight: array[float] = field(default_factory=lambda: array("d"))
+    begins: array[float] = field(default_factory=lambda: array("d"))
+    ends: array[float] = field(default_factory=lambda: array("d"))
+    names: dict[str, int] = field(default_factory=lambda: {MENTIONS: 0})
+
+    def put(self, place: int, source: int, target: int, edge: Edge) -> None:
+        """Write an edge, at the end or over another one."""
+        begins = -np.inf if edge.valid_from is None else edge.valid_from
+        ends = np.inf if edge.valid_until is None else edge.valid_until
+        relation = self.names.setdefault(edge.relation, len(self.names))
+        values = (source, target, relation, edge.weight, begins, ends)
+        for column, value in zip(self._all(), values, strict=True):
+            if place == len(column):
+                column.append(value)
+            else:
+                column[place] = value
+
+    def clear(self, place: int) -> None:
+        """Mark an edge as dead."""
+        self.source[place] = self.target[place] = -1
+
+    def places_of(self, nodes: Nodes) -> Nodes:
+        """Return the edges that touch these nodes."""
+        source, target = np.array(self.source, np.int64), np.array(self.target, np.int64)
+        return np.flatnonzero(np.isin(source, nodes) | np.isin(target, nodes))
+
+    def _all(self) -> tuple[array, ...]:  # type: ignore[type-arg]  # of both kinds
+        return self.source, self.target, self.relation, self.weight, self.begins, self.ends
+
+
+class _Adjacency(NamedTuple):
+    """The edges of each node on one of their sides: those of node n are ``edge[start[n]:start[n + 1]]``."""
+
+    start: Nodes
+    edge: Nodes
+
+    @classmethod
+    def of(cls, side: Nodes, n: int) -> _Adjacency:
+        alive = np.flatnonzero(side >= 0)
+        counts = np.bincount(side[alive], minlength=n)
+        return cls(np.concatenate([[0], np.cumsum(counts)]), alive[np.argsort(side[alive], kind="stable")])
+
+    def edges_of(self, nodes: Nodes) -> tuple[Nodes, Nodes]:
+        """Return the edges of these nodes, each with the position of its node."""
+        counts = self.start[nodes + 1] - self.start[nodes]
+        origin = np.repeat(np.arange(len(nodes)), counts)
+        within = np.arange(len(origin)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return origin, self.edge[self.start[nodes][origin] + within]
+
+
+class _State(NamedTuple):
+    """One state of the edges; immutable."""
+
+    ids: NDArray[np.object_]
+    edges: list[Edge | None]
+    source: Nodes
+    target: Nodes
+    relation: Nodes
+    weight: Weights
+    begins: Weights
+    ends: Weights
+    names: dict[str, int]
+    relations: frozenset[str]
+    out: _Adjacency
+    into: _Adjacency
+    degree: Nodes
+    is_entity: Mask
+    is_mention: Mask
+
+    @classmethod
+    def of(cls, ids: list[str], edges: list[Edge | None], columns: _Columns) -> _State:
+        source, target, relation = (np.array(c, np.int64) for c in (columns.source, columns.target, columns.relation))
+        weight, begins, ends = (np.array(c, np.float64) for c in (columns.weight, columns.begins, columns.ends))
+        out, into = _Adjacency.of(source, len(ids)), _Adjacency.of(target, len(ids))
+        counts = np.bincount(relation[source >= 0], minlength=len(columns.names))
+        is_entity = np.zeros(len(ids), np.bool_)
+        is_entity[target[(relation == 0) & (source >= 0)]] = True
+        is_entity[source[source >= 0]] = False
+        return cls(
+            ids=np.array(ids, object),
+            edges=edges,
+            source=source,
+            target=target,
+            relation=relation,
+            weight=weight,
+            begins=begins,
+            ends=ends,
+            names=dict(columns.names),
+            relations=frozenset(name for name, code in columns.names.items() if counts[code]),
+            out=out,
+            into=into,
+            degree=np.diff(out.start) + np.diff(into.start),
+            is_entity=is_entity,
+            is_mention=is_entity[target],
+        )
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """Edges, possibly shared by several stores, for one of these stores."""
+
+    edges: InMemoryGraph
+    visible: Visible
+    cosines: Cosines | None
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether there is any edge now."""
+        return self.edges.has_graph
+
+    def graph(self, scope: Scope, ways: EdgeFilter) -> Graph:
+        """Return the graph as it is now, for a call with this scope."""
+        edges = self.edges
+        return _View(edges._now(), scope, ways, _Asked(edges.node_of, self.visible, self.cosines))
+
+
+class _Asked(NamedTuple):
+    """The look-ups that a view needs: node of an id, visible chunks, and cosines."""
+
+    node_of: Mapping[str, int]
+    visible: Visible | None
+    cosines: Cosines | None
+
+
+class _View:
+    """A state of the edges as one call may see it: a :class:`~langchain_hybridgraph.stores.protocols.Graph`."""
+
+    def __init__(self, state: _State, scope: Scope, ways: EdgeFilter, of: _Asked) -> None:
+        self._state, self._scope, self._ways = state, scope, ways
+        self._node_of, self._ask_visible, self._ask_cosines = of.node_of, of.visible, of.cosines
+        self._seen = np.where(state.is_entity, SEEN, SEEN if of.visible is None else MISSING).astype(np.int8)
+        self._ends: Nodes | None = None
+        self._relations = None
+        if ways.relations is not None:
+            self._relations = np.array([state.names[r] for r in ways.relations if r in state.names], np.int64)
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(~self._state.is_entity & (self._state.degree > 0)))
+
+    @property
+    def has_entities(self) -> bool:
+        """Whether anything that is not a chunk is mentioned."""
+        return bool(self._state.is_entity.any())
+
+    @property
+    def relations(self) -> frozenset[str]:
+        """The relations of the edges, visible or not."""
+        return self._state.relations
+
+    def nodes(self, ids: Sequence[str]) -> Nodes:
+        """See :class:`~langchain_hybridgraph.stores.protocols.Graph`, also for the methods below."""
+        known = len(self._state.ids)
+        found = np.array([self._node_of.get(id, -1) for id in ids], np.int64)
+        found[(found >= known) | (found < 0)] = -1
+        inside = np.flatnonzero(found >= 0)
+        found[inside[(self._state.degree[found[inside]] == 0) | ~self._is_seen(found[inside])]] = -1
+        return found
+
+    def ids(self, nodes: Nodes) -> list[str]:
+        """Return the id of each node."""
+        found: list[str] = self._state.ids[nodes].tolist()
+        return found
+
+    def among(self, nodes: Nodes) -> _View:
+        """Return the same graph, leading to these chunks only."""
+        made = copy(self)
+        made._ends = nodes
+        return made
+
+    def neighbours(self, nodes: Nodes) -> NeighborEdges:
+        """Return the chunks one hop away, once per origin, by the heaviest way; ties: an edge, then a rare entity."""
+        return self._best(self._hops(nodes))
+
+    def _hops(self, nodes: Nodes) -> NeighborEdges:
+        """Return all hops to chunks, several between the same two nodes if they are joined in several ways."""
+        hops = _together([self._direct(nodes), self._mentioning(self._rarest(self._mentioned(nodes)), nodes)])
+        if self._ends is not None:
+            hops = _at(hops, np.isin(hops.node, self._ends))
+        over = np.where(hops.via < 0, 1.0, self._hub(hops.via))
+        return hops._replace(weight=hops.weight * self._hub(nodes)[hops.origin] * over)
+
+    def _best(self, hops: NeighborEdges) -> NeighborEdges:
+        rarity = np.where(hops.via < 0, -1, self._state.degree[hops.via])
+        return _once(hops, len(self._state.ids), hops.via, rarity, -hops.weight)
+
+    def links(self, nodes: Nodes) -> NeighborEdges:
+        """Return the edges as stored, the heaviest of each pair."""
+        is_entity = self._state.is_entity[nodes]
+        backwards = self._walked(nodes, self._state.into, mentions=True)
+        parts = [self._direct(nodes), self._mentioned(nodes), _at(backwards, is_entity[backwards.origin])]
+        hops = _together(parts)
+        return _once(hops, len(self._state.ids), -hops.weight)
+
+    def degrees(self, nodes: Nodes) -> Nodes:
+        """Return the number of edges of each node."""
+        return self._state.degree[nodes]
+
+    def is_chunk(self, nodes: Nodes) -> Mask:
+        """Return which of the nodes are chunks."""
+        return ~self._state.is_entity[nodes]
+
+    def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
+        """Return the cosine of each chunk with a unit vector."""
+        if self._ask_cosines is None or not len(nodes):
+            return np.full(len(nodes), np.nan)
+        ids = self.ids(nodes)
+        known = self._ask_cosines(vector, ids)
+        return np.array([known.get(id, np.nan) for id in ids], np.float64)
+
+    def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
+        """Return the edge or the two mentions behind each step from chunk to chunk."""
+        ends = self.nodes([id for step in steps for id in step]).reshape(-1, 2)
+        return [self._edge(*step) if min(step) >= 0 else None for step in ends.tolist()]
+
+    def _edge(self, origin: int, node: int) -> Edge | tuple[Edge, Edge] | None:
+        hops = self._hops(np.array([origin]))
+        if self._ways.hub_degree is None:
+            # Undamped, a common entity has the same weight as a rare one, although it tells less.
+            hops = hops._replace(weight=np.where(hops.via < 0, 1.0, 1.0 / np.maximum(self._state.degree[hops.via], 2)))
+        hops = self._best(hops)
+        via = hops.via[hops.node == node].tolist()
+        if not via:
+            return None
+        if via[0] >= 0:
+            return self._heaviest(origin, via[0], mentions=True), self._heaviest(node, via[0], mentions=True)
+        return self._heaviest(origin, node, mentions=False)
+
+    def _heaviest(self, one: int, other: int, *, mentions: bool) -> Edge:
+        """Return the heaviest edge between two nodes that the call's ways allow."""
+        state, sides = self._state, []
+        if mentions or self._ways.direction != "in":
+            sides.append((state.out, state.target))
+        if not mentions and self._ways.direction != "out":
+            sides.append((state.into, state.source))
+        found = [self._open(side.edges_of(np.array([one]))[1], mentions) for side, _ in sides]
+        joining = np.concatenate([edge[far[edge] == other] for edge, (_, far) in zip(found, sides, strict=True)])
+        names = [self._edges_at(place).relation for place in joining.tolist()]
+        best = min(range(len(joining)), key=lambda i: (-state.weight[joining[i]], names[i]))
+        return self._edges_at(int(joining[best]))
+
+    def _edges_at(self, place: int) -> Edge:
+        edge = self._state.edges[place]
+        assert edge is not None, "a traversal sees no dead edge"
+        return edge
+
+    def _direct(self, nodes: Nodes) -> NeighborEdges:
+        """Return the edges from chunk to chunk."""
+        sides = []
+        if self._ways.direction != "in":
+            sides.append(self._walked(nodes, self._state.out, mentions=False))
+        if self._ways.direction != "out":
+            sides.append(self._walked(nodes, self._state.into, mentions=False))
+        return _together(sides)
+
+    def _mentioned(self, nodes: Nodes) -> NeighborEdges:
+        """Return the edges from chunks to the entities that they mention."""
+        return self._walked(nodes, self._state.out, mentions=True)
+
+    def _mentioning(self, mentions: NeighborEdges, nodes: Nodes) -> NeighborEdges:
+        """Return the other chunks that mention the same entities; origin is a position in ``mentions``."""
+        hops = self._walked(mentions.node, self._state.into, mentions=True)
+        origin = mentions.origin[hops.origin]
+        weight = hops.weight * mentions.weight[hops.origin]
+        return _at(NeighborEdges(origin, hops.node, weight, mentions.node[hops.origin]), nodes[origin] != hops.node)
+
+    def _rarest(self, mentions: NeighborEdges) -> NeighborEdges:
+        """Return the mentions to traverse: each chunk's rarest in any case, and others within ``FAN``."""
+        degree = self._state.degree[mentions.node]
+        order = np.lexsort((mentions.node, degree, mentions.origin))
+        is_first = np.diff(mentions.origin[order], prepend=-1) != 0
+        if self._ways.hub_degree is None:
+            return mentions
+        total = np.cumsum(degree[order])
+        before = np.maximum.accumulate(np.where(is_first, total - degree[order], 0))
+        return _at(mentions, order[is_first | (total - before <= FAN * self._ways.hub_degree)])
+
+    def _walked(self, nodes: Nodes, side: _Adjacency, *, mentions: bool) -> NeighborEdges:
+        """Return the visible, traversable edges that leave these nodes on one of their sides."""
+        origin, edges = side.edges_of(nodes)
+        far = self._state.target if side is self._state.out else self._state.source
+        open = self._open_mask(edges, mentions)
+        origin, edges = origin[open], edges[open]
+        seen = self._is_seen(far[edges])
+        origin, edges = origin[seen], edges[seen]
+        return NeighborEdges(origin, far[edges], self._state.weight[edges], np.full(len(edges), -1))
+
+    def _open(self, edges: Nodes, mentions: bool) -> Nodes:
+        return edges[self._open_mask(edges, mentions)]
+
+    def _open_mask(self, edges: Nodes, mentions: bool) -> Mask:
+        """Return which edges exist for this call."""
+        state, ways, as_of = self._state, self._ways, self._scope.as_of
+        open: Mask = state.is_mention[edges] == mentions
+        if ways.min_weight > 0:
+            open &= state.weight[edges] >= ways.min_weight
+        if self._relations is not None:
+            open &= np.isin(state.relation[edges], self._relations)
+        if as_of is not None:
+            open &= (state.begins[edges] <= as_of) & (as_of <= state.ends[edges])
+        return open
+
+    def _is_seen(self, nodes: Nodes) -> Mask:
+        """Return which of the nodes are entities or chunks in the scope; each is looked up once."""
+        asked = np.unique(nodes[self._seen[nodes] == MISSING])
+        if len(asked) and self._ask_visible is not None:
+            ids = self.ids(asked)
+            there = self._ask_visible(ids, self._scope)
+            self._seen[asked] = [SEEN if id in there else HIDDEN for id in ids]
+        seen: Mask = self._seen[nodes] == SEEN
+        return seen
+
+    def _hub(self, nodes: Nodes) -> Weights:
+        """Return the factor by which each node's edge weights are multiplied."""
+        if self._ways.hub_degree is None:
+            return np.ones(len(nodes))
+        return np.minimum(1.0, self._ways.hub_degree / np.maximum(self._state.degree[nodes], 1))
+
+
+def _at(hops: NeighborEdges, places: Nodes | Mask) -> NeighborEdges:
+    return NeighborEdges._make(each[places] for each in hops)
+
+
+def _together(parts: Sequence[NeighborEdges]) -> NeighborEdges:
+    return NeighborEdges._make(np.concatenate(each) for each in zip(*parts, strict=True))
+
+
+def _once(hops: NeighborEdges, n: int, *keys: NDArray[np.generic]) -> NeighborEdges:
+    """Keep one of several hops between the same two nodes (of n): the first by ``keys``, the last key first."""
+    pair = hops.origin * n + hops.node
+    order = np.argsort(pair)
+    again = np.diff(pair[order], prepend=-1) == 0
+    if again.any():
+        # Duplicates are few; only they have to be compared.
+        many = order[again | np.append(again[1:], False)]
+        best = many[np.lexsort((*(key[many] for key in keys), pair[many]))]
+        first = best[np.diff(pair[best], prepend=-1) != 0]
+        order = np.concatenate([np.setdiff1d(order, many, assume_unique=True), first])
+    return _at(hops, order)

@@ -1,0 +1,263 @@
+"""Structured answers of chat models.
+
+A model is recognized by its methods (``with_structured_output``, ``invoke``), so LangChain is not imported here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from langchain_hybridgraph.errors import ConfigurationError, quote_value, shorten
+from langchain_hybridgraph.records import replace_surrogates
+
+# LangGraph streams the output of models in a chain to the user; these answers are internal.
+SILENT: Mapping[str, Any] = {"tags": ["nostream"]}
+_DECODER = json.JSONDecoder()
+_LONGEST = 100_000  # characters of an answer that are read
+_THOUGHT = re.compile(r"<(/?)(think|thinking|thought|reasoning|scratchpad|analysis)\b[^<>]*(?:>|\Z)", re.IGNORECASE)
+
+
+class Model(Protocol):
+    """A chat model bound to a schema: a LangChain Runnable."""
+
+    def invoke(self, input: Any, config: Any = None, /) -> Any:
+        """Return the answer to one input."""
+        ...
+
+    def ainvoke(self, input: Any, config: Any = None, /) -> Awaitable[Any]:
+        """The same, awaited."""
+        ...
+
+    def batch(self, inputs: list[Any], config: Any = None, /) -> list[Any]:
+        """Return the answers to several inputs, in the same order."""
+        ...
+
+    def abatch(self, inputs: list[Any], config: Any = None, /) -> Awaitable[list[Any]]:
+        """The same, awaited."""
+        ...
+
+
+def answer_schema(title: str, description: str, /, **properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON schema of an object with exactly these properties."""
+    return {"title": title, "description": description, **_object(properties)}
+
+
+def list_schema(**properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON schema of a list of objects with exactly these properties."""
+    return {"type": "array", "items": _object(properties)}
+
+
+def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def prompt_messages(instructions: str, material: Any) -> list[tuple[str, str]]:
+    """Return the messages for a model: the instructions, and separately the material, as JSON."""
+    return [("system", instructions), ("human", to_prompt_json(material))]
+
+
+def with_schema(llm: Any, schema: Any, wanted_by: str, **options: Any) -> Model:
+    """Bind a model to ``schema``, so that :func:`parse_answer` can read its answers.
+
+    Calls ``with_structured_output`` with the ``options`` that are not None. A model without that method, or whose
+    structured answer is None, receives the schema in the prompt. Raises ConfigurationError, which names ``wanted_by``,
+    for an object that is not a model and for an option that the model does not accept.
+    """
+    prompted = _Prompted(llm, schema) if callable(getattr(llm, "invoke", None)) else None
+    given = {name: value for name, value in options.items() if value is not None}
+    try:
+        model: Model = llm.with_structured_output(schema, **given)
+    except (AttributeError, NotImplementedError) as error:
+        if prompted is not None:
+            return prompted
+        raise ConfigurationError(
+            f'{wanted_by} needs a chat model, got {llm!r:.80}; give one such as init_chat_model("…")'
+        ) from error
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"{wanted_by}: {type(llm).__name__}.with_structured_output does not take "
+            f"{', '.join(f'{name}={value!r}' for name, value in given.items())} ({error})"
+        ) from error
+    return model if prompted is None else _Structured(model, prompted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prompted:
+    """A model that receives the schema of its answer in the prompt."""
+
+    llm: Any
+    schema: Any
+
+    def invoke(self, input: Any, config: Any = None, /) -> dict[str, Any]:
+        return _raw(self.llm.invoke(self._told(input), config))
+
+    async def ainvoke(self, input: Any, config: Any = None, /) -> dict[str, Any]:
+        return _raw(await self.llm.ainvoke(self._told(input), config))
+
+    def batch(self, inputs: list[Any], config: Any = None, /) -> list[Any]:
+        return [_raw(answer) for answer in self.llm.batch([self._told(input) for input in inputs], config)]
+
+    async def abatch(self, inputs: list[Any], config: Any = None, /) -> list[Any]:
+        return [_raw(answer) for answer in await self.llm.abatch([self._told(input) for input in inputs], config)]
+
+    def _told(self, input: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Return the messages with the schema appended to the instructions, which come first."""
+        (role, instructions), *others = input
+        schema = self.schema if isinstance(self.schema, Mapping) else self.schema.model_json_schema()
+        return [
+            (role, f"{instructions}\n\nAnswer with one JSON value alone, of this schema:\n{to_prompt_json(schema)}"),
+            *others,
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Structured:
+    """A model with structured output; if it returns None, the schema is put into the prompt instead."""
+
+    model: Any
+    prompted: _Prompted
+
+    def invoke(self, input: Any, config: Any = None, /) -> Any:
+        try:
+            answer = self.model.invoke(input, config)
+        except NotImplementedError:
+            answer = None
+        return self.prompted.invoke(input, config) if answer is None else answer
+
+    async def ainvoke(self, input: Any, config: Any = None, /) -> Any:
+        try:
+            answer = await self.model.ainvoke(input, config)
+        except NotImplementedError:
+            answer = None
+        return await self.prompted.ainvoke(input, config) if answer is None else answer
+
+    def batch(self, inputs: list[Any], config: Any = None, /) -> list[Any]:
+        try:
+            answers = self.model.batch(inputs, config)
+        except NotImplementedError:
+            answers = [None] * len(inputs)
+        missing = [input for input, answer in zip(inputs, answers, strict=True) if answer is None]
+        return _filled(answers, self.prompted.batch(missing, config) if missing else [])
+
+    async def abatch(self, inputs: list[Any], config: Any = None, /) -> list[Any]:
+        try:
+            answers = await self.model.abatch(inputs, config)
+        except NotImplementedError:
+            answers = [None] * len(inputs)
+        missing = [input for input, answer in zip(inputs, answers, strict=True) if answer is None]
+        return _filled(answers, await self.prompted.abatch(missing, config) if missing else [])
+
+
+def _raw(message: Any) -> dict[str, Any]:
+    """Return the answer in the form of LangChain's ``include_raw``."""
+    return {"raw": message, "parsed": None, "parsing_error": None}
+
+
+def _filled(answers: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+    """Return the answers, with each None replaced by the next of the others."""
+    left = iter(others)
+    return [next(left) if answer is None else answer for answer in answers]
+
+
+def parse_answer(answer: Any) -> Any:
+    """Return the JSON value of an answer, found in a tool call, as plain JSON, in a code fence or within prose.
+
+    ``answer`` is the output of a model, with or without ``include_raw=True``. Raises ValueError if it contains no JSON,
+    for example because the model answered in prose.
+
+    >>> parse_answer({"raw": None, "parsed": {"a": 1}, "parsing_error": None})
+    {'a': 1}
+    """
+    if isinstance(answer, Mapping) and {"raw", "parsed"} <= answer.keys():
+        if answer["parsed"] is not None:
+            return parse_answer(answer["parsed"])
+        return next(_values(answer["raw"]))
+    if answer is None:
+        raise ValueError("the model did not answer in the requested form")
+    return answer.model_dump() if hasattr(answer, "model_dump") else answer
+
+
+def _values(message: Any) -> Iterator[Any]:
+    """Yield the JSON values of a message that LangChain could not parse; raise ValueError after the last."""
+    yield from (call["args"] for call in getattr(message, "tool_calls", ()) if call["args"])
+    texts = [call.get("args") for call in getattr(message, "invalid_tool_calls", ())]
+    # A model that is not a chat model returns a string.
+    texts.append(message if isinstance(message, str) else str(getattr(message, "text", "")))
+    # The reasoning is used only if there is no JSON outside of it.
+    readings = [reading for text in texts if text for reading in dict.fromkeys((strip_reasoning(text), text))]
+    yield from (value for reading in readings if (value := find_json(reading)) is not None)
+    said = " ".join(str(texts[-1]).split())
+    raise ValueError(f"the model did not answer in the requested form, but: {quote_value(shorten(said, 200))}")
+
+
+def strip_reasoning(text: str) -> str:
+    """Return the output of a model without its reasoning (``<think>``); empty if the reasoning does not end.
+
+    >>> strip_reasoning("<think>The roadster.</think> It costs 7."), strip_reasoning("Of its price, so </think> 7")
+    ('It costs 7.', '7')
+    """
+    said: list[str] = []
+    start, opened = 0, ""
+    for tag in _THOUGHT.finditer(text):
+        is_end, name = bool(tag[1]), tag[2].casefold()
+        if is_end and name != opened:
+            said.clear()  # the text began inside the reasoning
+        if is_end:
+            start, opened = tag.end(), ""
+        elif not opened:
+            said.append(text[start : tag.start()])
+            start, opened = tag.start(), name
+    if opened and not "".join(said).strip():
+        return ""
+    return "".join((*said, text[start:])).strip()
+
+
+def find_json(text: str) -> Any:
+    """Return the longest JSON object or list in a text, or None.
+
+    >>> find_json('As of [1]: ```json {"a": [1, 2]} ```'), find_json("no {json}")
+    ({'a': [1, 2]}, None)
+    """
+    text = text[:_LONGEST]
+    longest, value, end = 0, None, 0
+    for start, sign in enumerate(text):
+        if sign in "{[" and start >= end:
+            try:
+                found, end = _DECODER.raw_decode(text, start)
+            except ValueError:
+                continue
+            except RecursionError:
+                break
+            if end - start > longest:
+                longest, value = end - start, found
+    return value
+
+
+def parse_number(value: Any) -> float | None:
+    """Return a finite number, or the one at the beginning of a text; None for anything else.
+
+    >>> parse_number(7), parse_number("7.5 / 10"), parse_number("high"), parse_number(True)
+    (7.0, 7.5, None, None)
+    """
+    words = value.replace("/", " ").split() if isinstance(value, str) else [value]
+    if not words or isinstance(value, bool):
+        return None
+    try:
+        number = float(words[0])
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if abs(number) < float("inf") else None
+
+
+def to_prompt_json(material: Any) -> str:
+    """Return the material for a model as JSON, so that no text in it can escape its quotation marks."""
+    return replace_surrogates(json.dumps(material, ensure_ascii=False, indent=1))

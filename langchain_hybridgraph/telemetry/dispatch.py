@@ -1,0 +1,194 @@
+"""Registration of sinks and their notification."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import suppress
+from contextvars import ContextVar, Token, copy_context
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+from weakref import WeakValueDictionary
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.trace import Trace
+from langchain_hybridgraph.telemetry.events import Event, Search, SearchEnded, Sink, StageEnded
+from langchain_hybridgraph.telemetry.worker import Delivery
+
+Answer = TypeVar("Answer")
+Results = Callable[[Any], Iterable[tuple[str, float]]]
+
+_of_all: tuple[Delivery, ...] = ()
+_by_owner: WeakValueDictionary[tuple[Any, int], Delivery] = WeakValueDictionary()
+_changing = threading.Lock()
+if hasattr(os, "register_at_fork"):  # a forked process must not inherit the lock while another thread holds it
+    os.register_at_fork(before=_changing.acquire, after_in_parent=_changing.release, after_in_child=_changing.release)
+_log = logging.getLogger("langchain_hybridgraph.telemetry")
+
+
+class _Running(NamedTuple):
+    """The search running in this context, with the deliveries of its listeners."""
+
+    search: Search
+    deliveries: tuple[Delivery, ...]
+
+
+_current: ContextVar[_Running | None] = ContextVar("hybridgraph_search", default=None)
+
+
+def add_sink(sink: Sink) -> Delivery:
+    """Report all searches of this process to a sink. Returns the delivery, which counts and flushes its events.
+
+    A sink is a function of an event. It is called on a thread of its own, so it may be slow, raise or hang without
+    affecting searches. Adding the same sink again has no effect. Two sinks of one class both receive events: two
+    LogSinks log each search twice, but PrometheusSinks of one registry count it once. Raises ConfigurationError for
+    an object that is not callable, and for a class instead of an instance.
+
+    >>> events = []
+    >>> delivery = add_sink(events.append)
+    >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+    >>> store = HybridGraphStore.from_texts(["the cat sat", "dogs bark"], "lsa")
+    >>> _ = HybridRetriever(store, k=1).invoke("Where is the cat?")
+    >>> delivery.flush()
+    True
+    >>> events[-1].search.retriever, events[-1].mode, len(events[-1].results)
+    ('HybridRetriever', 'hybrid', 1)
+    >>> remove_sink(events.append)
+    """
+    global _of_all  # noqa: PLW0603 - sinks belong to the process, like handlers of logging
+    check_sink(sink)
+    for existing in _of_all:
+        if existing.sink == sink:
+            return existing
+    delivery = delivery_for(sink)
+    with _changing:
+        _of_all = (*_of_all, delivery)
+    return delivery
+
+
+def remove_sink(sink: Sink) -> None:
+    """Stop reporting searches to a sink. Events that are already queued are still delivered."""
+    global _of_all  # noqa: PLW0603 - as above
+    with _changing:
+        _of_all = tuple(delivery for delivery in _of_all if delivery.sink != sink)
+
+
+def check_sink(sink: Any) -> None:
+    """Raise ConfigurationError, with the fix, for an object that cannot receive events.
+
+    >>> check_sink("prometheus")
+    Traceback (most recent call last):
+        ...
+    langchain_hybridgraph.errors.ConfigurationError: 'prometheus' is not a sink; pass a callable that takes an event, \
+such as PrometheusSink()
+    """
+    if isinstance(sink, type):
+        raise ConfigurationError(f"{sink.__name__} is a class, not a sink; pass an instance: {sink.__name__}()")
+    if not callable(sink):
+        raise ConfigurationError(
+            f"{sink!r} is not a sink; pass a callable that takes an event, such as PrometheusSink()"
+        )
+
+
+def delivery_for(owner: Any, make: Callable[[Any], Sink] | None = None) -> Delivery:
+    """Return the delivery to a sink, or to the sink that ``make`` creates for its owner; several retrievers share it.
+
+    A created sink keeps its owner alive, so that the id of the owner stays unique.
+    """
+    key = (make, id(owner))
+    delivery = _by_owner.get(key)
+    if delivery is None:
+        with _changing:
+            delivery = _by_owner.get(key)
+            if delivery is None:
+                delivery = _by_owner[key] = Delivery(owner if make is None else make(owner))
+    return delivery
+
+
+def deliveries_for_search(own: Sequence[Delivery] = ()) -> tuple[Delivery, ...]:
+    """Return the deliveries for a search that starts here: of its retriever, of the process, and of its parent."""
+    outer = _current.get()
+    inherited = () if outer is None else outer.deliveries
+    if not own and not inherited:
+        return _of_all
+    return tuple(dict.fromkeys((*own, *_of_all, *inherited)))
+
+
+def report_search(
+    search: Generator[Any, Any, Answer],
+    deliveries: tuple[Delivery, ...],
+    trace: Trace,
+    *,
+    retriever: str,
+    query: object,
+    k: object,
+    results: Results,
+) -> Generator[Any, Any, Answer]:
+    """Run a search and report it to its listeners when it has ended.
+
+    All events of a search are queued together at its end, because a thread that woke up for each of them would slow
+    down the search. ``results`` returns the ids and scores of the answer. A search with an invalid query or k raises
+    and is reported, too.
+    """
+    outer = _current.get()
+    began = time.time_ns() - int((time.perf_counter() - trace.began) * 1e9)
+    text = query if query is None or isinstance(query, str) else f"{query!r}"
+    n = k if isinstance(k, int) else None
+    started = Search(retriever, n, text, began, None if outer is None else outer.search)
+    token = _current.set(_Running(started, deliveries))
+    report = partial(_report, deliveries, started, trace)
+    try:
+        answer = yield from search
+    except BaseException as raised:
+        _leave(token)
+        report((), raised)
+        raise
+    _leave(token)
+    report(results(answer), None)
+    return answer
+
+
+def _leave(token: Token[_Running | None]) -> None:
+    with suppress(ValueError):  # an abandoned search may be closed in another context
+        _current.reset(token)
+
+
+def _report(
+    deliveries: tuple[Delivery, ...],
+    search: Search,
+    trace: Trace,
+    results: Iterable[tuple[str, float]],
+    error: BaseException | None,
+) -> None:
+    try:
+        events = _events(search, trace, tuple(results), error)
+        for delivery in deliveries:
+            delivery.put(copy_context(), events)
+    except Exception:  # noqa: BLE001 - the answer of the search is complete, so no error may replace it
+        _log.warning("a search could not be reported to its sinks", exc_info=True)
+
+
+def _events(
+    search: Search, trace: Trace, results: tuple[tuple[str, float], ...], error: BaseException | None
+) -> tuple[Event, ...]:
+    began = trace.began
+    stages = [
+        StageEnded(search, run.name, search.began + int((run.began - began) * 1e9), run.took_ms, run.error)
+        for run in trace.runs
+    ]
+    raised = error if isinstance(error, Exception) else None
+    ended = SearchEnded(
+        search=search,
+        mode=trace.method,
+        took_ms=trace.took_ms,
+        results=results,
+        degraded=trace.reasons,
+        has_context=trace.has_context,
+        errors=dict(trace.errors),
+        error=raised,
+        cancelled=error is not None and raised is None,
+    )
+    return (*stages, ended)

@@ -1,0 +1,66 @@
+"""Custom events for LangChain's callback handlers: one per stage and one per search."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.callbacks.manager import ahandle_event, handle_event
+
+from langchain_hybridgraph.query.trace import Trace
+
+STAGE = "retrieval_stage"
+SEARCH = "retrieval_search"
+
+
+@contextmanager
+def stage_events(manager: CallbackManagerForRetrieverRun, trace: Trace) -> Iterator[None]:
+    """Report the search inside the ``with`` block to the handlers of its run, before the run ends or fails.
+
+    Handlers are called as LangChain does: on the caller's thread, with errors logged unless ``raise_error`` is set.
+    """
+    try:
+        yield
+    finally:
+        if manager.handlers:
+            for name, data in _events(trace):
+                handle_event(manager.handlers, *_CUSTOM, name, data, **_run(manager))
+
+
+@asynccontextmanager
+async def stage_events_async(manager: AsyncCallbackManagerForRetrieverRun, trace: Trace) -> AsyncIterator[None]:
+    """Do the same as :func:`stage_events`, in the event loop."""
+    try:
+        yield
+    finally:
+        if manager.handlers:
+            for name, data in _events(trace):
+                await ahandle_event(manager.handlers, *_CUSTOM, name, data, **_run(manager))
+
+
+_CUSTOM = ("on_custom_event", "ignore_custom_event")
+
+
+def _run(manager: Any) -> dict[str, Any]:
+    return {"run_id": manager.run_id, "tags": manager.tags, "metadata": manager.metadata}
+
+
+def _events(trace: Trace) -> list[tuple[str, dict[str, Any]]]:
+    stages = [
+        {
+            "stage": run.name,
+            "after_ms": round((run.began - trace.began) * 1e3, 3),
+            "took_ms": round(run.took_ms, 3),
+            "error": None if run.error is None else type(run.error).__name__,
+        }
+        for run in trace.runs
+    ]
+    search = {
+        "mode": trace.method,
+        "degraded": list(trace.reasons),
+        "took_ms": round(trace.took_ms, 3),
+        "results": [{"id": id, "score": score} for id, score in trace.results],
+    }
+    return [*((STAGE, stage) for stage in stages), (SEARCH, search)]

@@ -1,0 +1,1 @@
+"""Knowledge of human languages: words, names, dates and accents."""

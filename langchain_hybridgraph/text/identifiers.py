@@ -1,0 +1,185 @@
+"""Names and codes, compared as they are written.
+
+The words of an index have lost their punctuation, so ``ruby-faker`` and ``php-faker`` differ in one word of two. A
+compound is a form with digits, punctuation or a capital inside, such as ``E-4711``, ``getUserName`` or
+``os.path.join``, and is compared as a whole, in lower case. The name of a text is the form that it begins with,
+before a colon, a dash or the end of the line.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Protocol
+
+from langchain_hybridgraph.text.accents import combining_marks
+from langchain_hybridgraph.text.analyzer import UNSPACED
+
+# Up to this number of texts that have a form or a word, one may be the text that is meant.
+FEW = 8
+# A word is rare in one text of this number; in fewer texts every word would be.
+RARE = 16
+# Worth of a form to the only text that it is the name of, and to the only text that holds it. The search has the rest.
+NAMED, HELD = 0.95, 0.6
+MOST = 0.97
+MOST_FORMS = 64  # of a question
+
+_EVERYTHING = 1 - 1e-9  # as a share of a question
+_LONGEST = 64  # characters; a longer form is data
+_REMEMBERED = 1 << 18  # runs of characters between blanks
+
+# Slashes, brackets, quotation marks, and dashes other than hyphens end a form wherever they are.
+_BREAKS = re.compile(f'[\\s,;|<>=(){{}}\\[\\]"`´‘‚‛“”„‟«»‹›–—―…/\\\\{UNSPACED}]+')
+_HYPHENS = str.maketrans(dict.fromkeys("\u2010\u2011\u2212", "-") | dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060"))
+_CONTRACTION = re.compile("['’](?:[sStdm]|ll|re|ve)?(?!\\w)")
+_AROUND = ".,:;!?()\"'"
+_CAPITAL_INSIDE = re.compile(r"[^\W\d_][A-Z]")
+_CAPITALS = re.compile("[A-Z]+s?")
+_ABBREVIATION = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]?")
+_NAME = re.compile(r"(?:\W+\s)?(\S+?)(?::?\s*$|:\s|\s+[-–—]+\s)")
+
+
+class Postings(Protocol):
+    """The postings of an index. Returns no rows for a form or word that more than ``FEW`` texts have."""
+
+    @property
+    def texts(self) -> int:
+        """The number of texts."""
+        ...
+
+    def words(self, text: str) -> Sequence[str]:
+        """Return the words of a text as they are indexed."""
+        ...
+
+    def information(self, question: str) -> Mapping[str, float]:
+        """Return the idf of each word of a question that the index knows, times its count."""
+        ...
+
+    def holding(self, word: str) -> Sequence[int]:
+        """Return the rows that hold a word."""
+        ...
+
+    def written(self, compound: str) -> Sequence[int]:
+        """Return the rows that hold a compound."""
+        ...
+
+    def named(self, form: str) -> Sequence[int]:
+        """Return the rows whose name it is."""
+        ...
+
+
+def exact_matches(question: str, postings: Postings) -> dict[int, float]:
+    """Return how likely each row is meant because it has a name, compound or rare word of the question, in (0, 1).
+
+    Rows without any are left out. Of a form or word that n texts have, and that carries the share I of the question's
+    information (idf), each of these texts gets
+
+    - ``NAMED`` / n if it is the text's name, a compound or a rare word; ``NAMED`` if the question says nothing else;
+    - ``HELD`` · I / n if it is a compound;
+    - ``HELD`` · I² / n if it is a word, and rare or all that the question says.
+
+    What several forms give a text adds up, and so does what several words give; the larger of both counts.
+    """
+    information = postings.information(question)
+    every = sum(information.values())
+    by_word: dict[int, float] = defaultdict(float)
+    by_form: dict[int, float] = defaultdict(float)
+    for word, known in information.items():
+        rows, share = postings.holding(word), known / every
+        is_rare = share > _EVERYTHING or RARE * len(rows) <= postings.texts
+        for row in rows if is_rare else ():
+            by_word[row] += HELD * share**2 / len(rows)
+    for form, is_compound in list(forms(question).items())[:MOST_FORMS]:
+        held, named = postings.written(form) if is_compound else (), postings.named(form)
+        if not held and not named:
+            continue
+        words = set(postings.words(form)).intersection(information)
+        share = sum(information[word] for word in words) / every if every else 1.0
+        likely = {row: HELD * share / len(held) for row in held}
+        if not is_compound:
+            held = min((rows for word in words if (rows := postings.holding(word))), key=len, default=())
+            held = held if RARE * len(held) <= postings.texts else ()
+        is_meant = 1.0 if share > _EVERYTHING else 1 / len(held) if held else 0.0
+        for row in named:
+            likely[row] = max(likely.get(row, 0.0), NAMED * is_meant / len(named))
+        for row, value in likely.items():
+            by_form[row] += value
+    both = by_form.keys() | by_word.keys()
+    return {row: min(MOST, max(by_form.get(row, 0.0), by_word.get(row, 0.0))) for row in both}
+
+
+def forms(text: str) -> dict[str, bool]:
+    """Return the forms of a text, in lower case and in its order, each with whether it is a compound.
+
+    >>> forms("Ada's well-known bug is E-4711.")
+    {'ada': False, 'well-known': True, 'bug': False, 'is': False, 'e-4711': True}
+    """
+    return {form.lower(): _is_compound(form) for run in text.split() for form in _split(run)}
+
+
+def compounds(text: str) -> list[str]:
+    """Return the compounds of a text, each once: an index holds them in addition to the words.
+
+    >>> compounds("Ada's well-known bug is E-4711 (in getUserName).")
+    ['well-known', 'e-4711', 'getusername']
+    """
+    return list(dict.fromkeys(chain.from_iterable(map(_COMPOUNDS.__getitem__, text.split()))))
+
+
+def name_of(text: str) -> str | None:
+    """Return the name of a text; None for a text that begins with a sentence or with several words.
+
+    >>> name_of("Requests: HTTP for humans"), name_of("# zlib\\nCompression."), name_of("A library for HTTP")
+    ('requests', 'zlib', None)
+    """
+    found = _NAME.match(text.lstrip()[: 4 * _LONGEST].partition("\n")[0])
+    split = [] if found is None else list(_split(found[1]))
+    return split[0].lower() if len(split) == 1 else None
+
+
+class _Compounds(dict[str, tuple[str, ...]]):
+    """Run of characters between blanks → the compounds in it; computed on first use."""
+
+    def __missing__(self, run: str) -> tuple[str, ...]:
+        word = run.strip(_AROUND)
+        if word.isascii() and word.isalpha() and not _CAPITAL_INSIDE.search(word):
+            found: tuple[str, ...] = ()  # the fast way to tell, which decides nearly all
+        else:
+            found = tuple(form.lower() for form in _split(run) if _is_compound(form))
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        if len(run) <= _LONGEST:
+            self[run] = found
+        return found
+
+
+_COMPOUNDS = _Compounds()
+
+
+def _split(run: str) -> Iterator[str]:
+    """Yield the forms in a run of characters."""
+    if not run.isascii():
+        run = unicodedata.normalize("NFKC", run).translate(_HYPHENS)
+    for part in _BREAKS.split(run):
+        form = _edges().sub("", _CONTRACTION.sub("", part))
+        if 0 < len(form) <= _LONGEST:
+            yield form
+
+
+@functools.cache
+def _edges() -> re.Pattern[str]:
+    """Return a pattern for characters at the ends of a form that do not belong to it; C++ and C# keep theirs."""
+    marks = combining_marks()
+    return re.compile(f"^(?:[^\\w{marks}]|_)+|(?:[^\\w+#{marks}]|_)+$")
+
+
+def _is_compound(form: str) -> bool:
+    if not form.isascii():
+        form = "".join(character for character in form if unicodedata.category(character)[0] != "M")
+    if form.isalpha():
+        return _CAPITAL_INSIDE.search(form) is not None and not _CAPITALS.fullmatch(form)
+    return not _ABBREVIATION.fullmatch(form)

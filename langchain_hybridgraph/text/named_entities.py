@@ -1,0 +1,377 @@
+"""Finds the names that a text mentions, by rules that need no model.
+
+A name is a run of capitalised words ("University of Copenhagen", "Jean-Paul Sartre", "NASA"), or what stands in
+quotation marks. Where capitals say little (the beginning of a sentence, German) the rest of the document
+decides. Scripts without capitals have quoted names only; there, titles of other documents are what is found.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence, Set
+from enum import IntEnum
+from typing import NamedTuple
+
+from langchain_hybridgraph.text.accents import Unaccented, combining_marks
+from langchain_hybridgraph.text.function_words import FunctionWords, function_words
+
+# How sure a mention is, and how much of the text's own matter the name is likely to be.
+WHOLE, QUOTED, SINGLE, PART, COMMON_NOUN = 0.8, 0.8, 0.5, 0.4, 0.2
+MOST_WORDS = 8  # of a name; what is longer is a heading, or shouted
+MOST_LETTERS = 100  # of a name's normal form
+
+
+class Name(NamedTuple):
+    """A name as it stands in the text, and how sure it is that it is one, in (0, 1]."""
+
+    text: str
+    weight: float
+
+
+class Reading(NamedTuple):
+    """The names of one text, in order of appearance, its normalised words, "" between sentences, and its language."""
+
+    names: Sequence[Name]
+    words: Sequence[str]
+    language: FunctionWords
+
+
+def read(texts: Sequence[str], title: str = "") -> list[Reading]:
+    """What each text of one document mentions; what one of them says about a word counts for the others.
+
+    The title only helps to tell the language.
+
+    >>> found, = read(["Ada Lovelace wrote to Charles Babbage. His engine was never built in London."])
+    >>> [name.text for name in found.names]
+    ['Ada Lovelace', 'Charles Babbage', 'London']
+    """
+    pieces = [_pieces(text) for text in texts]
+    seen = {word for text in pieces for _, word in text}
+    language = function_words(seen.union(title[:MOST_LETTERS].lower().split()))
+    runs = [list(_runs(text, language)) for text in pieces]
+    certain = {word for found in runs for run in found for word in run.certain()}
+    names = [
+        [*_quoted(text), *(name for run in found for name in run.names(seen, certain, language))]
+        for text, found in zip(texts, runs, strict=True)
+    ]
+    return [Reading(found, _words(text), language) for found, text in zip(names, pieces, strict=True)]
+
+
+# -- normal forms ------------------------------------------------------------------------------------------------------
+
+
+def text_words(text: str) -> list[str]:
+    """The normalised words of a text, "" between sentences.
+
+    >>> text_words("J. K. Rowling. She")
+    ['', 'jk', 'rowling', '', 'she']
+    """
+    return _words(_pieces(text))
+
+
+def words_of(name: str) -> list[str]:
+    """The normalised words of a name: no case, accents, punctuation or possessives, initials together.
+
+    In scripts without spaces every character is a word.
+
+    >>> words_of("Curaçao’s U.S. 東京")
+    ['curacao', 'us', '東', '京']
+    """
+    return [word for word in _words(_pieces(name)) if word]
+
+
+def folded(text: str) -> str:
+    """The text without case and accents.
+
+    >>> folded("Ἀθῆναι, CAFÉ, Straße")
+    'αθηναι, cafe, strasse'
+    """
+    text = text.casefold()
+    return text if text.isascii() else text.translate(_FOLDED)
+
+
+def joined(words: Iterable[str]) -> str:
+    """Words with spaces between them, except where both are characters of a script without spaces."""
+    text = " ".join(words)
+    return text if text.isascii() else _BETWEEN_CHARACTERS.sub("", text)
+
+
+def is_character(word: str) -> bool:
+    """Whether a normalised word is but a character of a script without spaces."""
+    return _CHARACTERS.match(word) is not None
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+Pieces = list[tuple[str, str]]  # (what stands before a word, the word)
+
+# Han, kana, Hangul; Thai, Lao, Burmese, Khmer.
+_UNSPACED = (
+    "\u3005-\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff"
+    "\U00020000-\U0003ffff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+)
+_CHARACTERS = re.compile(f"[{_UNSPACED}]")
+_BETWEEN_CHARACTERS = re.compile(f"(?<=[{_UNSPACED}]) (?=[{_UNSPACED}])")
+_SCRIPT_RUN = re.compile(f"[{_UNSPACED}]|[^{_UNSPACED}]+")
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
+# A piece begins at the start of the text or after a word, so that a run of signs is read once, not once per sign.
+_ASCII_PIECE = re.compile(r"(?<![^A-Za-z0-9])([^A-Za-z0-9]*)([A-Za-z0-9]+)")
+
+
+@functools.cache
+def _any_piece() -> re.Pattern[str]:
+    marks = combining_marks()
+    return re.compile(f"(?<![^\\w{marks}])([^\\w{marks}]*)([\\w{marks}]+)")
+
+
+def _pieces(text: str) -> Pieces:
+    if text.isascii():
+        return _ASCII_PIECE.findall(text)
+    return _any_piece().findall(_INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).replace("_", " "))
+
+
+class _Gap(IntEnum):
+    """What may stand between two words."""
+
+    SPACE = 0  # or a hyphen: the name goes on
+    DOT = 1  # after an initial the name goes on
+    TIGHT_DOT = 2
+    APOSTROPHE = 3
+    END = 4  # of a sentence or line
+    BREAK = 5
+
+
+class _Gaps(dict[str, _Gap]):
+    def __missing__(self, gap: str) -> _Gap:
+        found = _kind(gap)
+        if len(gap) < 8 and len(self) < 1 << 16:
+            self[gap] = found
+        return found
+
+
+_END = re.compile(r"[.!?…。！？｡।؟۔\n\r•|\x00]")
+
+
+def _kind(gap: str) -> _Gap:
+    if gap in (" ", "-", "\u2010", "\u2011", " & ", "&", "·", "・"):
+        return _Gap.SPACE
+    if gap == ".":
+        return _Gap.TIGHT_DOT
+    if gap == ". ":
+        return _Gap.DOT
+    if gap in ("'", "’", "ʼ"):
+        return _Gap.APOSTROPHE
+    return _Gap.END if not gap or _END.search(gap) else _Gap.BREAK
+
+
+_GAPS = _Gaps()
+
+
+class _Forms(dict[str, str]):
+    """Word as written → normal form, with a space between the characters of scripts without spaces."""
+
+    def __missing__(self, word: str) -> str:
+        form = _form(word)
+        if len(self) >= 1 << 18:
+            self.clear()
+        if len(word) <= 64:
+            self[word] = form
+        return form
+
+
+def _form(word: str) -> str:
+    bare = folded(word)
+    if bare.isascii():
+        return bare
+    if _ARABIC.search(bare):
+        return _ARABIC_PREFIX.sub("", bare)
+    return " ".join(_SCRIPT_RUN.findall(bare)) if _CHARACTERS.search(bare) else bare
+
+
+_FOLDED = Unaccented(
+    {
+        "ł": "l", "ø": "o", "đ": "d", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d", "ħ": "h", "й": "й",
+        "أ": "ا", "إ": "ا", "آ": "ا", "ٱ": "ا", "ى": "ي", "ة": "ه", "ـ": "",
+    }
+)  # fmt: skip
+_FORMS = _Forms()
+_ARABIC = re.compile("[\u0621-\u064a]")
+# Conjunctions, prepositions and the article are written with the word; light10 (Larkey et al. 2002) takes them off.
+_ARABIC_PREFIX = re.compile("^(?:و?(?:ال|بال|كال|فال|لل)|و(?=\\w{3}))(?=\\w\\w)")
+
+
+_ABBREVIATIONS = frozenset(
+    {
+        "dr", "mr", "mrs", "ms", "prof", "st", "sr", "jr", "vs", "mt", "ft", "gen", "col", "lt", "capt", "cpl", "sgt",
+        "maj", "adm", "gov", "sen", "rep", "rev", "hon", "inc", "ltd", "co", "corp", "bros", "no", "nr", "hl", "hr",
+        "frau", "mme", "mlle", "sra", "dra", "ing",
+    }
+)  # fmt: skip
+
+
+def _words(pieces: Pieces) -> list[str]:
+    """The normal forms, "" between sentences; neighbouring single letters become one word: U.S., J. K."""
+    words = [""]
+    is_initial = False
+    for gap, word in pieces:
+        kind, form = _GAPS[gap], _FORMS[word]
+        if kind is _Gap.APOSTROPHE and form == "s":
+            continue
+        ends = kind is _Gap.END or (kind is _Gap.DOT and not is_initial and words[-1] not in _ABBREVIATIONS)
+        if ends and words[-1]:
+            words.append("")
+        was_initial, is_initial = is_initial, len(form) == 1 and word.isupper()
+        joins = was_initial and is_initial and kind is not _Gap.BREAK
+        if joins and 0 < len(words[-1]) < MOST_LETTERS:
+            words[-1] += form
+        else:
+            words += form.split()
+    return words
+
+
+# -- runs of capitals --------------------------------------------------------------------------------------------------
+
+# Small words inside names; "and" is not one of them, for it joins names as often.
+_CONNECTORS = frozenset(
+    {
+        "of", "the", "for", "de", "la", "le", "las", "los", "el", "del", "della", "dello", "delle", "dei", "degli",
+        "di", "da", "do", "dos", "das", "du", "des", "d", "l", "van", "von", "der", "den", "ter", "ten", "te", "zu",
+        "zum", "zur", "im", "am", "y", "al", "bin", "ibn", "ben", "abu", "af", "av", "til", "på", "na", "nad", "pod",
+    }
+)  # fmt: skip
+# "der Name der Stadt": where every noun has a capital, most small words part names.
+_CONNECTORS_OF_NOUNS = frozenset({"von", "van", "de", "la", "di", "da", "of", "the", "al", "bin"})
+_MOST_CONNECTORS = 3
+
+
+class _Run(NamedTuple):
+    """Neighbouring capitalised words with what stands between them; ``at_start`` of a sentence."""
+
+    words: Sequence[str]
+    gaps: Sequence[str]
+    at_start: bool
+
+    def certain(self) -> Sequence[str]:
+        """The words that have their capital for another reason than the beginning of a sentence."""
+        return self.words if not self.at_start else self.words[1:]
+
+    def names(self, seen: Set[str], certain: Set[str], language: FunctionWords) -> Iterator[Name]:
+        """The names in the run: it as a whole, and what others may call the same."""
+        run = self._without_start(language) if self.at_start else self
+        words, gaps = run.words, run.gaps
+        if len(words) > MOST_WORDS or not any(_is_capital(w) and w.lower() not in language.words for w in words):
+            return
+        if len(words) == 1:
+            is_sure = not self.at_start or len(self.words) > 1 or words[0] in certain
+            if is_sure and len(words[0]) > 1 and words[0].lower() not in _ABBREVIATIONS:
+                yield Name(words[0], COMMON_NOUN if language.capital_nouns and words[0].istitle() else SINGLE)
+            return
+        yield Name(_surface(words, gaps), WHOLE)
+        parts = list(_parts(words, gaps))
+        if len(parts) > 1:
+            yield from (Name(part, PART) for part in parts if len(part) > 3)
+        elif len(words) > 2 and len(words[0]) > 1:
+            # Vice President [Adlai Stevenson], Nathan [H.] Juran
+            inner = [word for word in words[1:-1] if len(word) > 1]
+            is_initialled = len(inner) < len(words) - 2
+            short = " ".join([words[0], *inner, words[-1]]) if is_initialled else _surface(words[-2:], gaps[-2:])
+            yield Name(short, PART)
+        elif len(words) == 2 and words[0].lower() in seen:
+            yield Name(words[1], PART)
+
+    def _without_start(self, language: FunctionWords) -> _Run:
+        """Without the words at the start of a sentence that have their capital for this reason."""
+        words = self.words
+        first = next((n for n, word in enumerate(words) if not _may_start(word, language)), len(words))
+        return _Run(words[first:], self.gaps[first:], at_start=False)
+
+
+def _may_start(word: str, language: FunctionWords) -> bool:
+    return word.lower() in language.words or not _is_capital(word)
+
+
+def _runs(pieces: Pieces, language: FunctionWords) -> Iterator[_Run]:
+    words: list[str] = []
+    between: list[str] = []
+    pending = 0  # small words at the end of the run
+    start = at_start = True
+    gaps, functions = _GAPS, language.words
+    connectors = _CONNECTORS_OF_NOUNS if language.capital_nouns else _CONNECTORS
+    for gap, word in pieces:
+        kind = gaps[gap]
+        if kind is _Gap.APOSTROPHE and word in ("s", "S"):
+            if words and not pending:
+                words.append("s")
+                between.append(gap)
+                pending = 1
+            continue
+        capital = not word.islower() and word != word.lower()
+        if kind is _Gap.SPACE or kind is _Gap.APOSTROPHE:
+            goes_on, start = True, False
+        elif kind is _Gap.DOT or kind is _Gap.TIGHT_DOT:
+            last = words[-1] if words else ""
+            short = (len(last) == 1 and last.isupper()) or last.lower() in _ABBREVIATIONS
+            goes_on = short and not pending and word.lower() not in functions
+            start = not goes_on
+        else:
+            goes_on, start = False, kind is _Gap.END
+        if words and goes_on and (capital or (word.isdigit() and gap == " " and words[-1].lower() not in functions)):
+            words.append(word)
+            between.append(gap)
+            pending = 0
+        elif words and goes_on and pending < _MOST_CONNECTORS and word in connectors:
+            words.append(word)
+            between.append(gap)
+            pending += 1
+        else:
+            if words:
+                yield _run(words, between, pending, at_start)
+            words, between, pending = ([word], [""], 0) if capital else ([], [], 0)
+            at_start = start
+    if words:
+        yield _run(words, between, pending, at_start)
+
+
+def _run(words: list[str], gaps: list[str], pending: int, at_start: bool) -> _Run:
+    end = len(words) - pending
+    return _Run(words[:end], gaps[:end], at_start)
+
+
+def _is_capital(word: str) -> bool:
+    return word != word.lower()
+
+
+def _surface(words: Sequence[str], gaps: Sequence[str]) -> str:
+    return words[0] + "".join(gap + word for gap, word in zip(gaps[1:], words[1:], strict=True))
+
+
+def _parts(words: Sequence[str], gaps: Sequence[str]) -> Iterator[str]:
+    """What stands between the small words: "University", "Arkansas"."""
+    start = 0
+    for place, word in enumerate([*words, "of"]):
+        if word in _CONNECTORS or word == "s":
+            if place > start:
+                yield _surface(words[start:place], gaps[start:place])
+            start = place + 1
+
+
+# -- quotation marks ---------------------------------------------------------------------------------------------------
+
+_QUOTE = re.compile('["“”„«»「『《〈‹]')
+_QUOTED = re.compile(
+    '"([^"\n]{2,80})"|[“„]([^“”„\n]{2,80})[”“]|«\\s?([^«»\n]{2,80}?)\\s?»|「([^「」\n]{2,40})」|『([^『』\n]{2,40})』|'
+    "《([^《》\n]{2,40})》|〈([^〈〉\n]{2,40})〉"
+)
+
+
+def _quoted(text: str) -> Iterator[Name]:
+    if not _QUOTE.search(text):
+        return
+    for found in _QUOTED.findall(text):
+        name = next(filter(None, found)).strip().rstrip(".,;:!?")
+        first = next((c for c in name if c.isalnum()), "")
+        words = name.split()
+        if first and not first.islower() and len(words) <= MOST_WORDS and not name.isdigit() and len(name) > 1:
+            yield Name(name, QUOTED)

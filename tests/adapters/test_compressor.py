@@ -1,0 +1,337 @@
+import warnings
+
+import pytest
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.language_models.fake import FakeListLLM
+from langchain_core.runnables import RunnableLambda
+from langchain_text_splitters import CharacterTextSplitter
+
+from langchain_hybridgraph.adapters.compressor import CompressorReranker, as_reranker
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.rerank import AsyncReranker, ScoreReranker, TextReranker, apply_scores
+from langchain_hybridgraph.records import Chunk, Hit
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # langchain-community warns on import that it is sunset
+    from langchain_classic.retrievers.document_compressors import (
+        CrossEncoderReranker,
+        DocumentCompressorPipeline,
+        EmbeddingsFilter,
+        LLMChainExtractor,
+        LLMChainFilter,
+        LLMListwiseRerank,
+    )
+    from langchain_classic.retrievers.document_compressors.cross_encoder import BaseCrossEncoder
+    from langchain_community.document_transformers import EmbeddingsRedundantFilter, LongContextReorder
+
+QUERY = "red car"
+TEXTS = {"a": "a blue boat", "b": "a red car", "c": "a red boat", "d": "cars"}
+
+
+def hits(texts=TEXTS, metadata=None):
+    return [
+        Hit(
+            Chunk(id, text, metadata or {"source": f"{id}.md"}),
+            0.9 - i / 10,
+            "vector",
+            {"vector": 0.9 - i / 10},
+        )
+        for i, (id, text) in enumerate(texts.items())
+    ]
+
+
+def reranked(compressor, found=None, **options):
+    """What the pipeline makes of it: ids and scores."""
+    found = hits() if found is None else found
+    reranker = CompressorReranker(compressor, **options)
+    return {h.id: h.score for h in apply_scores(found, reranker.rerank(QUERY, found), reranker)}
+
+
+class Compressor(BaseDocumentCompressor):
+    """A compressor from a function of the documents."""
+
+    of: object
+
+    def compress_documents(self, documents, query, callbacks=None):
+        return self.of(documents)
+
+
+# -- LangChain's own
+
+
+class SharedWords(BaseCrossEncoder):
+    def score(self, text_pairs):
+        return [len(set(query.split()) & set(text.split())) for query, text in text_pairs]
+
+
+class WordCounts(Embeddings):
+    def embed_documents(self, texts):
+        words = ["red", "blue", "car", "boat", "cars"]
+        return [[text.split().count(word) + 0.01 for word in words] for text in texts]
+
+    def embed_query(self, text):
+        return self.embed_documents([text])[0]
+
+
+def test_cross_encoder_reranker():
+    """LangChain's cross-encoder keeps its best two; without scores they get 1 and 1/2."""
+    assert reranked(CrossEncoderReranker(model=SharedWords(), top_n=2)) == {"b": 1.0, "c": 0.5}
+
+
+def test_embeddings_filter():
+    """EmbeddingsFilter returns objects of its own class, which are known again."""
+    kept = reranked(EmbeddingsFilter(embeddings=WordCounts(), similarity_threshold=0.4))
+    assert kept == {"b": 1.0, "c": 0.5}
+
+
+def test_llm_chain_extractor_drops_and_shortens():
+    """Empty extracts drop their hit; a shortened text is known again and does not replace the chunk's."""
+    found = hits()
+    extractor = LLMChainExtractor.from_llm(FakeListLLM(responses=["NO_OUTPUT", "red car", "red", "NO_OUTPUT"]))
+    reranker = CompressorReranker(extractor)
+    kept = apply_scores(found, reranker.rerank(QUERY, found), reranker)
+    assert [(h.id, h.chunk.text, h.score) for h in kept] == [
+        ("b", "a red car", 1.0),
+        ("c", "a red boat", 0.5),
+    ]
+
+
+def test_llm_chain_filter():
+    """A filter that says yes or no drops the noes."""
+    answers = FakeListLLM(responses=["NO", "YES", "NO", "YES"])
+    assert reranked(LLMChainFilter.from_llm(answers)) == {"b": 1.0, "d": 0.5}
+
+
+def test_listwise_rerank():
+    """A listwise reranker's order is the order."""
+    ranking = RunnableLambda(lambda given: [given["documents"][i] for i in (3, 1, 0)])
+    assert list(reranked(LLMListwiseRerank(reranker=ranking, top_n=2))) == ["d", "b"]
+
+
+def test_a_pipeline_that_splits():
+    """Pieces of one chunk give it one place: that of the first piece that comes back."""
+    found = hits({"a": "a blue boat\n\na red car", "b": "red boat\n\ncars"})
+    pipeline = DocumentCompressorPipeline(
+        transformers=[
+            CharacterTextSplitter(chunk_size=12, chunk_overlap=0),
+            EmbeddingsRedundantFilter(embeddings=WordCounts()),
+            EmbeddingsFilter(embeddings=WordCounts(), k=3),
+        ]
+    )
+    assert reranked(pipeline, found) == {"a": 1.0, "b": 0.5}
+
+
+def test_a_transformer_that_reorders():
+    """LongContextReorder's order (the best at both ends) is taken as it is."""
+    pipeline = DocumentCompressorPipeline(transformers=[LongContextReorder()])
+    expected = LongContextReorder().transform_documents([Document(id) for id in TEXTS])
+    assert list(reranked(pipeline)) == [document.page_content for document in expected]
+
+
+# -- scores
+
+
+def scored(**scores):
+    def of(documents):
+        for document in documents:
+            if document.id in scores:
+                document.metadata["relevance_score"] = scores[document.id]
+        return documents
+
+    return Compressor(of=of)
+
+
+def test_relevance_scores_are_used():
+    """Numbers in ``relevance_score`` decide, not the order of the Documents."""
+    assert reranked(scored(a=0.1, b=0.9, c=0.3, d=0.2)) == {"b": 0.9, "c": 0.3, "d": 0.2, "a": 0.1}
+
+
+def test_relevance_scores_may_be_logits():
+    """Scores beyond [0, 1] go through a sigmoid like those of any reranker."""
+    assert reranked(scored(a=0, b=3, c=-3, d=1))["b"] == pytest.approx(0.952574, abs=1e-6)
+
+
+@pytest.mark.parametrize("other", [None, "0.9", True])
+def test_scores_for_some_only(other):
+    """If one has no number, the order decides for all: two scales cannot be mixed."""
+    assert reranked(scored(a=0.1, b=0.9, c=0.3, d=other)) == {"a": 1.0, "b": 0.75, "c": 0.5, "d": 0.25}
+
+
+def test_the_users_own_relevance_score_is_not_taken():
+    """A ``relevance_score`` that was stored in the chunk's metadata is not mistaken for the compressor's."""
+    unchanged = Compressor(of=lambda documents: documents)
+    found = hits(metadata={"relevance_score": 0.01})
+    assert reranked(unchanged, found) == {
+        "a": 1,
+        "b": 0.75,
+        "c": 0.5,
+        "d": 0.25,
+    }
+
+
+def test_the_best_of_several_scores():
+    """Of several Documents for one chunk the highest score counts."""
+
+    def of(documents):
+        first = documents[0]
+        return [
+            Document(first.page_content, metadata={**first.metadata, "relevance_score": score})
+            for score in (0.2, 0.8, 0.5)
+        ]
+
+    assert reranked(Compressor(of=of)) == {"a": 0.8}
+
+
+# -- compressors that misbehave
+
+
+def test_duplicates_count_once():
+    """A Document that comes back twice has its first place."""
+    doubling = Compressor(of=lambda documents: [documents[1], documents[0], documents[1], documents[0]])
+    assert reranked(doubling) == {"b": 1.0, "a": 0.5}
+
+
+def test_without_metadata_the_id_tells():
+    """A compressor that drops the metadata and changes the text, but keeps ``Document.id``, is understood."""
+    bare = Compressor(of=lambda documents: [Document("changed", id=d.id) for d in reversed(documents)])
+    assert list(reranked(bare)) == ["d", "c", "b", "a"]
+
+
+def test_without_metadata_and_id_the_text_tells():
+    """As a last resort the text tells; chunks of equal text take turns and none is lost."""
+    found = hits({"a": "same", "b": "same", "c": "other"})
+    bare = Compressor(of=lambda documents: [Document(d.page_content) for d in documents])
+    assert reranked(bare, found) == {"a": 1.0, "b": pytest.approx(2 / 3), "c": pytest.approx(1 / 3)}
+
+
+def test_equal_texts_doubled():
+    """More Documents of a text than there are chunks of it double none."""
+    found = hits({"a": "same", "b": "same"})
+    tripled = Compressor(of=lambda documents: [Document("same")] * 3)
+    assert reranked(tripled, found) == {"a": 1.0, "b": 0.5}
+
+
+def test_an_invented_document_is_an_error():
+    """A Document that was not given cannot be placed, and is not quietly left out."""
+    inventive = Compressor(of=lambda documents: [*documents, Document("made up", id="new")])
+    with pytest.raises(ValueError, match="'made up', which it was not given"):
+        reranked(inventive)
+
+
+def test_stored_metadata_is_never_changed():
+    """The compressor gets copies to the last level: what it writes does not reach the chunk."""
+    found = hits(metadata={"tags": ["old"], "nested": {"n": [1]}})
+
+    def of(documents):
+        for document in documents:
+            document.metadata["tags"].append("new")
+            document.metadata["nested"]["n"].clear()
+            document.metadata["more"] = 1
+        return documents
+
+    reranked(Compressor(of=of), found)
+    assert [h.chunk.metadata for h in found] == [{"tags": ["old"], "nested": {"n": [1]}}] * 4
+
+
+def test_what_the_compressor_sees():
+    """Text, id, the chunk's metadata and one private key, in the hits' order."""
+    seen = []
+    reranked(Compressor(of=lambda documents: seen.extend(documents) or documents))
+    assert [(d.page_content, d.id, d.metadata["source"]) for d in seen] == [
+        (text, id, f"{id}.md") for id, text in TEXTS.items()
+    ]
+    assert {key for d in seen for key in d.metadata} == {"source", "_hybridgraph_id"}
+
+
+def test_filters_false_keeps_what_is_left_out():
+    """With ``filters=False`` the rest follows in its earlier order."""
+    best = Compressor(of=lambda documents: documents[2:3])
+    assert list(reranked(best)) == ["c"]
+    assert list(reranked(best, filters=False)) == ["c", "a", "b", "d"]
+
+
+def test_everything_left_out():
+    """An empty answer of a compressor is an empty answer."""
+    assert reranked(Compressor(of=lambda documents: [])) == {}
+
+
+# -- sync, async, callbacks, construction
+
+
+class Both(BaseDocumentCompressor):
+    def compress_documents(self, documents, query, callbacks=None):
+        return documents[:1]
+
+    async def acompress_documents(self, documents, query, callbacks=None):
+        return documents[1:2]
+
+
+async def test_async_takes_the_compressors_own_side():
+    """``arerank`` awaits ``acompress_documents``."""
+    reranker = CompressorReranker(Both())
+    assert isinstance(reranker, AsyncReranker)
+    assert await reranker.arerank(QUERY, hits()) == [None, 1.0, None, None]
+    assert reranker.rerank(QUERY, hits()) == [1.0, None, None, None]
+
+
+async def test_async_falls_back_to_the_sync_side():
+    """A compressor without an asynchronous side gives the same answer either way."""
+    reranker = CompressorReranker(CrossEncoderReranker(model=SharedWords(), top_n=2))
+    assert await reranker.arerank(QUERY, hits()) == reranker.rerank(QUERY, hits())
+
+
+def test_callbacks_reach_the_compressors_model():
+    """A model inside the compressor reports to the callbacks that were given."""
+
+    class Counter(BaseCallbackHandler):
+        prompts = 0
+
+        def on_llm_start(self, *args, **kwargs):
+            self.prompts += 1
+
+    counter = Counter()
+    extractor = LLMChainExtractor.from_llm(FakeListLLM(responses=["x"]))
+    CompressorReranker(extractor, callbacks=[counter]).rerank(QUERY, hits())
+    assert counter.prompts == len(TEXTS)
+
+
+class WithoutCallbacks(BaseDocumentCompressor):
+    def compress_documents(self, documents, query):
+        return documents
+
+
+def test_a_compressor_without_the_callbacks_argument():
+    """Compressors written without ``callbacks`` work, with and without callbacks to pass on."""
+    for callbacks in (None, [BaseCallbackHandler()]):
+        reranker = CompressorReranker(WithoutCallbacks(), callbacks=callbacks)
+        assert reranker.rerank(QUERY, hits()) == [1.0, 0.75, 0.5, 0.25]
+
+
+def test_something_else_than_a_compressor():
+    """A class in the place of an object fails at construction."""
+    with pytest.raises(ConfigurationError, match="BaseDocumentCompressor is wanted"):
+        CompressorReranker(Both)
+
+
+def test_as_reranker():
+    """A reranker stays, a compressor and a function are wrapped."""
+    threshold = ScoreReranker(0.3)
+    assert as_reranker(threshold) is threshold
+    assert as_reranker(both := Both()) == CompressorReranker(both)
+    assert isinstance(as_reranker(lambda query, texts: [1.0] * len(texts)), TextReranker)
+
+
+def test_a_reranker_by_name():
+    """A mapping has the parameters; a name that is not known is told what is."""
+    assert as_reranker({"type": "score", "min_score": 0.3}) == ScoreReranker(0.3)
+    with pytest.raises(ConfigurationError, match=r"reranker 'rerank' is unknown; .*wanted one of score, cross_encoder"):
+        as_reranker("rerank")
+
+
+@pytest.mark.parametrize("value", [None, 0.3, ScoreReranker, Both])
+def test_as_reranker_refuses(value):
+    """Anything else, a class included, is an error that says what would do."""
+    with pytest.raises(ConfigurationError, match="cannot rerank; give a reranker such as"):
+        as_reranker(value)

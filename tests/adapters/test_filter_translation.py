@@ -1,0 +1,437 @@
+"""A translated filter loses no row that the original filter matches, on the real engines."""
+
+import json
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.adapters.filter_translation import chroma_where, pgvector_filter, qdrant_filter
+from langchain_hybridgraph.filters import (
+    by_document,
+    by_source,
+    created_after,
+    created_before,
+    exclude_document,
+    has_labels,
+    parse_filter,
+)
+
+# -- what is asked and what is stored --------------------------------------------------------------------------
+
+times = st.sampled_from(
+    [
+        *["2024-05-01", "2024-05-02", "2024-04-30", "2024-05-01T10:00", "2024-05-01T10:00Z", "2024-05-01 10:00:00.25"],
+        *[
+            "2024-05-01T23:59:59-23:00",
+            "2024-05-01T00:00+23:59",
+            "2024-05-01T12:00:00+02",
+            "2024-05-01T10",
+            "0001-01-01",
+        ],
+        *["9999-12-31", "2024-05-01T10:00:00,5Z"],
+    ]
+)
+texts = st.one_of(
+    st.sampled_from(
+        [
+            "",
+            "a",
+            "b",
+            "ab",
+            "A",
+            "é",
+            "1",
+            "1.0",
+            "true",
+            "null",
+            "[1]",
+            '["a"]',
+            "50%",
+            "a_b",
+            "a\\b",
+            '"a"',
+            "中",
+            "\ud800",
+        ]
+    ),
+    times,
+    st.text(max_size=2),
+)
+numbers = st.one_of(
+    st.sampled_from(
+        [0, 1, -1, 2, 0.0, 1.0, 1.5, -0.5, 0.1, 2**53 - 1, 2**53, 2**53 + 1, 2.0**53, 2**62, 1e23, -(2.0**60)]
+    ),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+)
+scalars = texts | numbers | st.booleans()
+moments = st.sampled_from([datetime(2024, 5, 1, 10, tzinfo=UTC), datetime(2024, 5, 1), date(2024, 5, 2), datetime.min])
+operands = scalars | moments | st.sampled_from([[], [1], ["a"], {}, {"a": 1}, 10**400, float("inf")])
+names = ["k", "l", r"a\.b", "m.n", "größe", "", "with space", r"\$x", "#y"]
+operations = st.one_of(
+    st.tuples(st.sampled_from(["$eq", "$ne"]), operands),
+    st.tuples(st.sampled_from(["$gt", "$gte", "$lt", "$lte"]), texts | numbers | moments),
+    st.tuples(st.sampled_from(["$in", "$nin"]), st.lists(operands, max_size=4)),
+    st.tuples(st.sampled_from(["$contains", "$not_contains"]), scalars | moments),
+    st.tuples(st.just("$exists"), st.booleans()),
+)
+key_names = st.sampled_from(["k", "k", "k", "l", *names])
+filters = st.recursive(
+    st.dictionaries(key_names, operations.map(lambda operation: dict([operation])), min_size=1, max_size=2),
+    lambda inner: st.one_of(
+        st.builds(
+            lambda name, parts: {name: parts}, st.sampled_from(["$and", "$or"]), st.lists(inner, min_size=1, max_size=3)
+        ),
+        st.builds(lambda part: {"$not": part}, inner),
+    ),
+    max_leaves=3,
+).map(parse_filter)
+plain_texts = texts.filter(lambda text: text.isprintable() and "\ud800" not in text)
+stored_scalars = plain_texts | numbers | st.booleans()
+stored_names = st.sampled_from(["k", "k", "l", "a.b", "größe", "with space"])
+flat = st.dictionaries(
+    stored_names,
+    st.one_of(
+        stored_scalars,
+        st.lists(plain_texts, min_size=1, max_size=3),
+        st.lists(st.integers(-2, 2), min_size=1, max_size=3),
+        st.lists(st.booleans(), min_size=1, max_size=2),
+    ),
+    max_size=3,
+)
+nested = st.recursive(
+    stored_scalars | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "n"]), inner, max_size=2),
+    max_leaves=4,
+)
+json_metadata = st.dictionaries(stored_names | st.just("m"), nested, max_size=3)
+
+TYPICAL = [
+    ({"lang": "en"}, {"lang": "en"}, {"lang": "de"}),
+    ({"lang": {"$in": ["en", "fr"]}}, {"lang": "fr"}, {"lang": "de"}),
+    ({"year": {"$gte": 2020, "$lt": 2030}}, {"year": 2024.5}, {"year": 2030}),
+    ({"year": 2024}, {"year": 2024.0}, {"year": 2025}),
+    ({"draft": False}, {"draft": False}, {"draft": True}),
+    ({"lang": {"$ne": "en"}}, {"year": 1}, {"lang": "en"}),
+    ({"$or": [{"lang": "en"}, {"year": {"$gt": 2020}}]}, {"year": 2021}, {"lang": "de", "year": 2000}),
+    ({"$not": {"$or": [{"lang": "en"}, {"lang": "de"}]}}, {"lang": "fr"}, {"lang": "de"}),
+    (by_document("a", "b"), {"document_id": "b"}, {"document_id": "c"}),
+    (exclude_document("a", "b"), {"document_id": "c"}, {"document_id": "b"}),
+    (by_source("x.md"), {"source": "x.md"}, {"source": "y.md"}),
+]
+WITH_TIMES_AND_LABELS = [
+    (has_labels(["a", "b"]), {"labels": ["b", "c"]}, {"labels": ["c"]}),
+    (has_labels(all_of=["a", "b"]), {"labels": ["b", "a"]}, {"labels": ["a"]}),
+    (created_after("2024-05-01"), {"created_at": "2024-05-03T10:00:00Z"}, {"created_at": "2024-04-01"}),
+    (created_after("2024-05-01"), {"created_at": 1714694400.0}, {"created_at": 1.0}),
+    (created_before("2024-05-01"), {"created_at": "2024-04-03"}, {"created_at": "2024-06-01T00:00:00+05:00"}),
+]
+
+
+def parsed(condition):
+    return parse_filter(condition)
+
+
+def lost(filter, found, stored):
+    """Return the stored metadata that the filter matches and the engine did not find."""
+    return [metadata for key, metadata in stored.items() if filter.matches(metadata) and key not in found]
+
+
+# -- Chroma ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def chroma(tmp_path_factory):
+    chromadb = pytest.importorskip("chromadb")
+    from chromadb.config import Settings
+
+    return chromadb.PersistentClient(str(tmp_path_factory.mktemp("chroma")), Settings(anonymized_telemetry=False))
+
+
+def in_chroma(client, metadatas, filters):
+    """Return Chroma's results for each filter, and all metadata as Chroma returns it."""
+    collection = client.get_or_create_collection("rows")
+    ids = [str(row) for row in range(len(metadatas))]
+    collection.add(
+        ids=ids, embeddings=[[1.0, 0.0]] * len(ids), metadatas=[{**metadata, "row": 1} for metadata in metadatas]
+    )
+    try:
+        every = collection.get(include=["metadatas"])
+        stored = dict(zip(every["ids"], every["metadatas"], strict=True))
+        return [set(collection.get(where=chroma_where(filter), include=[])["ids"]) for filter in filters], stored
+    finally:
+        client.delete_collection("rows")
+
+
+@settings(max_examples=25)
+@given(metadatas=st.lists(flat, min_size=1, max_size=12), filters=st.lists(filters, min_size=1, max_size=8))
+def test_chroma_loses_nothing(chroma, metadatas, filters):
+    """Whatever matches() accepts is returned by the real engine under the translated where."""
+    found, stored = in_chroma(chroma, metadatas, filters)
+    for filter, ids in zip(filters, found, strict=True):
+        assert lost(filter, ids, stored) == []
+
+
+@pytest.mark.parametrize(("condition", "matching", "other"), TYPICAL, ids=repr)
+def test_typical_filters_are_translated_for_chroma(chroma, condition, matching, other):
+    """Typical filters are translated for Chroma: they pass the matching row and exclude the other."""
+    [found], _ = in_chroma(chroma, [matching, other], [parsed(condition)])
+    assert found == {"0"}
+
+
+@pytest.mark.parametrize(
+    ("condition", "where"),
+    [
+        ({"a": "x"}, {"a": {"$eq": "x"}}),
+        ({"a": 1.5}, {"a": {"$eq": 1.5}}),
+        (
+            {"a": {"$in": ["x", 1, 2.5, True]}},
+            {"$or": [{"a": {"$eq": "x"}}, {"a": {"$eq": True}}, {"a": {"$in": [1.0, 2.5]}}]},
+        ),
+        ({"a": {"$nin": ["x", 1]}}, {"$and": [{"a": {"$ne": "x"}}, {"a": {"$ne": 1}}]}),
+        ({"a": {"$gt": 1.5}}, {"a": {"$gte": 1.5}}),
+        ({"a": {"$lt": 2}}, {"a": {"$lt": 2}}),
+        ({"a": 1, "b": {"$exists": True}}, {"a": {"$eq": 1}}),
+        ({"$not": {"a": 1, "b": 2}}, {"$or": [{"a": {"$ne": 1}}, {"b": {"$ne": 2}}]}),
+        ({r"a\.b": 1}, {"a.b": {"$eq": 1}}),
+    ],
+    ids=repr,
+)
+def test_chroma_where(condition, where):
+    """The translation is this where."""
+    assert chroma_where(parsed(condition)) == where
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"a": {"$exists": True}},
+        {"a": {"$gt": "2024-05-01"}},
+        {"a": {"$contains": "x"}},
+        {"a": {"$ne": 1.5}},
+        {"a": {"$not": {"$gt": 1}}},
+        {"$or": [{"a": 1}, {"a": {"$contains": "x"}}]},
+        {"a.b": 1},
+        {r"\$a": 1},
+        {"a": {"$in": []}},
+        {"a": {"$eq": [1]}},
+        {"a": 2**60},
+        {"a": "\ud800"},
+        {"a": datetime(2024, 5, 1)},
+    ],
+    ids=repr,
+)
+def test_filters_beyond_chroma_are_not_translated(condition):
+    """A filter that Chroma would get wrong is not translated at all."""
+    assert chroma_where(parsed(condition)) is None
+
+
+@pytest.mark.parametrize("size", [5_000, 100_000])
+def test_long_lists_never_break_chroma(chroma, size):
+    """A list of ids is passed on up to the limit of one SQLite statement, and not beyond."""
+    filter = by_document("a", *map(str, range(size)))
+    [found], stored = in_chroma(chroma, [{"document_id": "a"}, {"document_id": "b"}], [filter])
+    assert lost(filter, found, stored) == []
+    assert (chroma_where(filter) is None) == (size == 100_000)
+
+
+@pytest.mark.parametrize("join", ["wide", "deep"])
+def test_large_filters_never_break_chroma(chroma, join):
+    """Filters of thousands of parts or dozens of levels are not passed on; smaller ones are, and work."""
+    for size in (25, 3_000 if join == "wide" else 90):
+        filter = parsed({"a": 0})
+        for part in range(1, size):
+            other = parsed({"a": part})
+            filter = filter | other if join == "wide" else (filter | other if part % 2 else filter & ~other)
+        [found], stored = in_chroma(chroma, [{"a": 0}, {"a": size - 1}, {"a": -1}], [filter])
+        assert lost(filter, found, stored) == []
+        assert (chroma_where(filter) is None) == (size != 25)
+
+
+# -- Qdrant ----------------------------------------------------------------------------------------------------
+
+
+def in_qdrant(metadatas, filters):
+    """Return the rows that Qdrant's local engine finds for each filter."""
+    client_module = pytest.importorskip("qdrant_client")
+    models = client_module.models
+    client = client_module.QdrantClient(":memory:")
+    client.create_collection("rows", vectors_config=models.VectorParams(size=1, distance=models.Distance.COSINE))
+    client.upsert(
+        "rows", [models.PointStruct(id=row, vector=[1.0], payload={"metadata": m}) for row, m in enumerate(metadatas)]
+    )
+    return [
+        {point.id for point in client.scroll("rows", scroll_filter=qdrant_filter(filter), limit=1000)[0]}
+        for filter in filters
+    ]
+
+
+@settings(max_examples=60)
+@given(metadatas=st.lists(json_metadata, min_size=1, max_size=8), filters=st.lists(filters, min_size=1, max_size=5))
+def test_qdrant_loses_nothing(metadatas, filters):
+    """Whatever matches() accepts is found under the translated filter, for any JSON metadata."""
+    for filter, found in zip(filters, in_qdrant(metadatas, filters), strict=True):
+        assert lost(filter, found, dict(enumerate(metadatas))) == []
+
+
+@pytest.mark.parametrize(("condition", "matching", "other"), [*TYPICAL, *WITH_TIMES_AND_LABELS], ids=repr)
+def test_typical_filters_are_translated_for_qdrant(condition, matching, other):
+    """Typical filters are translated for Qdrant: they pass the matching row and exclude the other."""
+    assert in_qdrant([matching, other], [parsed(condition)]) == [{0}]
+
+
+def test_qdrant_names_nested_and_odd_keys():
+    """Dotted keys address nested values, names with dots or spaces are quoted, a quote in a name is not supported."""
+    pytest.importorskip("qdrant_client")
+    assert qdrant_filter(parsed({"a.b": "x"})).must[0].key == "metadata.a.b"
+    assert qdrant_filter(parsed({r"a\.b": "x"})).must[0].key == 'metadata."a.b"'
+    assert qdrant_filter(parsed({"a": "x"}), metadata_key="meta").must[0].key == "meta.a"
+    assert qdrant_filter(parsed({'a"b': "x"})) is None
+
+
+# -- PGVector --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pgvector():
+    """langchain-postgres' own builder of filters, without a database."""
+    vectorstores = pytest.importorskip("langchain_postgres.vectorstores")
+    store = vectorstores.PGVector.__new__(vectorstores.PGVector)
+    store.EmbeddingStore, store.CollectionStore = vectorstores._get_embedding_collection_store(None)
+    return store
+
+
+def sql(store, condition):
+    from sqlalchemy.dialects import postgresql
+
+    compiled = store._create_filter_clause(pgvector_filter(parsed(condition))).compile(dialect=postgresql.dialect())
+    return str(compiled), compiled.params
+
+
+def test_pgvector_takes_equality_as_a_json_path(pgvector):
+    """$eq becomes a JSON path match on the value."""
+    text, params = sql(pgvector, {"year": 2024})
+    assert "jsonb_path_match(langchain_pg_embedding.cmetadata" in text
+    assert "$.year == $value" in params.values()
+    assert {"value": 2024} in params.values()
+
+
+def test_pgvector_takes_lists_as_texts(pgvector):
+    """$in of texts becomes IN over the key's text."""
+    text, params = sql(pgvector, by_document("a", "b"))
+    assert "(langchain_pg_embedding.cmetadata ->> " in text
+    assert " IN (" in text
+    assert ["a", "b"] in params.values()
+
+
+def test_pgvector_compares_dates_as_texts_a_day_apart(pgvector):
+    """A time is narrowed by the date at the start of the text, a day to either side for time zones."""
+    assert pgvector_filter(parsed({"t": {"$gt": "2024-05-01T10:00Z"}})) == {"t": {"$gte": "2024-04-30"}}
+    assert pgvector_filter(parsed({"t": {"$lte": "2024-05-01T10:00Z"}})) == {"t": {"$lt": "2024-05-03"}}
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [{"a b": 1}, {"a.b": 1}, {"a": {"$ne": 1}}, {"a": {"$ne": "1"}}, {"a": {"$eq": [1]}}, {"a": 2**53}, {"a": "\0"}],
+    ids=repr,
+)
+def test_filters_beyond_pgvector_are_not_translated(condition):
+    """A filter that PGVector would get wrong or refuse is not translated at all."""
+    assert pgvector_filter(parsed(condition)) is None
+
+
+@settings(max_examples=60)
+@given(filter=filters)
+def test_pgvector_accepts_every_translation(pgvector, filter):
+    """langchain-postgres builds SQL from every translation."""
+    translated = pgvector_filter(filter)
+    if translated is not None:
+        assert pgvector._create_filter_clause(translated) is not None
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    """Start a PostgreSQL server on a socket, if its programs are installed."""
+    sqlalchemy = pytest.importorskip("sqlalchemy")
+    pytest.importorskip("psycopg")
+    user = postgres_user()
+    home = Path(tempfile.mkdtemp(prefix="hybridgraph-pg-"))
+    try:
+        shutil.chown(home, user)
+        run(user, "initdb", "-D", home / "data", "-E", "UTF8", "--locale=C", "-U", "postgres", "-N")
+        served = f"-k {home} -c listen_addresses='' -c fsync=off"
+        run(user, "pg_ctl", "-D", home / "data", "-l", home / "log", "-o", served, "-w", "start")
+        try:
+            engine = sqlalchemy.create_engine(f"postgresql+psycopg://postgres@/postgres?host={home}")
+            with engine.begin() as connection:
+                connection.exec_driver_sql("create table langchain_pg_embedding (id text, cmetadata jsonb)")
+            yield engine
+            engine.dispose()
+        finally:
+            run(user, "pg_ctl", "-D", home / "data", "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def postgres_user():
+    """Return the user to run PostgreSQL as: the current one, except for root, which it refuses."""
+    if not (shutil.which("initdb") and shutil.which("pg_ctl")):
+        pytest.skip("PostgreSQL is not installed")
+    me = pwd.getpwuid(os.getuid()).pw_name
+    if me != "root":
+        return me
+    if "postgres" not in {user.pw_name for user in pwd.getpwall()}:
+        pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
+    return "postgres"
+
+
+def run(user, *command):
+    as_user = {"user": user} if os.getuid() == 0 else {}
+    subprocess.run(command, check=True, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **as_user)
+
+
+def in_postgres(engine, store, metadatas, filters):
+    """Return the rows that PostgreSQL finds for each filter, and all metadata as PostgreSQL returns it."""
+    import sqlalchemy
+
+    table = store.EmbeddingStore
+    found = []
+    with engine.begin() as connection:
+        connection.exec_driver_sql("delete from langchain_pg_embedding")
+        for row, metadata in enumerate(metadatas):
+            values = {"id": str(row), "metadata": json.dumps(metadata)}
+            connection.execute(
+                sqlalchemy.text("insert into langchain_pg_embedding values (:id, cast(:metadata as jsonb))"), values
+            )
+        stored = dict(connection.execute(sqlalchemy.select(table.id, table.cmetadata)).all())
+        for filter in filters:
+            translated = pgvector_filter(filter)
+            chosen = sqlalchemy.select(table.id)
+            if translated is not None:
+                chosen = chosen.where(store._create_filter_clause(translated))
+            found.append(set(connection.scalars(chosen)))
+    return found, stored
+
+
+@settings(max_examples=50)
+@given(metadatas=st.lists(json_metadata, min_size=1, max_size=8), filters=st.lists(filters, min_size=1, max_size=6))
+def test_pgvector_loses_nothing(postgres, pgvector, metadatas, filters):
+    """Whatever matches() accepts is found by PostgreSQL under the SQL of the translated filter."""
+    found, stored = in_postgres(postgres, pgvector, metadatas, filters)
+    for filter, ids in zip(filters, found, strict=True):
+        assert lost(filter, ids, stored) == []
+
+
+@pytest.mark.parametrize(("condition", "matching", "other"), [*TYPICAL, *WITH_TIMES_AND_LABELS], ids=repr)
+def test_typical_filters_are_translated_for_pgvector(postgres, pgvector, condition, matching, other):
+    """Typical filters are translated for PostgreSQL: they pass the matching row and exclude the other."""
+    [found], _ = in_postgres(postgres, pgvector, [matching, other], [parsed(condition)])
+    assert found == {"0"}

@@ -1,0 +1,298 @@
+"""A keyword index over another vector store takes in what the store receives later."""
+
+import asyncio
+import os
+import signal
+import threading
+from uuid import UUID
+
+import pytest
+from bare_store import BareStore
+from langchain_core.documents import Document
+from langchain_core.vectorstores import InMemoryVectorStore
+from pydantic import ValidationError
+from real_stores import CLOSED, QUESTION, STORES, TEXTS, Fixed, close, documents
+
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.adapters.vector_stores.in_memory import InMemoryAdapter
+from langchain_hybridgraph.errors import ConfigurationError
+
+LATER = "Quokkas smile at visitors."
+LISTED = [kind for kind in STORES if kind not in CLOSED]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("stores")
+
+
+@pytest.fixture(params=LISTED)
+def store(request, folder):
+    make, options = STORES[request.param]
+    made = make(list(TEXTS.values()), folder, **options)
+    yield made
+    close(made)
+
+
+def add(store, text):
+    """Add a text, in whichever way the store takes it; returns its id there."""
+    if hasattr(store, "index") and hasattr(store, "nodes"):
+        from llama_index.core.schema import TextNode
+
+        node = TextNode(text=text)
+        store.index.insert_nodes([node])
+        return node.node_id
+    options = {"ids": ["later"]} if type(store).__name__ == "Milvus" and not store.auto_id else {}
+    id = str(store.add_texts([text], **options)[0])
+    # langchain-qdrant returns a UUID without its hyphens.
+    return str(UUID(id)) if type(store).__name__ == "QdrantVectorStore" else id
+
+
+def delete(store, id):
+    if hasattr(store, "index") and hasattr(store, "nodes"):
+        store.index.delete_nodes([id])
+    else:
+        store.delete([int(id)] if type(store).__name__ == "Milvus" and store.auto_id else [id])
+
+
+def texts(found):
+    return [document.page_content for document in found]
+
+
+def by_words(retriever, question="quokkas"):
+    return retriever.retrieve(question, keyword_weight=1.0)
+
+
+# -- over every store --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", [None, documents()], ids=["store alone", "documents given"])
+def test_what_comes_later_is_found_by_its_words(store, given):
+    """The next search takes it in; what is deleted after that is gone."""
+    retriever = HybridRetriever(store, given)
+    assert texts(by_words(retriever)) == []
+    id = add(store, LATER)
+    result = by_words(retriever)
+    assert (texts(result), result.degraded) == ([LATER], ())
+    assert result[0].id == id
+    delete(store, id)
+    assert texts(by_words(retriever)) == []
+    assert LATER not in texts(retriever.invoke(QUESTION))
+
+
+def test_never_says_that_it_is_stale(store):
+    """Until the user refreshes."""
+    retriever = HybridRetriever(store, documents(), refresh="never")
+    assert by_words(retriever).degraded == ()
+    add(store, LATER)
+    result = by_words(retriever)
+    assert (texts(result), result.degraded) == ([], ("keyword-stale",))
+    assert "refresh()" in result.plan["remarks"]["keyword-stale"]
+    assert retriever.refresh() == (1, 0, 0)
+    result = by_words(retriever)
+    assert (texts(result), result.degraded) == ([LATER], ())
+
+
+# -- settings ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def plain():
+    return InMemoryVectorStore.from_documents(documents(), Fixed())
+
+
+def test_seconds_are_waited_between_two_looks(plain):
+    """Within an hour of the first look nothing new is seen; refresh() looks at once."""
+    retriever = HybridRetriever(plain, refresh=3600)
+    assert texts(by_words(retriever)) == []
+    plain.add_texts([LATER])
+    assert texts(by_words(retriever)) == []
+    assert retriever.refresh().added == 1
+    assert texts(by_words(retriever)) == [LATER]
+
+
+def test_the_setting_may_be_changed(plain):
+    """The index is not built again."""
+    retriever = HybridRetriever(plain, refresh="never")
+    plain.add_texts([LATER])
+    assert by_words(retriever).degraded == ("keyword-stale",)
+    retriever.refresh_policy = "auto"
+    assert texts(by_words(retriever)) == [LATER]
+
+
+@pytest.mark.parametrize("bad", ["always", -1, None])
+def test_an_unknown_setting_is_refused(plain, bad):
+    with pytest.raises(ValidationError, match="refresh"):
+        HybridRetriever(plain, refresh=bad)
+
+
+def test_a_changed_text_needs_a_version_or_refresh(plain):
+    """The number of texts is the same, so only the user knows."""
+    retriever = HybridRetriever(plain)
+    plain.add_documents([Document(id="zebra", page_content=LATER)])
+    assert texts(by_words(retriever)) == []
+    assert retriever.refresh() == (0, 1, 0)
+    assert texts(by_words(retriever)) == [LATER]
+    assert texts(by_words(retriever, "stripes")) == []
+
+
+@pytest.mark.parametrize("as_function", [True, False])
+def test_another_version_compares_every_text(plain, as_function):
+    """It is a value that the user sets, or a function that gives it."""
+    versions = {"now": 1}
+    retriever = HybridRetriever(plain, version=(lambda: versions["now"]) if as_function else 1)
+    plain.add_documents([Document(id="zebra", page_content=LATER)])
+    assert texts(by_words(retriever)) == []
+    if as_function:
+        versions["now"] = 2
+    else:
+        retriever.version = 2
+    assert texts(by_words(retriever)) == [LATER]
+
+
+async def test_async_finds_what_comes_later(store):
+    """Many searches at a time, of which one takes it in."""
+    retriever = HybridRetriever(store)
+    await retriever.ainvoke("quokkas")
+    add(store, LATER)
+    found = await asyncio.gather(*(retriever.ainvoke("quokkas", keyword_weight=1.0) for _ in range(8)))
+    assert [texts(each) for each in found] == [[LATER]] * 8
+
+
+async def test_refresh_can_be_awaited(plain):
+    retriever = HybridRetriever(plain, refresh="never")
+    plain.add_texts([LATER])
+    assert (await retriever.arefresh()).added == 1
+
+
+# -- what is taken in --------------------------------------------------------------------------------------------
+
+
+def test_given_documents_stay_the_part_that_they_are(plain):
+    """Texts that the store held from the beginning are not added to them."""
+    retriever = HybridRetriever(plain, documents()[:1])
+    plain.add_texts([LATER])
+    assert texts(by_words(retriever, "stripes quokkas")) == [LATER]
+
+
+def test_only_what_is_new_is_read(plain):
+    """Not the whole collection again."""
+    retriever = HybridRetriever(plain)
+    before = retriever.texts.index
+    plain.add_texts([LATER])
+    by_words(retriever)
+    assert retriever.texts.index is before
+    assert len(retriever.texts.ids) == 4
+    assert len(before) == 4
+
+
+def test_filters_and_parents_of_what_comes_later(plain):
+    """Its metadata count as those of the others."""
+    retriever = HybridRetriever(plain)
+    plain.add_documents([Document(id="q", page_content=LATER, metadata={"kind": "animal", "parent_id": "ada"})])
+    assert texts(retriever.invoke("quokkas", keyword_weight=1.0, filter={"kind": "animal"})) == [TEXTS["ada"]]
+    assert texts(retriever.invoke("quokkas", keyword_weight=1.0, filter={"kind": "plant"})) == []
+
+
+def test_rank_bm25_takes_in_as_well(plain):
+    retriever = HybridRetriever(plain, keyword_engine="rank_bm25")
+    plain.add_texts([LATER])
+    assert texts(by_words(retriever)) == [LATER]
+
+
+def test_a_text_that_is_deleted_and_comes_back(plain):
+    """Under the same id, once each."""
+    retriever = HybridRetriever(plain)
+    for _ in range(2):
+        plain.delete(["zebra"])
+        assert texts(by_words(retriever, "stripes")) == []
+        plain.add_documents([Document(id="zebra", page_content=TEXTS["zebra"])])
+        assert texts(by_words(retriever, "stripes")) == [TEXTS["zebra"]]
+
+
+class Unreadable(InMemoryVectorStore):
+    """A store that can be counted, but fails when it is read."""
+
+    fails = False
+
+    def get_by_ids(self, ids, /):
+        if self.fails:
+            raise ConnectionError("refused")
+        return super().get_by_ids(ids)
+
+
+def test_a_store_that_cannot_be_read_now_is_tried_again():
+    """The texts that are indexed answer until then."""
+    store = Unreadable(Fixed())
+    store.add_documents(documents())
+    retriever = HybridRetriever(store)
+    store.add_texts([LATER])
+    store.fails = True
+    result = by_words(retriever, "quokkas stripes")
+    assert "keyword-stale" in result.degraded
+    assert "refused" in result.plan["remarks"]["keyword-stale"]
+    store.fails = False
+    result = by_words(retriever, "quokkas")
+    assert (texts(result), result.degraded) == ([LATER], ())
+
+
+# -- stores that cannot be listed ----------------------------------------------------------------------------------
+
+
+def test_a_store_that_cannot_be_listed_takes_documents():
+    """They take the place of those that were given."""
+    store = BareStore(documents(), Fixed())
+    retriever = HybridRetriever(store, documents())
+    with pytest.raises(ConfigurationError, match=r"refresh\(documents\)"):
+        retriever.refresh()
+    later = Document(id="later", page_content=LATER)
+    store.add_documents([later])
+    changed = Document(id="ada", page_content="Ada was a countess.")
+    assert retriever.refresh([changed, documents()[1], later]) == (1, 1, 1)
+    assert [document.id for document in by_words(retriever)] == ["later"]
+    assert [document.id for document in by_words(retriever, "countess")] == ["ada"]
+    assert texts(by_words(retriever, "stripes")) == []
+
+
+def test_another_version_of_a_store_that_cannot_be_listed_says_so():
+    retriever = HybridRetriever(BareStore(documents(), Fixed()), documents(), version=1)
+    assert "keyword-stale" not in by_words(retriever).degraded
+    retriever.version = 2
+    assert "keyword-stale" in by_words(retriever).degraded
+    retriever.refresh(documents())
+    assert "keyword-stale" not in by_words(retriever).degraded
+
+
+def test_there_is_nothing_to_refresh_over_our_own_store():
+    with pytest.raises(ConfigurationError, match="up to date"):
+        HybridRetriever(HybridGraphStore()).refresh()
+    with pytest.raises(ConfigurationError, match="up to date"):
+        HybridRetriever(HybridGraphStore(), refresh="never")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
+def test_a_forked_child_waits_for_no_thread_of_its_parent(monkeypatch):
+    """A child forked while a thread reads the store again can search."""
+    texts = InMemoryVectorStore.from_texts(["a cat sat"], Fixed())
+    retriever = HybridRetriever(texts, k=2)
+    texts.add_texts(["dogs bark"])
+    is_reading, may_go_on, listed = threading.Event(), threading.Event(), InMemoryAdapter.ids
+
+    def slowly(self):
+        if os.getpid() == parent:
+            is_reading.set()
+            assert may_go_on.wait(60)
+        return listed(self)
+
+    parent = os.getpid()
+    monkeypatch.setattr(InMemoryAdapter, "ids", slowly)
+    thread = threading.Thread(target=retriever.invoke, args=("dogs",))
+    thread.start()
+    assert is_reading.wait(60)
+    child = os.fork()
+    if not child:
+        signal.alarm(30)  # a child that hangs ends by a signal
+        os._exit(len(retriever.invoke("dogs")))
+    may_go_on.set()
+    thread.join(60)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2

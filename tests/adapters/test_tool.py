@@ -1,0 +1,204 @@
+"""Every retriever as a tool of an agent."""
+
+import asyncio
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from pydantic import BaseModel, Field
+from saying_model import SayingModel
+
+from langchain_hybridgraph import (
+    GraphRetriever,
+    HierarchicalRetriever,
+    HybridGraphStore,
+    HybridRetriever,
+    MemoryRetriever,
+    ingest,
+)
+from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments, told
+from langchain_hybridgraph.errors import ConfigurationError
+
+PAGES = {"trains.md": "Trains carry coal in winter.", "ships.md": "Ships carry coal, too.", "salt.md": "Salt is white."}
+KINDS = [HybridRetriever, GraphRetriever, HierarchicalRetriever]
+
+
+@pytest.fixture(scope="module")
+def store():
+    with HybridGraphStore(None) as made:
+        pages = [Document(text, metadata={"uri": uri, "n": n}, id=uri) for n, (uri, text) in enumerate(PAGES.items())]
+        ingest(pages, made)
+        yield made
+
+
+def called(tool, **arguments):
+    """The message that a model's call of the tool brings."""
+    return tool.invoke({"name": tool.name, "args": arguments, "id": "1", "type": "tool_call"})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_call_is_answered_in_words_with_documents_beside_them(store, kind):
+    """The model reads ids, scores and texts; the chain has the Documents."""
+    message = called(kind(store).as_tool(), query="coal trains", k=2)
+    assert isinstance(message, ToolMessage)
+    best = message.artifact[0]
+    head = f"[1] id: {best.id}, score: {best.metadata['score']:.2f}"
+    assert message.content.startswith(head)
+    assert message.content.splitlines()[1] == PAGES["trains.md"] == best.page_content
+    assert (len(message.artifact), message.status) == (2, "success")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_awaited_it_is_the_same(store, kind):
+    """Sync and async agree."""
+    tool = kind(store).as_tool()
+    call = {"name": tool.name, "args": {"query": "coal", "k": 2}, "id": "1", "type": "tool_call"}
+    assert asyncio.run(tool.ainvoke(call)).content == tool.invoke(call).content
+
+
+def test_the_model_is_told_the_arguments(store):
+    """Query, k and filter, of which only the query has to be given."""
+    tool = HybridRetriever(store).as_tool(name="notes", description="Searches the notes.")
+    form = tool.get_input_schema().model_json_schema()
+    assert (list(form["properties"]), form["required"]) == (["query", "k", "filter"], ["query"])
+    assert (tool.name, tool.description) == ("notes", "Searches the notes.")
+
+
+@pytest.mark.parametrize("given", [{"n": {"$gt": 0}}, '{"n": {"$gt": 0}}'])
+def test_a_filter_is_a_json_object(store, given):
+    """Also where the model writes it into a string."""
+    found = called(HybridRetriever(store).as_tool(), query="coal trains", filter=given).artifact
+    assert {document.metadata["n"] for document in found} == {1, 2}
+
+
+def test_a_wrong_filter_is_told_to_the_model(store):
+    """As an error that it can mend."""
+    message = called(HybridRetriever(store).as_tool(), query="coal", filter={"n": {"$near": 0}})
+    assert message.status == "error"
+    assert "$near" in message.content
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        ({"as_of": "last summer"}, "'last summer' is not a time; a time is an ISO 8601 string such as '2024-05-01'"),
+        ({"as_of": "2024-06"}, "'2024-06' is not a time"),
+        ({"labels": []}, None),
+        ({"session_id": "s"}, None),
+    ],
+)
+def test_a_wrong_argument_is_told_to_the_model(store, said, wanted):
+    """Whatever it is: it says what is wanted, and no agent ends by it."""
+    message = called(MemoryRetriever(store).as_tool(), query="coal", **said)
+    assert (message.status, wanted is None or wanted in message.content) == ("error" if wanted else "success", True)
+
+
+def test_a_wrong_argument_in_a_node_of_tools(store):
+    """LangGraph hands it back to the model."""
+    from langgraph.graph import START, MessagesState, StateGraph
+    from langgraph.prebuilt import ToolNode
+
+    tool = MemoryRetriever(store).as_tool(name="recall")
+    graph = StateGraph(MessagesState).add_node("tools", ToolNode([tool])).add_edge(START, "tools").compile()
+    for arguments in ({"query": "coal", "as_of": "then"}, {"query": "coal", "k": 0}, {"query": "coal", "filter": "{"}):
+        call = AIMessage("", tool_calls=[{"name": "recall", "args": arguments, "id": "1"}])
+        assert graph.invoke({"messages": [call]})["messages"][-1].status == "error"
+
+
+@pytest.mark.parametrize("kind", [*KINDS, MemoryRetriever])
+def test_what_the_store_never_had_is_not_missing(kind):
+    """A store without edges, directories or a model yet answers as well as it can."""
+    with HybridGraphStore(None) as plain:
+        plain.add_texts(["Coal is black."])
+        assert "not complete" not in called(kind(plain).as_tool(), query="coal").content
+
+
+def test_other_errors_are_raised(store):
+    """What the model cannot mend."""
+    retriever = HybridRetriever(store)
+    retriever.tenant = "b"
+    with pytest.raises(ValueError, match="tenant"):
+        called(retriever.as_tool(), query="coal")
+
+
+def test_a_text_is_the_query(store):
+    """Called by hand it gives the words alone."""
+    assert HybridRetriever(store).as_tool().invoke("coal trains").splitlines()[1] == PAGES["trains.md"]
+
+
+def test_arguments_of_ones_own(store):
+    """Any option of a call may be offered, and only a class with a query."""
+
+    class Weighted(QueryArguments):
+        keyword_weight: float = Field(0.3, ge=0, le=1)
+
+    retriever = HybridRetriever(store)
+    found = called(retriever.as_tool(Weighted), query="coal", keyword_weight=1.0).artifact
+    assert found == retriever.invoke("coal", keyword_weight=1.0, annotate="all")
+    with pytest.raises(ConfigurationError, match="no field 'query'"):
+        retriever.as_tool(type("Other", (SearchArguments.__base__.__base__,), {}))
+    with pytest.raises(ConfigurationError, match="arg_types"):
+        retriever.as_tool(arg_types={"query": str})
+
+
+def test_a_filter_in_a_form_of_its_own(store):
+    """The fields that the model sets must all hold; none set is no filter."""
+
+    class Among(BaseModel):
+        n: int | None = None
+        uri: str | None = None
+
+    class Arguments(QueryArguments):
+        filter: Among | None = None
+
+    tool = HybridRetriever(store).as_tool(Arguments)
+    assert [found.id for found in called(tool, query="coal", filter={"n": 1}).artifact] == ["ships.md#0"]
+    assert called(tool, query="coal", filter={"n": 1, "uri": "trains.md"}).artifact == []
+    assert len(called(tool, query="coal", filter={}).artifact) == len(called(tool, query="coal").artifact)
+
+
+def test_the_search_is_a_run_below_the_tools(store):
+    """So that traces show it."""
+
+    class Runs(BaseCallbackHandler):
+        tool = retriever = None
+
+        def on_tool_start(self, serialized, input_str, *, run_id, **kwargs):
+            self.tool = run_id
+
+        def on_retriever_start(self, serialized, query, *, parent_run_id=None, **kwargs):
+            self.retriever = parent_run_id
+
+    runs = Runs()
+    HybridRetriever(store).as_tool().invoke({"query": "coal"}, {"callbacks": [runs]})
+    assert runs.tool is not None
+    assert runs.tool == runs.retriever
+
+
+def test_what_was_left_out_is_told():
+    """And an empty answer is one, too."""
+    found = Document("Coal.", id="a", metadata={"hg_score": 0.5, "hg_degraded": ["keyword-failed"], "title": "Coal"})
+    assert told([found], "hg_") == (
+        "[1] id: a, score: 0.50, title: Coal\nCoal.\n\nThe search was not complete: keyword-failed."
+    )
+    assert told([]) == "Nothing was found."
+
+
+def test_an_agent_calls_it(store):
+    """LangChain's own agent: the model calls the tool and answers from what it reads."""
+
+    class Agent(SayingModel):
+        def _generate(self, messages, **kwargs):
+            *_, last = messages
+            if isinstance(last, ToolMessage):
+                self.answer = AIMessage(f"Read: {last.content.splitlines()[1]}")
+            else:
+                call = {"name": "notes", "args": {"query": last.content, "k": 1}, "id": "1"}
+                self.answer = AIMessage("", tool_calls=[call])
+            return super()._generate(messages, **kwargs)
+
+    tool = HybridRetriever(store).as_tool(name="notes", description="Searches the notes.")
+    said = create_agent(Agent(answer=None), [tool]).invoke({"messages": [HumanMessage("coal trains")]})
+    assert said["messages"][-1].content == f"Read: {PAGES['trains.md']}"

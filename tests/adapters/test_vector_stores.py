@@ -1,0 +1,183 @@
+"""Adapters of known vector stores, beyond the tests that all stores share."""
+
+import numpy as np
+import pytest
+from bare_store import BareStore
+from langchain_core.documents import Document
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+from real_stores import ASKED, COSINES, QUESTION, STORES, TEXTS, Fixed, close, documents, faiss, milvus, qdrant
+
+from langchain_hybridgraph import HybridRetriever
+from langchain_hybridgraph.adapters.vector_stores import adapter_of
+from langchain_hybridgraph.adapters.vector_stores.choice import _KNOWN
+from langchain_hybridgraph.errors import ConfigurationError
+
+KNOWN = {kind: STORES[kind] for kind in ("chroma l2", "faiss l2", "qdrant dot on disk", "milvus ip", "in memory")}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("adapters")
+
+
+@pytest.fixture(params=KNOWN)
+def adapter(request, folder):
+    make, options = KNOWN[request.param]
+    store = make(list(TEXTS.values()), folder, **options)
+    yield adapter_of(store)
+    close(store)
+
+
+def test_every_known_store_is_recognised(adapter):
+    """Also in a subclass of the user's."""
+    assert type(adapter) in _KNOWN.values()
+
+    class Own(InMemoryVectorStore):
+        pass
+
+    assert type(adapter_of(Own(Fixed()))) is _KNOWN["InMemoryVectorStore", "load"]
+
+
+def test_it_lists_counts_and_reads(adapter):
+    """The same texts in each way."""
+    listed = list(adapter.documents())
+    assert sorted(document.page_content for document in listed) == sorted(TEXTS.values())
+    ids = [document.id for document in listed]
+    assert sorted(adapter.ids()) == sorted(ids)
+    assert adapter.count() == len(TEXTS)
+    assert {document.id for document in adapter.get(ids)} == set(ids)
+    assert adapter.get(["4b1d3b1e-5a8c-4f0e-9f55-000000000000"]) == []
+    assert adapter.get([]) == []
+
+
+def test_vectors_have_unit_length(adapter):
+    """Stored texts have a vector; an unknown id has none."""
+    ids = list(adapter.ids())
+    vectors = adapter.vectors([*ids, "nobody"])
+    assert sorted(vectors) == sorted(ids)
+    assert [np.linalg.norm(vector) for vector in vectors.values()] == pytest.approx([1.0] * len(TEXTS), abs=1e-5)
+    assert adapter.vectors([]) == {}
+
+
+def test_a_sample_is_of_its_vectors(adapter):
+    assert len(np.unique(adapter.sample(), axis=0)) == len(TEXTS)
+    assert adapter.background(np.asarray(ASKED, np.float32)) is None  # too few to say what is usual
+
+
+# -- FAISS -------------------------------------------------------------------------------------------------------
+
+
+def test_faiss_numbers_its_rows_again_after_a_deletion():
+    """Cosines are still those of the texts."""
+    store = faiss(list(TEXTS.values()), None)
+    retriever = HybridRetriever(store, documents())
+    retriever.invoke(QUESTION)
+    first = next(iter(store.index_to_docstore_id.values()))
+    store.delete([first])
+    scores = {d.id: d.metadata["vector_score"] for d in retriever.retrieve(QUESTION, semantic_weight=1.0)}
+    assert scores == pytest.approx({id: COSINES[id] for id in ("engine", "zebra")}, abs=1e-4)
+
+
+def test_a_faiss_index_without_its_vectors_says_so():
+    """An index of lists keeps no map from rows to vectors."""
+    import faiss as library
+
+    store = faiss(list(TEXTS.values()), None)
+    flat = library.IndexFlatL2(3)
+    lists = library.IndexIVFFlat(flat, 3, 1)
+    vectors = np.asarray(Fixed().embed_documents(list(TEXTS.values())), np.float32)
+    lists.train(vectors)
+    lists.add(vectors)
+    store.index = lists
+    result = HybridRetriever(store, documents()).retrieve(QUESTION)
+    assert result.degraded == ("no-cosine",)
+    assert result[0].id == "ada"
+    assert result[0].metadata["vector_score"] is None
+
+
+def test_a_faiss_store_may_embed_by_a_function():
+    """As langchain-community still allows."""
+    store = faiss(list(TEXTS.values()), None)
+    store.embedding_function = Fixed().embed_query
+    found = HybridRetriever(store, documents()).retrieve(QUESTION)
+    assert found[0].metadata["vector_score"] == pytest.approx(1.0)
+
+
+# -- Qdrant and Milvus -------------------------------------------------------------------------------------------
+
+
+def test_qdrant_points_with_numbers(folder):
+    """Ids are texts here, numbers there."""
+    store = qdrant([], folder)
+    store.add_texts(list(TEXTS.values()), ids=[1, 2, 3])
+    retriever = HybridRetriever(store)
+    found = retriever.retrieve(QUESTION)
+    assert sorted(document.id for document in found) == ["1", "2", "3"]
+    assert found[0].metadata["vector_score"] == pytest.approx(1.0)
+    store.delete([1])
+    assert sorted(document.id for document in retriever.invoke(QUESTION)) == ["2", "3"]
+
+
+def test_a_milvus_collection_that_is_opened_again(folder):
+    """Its metric is that of its index, not of the arguments; its key may have another name."""
+    made = milvus(list(TEXTS.values()), folder, metric="IP")
+    from langchain_milvus import Milvus
+
+    again = Milvus(
+        Fixed(), collection_name=made.collection_name, connection_args={"uri": str(folder / "milvus.db")}, auto_id=True
+    )
+    result = HybridRetriever(again, documents()).retrieve(QUESTION)
+    assert {d.id: d.metadata["vector_score"] for d in result} == pytest.approx(COSINES, abs=1e-4)
+    close(again)
+
+
+def test_a_milvus_store_without_a_collection(folder):
+    """Nothing was added yet."""
+    from langchain_milvus import Milvus
+
+    store = Milvus(Fixed(), collection_name="nothing_yet", connection_args={"uri": str(folder / "milvus.db")})
+    result = HybridRetriever(store).retrieve(QUESTION)
+    assert (list(result), result.degraded) == ([], ())
+    close(store)
+
+
+# -- any other ---------------------------------------------------------------------------------------------------
+
+
+class OfDistances(BareStore):
+    """A store that says that its scores are cosine distances."""
+
+    def similarity_search_with_score(self, query, k=4, **kwargs):
+        return [(found, 1.0 - score) for found, score in super().similarity_search_with_score(query, k)]
+
+    def _select_relevance_score_fn(self):
+        return self._cosine_relevance_score_fn
+
+
+def test_a_store_that_says_that_its_scores_are_cosine_distances():
+    """As PGVector's are by default."""
+    store = OfDistances(documents(), Fixed(), by_id=True)
+    result = HybridRetriever(store, documents(), semantic_weight=1.0).retrieve(QUESTION)
+    assert {d.id: d.metadata["vector_score"] for d in result} == pytest.approx(COSINES, abs=1e-4)
+    assert result.degraded == ()
+
+
+def test_a_store_without_embeddings_cannot_embed():
+    class Mute(InMemoryVectorStore):
+        embeddings = None
+
+    with pytest.raises(ConfigurationError, match="no embeddings"):
+        HybridRetriever(Mute(Fixed())).invoke(QUESTION)
+
+
+def test_a_store_whose_ids_stand_in_the_metadata():
+    """Under a key that vector stores use."""
+
+    class Named(BareStore):
+        def similarity_search_with_score(self, query, k=4, **kwargs):
+            found = super().similarity_search_with_score(query, k)
+            return [(Document(d.page_content, metadata={"_id": d.id}), score) for d, score in found]
+
+    found = HybridRetriever(Named(documents(), Fixed())).invoke(QUESTION)
+    assert [document.id for document in found] == ["ada", "engine", "zebra"]
+    assert issubclass(Named, VectorStore)

@@ -1,0 +1,781 @@
+"""The command line: every verb on real files, every error in one line, a JSON schema that stays."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+
+from typer.testing import CliRunner
+
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.cli.commands import app
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "langchain_hybridgraph.cli"]
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("HYBRIDGRAPH_")} | {
+    "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+    "COLUMNS": "80",
+}
+
+# So much that the section above is a chunk of its own.
+STEPS = " ".join(f"Step {number}: wait until the lamp is green, then press the left button." for number in range(14))
+
+FILES = {
+    "guide.md": (
+        "# Coffee machine\n\n## Descaling\n\nDescale the boiler every three months with citric acid.\n\n"
+        "## Grinding\n\nA finer grind makes the espresso stronger. See [the answers](answers.html).\n\n"
+        f"{STEPS}\n"
+    ),
+    "answers.html": (
+        "<html><head><title>Answers</title></head><body><h1>Answers</h1>"
+        "<p>The warranty lasts two years and covers the pump.</p><script>ignored()</script></body></html>"
+    ),
+    "notes.txt": "The technician visits on Tuesdays. Call extension 4711 to book a visit.\n",
+    "service.rst": "Service\n=======\n\nReplacement gaskets are ordered from the warehouse in Bremen.\n",
+    "parts.jsonl": (
+        '{"id": "p1", "text": "Part 77-B is the drip tray.", "metadata": {"price": 12, "labels": ["plastic"]}}\n'
+        '{"id": "p2", "text": "Part 80-C is the milk frother.", "metadata": {"price": 35, "labels": ["steel"]}}\n'
+    ),
+}
+
+
+def hybridgraph(*arguments, **options):
+    """The command line in this process."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], **options)
+
+
+def process(*arguments, **options):
+    """The command line as its users run it."""
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=ENVIRONMENT,
+        **options,
+    )
+
+
+def answer(*arguments):
+    done = hybridgraph(*arguments, "--json")
+    assert done.exit_code == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def found(*arguments):
+    return [hit["id"] for hit in answer("search", *arguments)["hits"]]
+
+
+def write(folder, files=FILES):
+    folder.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def read_index(tmp_path_factory):
+    """An index over files of every format, made once, only to be read."""
+    folder = write(tmp_path_factory.mktemp("cli") / "docs")
+    index = folder.parent / "index"
+    done = hybridgraph("ingest", folder, "--index", index, "--embedding", "lsa")
+    assert done.exit_code == 0, done.stderr
+    return index
+
+
+@pytest.fixture
+def docs(tmp_path):
+    return write(tmp_path / "docs")
+
+
+@pytest.fixture
+def index(tmp_path, docs):
+    """An index of one's own."""
+    folder = tmp_path / "index"
+    assert hybridgraph("ingest", docs, "--index", folder, "--embedding", "lsa").exit_code == 0
+    return folder
+
+
+# -- ingest and search ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("question", "source"),
+    [
+        ("How often do I descale?", "docs/guide.md"),
+        ("How long is the warranty?", "docs/answers.html"),
+        ("Which extension do I call?", "docs/notes.txt"),
+        ("Where do gaskets come from?", "docs/service.rst"),
+        ("milk frother", "docs/parts.jsonl"),
+    ],
+)
+def test_every_format_is_found(read_index, question, source):
+    """Markdown, HTML, text, reStructuredText and JSON Lines are read, and a question finds the right one."""
+    assert answer("search", question, "--index", read_index)["hits"][0]["metadata"]["source"] == source
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "User: How often do I descale?\n\nAssistant: Every month.\n",
+        '[["user", "How often do I descale?"], ["assistant", "Every month."]]',
+        '{"role": "user", "content": "How often do I descale?"}\n{"role": "assistant", "content": "Every month."}\n',
+    ],
+)
+@pytest.mark.parametrize("more", [(), ("--graph",)])
+def test_a_question_after_a_conversation(read_index, tmp_path, said, more):
+    """Lines, a JSON list and JSON Lines: what the question leaves out is taken from them."""
+    (tmp_path / "said").write_text(said, encoding="utf-8")
+    found = answer("search", "And why?", "--index", read_index, "--history", tmp_path / "said", *more)
+    assert found["query"] == "And why?"
+    assert found["hits"][0]["metadata"]["source"] == "docs/guide.md"
+
+
+def test_a_conversation_on_standard_input(read_index):
+    """FILE - is what comes through the pipe."""
+    said = "User: How often do I descale?\nAssistant: Every month.\n"
+    done = hybridgraph("search", "And why?", "--index", read_index, "--history", "-", "--json", input=said)
+    assert json.loads(done.stdout)["hits"][0]["metadata"]["source"] == "docs/guide.md"
+
+
+@pytest.mark.parametrize("said", ["[1]", "[{", '{"role": "user"', b"\xff\xfe\x00"])
+def test_a_history_that_cannot_be_read(read_index, tmp_path, said):
+    """One line that says so."""
+    (tmp_path / "said").write_bytes(said if isinstance(said, bytes) else said.encode())
+    done = hybridgraph("search", "And why?", "--index", read_index, "--history", tmp_path / "said")
+    assert done.exit_code == 2, done.stdout
+    assert "history" in done.stderr
+
+
+def test_ids_of_json_lines_are_kept(read_index):
+    """A line's own id is the chunk's id's beginning, and its document."""
+    assert answer("search", "milk frother", "--index", read_index)["hits"][0]["document_id"] == "p2"
+
+
+def test_again_takes_in_nothing(docs, index):
+    """A second run finds everything there and embeds nothing."""
+    report = answer("ingest", docs, "--index", index)
+    assert (report["added"], report["updated"], report["embedded"], report["removed"]) == (0, 0, 0, 0)
+    assert report["unchanged"] == report["chunks"] > 0
+
+
+def test_what_is_not_read_is_counted(docs, index):
+    """Files of another kind are counted on the screen and in JSON; --quiet leaves out what went well."""
+    for name in ("a.bin", "b.bin", "c.dat"):
+        (docs / name).write_bytes(b"\0")
+    done = hybridgraph("ingest", docs, "--index", index, "--json")
+    assert json.loads(done.stdout)["skipped"] == {".bin": 2, ".dat": 1}
+    told = "hybridgraph: skipped 2 .bin, 1 .dat: files of this kind are not read\n"
+    assert told in done.stderr
+    quiet = hybridgraph("ingest", docs, "--index", index, "--quiet")
+    assert quiet.stdout == ""
+    assert told in quiet.stderr
+
+
+def test_a_changed_file_is_replaced(docs, index):
+    """What a file no longer says is no longer found."""
+    (docs / "notes.txt").write_text("The technician visits on Fridays.\n", encoding="utf-8")
+    report = answer("ingest", docs, "--index", index)
+    assert (report["added"], report["updated"], report["removed"]) == (0, 1, 0)
+    texts = [hit["text"] for hit in answer("search", "When does the technician visit?", "--index", index)["hits"]]
+    assert "Fridays" in texts[0]
+    assert not any("Tuesdays" in text for text in texts)
+
+
+def test_parents_stand_for_their_children(tmp_path):
+    """With --split parent-child a small piece is found and the larger text around it is given."""
+    text = "".join(f"# Chapter {n}\n\n" + f"Sentence about subject{n} and its use. " * 80 + "\n\n" for n in range(3))
+    (tmp_path / "long.md").write_text(text, encoding="utf-8")
+    arguments = ("--index", tmp_path / "index", "--embedding", "lsa", "--split", "parent-child")
+    assert answer("ingest", tmp_path / "long.md", *arguments)["parents"] >= 2
+    hit = answer("search", "subject1", "--index", tmp_path / "index")["hits"][0]
+    assert hit["child_id"] is not None
+    assert hit["child_id"] != hit["id"]
+
+
+def test_none_keeps_documents_whole(docs, tmp_path):
+    """With --split none each document is one chunk."""
+    report = answer("ingest", docs, "--index", tmp_path / "whole", "--embedding", "lsa", "--split", "none")
+    assert report["chunks"] == report["documents"] == 6
+
+
+def test_the_edges_that_are_asked_for(docs, tmp_path):
+    """--edges names builders; none makes no edge."""
+
+    def relations(edges):
+        report = answer("ingest", docs, "--index", tmp_path / edges, "--embedding", "lsa", "--edges", edges)
+        with HybridGraphStore(tmp_path / edges) as store:
+            ids = [id for ids in store.document_chunks(store.document_ids()).values() for id in ids]
+            return report["edges"] > 0, {edge.relation for edge in store.edges(ids)}
+
+    assert relations("sequence,links") == (True, {"sequence", "references"})
+    assert relations("none") == (False, set())
+
+
+def test_edges_with_parameters(docs, tmp_path):
+    """--edges takes JSON where a name is not enough: here two parts have a label in common."""
+    (docs / "more.jsonl").write_text('{"id": "p3", "text": "Part 81-A is a lid.", "metadata": {"labels": ["steel"]}}\n')
+    edges = '["sequence", {"type": "metadata", "keys": ["labels"]}]'
+    answer("ingest", docs, "--index", tmp_path / "index", "--embedding", "lsa", "--edges", edges)
+    with HybridGraphStore(tmp_path / "index") as store:
+        (frother,) = [hit.id for hit in store.similarity_search("milk frother", k=1)]
+        found = [(edge.relation, edge.description) for edge in store.edges([frother])]
+    assert found == [("shares", "Both have labels steel.")]
+
+
+def test_the_embedding_is_named_in_one_line(docs, tmp_path):
+    """A new index says which embedding it takes, an index that is there that it keeps its own."""
+    new = hybridgraph("ingest", docs, "--index", tmp_path / "index", "--embedding", "lsa")
+    again = hybridgraph("ingest", docs, "--index", tmp_path / "index")
+    assert [line for line in new.stderr.splitlines() if "embedding lsa" in line] == new.stderr.splitlines()
+    assert again.stderr == "hybridgraph: embedding lsa: the index was made with it\n"
+
+
+def test_the_language_of_an_index(tmp_path):
+    """--language decides the stems, is remembered, and another one is refused."""
+    (tmp_path / "a.txt").write_text("Die Häuser stehen am Fluss.", encoding="utf-8")
+    arguments = ("ingest", tmp_path / "a.txt", "--index", tmp_path / "index")
+    assert hybridgraph(*arguments, "--embedding", "lsa", "--language", "german").exit_code == 0
+    assert answer("search", "haus", "--index", tmp_path / "index")["hits"][0]["bm25_score"] > 0
+    refused = hybridgraph(*arguments, "--language", "english")
+    assert refused.exit_code == 2
+    assert "is in german" in refused.stderr
+
+
+def test_tenants_see_their_own(docs, tmp_path):
+    """Of two tenants in one folder each finds only what is his."""
+    for tenant, name in (("north", "guide.md"), ("south", "notes.txt")):
+        done = hybridgraph("ingest", docs / name, "--index", tmp_path / "ix", "--tenant", tenant, "--embedding", "lsa")
+        assert done.exit_code == 0, done.stderr
+    sources = {
+        hit["metadata"]["source"]
+        for hit in answer("search", "technician visits", "--index", tmp_path / "ix", "--tenant", "north", "-k", 50)[
+            "hits"
+        ]
+    }
+    assert sources == {"guide.md"}
+
+
+def test_the_same_as_in_python(read_index):
+    """The command line gives what HybridRetriever gives."""
+    with HybridGraphStore(read_index, read_only=True) as store:
+        expected = HybridRetriever(store, k=4).invoke("warranty of the pump")
+    assert found("warranty of the pump", "--index", read_index, "-k", 4) == [document.id for document in expected]
+
+
+def test_k_is_how_many(read_index):
+    """-k gives so many hits, and fewer are the head of more."""
+    six = found("part of the machine", "--index", read_index, "-k", 6)
+    assert len(six) == 6
+    assert found("part of the machine", "--index", read_index, "-k", 2) == six[:2]
+
+
+def test_a_filter_holds(read_index):
+    """Every hit passes the filter, whatever else it says."""
+    hits = answer("search", "part", "--index", read_index, "--filter", '{"price": {"$gt": 20}}')["hits"]
+    assert [hit["document_id"] for hit in hits] == ["p2"]
+
+
+@pytest.mark.parametrize("empty", ["null", "{}"])
+def test_an_empty_filter_is_none(read_index, empty):
+    """null and {} ask for nothing and leave out nothing."""
+    assert found("part", "--index", read_index, "--filter", empty) == found("part", "--index", read_index)
+
+
+def test_nothing_found_is_fine(read_index):
+    """A filter that nothing passes is an answer: no hits, exit code 0."""
+    done = hybridgraph("search", "part", "--index", read_index, "--filter", '{"price": 999}')
+    assert (done.exit_code, done.stdout) == (0, "nothing found\n")
+
+
+@pytest.mark.parametrize("question", ['C++ AND (" OR *', "", "   ", "x" * 100_000, "naïve Σ 数据"])
+def test_no_question_is_an_error(read_index, question):
+    """Operators, quotes, nothing at all, a very long text: each is a question."""
+    assert hybridgraph("search", "--index", read_index, "--", question).exit_code == 0
+
+
+# -- what is printed --------------------------------------------------------------------------------------------
+
+HIT = {
+    "rank": int,
+    "id": str,
+    "document_id": str,
+    "parent_id": str | None,
+    "child_id": str | None,
+    "score": float,
+    "parts": dict,
+    "source": str,
+    "vector_score": float | None,
+    "bm25_score": float | None,
+    "rerank_score": float | None,
+    "hops": int,
+    "path": list,
+    "text": str,
+    "metadata": dict,
+}
+SCHEMAS = {
+    "search": {
+        "query": str,
+        "k": int,
+        "filter": dict | None,
+        "history": dict | None,
+        "method": str,
+        "degraded": list,
+        "took_ms": float,
+        "hits": list,
+    },
+    "check": {"ok": bool, "problems": list, "unchecked": list, "counts": dict},
+    "repair": {"ok": bool, "problems": list, "unchecked": list, "counts": dict},
+    "delete": {"deleted": int, "chunks": int},
+    "stats": {
+        "chunks": int,
+        "parents": int,
+        "edges": int,
+        "entities": int,
+        "sessions": int,
+        "retracted": int,
+        "dimension": int,
+        "embedding": str,
+        "language": str,
+        "tenant": str | None,
+        "version": int,
+        "generation": int,
+        "bytes": int,
+        "layers": int,
+    },
+    "ingest": {
+        **dict.fromkeys(("documents", "chunks", "parents", "added", "updated", "unchanged", "removed"), int),
+        **dict.fromkeys(("embedded", "edges"), int),
+        "seconds": float,
+        "warnings": list,
+        "skipped": dict,
+        "embedding": str,
+        "pruned": list,
+        "layers": dict | None,
+    },
+}
+
+
+def fits(value, schema):
+    return list(value) == list(schema) and all(isinstance(value[key], kind) for key, kind in schema.items())
+
+
+def test_the_schema_of_search(read_index):
+    """search --json: these keys, in this order, of these kinds; each score the sum of its parts."""
+    given = answer("search", "warranty", "--index", read_index, "-k", 2, "--filter", '{"source": {"$exists": true}}')
+    assert fits(given, SCHEMAS["search"])
+    assert [fits(hit, HIT) for hit in given["hits"]] == [True, True]
+    assert [hit["rank"] for hit in given["hits"]] == [1, 2]
+    assert all(abs(sum(hit["parts"].values()) - hit["score"]) < 1e-6 for hit in given["hits"])
+
+
+@pytest.mark.parametrize("verb", ["check", "repair", "stats", "delete", "ingest"])
+def test_the_schema_of_every_verb(index, docs, verb):
+    """The other verbs' --json, pinned in the same way."""
+    more = {"delete": ["--id", "nothing"], "ingest": [docs]}.get(verb, [])
+    assert fits(answer(verb, *more, "--index", index), SCHEMAS[verb])
+
+
+def test_json_is_all_there_is_on_stdout(index, docs):
+    """A real process prints one JSON object; progress, embedding and the rest go to stderr."""
+    (docs / "broken.txt").write_bytes(bytes(range(256)))
+    done = process("ingest", docs, "--index", index, "--json")
+    assert json.loads(done.stdout)["documents"] == 6
+    assert "skipped" in done.stderr
+    assert "broken.txt" in done.stderr
+
+
+def test_links_out_of_a_folder_are_followed_on_request(index, docs, tmp_path):
+    """Without --follow-links they are named in the JSON and on stderr."""
+    (tmp_path / "elsewhere.md").write_text("Kept elsewhere.")
+    (docs / "out.md").symlink_to(tmp_path / "elsewhere.md")
+    left = hybridgraph("ingest", docs, "--index", index, "--json")
+    assert "leads out of the folder" in left.stderr
+    assert [each for each in json.loads(left.stdout)["warnings"] if "leads out" in each]
+    followed = answer("ingest", docs, "--index", index, "--follow-links")
+    assert (followed["added"], followed["warnings"]) == (1, [])
+
+
+def test_json_that_any_parser_reads(tmp_path):
+    """What JSON has no word for is null, half a character is U+FFFD, on the screen too."""
+    line = '{"text": "a lonely number", "value": [NaN, -Infinity], "title": "half \\ud800"}\n'
+    (tmp_path / "a.jsonl").write_text(line, encoding="utf-8")
+    assert hybridgraph("ingest", tmp_path / "a.jsonl", "--index", tmp_path / "ix", "--embedding", "lsa").exit_code == 0
+    metadata = answer("search", "lonely number", "--index", tmp_path / "ix")["hits"][0]["metadata"]
+    assert (metadata["value"], metadata["title"]) == ([None, None], "half \ufffd")
+    assert "half \ufffd" in hybridgraph("search", "lonely number", "--index", tmp_path / "ix").stdout
+
+
+def test_the_answer_for_people(read_index):
+    """Rank, score, title, place and passage, and with --explain the reasons."""
+    done = hybridgraph("search", "How often do I descale the boiler?", "-i", read_index, "-k", 1, "--explain")
+    heading, passage, *reasons = done.stdout.splitlines()
+    assert heading.split()[0] == "1"
+    assert heading.endswith("Coffee machine › Descaling  docs/guide.md")
+    assert passage.strip().startswith("Descale the boiler every three months")
+    assert "found by" in " ".join(reasons)
+    assert "weights" in " ".join(reasons)
+
+
+def test_no_colours_in_a_pipe(read_index):
+    """Into a pipe or a file goes plain text."""
+    done = process("search", "warranty", "--index", read_index)
+    assert done.returncode == 0, done.stderr
+    assert "warranty" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert done.stderr == ""
+
+
+def test_colours_on_a_terminal(read_index):
+    """On a terminal scores and titles are coloured."""
+    master, slave = pty.openpty()
+    environment = {key: value for key, value in ENVIRONMENT.items() if key not in ("NO_COLOR", "CI")}
+    subprocess.run(
+        [*COMMAND, "search", "warranty", "--index", str(read_index)],
+        stdout=slave,
+        env={**environment, "TERM": "xterm-256color"},
+        timeout=120,
+        check=True,
+    )
+    os.close(slave)
+    shown = os.read(master, 65_536).decode()
+    os.close(master)
+    assert "\x1b[" in shown
+
+
+def test_a_text_cannot_command_the_terminal(tmp_path):
+    """Escape sequences and rich's markup in a text are shown, not obeyed."""
+    (tmp_path / "a.jsonl").write_text(
+        json.dumps({"text": "alarm \x1b]0;owned\x07 [bold]not bold[/bold] :smile:"}), encoding="utf-8"
+    )
+    assert hybridgraph("ingest", tmp_path / "a.jsonl", "--index", tmp_path / "ix", "--embedding", "lsa").exit_code == 0
+    shown = hybridgraph("search", "alarm", "--index", tmp_path / "ix").stdout
+    assert "\x1b" not in shown
+    assert "[bold]not bold[/bold] :smile:" in shown
+
+
+# -- delete, stats, check, repair -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "deleted"),
+    [
+        (["--document", "p1"], 1),
+        (["--document", "p1", "--document", "p2"], 2),
+        (["--filter", '{"price": {"$gte": 12}}'], 2),
+        (["--id", "nothing has this id"], 0),
+        (["--document", "docs/guide.md"], 2),
+    ],
+)
+def test_delete_says_how_many(index, arguments, deleted):
+    """By document, by filter; what is not there is passed over."""
+    assert answer("delete", "--index", index, *arguments)["deleted"] == deleted
+
+
+def test_delete_by_id(index):
+    """What was deleted is not found any more, and nothing else is gone."""
+    before = found("part", "--index", index, "-k", 50)
+    assert answer("delete", "--index", index, "--id", before[0]) == {"deleted": 1, "chunks": len(before) - 1}
+    assert found("part", "--index", index, "-k", 50) == before[1:]
+
+
+def test_stats_count(index):
+    """stats says what is there."""
+    facts = answer("stats", "--index", index)
+    assert (facts["chunks"], facts["embedding"], facts["language"]) == (7, "lsa", "english")
+    assert f"chunks      {facts['chunks']}" in hybridgraph("stats", "--index", index).stdout
+
+
+def test_check_and_repair(index):
+    """Vectors that are no numbers are a problem (1) that repair mends; then all is well (0)."""
+    assert hybridgraph("check", "--index", index).stdout == "no problems in 7 chunks\n"
+    vectors = max(index.glob("vectors-*"))
+    vectors.write_bytes(b"\xff" * vectors.stat().st_size)
+    bad = hybridgraph("check", "--index", index)
+    assert (bad.exit_code, bad.stdout.splitlines()[0].split(":")[0]) == (1, "vector matrix")
+    assert f"hybridgraph repair --index {index}" in bad.stderr
+    assert hybridgraph("repair", "--index", index).exit_code == 0
+    assert hybridgraph("check", "--index", index).exit_code == 0
+
+
+def test_repair_refits(index, docs):
+    """A word that came too late is known to the vectors afterwards, though one alone is no reason to learn it."""
+    (docs / "word.txt").write_text(
+        "The boiler descales the pump of the espresso machine: zyzzyva.\n" + "Warranty. " * 5
+    )
+    assert hybridgraph("ingest", docs, "--index", index).exit_code == 0
+    assert "query-out-of-vocabulary" in answer("search", "zyzzyva", "--index", index)["degraded"]
+    done = hybridgraph("repair", "--index", index, "--refit")
+    assert (done.exit_code, done.stdout) == (0, "no problems in 8 chunks\n")
+    assert "lsa is fitted to 8 texts" in done.stderr
+    assert answer("search", "zyzzyva", "--index", index)["degraded"] == []
+
+
+def test_a_warning_is_one_line(index):
+    """What the package logs on its way (here: a keyword index made anew) is told without its traceback."""
+    for file in (index / "keywords").iterdir():
+        file.write_bytes(b"\x00" * 16)
+    done = process("search", "warranty", "--index", index)
+    assert done.returncode == 0
+    assert "warranty" in done.stdout
+    assert "keyword-fallback" in done.stdout
+    assert [line for line in done.stderr.splitlines() if not line.startswith("hybridgraph: ")] == []
+
+
+# -- errors -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["search", "x", "--index", "INDEX", "--filter", "{year: 2020}"], 2, "--filter is not JSON"),
+        (["search", "x", "--index", "INDEX", "--filter", '{"year": {"$near": 1}}'], 2, "$near"),
+        (["search", "x", "--index", "INDEX", "--filter", "[1]"], 2, "filter"),
+        (["search", "x", "--index", "INDEX", "-k", "0"], 2, "-k"),
+        (["search", "x", "--index", "INDEX", "--semantic"], 2, "--semantic"),
+        (["search", "x", "--index", "INDEX", "--tenant", "a"], 2, "without tenants"),
+        (["search", "x"], 2, "--index"),
+        (["search", "--index", "INDEX"], 2, "QUERY"),
+        (["search", "x", "--index", "FILES"], 2, "holds no index"),
+        (["search", "x", "--index", "FILES/notes.txt"], 2, "is a file"),
+        (["search", "x", "--index", "NOWHERE"], 2, "hybridgraph ingest PATHS --index"),
+        (["check", "--index", "NOWHERE"], 2, "hybridgraph ingest PATHS --index"),
+        (["repair", "--index", "NOWHERE"], 2, "hybridgraph ingest PATHS --index"),
+        (["delete", "--index", "INDEX"], 2, "--document"),
+        (["delete", "--index", "INDEX", "--filter", "{}"], 2, "--document"),
+        (["ingest", "NOWHERE", "--index", "INDEX"], 2, "does not exist"),
+        (["ingest", "FILES", "--index", "FILES"], 2, "is not empty"),
+        (["ingest", "FILES/guide.md", "--index", "INDEX", "--split", "semantic"], 2, "--split"),
+        (["ingest", "FILES/guide.md", "--index", "INDEX", "--edges", "sequence,links2"], 2, "links2"),
+        (["ingest", "FILES/guide.md", "--index", "INDEX", "--edges", "auto,metadata"], 2, "does not say which keys"),
+        (["ingest", "FILES/guide.md", "--index", "INDEX", "--edges", "[auto]"], 2, "--edges is not JSON"),
+        (["ingest", "FILES/guide.md", "--index", "INDEX", "--embedding", "tests.cli.test_cli:other_model"], 2, "lsa"),
+        (["ingest", "FILES/guide.md", "--index", "NOWHERE", "--embedding", "word2vec"], 2, "word2vec"),
+        (["ingest", "FILES/guide.md", "--index", "NOWHERE", "--language", "klingon"], 2, "klingon"),
+        (["ingest", "FILES/image.png", "--index", "INDEX"], 1, "no text"),
+        (["ingest", "FILES/bad.jsonl", "--index", "INDEX"], 1, "bad.jsonl:2"),
+        (["ingest", "FILES/empty", "--index", "INDEX"], 1, "nothing to read"),
+        (["serch", "x"], 2, "serch"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_an_error_is_one_line(read_index, docs, arguments, code, said):
+    """stderr holds one line that names what is wrong; stdout nothing; the exit code says whose fault it is."""
+    (docs / "image.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)))
+    (docs / "bad.jsonl").write_text('{"text": "fine"}\n{"text": broken\n', encoding="utf-8")
+    (docs / "empty").mkdir()
+    places = {"INDEX": str(read_index), "FILES": str(docs), "NOWHERE": str(docs.parent / "nowhere")}
+    for name, place in places.items():
+        arguments = [argument.replace(name, place) for argument in arguments]
+    done = hybridgraph(*arguments)
+    last = done.stderr.splitlines()[-1]
+    assert done.exit_code == code, done.stderr
+    assert said in last
+    assert last.startswith("hybridgraph: ")
+    assert done.stdout == ""
+    others = ("hybridgraph: embedding", "hybridgraph: skipped")
+    assert [line for line in done.stderr.splitlines()[:-1] if not line.startswith(others)] == []
+    assert not (docs.parent / "nowhere").exists()
+
+
+def other_model():
+    """Another embedding than any index here is made with."""
+    from langchain_core.embeddings import DeterministicFakeEmbedding
+
+    return DeterministicFakeEmbedding(size=24)
+
+
+def test_an_embedding_of_ones_own(docs, tmp_path, monkeypatch):
+    """package.module:factory makes the embedding; the index wants the same one again, and says so."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    index, named = tmp_path / "own", ("--embedding", "tests.cli.test_cli:other_model")
+    assert answer("ingest", docs, "--index", index, *named)["embedded"] == 7
+    assert answer("search", "warranty", "--index", index, *named)["hits"]
+    without = hybridgraph("search", "warranty", "--index", index)
+    assert without.exit_code == 2
+    assert "--embedding" in without.stderr
+
+
+def test_a_writer_keeps_others_from_writing_only(docs, index, monkeypatch):
+    """While another process writes, ingest waits as long as the settings say, names it (1), and search answers."""
+    monkeypatch.setitem(ENVIRONMENT, "HYBRIDGRAPH_STORE_WRITE_TIMEOUT", "0.1")
+    with (index / "writer.lock").open("r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.truncate()
+        lock.write("4242")
+        lock.flush()
+        (docs / "notes.txt").write_text("changed", encoding="utf-8")
+        refused = process("ingest", docs, "--index", index)
+        answered = process("search", "warranty", "--index", index, "--json")
+    assert refused.returncode == 1
+    assert "4242" in refused.stderr.splitlines()[-1]
+    assert "waited 0.1 s" in refused.stderr
+    assert refused.stdout == ""
+    assert json.loads(answered.stdout)["hits"]
+
+
+def test_a_folder_that_cannot_be_written_can_be_searched(index):
+    """A read-only folder answers."""
+    for path in [index, *index.rglob("*")]:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    try:
+        done = process("search", "warranty", "--index", index, "--json")
+    finally:
+        for path in [index, *index.rglob("*")]:
+            path.chmod(0o755 if path.is_dir() else 0o644)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["hits"]
+
+
+def test_a_closed_pipe_is_no_error(read_index):
+    """Who reads no further, as head does, gets no complaint, and the exit code is 0."""
+    running = subprocess.Popen(
+        [*COMMAND, "search", "part", "--index", str(read_index), "-k", "50"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+    )
+    running.stdout.close()
+    assert running.stderr.read() == b""
+    assert running.wait(timeout=120) == 0
+
+
+def opened_once_read(pipe, running):
+    """The pipe, open for writing as soon as the process reads from it."""
+    while running.poll() is None:
+        try:
+            descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            time.sleep(0.05)
+        else:
+            os.set_blocking(descriptor, True)
+            return os.fdopen(descriptor, "w")
+    raise AssertionError(running.stderr.read())
+
+
+def test_ctrl_c_says_what_is_kept(tmp_path):
+    """An interrupt in the middle of an ingest ends with 130, one line and no traceback, and the index is sound."""
+    pipe = tmp_path / "slow.jsonl"
+    os.mkfifo(pipe)
+    running = subprocess.Popen(
+        [*COMMAND, "ingest", str(pipe), "--index", str(tmp_path / "ix"), "--embedding", "lsa"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+        # A shell's background jobs ignore interrupts, and what they start inherits that.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - one system call, no lock
+    )
+    with opened_once_read(pipe, running) as writing:
+        for n in range(2_000):
+            writing.write(json.dumps({"id": str(n), "text": f"text number {n}"}) + "\n")
+        writing.flush()
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=120)
+    assert (running.returncode, out) == (130, "")
+    assert "Traceback" not in err
+    (said,) = [line for line in err.splitlines() if "embedding" not in line]
+    kept = re.fullmatch(
+        r"hybridgraph: interrupted: ([\d,]+) chunks are kept \(0 before\); run the same command again to go on", said
+    )
+    assert kept is not None
+    assert answer("stats", "--index", tmp_path / "ix")["chunks"] == int(kept[1].replace(",", ""))
+
+
+def test_without_its_extra():
+    """Without typer one line says what to install."""
+    code = "import sys; sys.modules['typer'] = None; from langchain_hybridgraph.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=ENVIRONMENT)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert 'pip install "langchain-hybridgraph[cli]"' in done.stderr
+
+
+def test_help_loads_nothing_heavy():
+    """Help answers at once: no LangChain, no numpy, no engine is loaded for it."""
+    code = (
+        "import sys\nfrom langchain_hybridgraph.cli import main\nsys.argv = ['hybridgraph', '--help']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print(sorted({'langchain_core', 'numpy', 'tantivy', 'chromadb', 'pydantic'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=ENVIRONMENT)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_search_does_not_load_chroma(read_index):
+    """A search in a small index does without Chroma, whose import alone costs more than a second."""
+    code = (
+        "import sys\nfrom langchain_hybridgraph.cli import main\n"
+        f"sys.argv = ['hybridgraph', 'search', 'warranty', '--index', {str(read_index)!r}]\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print(sorted({'chromadb', 'langchain_chroma'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=ENVIRONMENT)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+# -- demo -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """The demo, run twice as its users run it, and its index."""
+    folder = tmp_path_factory.mktemp("demo")
+    runs = [process("demo", "--index", folder / "ix", cwd=folder) for _ in range(2)]
+    assert [run.returncode for run in runs] == [0, 0], runs[0].stderr + runs[1].stderr
+    return runs, folder / "ix"
+
+
+@pytest.mark.parametrize(
+    ("question", "title"),
+    [
+        ("How do I run a command with a timeout?", "subprocess."),
+        ("What is the difference between a deep and a shallow copy?", "copy "),
+        ("How do I cache the results of a function?", "functools."),
+        ("a temporary file that is deleted when it is closed", "tempfile."),
+        ("a lock that the same thread may acquire again", "threading.RLock"),
+        ("log messages to a rotating file", "logging.handlers."),
+    ],
+)
+def test_demo_answers_well(demo, question, title):
+    """The first hit of each question is what an engineer would want to read."""
+    below = demo[0][0].stdout.partition(f"> {question}\n")[2]
+    assert re.search(r"^ 1  \d\.\d{3}  (.*)", below, re.MULTILINE)[1].startswith(title)
+
+
+def test_demo_filters_and_degrades(demo):
+    """With the filter only classes are found, and the unknown word is said to be unknown."""
+    shown = demo[0][0].stdout
+    filtered = shown.partition("The same among classes")[2].partition("\n\n")[0]
+    titles = re.findall(r"^ \d  \d\.\d+  (\S+)", filtered, re.MULTILINE)
+    assert len(titles) == 3
+    assert all(title.rpartition(".")[2][0].isupper() for title in titles)
+    assert "nothing found\nquery-out-of-vocabulary" in shown
+
+
+def test_demo_again_writes_nothing(demo):
+    """The second run finds everything there."""
+    assert "(0 added, 0 updated" in demo[0][1].stdout
+
+
+def test_demo_fits_the_screen(demo):
+    """No line is wider than the screen, but the last, which is there to be copied."""
+    assert [line for line in demo[0][0].stdout.splitlines()[:-1] if len(line) > 80] == []
+
+
+def test_demo_leaves_an_index(demo):
+    """What the demo made is an index as any other, sound and large."""
+    assert answer("check", "--index", demo[1])["counts"]["chunks"] > 2_000

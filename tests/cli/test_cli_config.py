@@ -1,0 +1,308 @@
+"""hybridgraph config: write, show, check, on real files."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+
+from jsonschema import Draft202012Validator
+from typer.testing import CliRunner
+
+from langchain_hybridgraph.cli.commands import app
+from langchain_hybridgraph.config import HybridGraphSettings
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """An empty folder to work in, without settings in the environment."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.upper().startswith("HYBRIDGRAPH_")]:
+        monkeypatch.delenv(name)
+    return tmp_path
+
+
+def config(*arguments):
+    return CliRunner().invoke(app, ["config", *map(str, arguments)])
+
+
+def answer(*arguments):
+    done = config(*arguments, "--json")
+    return json.loads(done.stdout) | {"exit": done.exit_code}
+
+
+# -- init --
+
+
+def test_init_writes_a_file_and_a_schema_that_holds_for_it(folder):
+    """The file changes nothing; the schema beside it is the one that its first line names."""
+    assert config("init").exit_code == 0
+    text = (folder / "hybridgraph.yaml").read_text(encoding="utf-8")
+    schema = json.loads((folder / text.splitlines()[0].split("$schema=")[1]).read_text(encoding="utf-8"))
+    Draft202012Validator(schema).validate(yaml.safe_load(text))
+    assert HybridGraphSettings.from_file("hybridgraph.yaml") == HybridGraphSettings()
+    assert config("check").stdout == "no problems in 0 settings of hybridgraph.yaml\n"
+
+
+def test_init_never_overwrites(folder):
+    """Neither a file of settings nor a file of another's; its own schema it makes anew."""
+    (folder / "hybridgraph.yaml").write_text("retriever_k: 3\n")
+    done = config("init")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("hybridgraph: hybridgraph.yaml is there already: name another file")
+    assert (folder / "hybridgraph.yaml").read_text() == "retriever_k: 3\n"
+    assert config("init", "other.yaml").exit_code == 0
+    (folder / "other.yaml").unlink()
+    assert config("init", "other.yaml").exit_code == 0
+    (folder / "mine.schema.json").write_text("{}")
+    assert config("init", "mine.yaml").exit_code == 2
+    assert (folder / "mine.schema.json").read_text() == "{}"
+    assert not (folder / "mine.yaml").exists()
+
+
+def test_init_in_a_folder_that_is_not_there():
+    """One line that says what to do instead."""
+    done = config("init", "gone/h.yaml")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "hybridgraph: gone/h.yaml cannot be written: No such file or directory; name a file in a folder that is there "
+        "and can be written to\n",
+    )
+
+
+# -- show --
+
+
+def test_show_says_what_holds_and_where_it_comes_from(folder, monkeypatch):
+    """Call, variable, file with its line, default."""
+    (folder / "hybridgraph.yaml").write_text("retriever:\n  overfetch: 4\n  fusion: {type: rrf}\n")
+    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_MIN_SCORE", "0.2")
+    rows = [line.split(maxsplit=1) for line in config("show", "--set", "retriever_k=7").stdout.splitlines()]
+    shown = {key: rest.split() for key, rest in rows}
+    assert list(shown) == list(HybridGraphSettings.model_fields)
+    assert shown["retriever_k"] == ["7", "call"]
+    assert shown["retriever_min_score"] == ["0.2", "HYBRIDGRAPH_RETRIEVER_MIN_SCORE"]
+    assert shown["retriever_overfetch"] == ["4", "hybridgraph.yaml:2"]
+    assert shown["retriever_fusion"] == ['{"type":', '"rrf"}', "hybridgraph.yaml:3"]
+    assert shown["retriever_parents"] == ["true", "default"]
+
+
+def test_show_as_json(folder, monkeypatch):
+    """The schema that stays."""
+    (folder / "h.yaml").write_text("retriever: {overfetch: 4, as_of: 2024-05-01}\n")
+    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "2")
+    shown = answer("show", "h.yaml")
+    assert (shown["file"], shown["exit"]) == ("h.yaml", 0)
+    by_key = {each["key"]: each for each in shown["settings"]}
+    assert by_key["retriever_overfetch"] == {
+        "key": "retriever_overfetch",
+        "value": 4,
+        "default": 3,
+        "origin": "file",
+        "variable": None,
+        "line": 1,
+    }
+    assert by_key["retriever_k"]["origin"] == "environment"
+    assert by_key["retriever_k"]["variable"] == "HYBRIDGRAPH_RETRIEVER_K"
+    assert by_key["retriever_as_of"]["value"] == "2024-05-01"
+    assert by_key["graph_preset"] | {"key": ""} == {
+        "key": "",
+        "value": None,
+        "default": None,
+        "origin": "default",
+        "variable": None,
+        "line": None,
+    }
+
+
+def test_show_keeps_secrets(folder):
+    """The key of a service is not printed."""
+    (folder / "h.yaml").write_text("store: {embedding: {type: 'a:B', api_key: sk-123, model: large}}\n")
+    for done in (config("show", "h.yaml"), config("show", "h.yaml", "--json")):
+        assert "sk-123" not in done.stdout
+        assert "large" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--set", "retriever_k"], "--set retriever_k is not a setting; wanted KEY=VALUE, such as retriever_k=3"),
+        (["--set", "retriever_k=many"], "retriever_k is 'many'; expected a whole number from 1"),
+        (["--set", "retriever_kay=3"], "retriever_kay is not a setting; did you mean retriever_k?"),
+        (["gone.yaml"], "gone.yaml cannot be read: No such file or directory"),
+    ],
+)
+def test_show_of_what_cannot_be_used(arguments, said):
+    """Wrong usage, in one line."""
+    done = config("show", *arguments)
+    assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"hybridgraph: {said}\n")
+
+
+# -- check --
+
+BROKEN = """\
+# ours
+retriever:
+  k: many
+  on_error: rais
+graph:
+  preset: beam
+  max_hops: 2
+retreiver: {}
+"""
+
+
+def test_check_names_file_line_key_and_what_is_allowed(folder, monkeypatch):
+    """All problems at once, in one line each; the exit code says that there are some."""
+    (folder / "h.yaml").write_text(BROKEN)
+    monkeypatch.setenv("HYBRIDGRAPH_STORE_TENNANT", "a")
+    done = config("check", "h.yaml")
+    assert done.exit_code == 1
+    assert done.stdout.splitlines() == [
+        "HYBRIDGRAPH_STORE_TENNANT is not a setting; did you mean store_tenant?",
+        "h.yaml:3: retriever_k is 'many'; expected a whole number from 1",
+        "h.yaml:4: retriever_on_error is 'rais'; expected degrade, empty or raise (did you mean raise?)",
+        "h.yaml:7: graph_max_hops cannot be combined with h.yaml:6: graph_preset; expected only one of them",
+        "h.yaml:8: retreiver is not a setting; did you mean retriever?",
+    ]
+
+
+def test_check_as_json(folder, monkeypatch):
+    """The schema that stays."""
+    (folder / "h.yaml").write_text("graph:\n  seed_k: 0\n")
+    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "0")
+    assert answer("check", "h.yaml") == {
+        "file": "h.yaml",
+        "ok": False,
+        "problems": [
+            {
+                "origin": "environment",
+                "variable": "HYBRIDGRAPH_RETRIEVER_K",
+                "line": None,
+                "key": "retriever_k",
+                "value": "0",
+                "allowed": "a whole number from 1",
+                "message": "HYBRIDGRAPH_RETRIEVER_K is '0'; expected a whole number from 1",
+            },
+            {
+                "origin": "file",
+                "variable": None,
+                "line": 2,
+                "key": "graph_seed_k",
+                "value": 0,
+                "allowed": "a whole number from 1",
+                "message": "h.yaml:2: graph_seed_k is 0; expected a whole number from 1",
+            },
+        ],
+        "exit": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("retriever:\n  k: [5", 2, "h.yaml:2: this is not YAML: "),
+        ("retriever:\n\tk: 5", 2, "h.yaml:2: this is not YAML: "),
+        ("- a\n", None, "h.yaml holds ['a']; expected lines such as retriever_k: 5"),
+        ("graph: 5\n", 1, "h.yaml:1: graph is 5; expected a section of settings below it"),
+        (
+            "graph:\n  max_hops: 2\n  score: flow\n",
+            2,
+            "h.yaml:2: graph_max_hops cannot be combined with h.yaml:3: graph_score",
+        ),
+    ],
+)
+def test_check_of_files_that_are_none(folder, text, line, said):
+    """What cannot be read at all has its line, too."""
+    (folder / "h.yaml").write_text(text)
+    found = answer("check", "h.yaml")
+    (problem,) = found["problems"]
+    assert (found["exit"], problem["line"]) == (1, line)
+    assert problem["message"].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("embedding", "said"),
+    [
+        ("nosuch.module:factory", "cannot be imported (ModuleNotFoundError: No module named 'nosuch')"),
+        ("{type: 'json:Nothing', size: 3}", "cannot be imported (AttributeError"),
+        ("json:__version__", "names a str; wanted a class or a function"),
+    ],
+)
+def test_check_imports_the_embedding(folder, embedding, said):
+    """What from_config would stumble on has its line; show, which only reads, does not import."""
+    (folder / "h.yaml").write_text(f"store:\n  embedding: {embedding}\n")
+    (problem,) = answer("check", "h.yaml")["problems"]
+    assert (problem["key"], problem["line"]) == ("store_embedding", 2)
+    assert problem["message"].startswith("h.yaml:2: store_embedding: embedding '")
+    assert said in problem["message"]
+    assert config("show", "h.yaml").exit_code == 0
+
+
+def test_check_does_not_make_the_embedding(folder):
+    """A factory that can be called is enough: it may load a model, or ask a service."""
+    (folder / "h.yaml").write_text("store: {embedding: 'sys:exit'}\n")
+    assert config("check", "h.yaml").stdout == "no problems in 1 settings of h.yaml\n"
+
+
+def test_unset_weights_are_shown_as_null(folder):
+    """The embedding determines the weights, so neither ``show`` nor the file of ``init`` has a number."""
+    keys = ("retriever_semantic_weight ", "retriever_keyword_weight ")
+    rows = [line.split() for line in config("show").stdout.splitlines() if line.startswith(keys)]
+    assert rows == [["retriever_semantic_weight", "null", "default"], ["retriever_keyword_weight", "null", "default"]]
+    config("init")
+    assert "  #semantic_weight:\n" in (folder / "hybridgraph.yaml").read_text(encoding="utf-8")
+
+
+def test_check_without_a_file_looks_at_the_environment(monkeypatch):
+    """And says that there is no file; a file that was named must be there."""
+    done = config("check")
+    assert (done.exit_code, done.stdout) == (0, "no problems in 0 settings of the environment\n")
+    assert "there is no hybridgraph.yaml in this folder" in done.stderr
+    assert answer("check") == {"file": None, "ok": True, "problems": [], "exit": 0}
+    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "0")
+    assert config("check").exit_code == 1
+    assert config("check", "gone.yaml").exit_code == 2
+
+
+# -- schema, help --
+
+
+def test_schema_is_json():
+    """The one that init writes."""
+    config("init")
+    printed = json.loads(config("schema").stdout)
+    assert printed == json.loads(Path("hybridgraph.schema.json").read_text(encoding="utf-8"))
+
+
+def test_help_is_given_without_a_verb():
+    """As by the command line itself."""
+    done = config()
+    assert done.exit_code == 0
+    assert all(verb in done.stdout for verb in ("init", "show", "check", "schema"))
+    assert config("shwo").exit_code == 2
+
+
+def test_as_a_process(folder):
+    """Piped as any other verb."""
+    (folder / "hybridgraph.yaml").write_text("retriever_k: 0\n")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HYBRIDGRAPH_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "langchain_hybridgraph.cli", "config", "check"],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=60,
+        env=environment | {"PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 1
+    assert done.stdout == "hybridgraph.yaml:1: retriever_k is 0; expected a whole number from 1\n"
+    assert done.stderr == ""

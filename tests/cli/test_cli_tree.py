@@ -1,0 +1,199 @@
+"""The tree at the command line: ``find`` and ``tree``."""
+
+import io
+import json
+
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+
+from rich.console import Console
+from typer.testing import CliRunner
+
+from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph.cli.commands import app
+from langchain_hybridgraph.cli.terminal_output import show_contexts
+from langchain_hybridgraph.retrievers.hierarchy.results import FindResult
+
+FILES = {
+    "my docs/über/cats.md": "# Cats\n\nCats purr when they are content.",
+    "my docs/dogs.md": "Dogs bark at strangers.",
+    "api/get.md": "GET /pets lists all pets.",
+}
+
+
+def hybridgraph(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def answer(*arguments):
+    done = hybridgraph(*arguments, "--json")
+    assert done.exit_code == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def index(tmp_path):
+    for name, text in FILES.items():
+        file = tmp_path / "lib" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    folder = tmp_path / "index"
+    assert hybridgraph("ingest", tmp_path / "lib", "--index", folder, "--embedding", "lsa").exit_code == 0
+    return folder
+
+
+@pytest.fixture
+def bare(tmp_path):
+    """An index of which no directory is summarised."""
+    folder = tmp_path / "bare"
+    with HybridGraphStore(folder) as store:
+        store.add_texts(list(FILES.values()), [{"uri": f"lib/{name}"} for name in FILES], ids=list(FILES))
+    return folder
+
+
+def test_find_before_there_are_summaries(bare):
+    """It finds, and says what would make it better."""
+    done = hybridgraph("find", "Which pets purr?", "--index", bare)
+    assert "lib/my docs/über/cats.md" in done.stdout
+    assert "hybridgraph tree creates them" in " ".join(done.stdout.split())
+
+
+def test_tree_makes_the_summaries_and_shows_them(bare):
+    """Each directory with the number of what it contains, and its abstract; again, nothing is made."""
+    first, again = (hybridgraph("tree", "--index", bare, "--depth", 3) for _ in range(2))
+    assert "4 summarised" in first.stderr
+    assert "0 summarised, 4 unchanged" in again.stderr
+    lines = first.stdout.splitlines()
+    assert [line.split("  ")[0] or line.split()[0] for line in lines[:1]] == ["lib"]
+    assert any(line.startswith("    über  1  cats.md (Cats purr") for line in lines)
+    assert again.stdout == first.stdout
+
+
+def test_ingest_of_a_folder_makes_the_summaries(index, tmp_path):
+    """At once, those that have changed again, and it says so."""
+    assert "no-layers" not in answer("find", "Which pets purr?", "--index", index)["degraded"]
+    (tmp_path / "lib" / "my docs" / "dogs.md").write_text("Dogs want walks.")
+    again = hybridgraph("ingest", tmp_path / "lib", "--index", index)
+    assert "summaries: 4 directories" in again.stdout
+    assert "Dogs want walks" in hybridgraph("tree", "--index", index, "--as-it-is").stdout
+
+
+def test_ingest_of_a_file_makes_none(tmp_path):
+    """There is no directory to look into; where there are summaries, they are kept up to date all the same."""
+    (tmp_path / "a.md").write_text("Alpha.")
+    assert answer("ingest", tmp_path / "a.md", "--index", tmp_path / "i", "--embedding", "lsa")["layers"] is None
+    hybridgraph("tree", "--index", tmp_path / "i")
+    assert not list((tmp_path / "i").glob("layers-*"))
+
+
+def test_an_old_text_is_shown_nowhere(index):
+    """Neither by find nor by tree, from the moment that it is deleted."""
+    hybridgraph("delete", "--index", index, "--document", "lib/my docs/dogs.md")
+    shown = (
+        hybridgraph("find", "Dogs bark at strangers", "--index", index),
+        hybridgraph("tree", "--index", index, "--as-it-is"),
+    )
+    assert not any("strangers." in done.stdout for done in shown)
+    assert "layers-stale: texts have changed" in " ".join(shown[0].stdout.split())
+
+
+SAID = [{"role": "user", "content": "Tell me about cats."}, {"role": "assistant", "content": "Cats purr."}]
+
+
+@pytest.mark.parametrize("said", [SAID, {"messages": SAID}, {"messages": SAID, "summary": "About pets."}])
+def test_find_in_a_conversation(index, tmp_path, said):
+    """Up to five queries are planned from it, and shown."""
+    (tmp_path / "said.json").write_text(json.dumps(said, indent=1))
+    found = answer("find", "And when do they purr?", "--index", index, "--history", tmp_path / "said.json")
+    assert 1 <= len(found["queries"]) <= 5
+    assert set(found["queries"][0]) == {"query", "context_type", "priority", "roots", "scored", "nodes", "opened"}
+    assert "lib/my docs/über/cats.md" in [hit["uri"] for hit in found["hits"]]
+    explained = hybridgraph("find", "Do cats purr?", "--index", index, "--history", tmp_path / "said.json", "--explain")
+    assert "directories opened" in explained.stdout
+
+
+def test_small_talk_finds_nothing(index, tmp_path):
+    """The plan has no queries then."""
+    (tmp_path / "said.txt").write_text("User: Tell me about cats.\nAssistant: Cats purr.\n")
+    found = answer("find", "Thanks!", "--index", index, "--history", tmp_path / "said.txt")
+    assert (found["queries"], found["hits"]) == ([], [])
+
+
+@pytest.mark.parametrize("under", ["lib/my docs/", "./lib/my docs", "LIB/My Docs", "/home/me/lib/my docs"])
+def test_under_takes_paths_as_ingest_does(index, under):
+    """The same directory, in whatever form."""
+    found = answer("find", "cats dogs", "--index", index, "--under", under)
+    assert found["queries"][0]["roots"] == ["lib/my docs"]
+    assert answer("tree", "--index", index, "--under", under)["tree"][0]["uri"] == "lib/my docs"
+
+
+def test_an_early_end_is_no_warning():
+    """It is told dimly, other reasons in yellow."""
+    shown = io.StringIO()
+    show_contexts(
+        Console(file=shown, force_terminal=True, width=200), FindResult((), (), (), ("converged-early", "no-tree"))
+    )
+    early, tree = (line for line in shown.getvalue().splitlines() if ": " in line)
+    assert early.startswith("\x1b[2mconverged-early")
+    assert tree.startswith("\x1b[33mno-tree")
+
+
+def test_the_schema_of_tree(index):
+    """A list of directories and documents, each before what it contains."""
+    shown = answer("tree", "--index", index, "--under", "lib/my docs", "--depth", 2)["tree"]
+    assert [(each["uri"], each["depth"], each["contains"]) for each in shown] == [
+        ("lib/my docs", 0, 2), ("lib/my docs/dogs.md", 1, 0), ("lib/my docs/über", 1, 1),
+    ]  # fmt: skip
+    assert set(shown[0]) == {"uri", "name", "depth", "contains", "abstract"}
+
+
+def test_the_schema_of_find(index):
+    """Names that stay."""
+    hybridgraph("tree", "--index", index)
+    found = answer("find", "Which pets purr?", "--index", index, "--under", "lib/my docs", "-k", 3)
+    assert set(found) == {"queries", "degraded", "took_ms", "hits"}
+    assert set(found["hits"][0]) == {
+        "rank", "uri", "context_type", "is_leaf", "score", "abstract", "relations", "text",
+    }  # fmt: skip
+    assert all(hit["uri"].startswith("lib/my docs") for hit in found["hits"])
+    assert found["queries"][0]["roots"] == ["lib/my docs"]
+
+
+def test_find_explains(index):
+    """Why each hit stands where it stands, and how much was looked at."""
+    hybridgraph("tree", "--index", index)
+    said = " ".join(hybridgraph("find", "Which pets purr?", "--index", index, "--explain").stdout.split())
+    assert "hierarchy 0." in said
+    assert "directories opened" in said
+
+
+def test_a_uri_that_is_not_there(index):
+    """One line, exit code 1 or 2, and what there is."""
+    for verb in (["find", "x"], ["tree"]):
+        done = hybridgraph(*verb, "--index", index, "--under", "libb")
+        assert done.exit_code in (1, 2)
+        assert "nothing that the call may see lies under 'libb'; did you mean 'lib'?" in done.stderr
+
+
+def test_tree_beside_a_writer(index):
+    """It shows what there is, and says that it has made nothing."""
+    with HybridGraphStore(index) as writer:
+        writer.add_texts(["one more"])
+        done = hybridgraph("tree", "--index", index)
+    assert done.exit_code == 0
+    assert "lib" in done.stdout
+
+
+def test_tree_as_it_is(bare):
+    """Nothing is made."""
+    done = hybridgraph("tree", "--index", bare, "--as-it-is")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert not list(bare.glob("layers-*"))
+
+
+def test_filters(index):
+    """As for search; a directory all of whose texts match is found, too."""
+    found = answer("find", "Which cats purr?", "--index", index, "--filter", '{"title": "Cats"}')
+    assert {hit["uri"] for hit in found["hits"]} == {"lib/my docs/über", "lib/my docs/über/cats.md"}

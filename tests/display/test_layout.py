@@ -1,0 +1,90 @@
+"""Where on the paper everything goes."""
+
+import numpy as np
+import pytest
+from walked import answer, found, led
+
+from langchain_hybridgraph.display.layout import Frame, is_faint, shorten_to_width, summary, wrap_text
+from langchain_hybridgraph.display.subgraph import neighbourhood
+
+
+def framed(*hits, width=10.0, around=None):
+    result = answer(*hits)
+    seen = neighbourhood(result, around)
+    return Frame.of(result, seen, width, lambda text, *, size: len(text) * size / 150)
+
+
+def test_lines_join_their_chunks():
+    """Every edge's line begins at one chunk and ends at the other, within a column too."""
+    frame = framed(
+        found("a", 0.9), led(("a", "b"), 0.5), led(("a", "b", "c"), 0.4), led(("a", "s"), 0.3), led(("s", "t"), 0.2)
+    )
+    assert {(link.source, link.target) for link in frame.seen.links} == {("a", "b"), ("b", "c"), ("a", "s"), ("s", "t")}
+    for link in frame.seen.links:
+        line = frame.line(link)
+        assert line[0].tolist() == pytest.approx(frame.at(frame.seen.spots[link.source]))
+        assert line[-1].tolist() == pytest.approx(frame.at(frame.seen.spots[link.target]))
+
+
+def test_lines_leave_room_for_labels():
+    """Two thirds of the gap before a chunk, its edge's line runs in its row."""
+    frame = framed(found("a", 0.9), led(("a", "b"), 0.5), led(("a", "c"), 0.4))
+    for link in frame.seen.links:
+        x, y = frame.at(frame.seen.spots[link.target])
+        line = frame.line(link)
+        assert np.allclose(line[line[:, 0] >= x - 0.66 * frame.gap, 1], y)
+
+
+def test_the_height_follows_the_rows():
+    """A chunk more is a row more."""
+    one, two = framed(found("a", 0.9)), framed(found("a", 0.9), found("b", 0.8))
+    assert two.height - one.height == pytest.approx(0.36)
+
+
+def test_counts_and_degradations_stand_below_the_question():
+    """How many came back, were walked to and are not drawn, then the warnings."""
+    small = answer(found("a", 0.9), degraded=("node-cap-reached", "keyword-failed"))
+    seen = neighbourhood(small, answer(led(("a", "b"), 0.5), led(("a", "c"), 0.4)), nodes=2)
+    frame = Frame.of(small, seen, 10.0, lambda text, *, size: 0.1)
+    assert frame.below == "1 came back · 1 more walked to · 1 not drawn · keyword-failed"
+
+
+def test_an_early_end_is_not_told():
+    """A walk whose best did not change any more has left nothing out."""
+    early = answer(found("a", 0.9), degraded=("converged-early",))
+    assert summary(early, neighbourhood(early)) == "1 came back"
+    assert summary(answer(degraded=("converged-early",)), neighbourhood(answer())) == "nothing found"
+
+
+def test_what_did_not_come_back_is_faint():
+    """An edge between two that came back is not, all others are."""
+    seen = neighbourhood(answer(found("a", 0.9), led(("a", "b"), 0.5)), answer(led(("a", "c"), 0.4)))
+    assert [(link.target, is_faint(link, seen.spots)) for link in seen.links] == [("b", False), ("c", True)]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [("", [""]), ("Ada", ["Ada"]), ("Ada Lovelace", ["Ada", "Lovelace"]), ("Constantinople", ["Constant", "inople"])],
+)
+def test_breaks_between_words(text, lines):
+    """Lines end between words; a word that is too long for one is cut."""
+    assert wrap_text(text, 8, 2, len) == lines
+
+
+def test_an_end_may_stand_alone():
+    """Where a text fills its line, what follows it begins the next."""
+    assert wrap_text("Lovelace", 8, 2, len, end="  .9") == ["Lovelace", ".9"]
+
+
+def test_there_is_always_something():
+    """Without any room an ellipsis is left."""
+    assert shorten_to_width("Ada", 0, len) == "…"
+
+
+def test_one_label_to_a_chunk():
+    """Where two edges lead to a chunk, its own path is named there."""
+    hits = led(("a", "b"), 0.5, ("cites", 0.5)), led(("s", "b", "c"), 0.4, ("cites", 0.5), ("part_of", 0.5))
+    frame = framed(*hits)
+    labels = {(link.source, link.target): frame.label(link) for link in frame.seen.links}
+    assert labels["a", "b"].text == "cites"
+    assert labels["s", "b"] is None

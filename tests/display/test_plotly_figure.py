@@ -1,0 +1,82 @@
+"""The picture that plotly draws."""
+
+import sys
+from base64 import b64decode
+
+import pytest
+from walked import answer, found, led
+
+from langchain_hybridgraph.display import interactive
+from langchain_hybridgraph.display.layout import INK
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.records import Chunk, Hit
+
+pytest.importorskip("plotly")
+HITS = answer(found("a", 0.9), led(("a", "b"), 0.5, ("cites", 0.8)))
+
+
+def hovers(figure):
+    return [said for trace in figure.data if trace.mode == "markers" for said in trace.hovertext]
+
+
+def test_pointing_at_a_chunk_says_why():
+    """Its title, its text and each reason of ``explain`` on a line."""
+    _, second = hovers(interactive(HITS))
+    assert second.split("<br>") == ["<b>Text of b.</b>", "Text of b.", "", *HITS.hits[1].explain().split(" · ")]
+
+
+def test_a_notebook_gets_a_picture_for_where_nothing_runs(monkeypatch):
+    """Next to plotly's own form there is a PNG, which GitHub shows; ink and paper suit light and dark."""
+    pytest.importorskip("matplotlib")
+    import plotly.io
+
+    displayed = []
+    monkeypatch.setattr(plotly.io.renderers, "default", "plotly_mimetype")
+    monkeypatch.setattr("IPython.display.display", lambda bundle, **options: displayed.append((bundle, options)))
+    figure = interactive(HITS, width=6)
+    figure._ipython_display_()
+    [(bundle, options)] = displayed
+    assert bundle.keys() >= {"application/vnd.plotly.v1+json", "image/png"}
+    assert b64decode(bundle["image/png"]).startswith(b"\x89PNG")
+    assert options["metadata"]["image/png"]["width"] == 6 * 96
+    assert (figure.layout.paper_bgcolor, figure.layout.font.color) == ("rgba(0,0,0,0)", INK)
+
+
+def test_names_and_edges_are_written():
+    """Heading, chunks and edges have the texts of the static picture."""
+    said = {note.text for note in interactive(HITS).layout.annotations}
+    assert {"Who wrote it?", "2 came back", "1\xa0\xa0Text of a.   0.90", "2\xa0\xa0Text of b.   0.50", "cites"} <= said
+
+
+def test_what_did_not_come_back_is_hollow():
+    """Chunks that were only walked to have open shapes and a legend of their own."""
+    figure = interactive(answer(found("a", 0.9)), HITS)
+    looks = {trace.name: trace.marker.symbol for trace in figure.data if trace.mode == "markers"}
+    assert looks == {"found by search": "circle", "1 hop away, hollow: did not come back": "square-open"}
+
+
+def test_texts_are_no_markup():
+    """What looks like HTML or a formula in a text is shown as it is."""
+    hit = Hit(Chunk("a", "<b>$x$</b> & more"), 0.9, "vector", {}, path=("a",))
+    figure = interactive(answer(hit, query="<i>?"))
+    assert "<b>&lt;b&gt;&#36;x&#36;&lt;/b&gt; &amp; more</b>" in hovers(figure)[0]
+    assert "&lt;i&gt;?" in {note.text for note in figure.layout.annotations}
+
+
+def test_needs_no_network():
+    """A notebook gets plotly's JavaScript with the figure, not an address."""
+    page = interactive(HITS).to_html(full_html=False, include_plotlyjs=True)
+    assert '<script src="http' not in page
+    assert "<script charset" not in page
+
+
+def test_nothing_found():
+    """An empty answer is a picture that says so."""
+    assert {note.text for note in interactive(answer()).layout.annotations} == {"Who wrote it?", "nothing found"}
+
+
+def test_without_plotly(monkeypatch):
+    """Where plotly is missing, the line that installs it is said."""
+    monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
+    with pytest.raises(ConfigurationError, match=r'pip install "langchain-hybridgraph\[notebook\]"'):
+        interactive(HITS)

@@ -1,0 +1,119 @@
+"""Who stands where in a picture."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from walked import answer, found, led
+
+from langchain_hybridgraph.display.subgraph import Link, neighbourhood
+
+
+def places(seen):
+    return {spot.id: (spot.column, spot.row) for spot in seen.spots.values()}
+
+
+def test_seeds_stand_first_and_what_they_lead_to_beside_them():
+    """A seed is in the middle of what it leads to; the next seed comes below."""
+    seen = neighbourhood(answer(found("a", 0.9), led(("a", "b"), 0.5), led(("a", "c"), 0.4), found("d", 0.3)))
+    assert places(seen) == {"b": (1, 0), "a": (0, 0.5), "c": (1, 1), "d": (0, 2)}
+
+
+def test_what_a_chunk_leads_to_stands_below_it():
+    """Beyond the first column everybody has a row alone, right below where it was come from."""
+    hits = found("a", 0.9), led(("a", "b"), 0.5), led(("a", "b", "c"), 0.4), led(("a", "d"), 0.3)
+    assert places(neighbourhood(answer(*hits))) == {"b": (1, 0), "a": (0, 1), "c": (2, 1), "d": (1, 2)}
+
+
+def test_a_seed_that_another_one_leads_to_stays_a_seed():
+    """Two seeds that lead to each other are both in the first column, joined by one edge both ways."""
+    hits = led(("b", "a"), 0.9, ("cites", 0.5)), led(("a", "b"), 0.8, ("cites", 0.5))
+    seen = neighbourhood(answer(*hits))
+    assert places(seen) == {"a": (0, 0), "b": (0, 1)}
+    assert seen.links == [Link("a", "b", "cites", 0.5, heads=("a", "b"), mutual=True)]
+
+
+def test_paths_through_each_other_end():
+    """Two chunks whose best paths go through each other both stand at their shortest distance."""
+    hits = found("a", 0.9), led(("a", "b", "c"), 0.5), led(("a", "c", "b"), 0.4)
+    seen = neighbourhood(answer(*hits))
+    assert {spot.id: spot.column for spot in seen.spots.values()} == {"a": 0, "b": 1, "c": 1}
+    assert len(set(places(seen).values())) == 3
+
+
+def test_edges_are_called_by_relation_or_entity():
+    """An edge has its relation's name, a hop over an entity the entity's."""
+    hits = found("a", 0.9), led(("a", "b"), 0.5, ("depends_on", 0.8)), led(("a", "c"), 0.4, ("entity:ada", 0.2))
+    assert neighbourhood(answer(*hits)).links == [
+        Link("a", "b", "depends on", 0.8, heads=("b",)),
+        Link("a", "c", "“ada”", 0.2),
+    ]
+
+
+def test_an_edge_points_as_it_is_stored():
+    """One that was walked backward points to where the walk came from; walked both ways, it still has one head."""
+    back = led(("a", "z"), 0.5, ("<cites", 0.6))
+    assert neighbourhood(answer(found("a", 0.9), back)).links == [Link("a", "z", "cites", 0.6, heads=("a",))]
+    both = led(("z", "a"), 0.9, ("cites", 0.6)), back
+    assert neighbourhood(answer(*both)).links == [Link("a", "z", "cites", 0.6, heads=("a",), mutual=True)]
+
+
+def test_a_chunk_that_is_only_on_a_path_is_there():
+    """What did not come back, and led to something that did, is in the picture by its id."""
+    seen = neighbourhood(answer(led(("a", "b", "c"), 0.5, ("cites", 0.5), ("part_of", 1.0))))
+    assert [(spot.id, spot.title, spot.rank) for spot in seen.spots.values()] == [
+        ("a", "a", None),
+        ("b", "b", None),
+        ("c", "Text of c.", 1),
+    ]
+    assert seen.links == [Link("a", "b", "part of", 1.0, heads=("b",)), Link("b", "c", "cites", 0.5, heads=("c",))]
+
+
+def test_what_lies_around_has_no_rank():
+    """Of the wider answer what edges led to is there too, without a place in the answer; other hits are not."""
+    small, wide = answer(found("a", 0.9)), answer(found("a", 0.9), found("x", 0.6), led(("a", "b"), 0.5))
+    assert {spot.id: spot.rank for spot in neighbourhood(small, wide).spots.values()} == {"a": 1, "b": None}
+
+
+def test_the_best_are_drawn():
+    """Of more hits than there may be, the first are drawn and the others counted."""
+    small, wide = answer(found("a", 0.9)), answer(led(("a", "b"), 0.5), led(("a", "c"), 0.4))
+    seen = neighbourhood(small, wide, nodes=2)
+    assert (set(seen.spots), seen.left_out) == ({"a", "b"}, 1)
+
+
+def test_a_chunk_is_as_far_in_a_small_picture_as_in_a_large_one():
+    """That b is a seed, too, is known from a path that a small picture leaves out."""
+    hits = found("a", 0.9), led(("a", "b"), 0.5), led(("b", "c"), 0.4)
+    small, large = neighbourhood(answer(*hits), nodes=2), neighbourhood(answer(*hits), nodes=3)
+    assert [seen.spots["b"].column for seen in (small, large)] == [0, 0]
+
+
+def test_what_stands_nearest_may_not_be_drawn():
+    """Two steps behind a, c is one hop from s, which has no room; it stands below a."""
+    hits = found("a", 0.9), led(("a", "b", "c"), 0.5), led(("s", "c", "d"), 0.4)
+    assert places(neighbourhood(answer(*hits), nodes=2)) == {"c": (1, 0), "a": (0, 0.5), "b": (1, 1)}
+
+
+def test_nothing_found():
+    """An answer without hits is an empty picture."""
+    seen = neighbourhood(answer())
+    assert (dict(seen.spots), seen.links, seen.columns) == ({}, [], 1)
+
+
+WALKS = st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=4, unique=True), min_size=1, max_size=8)
+
+
+@given(WALKS, st.integers(1, 8), st.integers(0, 8))
+def test_what_always_holds(walks, nodes, back):
+    """Whatever the paths: everybody on one that is drawn is there, as far as if all were, no two share a place, and
+    edges join who is there.
+    """
+    hits = [led(tuple(path), 0.5) for path in {path[-1]: path for path in walks}.values()]
+    small, wide = answer(*hits[:back]), answer(*hits)
+    seen, whole = (neighbourhood(small, wide, number) for number in (nodes, len(hits)))
+    drawn = [hit for hit in hits if hit.hops or hit in hits[:back]][:nodes]
+    assert set(seen.spots) == {id for hit in drawn for id in hit.path}
+    assert all(spot.column == whole.spots[id].column for id, spot in seen.spots.items())
+    assert len(set(places(seen).values())) == len(seen.spots)
+    beyond = [spot.row for spot in seen.spots.values() if spot.column]
+    assert len(set(beyond)) == len(beyond)
+    assert {id for link in seen.links for id in link[:2]} <= set(seen.spots)

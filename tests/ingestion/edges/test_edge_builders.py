@@ -1,0 +1,526 @@
+from functools import partial
+from importlib import import_module
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from memory_store import MemoryStore
+
+from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.ingestion.chunking import CutDocument
+from langchain_hybridgraph.ingestion.edges.base import (
+    BUILDERS,
+    EdgeBuilder,
+    HierarchyEdges,
+    LinkEdges,
+    SequenceEdges,
+    as_builders,
+)
+from langchain_hybridgraph.ingestion.edges.entities import EntityEdges
+from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
+from langchain_hybridgraph.ingestion.readers.files import read_files
+from langchain_hybridgraph.ingestion.splitters import ParentChildSplitter, RecursiveSplitter
+from langchain_hybridgraph.records import Chunk
+
+ingest = partial(ingest_documents, split=RecursiveSplitter(join_sections=False))  # each section is a chunk
+
+
+def page(text, source, id=None, **metadata):
+    return Document(page_content=text, metadata={"source": source, "uri": source, **metadata}, id=id)
+
+
+def stored(documents, edges, store=None, **options):
+    store = store or MemoryStore()
+    ingest(documents, store, edges=edges, **options)
+    return store
+
+
+def references(*documents, store=None, **options):
+    return stored(documents, [LinkEdges()], store, **options).links("references")
+
+
+def targets(store, *sources):
+    return sorted(edge.target for edge in store.edges(sources) if edge.relation == "references")
+
+
+# -- sequence ----------------------------------------------------------------------------------------------------------
+
+
+def sequence(document):
+    """The edges of a single document in order."""
+    builder = SequenceEdges()
+    (found,) = [*builder.see(document), *builder.finish()]
+    return found
+
+
+def test_pin_neighbours_of_the_same_parent():
+    """Chunks 0(p1) 1(p1) 2(p2) 3(p2) give 0→1 and 2→3 only, of weight 1."""
+    chunks = [
+        Chunk(str(n), "text", {"document_id": "d", "chunk_index": n}, parent_id=p)
+        for n, p in enumerate(["p1", "p1", "p2", "p2"])
+    ]
+    found = sequence(CutDocument("d", {}, tuple(chunks)))
+    assert [(e.source, e.target, e.relation, e.weight) for e in found.edges] == [
+        ("0", "1", "sequence", 1.0),
+        ("2", "3", "sequence", 1.0),
+    ]
+    assert stored(chunks, [SequenceEdges()]).links("sequence") == {("0", "1"), ("2", "3")}
+
+
+def test_without_parents_the_document_is_the_frame():
+    """The chunks of one document follow each other, those of two do not."""
+    store = stored([page("a\n\n## B\n\nb", "x"), page("c\n\n## D\n\nd", "y")], [SequenceEdges()])
+    assert store.links("sequence") == {("x#0", "x#b"), ("y#0", "y#d")}
+
+
+def test_the_order_is_that_of_the_index():
+    """Within a document chunk_index decides, not the order of arrival."""
+    chunks = [Chunk(id, "t", {"document_id": "d", "chunk_index": n}) for id, n in (("b", 1), ("a", 0), ("c", 2))]
+    found = sequence(CutDocument("d", {}, tuple(chunks)))
+    assert {(e.source, e.target) for e in found.edges} == {("a", "b"), ("b", "c")}
+
+
+def test_pages_follow_each_other():
+    """Documents of one source are one document: the first chunk of a page follows the last of the page before."""
+    pages = [Document(page_content=f"page {n}", metadata={"source": "a.pdf", "page": n}) for n in range(3)]
+    store = stored(pages, [SequenceEdges()], batch_size=2)
+    order = sorted(store.chunks.values(), key=lambda chunk: chunk.metadata["chunk_index"])
+    assert store.links("sequence") == {(order[0].id, order[1].id), (order[1].id, order[2].id)}
+
+
+def test_pages_of_two_documents_may_arrive_in_turn():
+    """Each document has its own sequence, in one batch and in several."""
+    pages = [Document(page_content=f"page {n}", id=f"{s}{n}", metadata={"source": s}) for n, s in enumerate("abab")]
+    pages = [Chunk(page.id, page.page_content, {}, page.metadata["source"]) for page in pages]
+    for batch_size in (1, 100):
+        assert stored(pages, [SequenceEdges()], batch_size=batch_size).links("sequence") == {("a0", "a2"), ("b1", "b3")}
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 100])
+def test_the_order_of_arrival_counts_only_without_an_index(batch_size):
+    """Five chunks arrive as d, b, e, a, c; by their index they are a to e, without one they are as they arrived."""
+    indexed = [Chunk(id, id, {"chunk_index": "abcde".index(id)}, "doc") for id in "dbeac"]
+    store = stored(indexed, [SequenceEdges()], batch_size=batch_size)
+    assert store.links("sequence") == {("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")}
+    plain = [Chunk(id, id, {}, "doc") for id in "dbeac"]
+    store = stored(plain, [SequenceEdges()], batch_size=batch_size)
+    assert store.links("sequence") == {("d", "b"), ("b", "e"), ("e", "a"), ("a", "c")}
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 100])
+def test_parents_that_arrive_in_turn_keep_their_own_order(batch_size):
+    """The chunks of two parents, mixed and backwards, follow each other within each parent."""
+    chunks = [Chunk(str(n), "t", {"chunk_index": n}, "doc", "odd" if n % 2 else "even") for n in (5, 4, 3, 2, 1, 0)]
+    store = stored(chunks, [SequenceEdges()], batch_size=batch_size)
+    assert store.links("sequence") == {("0", "2"), ("2", "4"), ("1", "3"), ("3", "5")}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "indexes", "said"),
+    [
+        ({"title": "The guide"}, (3, 2), "In “The guide”, part 4 follows part 3."),
+        ({}, (0, 7), "In “guide.md”, part 8 follows part 1."),
+        ({}, (None, None), "In “guide.md”, part 2 follows part 1."),
+    ],
+)
+def test_an_edge_names_the_document_and_the_positions(metadata, indexes, said):
+    """One sentence with the title, else the id, and both positions, counted from 1."""
+    own = [{} if index is None else {"chunk_index": index} for index in indexes]
+    chunks = tuple(Chunk(str(n), "text", each, "guide.md") for n, each in enumerate(own))
+    found = sequence(CutDocument("guide.md", metadata, chunks))
+    assert [edge.description for edge in found.edges] == [said]
+
+
+def test_a_new_version_does_not_follow_the_old_one():
+    """No edge leads from an old version of a document to the new one."""
+    versions = [page(f"a {n}\n\n## B\n\nb", "a.md", id="x") for n in range(2)]
+    assert stored(versions, [SequenceEdges()]).links("sequence") == {("x#0", "x#b")}
+
+
+def test_an_inserted_chunk_breaks_the_old_edge():
+    """After an insertion a→b is gone, a→new→b is there."""
+    store = stored([page("a\n\n## B\n\nb", "x")], [SequenceEdges()])
+    stored([page("a\n\n## N\n\nn\n\n## B\n\nb", "x")], [SequenceEdges()], store)
+    assert store.links("sequence") == {("x#0", "x#n"), ("x#n", "x#b")}
+
+
+def test_sequence_stays_within_parents_of_the_pipeline():
+    """Parent-child splitting gives no sequence edge between the children of two parents."""
+    splitter = ParentChildSplitter(RecursiveSplitter(40, 0), RecursiveSplitter(15, 0))
+    store = stored(
+        [page("\n\n".join(["one two three four five six seven"] * 9), "x")], [SequenceEdges()], split=splitter
+    )
+    assert len(store.parents) > 1
+    assert store.links("sequence")
+    for source, target in store.links("sequence"):
+        assert store.chunks[source].parent == store.chunks[target].parent
+
+
+# -- links -------------------------------------------------------------------------------------------------------------
+
+
+def test_links_forward_and_backward():
+    """A link is an edge whether its target came before it or comes after it."""
+    assert references(page("[b](b.md)", "a.md"), page("[a](a.md)", "b.md"), batch_size=1) == {
+        ("a.md#0", "b.md#0"),
+        ("b.md#0", "a.md#0"),
+    }
+
+
+def test_a_link_leaves_from_its_chunk_and_arrives_at_the_heading():
+    """The source is the chunk that holds the link; an anchor leads to the chunk below its heading."""
+    one = page("hello\n\n## See\n\n[x](../c/b.md#how-to)", "docs/a/one.md")
+    two = page("hello\n\n## How to\n\ndo", "docs/c/b.md")
+    assert references(one, two) == {("docs/a/one.md#see", "docs/c/b.md#how-to")}
+
+
+def test_links_of_a_mkdocs_site_arrive_at_their_heading():
+    """Ids in attributes, in HTML and those that MkDocs makes of a heading are found, whichever splitter cuts."""
+    links = (
+        "[a](tutorial/body.md#import-field) [b](tutorial/body.md#html) [c](tutorial/body.md#use-it-now) "
+        "[`d`][ref]\n\n/// tip\n\n[e](tutorial/body.md#last)\n\n///\n\n[ref]: tutorial/body.md#second"
+    )
+    body = (
+        "# Body { #body }\n\nintro\n\n## Import `Field` { #import-field }\n\na\n\n## Two { #second }\n\nb\n\n"
+        '## Use it & now\n\nc\n\n## Four\n\n<a id="html"></a>d\n\n## Five { #last }\n\ne'
+    )
+    found = references(page(links, "index.md"), page(body, "tutorial/body.md"))
+    ids = ("import-field", "four", "use-it--now", "second", "last")
+    assert found == {("index.md#0", f"tutorial/body.md#{id}") for id in ids}
+    store = HybridGraphStore(None)
+    splitter = RecursiveSplitter(512, 0)  # all sections of the page are one chunk
+    long = page(f"# First\n\n{'word ' * 390}\n\n{body}", "tutorial/body.md")
+    ingest([page(links, "index.md"), long], store, split=splitter, edges=[LinkEdges()])
+    (target,) = targets(store, "index.md#0")
+    assert store.get([target])[0].metadata["anchors"] == [
+        "body",
+        "import-field",
+        "second",
+        "use-it--now",
+        "four",
+        "html",
+        "last",
+    ]
+
+
+def test_anchors_inside_a_chunk_of_an_earlier_ingest():
+    """A page that is ingested again alone finds the chunk that has the anchor somewhere in it."""
+    store = HybridGraphStore(None)
+    body = f"intro\n\n## Long\n\n{'word ' * 300}\n\nSee <a id='deep'></a> this."
+    split = RecursiveSplitter(200, 0)
+    ingest([page("x", "a.md"), page(body, "b.md")], store, split=split, edges=[LinkEdges()])
+    ingest([page("[b](b.md#deep)", "a.md")], store, split=split, edges=[LinkEdges()])
+    (target,) = targets(store, "a.md#0")
+    assert "this." in store.get([target])[0].text
+
+
+def test_roles_of_sphinx_lead_to_labels_and_objects(tmp_path):
+    """A label, an option and a function are found wherever they are described, also in an earlier ingest."""
+    pages = {
+        "index.rst": "Index\n=====\n\n:ref:`a part <my-part>`, :confval:`theme`, :py:func:`~app.run`, :doc:`use`\n",
+        "use.rst": "Use\n===\n\nx\n\n.. _my-part:\n\nA part\n------\n\ny\n",
+        "api.rst": "API\n===\n\nx\n\n.. confval:: theme\n\n   The theme.\n\n.. py:function:: app.run(x)\n\n   Runs.\n",
+    }
+    for name, text in pages.items():
+        (tmp_path / name).write_text(text)
+    store = HybridGraphStore(None)
+    name = tmp_path.name
+    expected = sorted(
+        f"{name}/{place}" for place in ("use.rst#my-part", "api.rst#theme", "api.rst#app.run", "use.rst#0")
+    )
+    ingest(read_files(tmp_path), store, edges=[LinkEdges()])
+    assert targets(store, f"{name}/index.rst#0") == expected
+    (tmp_path / "index.rst").write_text(pages["index.rst"] + "\nMore.\n")
+    (document,) = read_files(tmp_path / "index.rst")
+    document.metadata["source"] = f"{name}/index.rst"
+    ingest([document], store, edges=[LinkEdges()])
+    assert targets(store, f"{name}/index.rst#0") == expected
+
+
+def test_an_include_leads_to_the_file():
+    """Tools differ in the folder that an include is relative to: that of the page or one above it."""
+    pages = [page("x", "docs_src/a.md"), page("{* ../../docs_src/a.md hl[4] *}", "docs/en/docs/tutorial/body.md")]
+    assert references(*pages) == {("docs/en/docs/tutorial/body.md#0", "docs_src/a.md#0")}
+    assert references(page('--8<-- "gone.md"', "a.md")) == set()
+
+
+def test_an_unknown_anchor_leads_to_the_document():
+    """A link to an anchor that is no heading leads to the first chunk."""
+    assert references(page("[b](b.md#nowhere)", "a.md"), page("text", "b.md")) == {("a.md#0", "b.md#0")}
+
+
+def test_anchors_within_a_document():
+    """A link to a heading of the same document is an edge; a chunk never links to itself."""
+    text = "[down](#below) [here](#0) [me](a.md)\n\n## Below\n\nx [up](a.md)"
+    assert references(page(text, "a.md")) == {("a.md#0", "a.md#below"), ("a.md#below", "a.md#0")}
+
+
+def test_percent_signs_and_published_names():
+    """%20 is a space, .html may be .md, and a folder its README."""
+    pages = [page("x", "my notes.md"), page("x", "sub/README.md"), page("[a](my%20notes.html) [b](sub/)", "a.md")]
+    assert references(*pages) == {("a.md#0", "my notes.md#0"), ("a.md#0", "sub/README.md#0")}
+
+
+def test_wiki_links_go_by_title_and_file_name():
+    """[[Title]] means the one document of that title or file name in any case; with two it means neither."""
+    ada, notes = page("# Ada Lovelace\n\nx", "p/1.md"), page("x", "p/My_Notes.md")
+    assert references(ada, notes, page("[[ada lovelace]] [[My notes|n]]", "a.md")) == {
+        ("a.md#0", "p/1.md#0"),
+        ("a.md#0", "p/My_Notes.md#0"),
+    }
+    twins = [page("# Same\n\nx", "p/1.md"), page("# Same\n\nx", "p/2.md")]
+    assert ("a.md#0", "p/1.md#0") not in references(*twins, page("[[Same]]", "a.md"))
+
+
+@pytest.mark.parametrize("link", ["Ada Lovelace", "ada lovelace", "ada Lovelace", "my notes", "1"])
+def test_wiki_links_reach_documents_of_earlier_ingests(link):
+    """An edited note that is ingested alone keeps its links by title and by file name."""
+    store, others = HybridGraphStore(None), [page("# Ada Lovelace\n\nx", "p/1.md"), page("x", "p/My_Notes.md")]
+    ingest([page(f"[[{link}]]", "a.md"), *others], store, edges=[LinkEdges()])
+    before = targets(store, "a.md#0")
+    ingest([page(f"now [[{link}]]", "a.md")], store, edges=[LinkEdges()])
+    assert before == targets(store, "a.md#0") == ["p/My_Notes.md#0" if link == "my notes" else "p/1.md#0"]
+
+
+def test_a_wiki_link_to_a_heading_of_an_earlier_document():
+    """The heading after the title counts, too, and the edge says the title."""
+    store = HybridGraphStore(None)
+    ingest([page("# Cee\n\nx\n\n## Two\n\ny", "notes/c.md")], store, edges=[LinkEdges()])
+    ingest([page("[[Cee#Two]]", "a.md")], store, edges=[LinkEdges()])
+    (edge,) = store.edges(["a.md#0"])
+    assert (edge.target, edge.description) == ("notes/c.md#two", "a.md links to Cee.")
+
+
+def test_a_title_that_two_earlier_documents_have_means_neither():
+    """As in one ingest: what could be either stays a name."""
+    store = HybridGraphStore(None)
+    ingest([page("# Same\n\nx", "p/1.md"), page("# Same\n\nx", "p/2.md")], store, edges=[LinkEdges()])
+    ingest([page("[[Same]]", "a.md")], store, edges=[LinkEdges()])
+    assert targets(store, "a.md#0") == ["Same#0"]
+
+
+def test_links_metadata_names_ids_urls_and_titles():
+    """The links metadata of a document leaves from its first chunk."""
+    pages = [page("x", "s1", id="one"), page("x", "https://x.org/two"), page("# Three\n\nx", "s3")]
+    source = page("a\n\n## B\n\nb", "a.md", links=["one", "https://x.org/two", "Three"])
+    assert references(*pages, source) == {("a.md#0", "one#0"), ("a.md#0", "https://x.org/two#0"), ("a.md#0", "s3#0")}
+
+
+def test_a_document_is_known_by_its_file_and_by_its_uri():
+    """Where the id is another, source and uri are names of the document too."""
+    two = page("x", "s.md", id="one", uri="docs/u.md")
+    assert references(two, page("[s](s.md)", "a.md")) == {("a.md#0", "one#0")}
+    assert references(two, page("[u](docs/u.md)", "b.md")) == {("b.md#0", "one#0")}
+
+
+def test_kept_ids_can_be_linked():
+    """With split=None an id in links means the chunk with that id."""
+    links = {"a": ["b"], "b": [], "c": ["a"]}
+    chunks = [Document(page_content="t", id=id, metadata={"links": ids}) for id, ids in links.items()]
+    assert references(*chunks, split=None) == {("a", "b"), ("c", "a")}
+
+
+def test_references_defined_in_another_chunk():
+    """The definition of a reference link may stand in another section."""
+    text = "[the b][b]\n\n## Links\n\nend\n\n[b]: b.md"
+    assert references(page(text, "a.md"), page("x", "b.md")) == {("a.md#0", "b.md#0")}
+
+
+def test_roles_go_by_title():
+    """A reStructuredText role means the document of that title, and nothing when there is none."""
+    pages = [page("x", "q.py", title="asyncio.Queue"), page(":class:`~asyncio.Queue` :func:`gone`", "docs/a.rst")]
+    assert references(*pages) == {("docs/a.rst#0", "q.py#0")}
+
+
+def test_a_link_to_what_is_not_there_yet_waits():
+    """A relative link is kept, and is right as soon as its document comes, even alone."""
+    store = stored([page("[b](b.md)", "a.md")], [LinkEdges()])
+    assert store.links("references") == {("a.md#0", "b.md#0")}
+    stored([page("text", "b.md")], [LinkEdges()], store)
+    assert store.chunks.keys() >= {"b.md#0"}
+    assert store.links("references") == {("a.md#0", "b.md#0")}
+
+
+def test_what_does_not_wait():
+    """The web, images, folders above and, when told so, everything that is not there."""
+    text = "[w](https://x.org/b) [i](b.png) [m](mailto:a@b.c) [u](..) :func:`f`"
+    assert references(page(text, "a.md")) == set()
+    assert stored([page("[b](b.md)", "a.md")], [LinkEdges(pending=False)]).links("references") == set()
+
+
+@pytest.mark.parametrize("link", ["[x](b%00.md)", "[[a\0]]", "[[\ud800]]", "[[ ]]", "[[#x]]", "[x](%ED%A0%80.md)"])
+def test_odd_links_do_no_harm(link):
+    """A link to what can be no id breaks no ingest, the first as little as a later one."""
+    store = HybridGraphStore(None)
+    for name in ("a.md", "b.md"):
+        ingest([page(f"text {link}", name)], store, edges=[LinkEdges()])
+    assert store.document_ids() == ["a.md", "b.md"]
+
+
+def test_links_reach_documents_of_earlier_ingests():
+    """A document that is in the store already is found by its id, with its headings."""
+    store = stored([page("a\n\n## Use\n\nb", "b.md")], [LinkEdges()])
+    assert references(page("[u](b.html#use)", "a.md"), store=store) == {("a.md#0", "b.md#use")}
+
+
+def test_documents_of_kept_chunks_are_found_later():
+    """A document whose chunks have ids of their own is represented by the first of these."""
+    chunks = [Chunk(id, "text", {"document_id": "paper"}) for id in ("p2", "p1")]
+    store = stored(chunks, [LinkEdges()])
+    assert references(page("x", "a.md", links=["paper"]), store=store) == {("a.md#0", "p1")}
+    same_run = [*chunks, Document(page_content="x", metadata={"source": "a.md", "links": ["paper"]})]
+    assert references(*same_run) == {("a.md#0", "p2")}
+
+
+def test_only_the_changed_documents_links_are_replaced():
+    """An ingest of one document replaces its links and leaves those of the others."""
+    store = stored([page("[c](c.md)", "a.md"), page("[c](c.md)", "b.md"), page("x", "c.md")], [LinkEdges()])
+    assert references(page("no link", "a.md"), store=store) == {("b.md#0", "c.md#0")}
+
+
+def test_links_survive_an_edit_of_their_target():
+    """Editing a document keeps the edges that lead to its first chunk and to its headings."""
+    store = stored([page("[b](b.md) [u](b.md#use)", "a.md"), page("a\n\n## Use\n\nb", "b.md")], [LinkEdges()])
+    after = references(page("other\n\n## Use\n\nother", "b.md"), store=store)
+    assert after == {("a.md#0", "b.md#0"), ("a.md#0", "b.md#use")}
+
+
+def test_link_edges_say_who_links_to_what():
+    """The description is one sentence with both titles and the link's text."""
+    store = stored([page("# Guide\n\n[the steps](b.md)", "a.md"), page("# Install\n\nx", "b.md")], [LinkEdges()])
+    (edge,) = store.edges.values()
+    assert edge.description == "Guide links to Install as “the steps”."
+
+
+def test_another_relation():
+    """The relation can be named."""
+    store = stored([page("[b](b.md)", "a.md"), page("x", "b.md")], [LinkEdges("cites", 0.5)])
+    assert [(e.relation, e.weight) for e in store.edges.values()] == [("cites", 0.5)]
+
+
+# -- hierarchy ---------------------------------------------------------------------------------------------------
+
+
+def contains(*documents, store=None, **options):
+    return stored(documents, [HierarchyEdges()], store, **options).links("contains")
+
+
+def test_directories_contain_files_and_directories():
+    """Each document is contained in its directory, each directory in the one above; the top is in none."""
+    assert contains(page("x", "docs/guide/a.md"), page("x", "docs/b.md"), page("x", "c.md")) == {
+        ("docs", "docs/guide"),
+        ("docs/guide", "docs/guide/a.md#0"),
+        ("docs", "docs/b.md#0"),
+    }
+
+
+def test_a_document_can_be_a_directory():
+    """The document whose uri is the directory stands for it, also when it comes last."""
+    package = page("package", "f1", uri="python://asyncio")
+    method = page("method", "f2", uri="python://asyncio/Queue/put")
+    assert contains(method, package) == {
+        ("f1#0", "python://asyncio/Queue"),
+        ("python://asyncio/Queue", "f2#0"),
+    }
+
+
+def test_directories_of_earlier_ingests():
+    """A directory that was ingested before is found when its id is its uri."""
+    store = stored([page("package", "p", uri="p")], [HierarchyEdges()])
+    assert contains(page("x", "p/a", uri="p/a"), store=store) == {("p#0", "p/a#0")}
+
+
+def test_the_first_page_stands_for_the_file():
+    """Of several Documents of one uri the first one's first chunk is in the directory."""
+    assert contains(page("one", "d/a.pdf"), page("two", "d/a.pdf")) == {("d", "d/a.pdf#0")}
+
+
+def test_documents_without_uri_are_in_no_hierarchy():
+    """Without uri there are no directories."""
+    assert contains(Document(page_content="x", metadata={"source": "a/b"})) == set()
+
+
+# -- together ---------------------------------------------------------------------------------------------------------
+
+
+def test_auto_is_what_needs_no_setting():
+    """edges="auto" builds these four, None none."""
+    assert [type(builder) for builder in as_builders("auto")] == [
+        SequenceEdges,
+        LinkEdges,
+        HierarchyEdges,
+        EntityEdges,
+    ]
+    assert as_builders(None) == []
+    assert all(isinstance(builder, EdgeBuilder) for builder in as_builders("auto"))
+
+
+def test_builders_by_name_and_mapping():
+    """A name, or a mapping with the type and parameters, stands for a builder; "auto" for several, also in a list."""
+    assert [type(builder) for builder in as_builders("links")] == [LinkEdges]
+    assert as_builders([{"type": "links", "relation": "cites"}])[0].relations == ("cites",)
+    assert as_builders({"type": "metadata", "keys": ["author"]})[0].relations == ("shares",)
+    named = as_builders(["auto", "similarity", {"type": "citations", "field": "refs"}])
+    assert [builder.relations for builder in named[:-2]] == [builder.relations for builder in as_builders("auto")]
+    assert [builder.relations for builder in named[-2:]] == [("similar_to",), ("cites",)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ([{"type": "similarity", "neighbours": 3}], "neighbours"),
+        ([{"type": "similarity", "k": 0}], "k=0"),
+        (["metadata"], r"'metadata' does not say which keys; .*{\"type\": \"metadata\", \"keys\": \[\"author\"\]}"),
+        ({"type": "metadata", "weight": 0.3}, "does not say which keys"),
+        ("llm", r"does not say which llm; wanted such as LLMEdges\(chat_model\)"),
+        ([{"k": 3}], "SequenceEdges"),
+        (["auto", "sequence"], "both write 'sequence'"),
+        ("autoo", "did you mean 'auto'.*None for no edges"),
+        (["entitis"], "did you mean 'entities'"),
+        ([{"type": "similarity", "kk": 3}], "no parameter 'kk'; did you mean 'k'.*wanted k, threshold"),
+    ],
+)
+def test_a_mapping_that_makes_no_builder(wrong, said):
+    """An unknown parameter, a bad value, a missing one, no type, and the same builder twice are errors."""
+    with pytest.raises(ConfigurationError, match=said):
+        as_builders(wrong)
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_every_name_leads_to_a_class(name):
+    """The table of names is right."""
+    module, kind = BUILDERS[name].split(":")
+    assert callable(getattr(import_module(f"langchain_hybridgraph.ingestion.{module}"), kind))
+
+
+@pytest.mark.parametrize("wrong", ["all", [SequenceEdges], [1], 3])
+def test_what_are_no_builders(wrong):
+    """A misspelt name, a class or a number is an error."""
+    with pytest.raises(ConfigurationError, match=r"SequenceEdges\("):
+        as_builders(wrong)
+
+
+def test_two_builders_of_one_relation():
+    """Builders that would replace each other's edges are refused."""
+    with pytest.raises(ConfigurationError, match="both write 'references'"):
+        as_builders([LinkEdges(), LinkEdges()])
+    assert len(as_builders([LinkEdges(), LinkEdges("cites")])) == 2
+
+
+def test_a_builder_can_be_used_again():
+    """What a builder remembers of one ingest does not reach the next."""
+    links, tree, sequence = LinkEdges(), HierarchyEdges(), SequenceEdges()
+    stored([page("# T\n\nx", "d/a.md")], [links, tree, sequence])
+    other = stored([page("[[T]] [a](a.md)", "e/b.md")], [links, tree, sequence])
+    assert not any("d/" in end for key in other.edges for end in key)
+
+
+def test_builders_stay_within_a_tenant(tmp_path):
+    """Nothing is joined to what another tenant has, though values, titles and vectors are the same."""
+    builders = [{"type": "metadata", "keys": ["author"]}, "citations", "similarity"]
+    for tenant, id in (("one", "a"), ("two", "b")):
+        with HybridGraphStore(tmp_path / "index", DeterministicFakeEmbedding(size=4), tenant=tenant) as store:
+            chunk = Chunk(id, "the same text", {"author": "Ada", "citations": ["Title"], "title": "Title"}, id)
+            ingest([chunk], store, split=None, edges=builders)
+            assert store.edges(["a", "b"]) == []

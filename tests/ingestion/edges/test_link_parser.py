@@ -1,0 +1,117 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.ingestion.edges.link_parser import candidates, is_external, split_fragment
+from langchain_hybridgraph.ingestion.markdown import find_definitions, find_links
+
+
+def targets(text, definitions=None):
+    return [(link.kind, link.target) for link in find_links(text, definitions)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[a](b.md)", [("path", "b.md")]),
+        ('[a](b.md "the title")', [("path", "b.md")]),
+        ("[a](<my notes.md>)", [("path", "my notes.md")]),
+        ("[a](b_(c).md) and [d](e.md)", [("path", "b_(c).md"), ("path", "e.md")]),
+        ("[a\nb](../c/d.md#e)", [("path", "../c/d.md#e")]),
+        ("![image](a.png)", []),
+        ("`[a](b.md)` and ``[c](d.md)``", []),
+        ("```\n[a](b.md)\n```\n[c](d.md)", [("path", "d.md")]),
+        ("<A class='x' HREF=\"a.html?x=1&amp;y=2\">", [("path", "a.html?x=1&y=2")]),
+        ("[`a.b` *c*](d.md)", [("path", "d.md")]),
+        ("[![logo](a.png)](b.md)", [("path", "b.md")]),
+        ("[one][ref]\n\n[ref]: b.md#c 'title'", [("path", "b.md#c")]),
+        ('!!! note "Title"\n    [a](b.md)\n\n    [c](d.md)', [("path", "b.md"), ("path", "d.md")]),
+        ('=== "Tab"\n\n    [a](b.md)\n\n        [code](no.md)', [("path", "b.md")]),
+        ("/// tip | More\n\n[a](b.md)\n\n///", [("path", "b.md")]),
+        ("::: note\n[a](b.md)\n:::", [("path", "b.md")]),
+        ("```{note}\n[a](b.md)\n```", [("path", "b.md")]),
+        ("```{toctree}\n:maxdepth: 2\n\nb\nUse it <use/index>\n```", [("path", "b"), ("path", "use/index")]),
+        ("    [code](no.md)", []),
+        ("{* ../../docs_src/a.py hl[4] *}", [("include", "../../docs_src/a.py")]),
+        ('--8<-- "a.md"', [("include", "a.md")]),
+        ("{!> a.md !}", [("include", "a.md")]),
+        ('{% include-markdown "../a.md" %}', [("include", "../a.md")]),
+        ("{doc}`guide` and {ref}`the part <part>`", [("path", "guide"), ("role", "part")]),
+        ("[[Ada Lovelace]] and [[Turing|him]]", [("wiki", "Ada Lovelace"), ("wiki", "Turing")]),
+        ("see https://example.org/a.", [("path", "https://example.org/a")]),
+        ("`text <b.rst>`_ and `x <y.rst>`__", [("path", "b.rst"), ("path", "y.rst")]),
+        (":doc:`Guide </guide/a>`, :doc:`b`", [("path", "/guide/a"), ("path", "b")]),
+        (":func:`~asyncio.run` :class:`!no`", [("role", "asyncio.run")]),
+        (":py:meth:`.Queue.put()`", [("role", "Queue.put")]),
+        ("a [b] c (d)", []),
+    ],
+)
+def test_links_of_all_kinds(text, expected):
+    """Markdown, HTML, wiki and reStructuredText links are found; images and code are not."""
+    assert targets(text) == expected
+
+
+def test_references_use_the_definitions_of_the_document():
+    """[text][name], [name][] and [name] lead where the name is defined, whatever its case; others are text."""
+    text = "[the guide][G], [g][], [g], [unknown]"
+    definitions = find_definitions("x\n\n[G]: docs/a.md 'title'\n[g]: docs/later.md\n")
+    assert {name: found["href"] for name, found in definitions.items()} == {"G": "docs/a.md"}
+    assert targets(text, definitions) == [("path", "docs/a.md")] * 3
+
+
+def test_labels_are_what_is_shown():
+    """The label is the link's text on one line, with its code, cut at 120 characters."""
+    assert [link.label for link in find_links("[Use `run` **now**](a.md)")] == ["Use run now"]
+    (link,) = find_links(f"[two\n  lines {'x' * 200}](a.md)")
+    assert link.label.startswith("two lines xxx")
+    assert len(link.label) == 120
+
+
+@pytest.mark.parametrize(
+    ("path", "base", "first"),
+    [
+        ("b.md", "a.md", "b.md"),
+        ("../b.md", "docs/guide/a.md", "docs/b.md"),
+        ("./b.md", "docs/a.md", "docs/b.md"),
+        ("/b.md", "docs/a.md", "b.md"),
+        ("", "docs/a.md", "docs/a.md"),
+        ("https://x.org/b", "docs/a.md", "https://x.org/b"),
+        ("b", "https://x.org/docs/a", "https://x.org/docs/b"),
+        ("../c/", "python://a/b/d", "python://a/c"),
+    ],
+)
+def test_paths_are_read_from_their_document(path, base, first):
+    """A path is relative to the folder of its document, also below a URL; one from the root stays below the root."""
+    assert candidates(path, base)[0] == first
+
+
+def test_a_page_is_known_by_its_published_name():
+    """A link to .html may mean the source, one without a suffix a file or the index of a folder."""
+    assert "docs/b.md" in candidates("b.html", "docs/a.md")
+    assert {"docs/b.md", "docs/b/index.md", "docs/b/README.md"} <= set(candidates("b/", "docs/a.md"))
+
+
+def test_no_documents():
+    """mailto: and the like lead to no document."""
+    assert [candidates(f"{scheme}:x", "a.md") for scheme in ("mailto", "javascript", "data")] == [[], [], []]
+
+
+def test_external_links():
+    """Only the web is external: an id with a scheme of its own is not, nor is a broken URL."""
+    assert is_external("https://x.org")
+    assert not is_external("python://asyncio")
+    assert not is_external("a.md")
+    assert not is_external("http://[")
+
+
+def test_fragments_are_decoded():
+    """Query and percent signs go, the fragment is apart."""
+    assert split_fragment("a%20b.md?raw=1#c%20d") == ("a b.md", "c d")
+    assert split_fragment("#top") == ("", "top")
+
+
+@given(st.text(alphabet="[]()<>`#|!:\"' ab\n./h", max_size=200))
+def test_any_text_can_be_searched(text):
+    """Nothing makes the search fail, and every target can be resolved."""
+    for link in find_links(text, find_definitions(text)):
+        candidates(split_fragment(link.target)[0], "docs/a.md")

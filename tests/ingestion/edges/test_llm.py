@@ -1,0 +1,573 @@
+import json
+import re
+import threading
+from itertools import pairwise
+
+import pytest
+from held import all_edges, changes, rows_about
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.output_parsers import PydanticOutputParser
+from langchain_core.outputs import ChatGeneration, ChatResult
+from memory_store import MemoryStore
+
+from langchain_hybridgraph import Chunk, HybridGraphStore, LLMEdges, SequenceEdges, ingest
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.ingestion.edges.llm import LEDGER, windows
+from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter
+from langchain_hybridgraph.records import Edge
+
+EMBEDDING = DeterministicFakeEmbedding(size=4)
+
+
+class Reader(BaseChatModel):
+    """A model that calls tools, with LangChain's own with_structured_output; ``answer`` gets the ids it was shown."""
+
+    answer: object
+    shown: list
+
+    @property
+    def _llm_type(self):
+        return "reader"
+
+    def bind_tools(self, tools, **kwargs):
+        return self.bind(tools=tools, **kwargs)
+
+    def _generate(self, messages, stop=None, run_manager=None, **kwargs):
+        ids = tuple(re.findall(r"^Passage (\S+):$", messages[-1].content, re.MULTILINE))
+        self.shown.append(ids)
+        said = self.answer(ids)
+        if isinstance(said, BaseException):
+            raise said
+        if isinstance(said, AIMessage):
+            return ChatResult(generations=[ChatGeneration(message=said)])
+        call = {"name": kwargs["tools"][0].__name__, "args": said, "id": "1"}
+        return ChatResult(generations=[ChatGeneration(message=AIMessage("", tool_calls=[call]))])
+
+
+def edge(source, target, relation="supports", weight=0.8, description="One backs the other."):
+    return {"source": source, "target": target, "relation": relation, "weight": weight, "description": description}
+
+
+def chain(ids):
+    """Each passage supports the next."""
+    return {"edges": [edge(one, two) for one, two in pairwise(ids)]}
+
+
+def reader(answer=chain):
+    return Reader(answer=answer, shown=[])
+
+
+def document(name, n, text="text"):
+    return [Chunk(f"{name}{i}", f"{text} {name}{i}", {"chunk_index": i}, name) for i in range(n)]
+
+
+def asked(llm, store, chunks, *, edges=None, **options):
+    """Ingest, with no waiting between attempts; returns the report."""
+    builder = LLMEdges(llm, backoff=0, **options) if edges is None else edges
+    return ingest(chunks, store, split=None, edges=[builder])
+
+
+@pytest.fixture
+def store(tmp_path):
+    with HybridGraphStore(tmp_path / "index", EMBEDDING) as store:
+        yield store
+
+
+def found(store):
+    return {(source, target) for source, target, _ in all_edges(store)}
+
+
+# -- windows -----------------------------------------------------------------------------------------------------------
+
+
+def test_pin_windows():
+    """n 8, size 5, overlap 2 give [0..4] and [3..7]: what starts at 6 is contained in the window before."""
+    assert [list(window) for window in windows(8, 5, 2)] == [[0, 1, 2, 3, 4], [3, 4, 5, 6, 7]]
+
+
+@pytest.mark.parametrize(
+    ("n", "size", "overlap", "ranges"),
+    [(6, 5, 0, [(0, 5)]), (7, 5, 0, [(0, 5), (5, 7)]), (1, 5, 0, []), (0, 5, 0, []), (3, 2, 1, [(0, 2), (1, 3)])],
+)
+def test_windows_of_one_are_skipped(n, size, overlap, ranges):
+    """A rest of one is no window, a rest of two is; nothing is asked about one chunk."""
+    assert windows(n, size, overlap) == [range(*r) for r in ranges]
+
+
+def test_the_model_is_shown_windows_of_each_document(store):
+    """The chunks of a document, in the order of their index, in windows; no window spans two documents."""
+    llm = reader()
+    asked(llm, store, [*reversed(document("a", 8)), *document("b", 2), *document("c", 1)], overlap=2)
+    assert sorted(llm.shown) == [("a0", "a1", "a2", "a3", "a4"), ("a3", "a4", "a5", "a6", "a7"), ("b0", "b1")]
+
+
+def test_pages_of_a_document_are_read_together(store):
+    """Documents of one source are one document, and a later version takes the place of an earlier one."""
+    llm = reader()
+    pages = [Document(f"page {n}", metadata={"source": "a.pdf", "page": n}) for n in range(3)]
+    versions = [Document(f"# A\n\n{n}\n\n## B\n\n{n}", id="x") for n in range(2)]
+    ingest([*pages, *versions], store, split=RecursiveSplitter(join_sections=False), edges=[LLMEdges(llm)])
+    assert sorted(map(len, llm.shown)) == [2, 3]
+    assert {source for source, _ in found(store)} <= set(sum(llm.shown, ()))
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_right_answer(store):
+    """Source, target, relation, weight and sentence of the answer are the edge's."""
+    report = asked(reader(), store, document("a", 2))
+    assert list(all_edges(store).values()) == [Edge("a0", "a1", "supports", 0.8, "One backs the other.")]
+    assert (report.edges, report.warnings) == (1, ())
+
+
+def test_no_relations_is_an_answer(store):
+    """An empty list makes no edge, and is not asked for again."""
+    llm = reader(lambda ids: {"edges": []})
+    assert asked(llm, store, document("a", 2)).warnings == ()
+    asked(llm, store, document("a", 2))
+    assert (found(store), len(llm.shown)) == (set(), 1)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        edge("a0", "elsewhere"),
+        edge("elsewhere", "a0"),
+        edge("a0", "a0"),
+        edge("a0", "a1", "adores"),
+        edge("a0", "a1", "sequence"),
+        edge("a0", "a1", weight=0),
+        edge("a0", "a1", weight=-0.5),
+        edge("a0", "a1", weight=1.5),
+        edge("a0", "a1", weight=float("nan")),
+        edge("a0", "a1", weight="high"),
+        edge("a0", None),
+        {"source": "a0"},
+        "a0 supports a1",
+        None,
+    ],
+)
+def test_a_wrong_edge_is_dropped_alone(store, wrong):
+    """An edge that cannot be used is dropped, those beside it stay, and the report says so."""
+    report = asked(reader(lambda ids: {"edges": [wrong, edge("a1", "a2")]}), store, document("a", 3))
+    assert found(store) == {("a1", "a2")}
+    (warning,) = report.warnings
+    assert warning.startswith("dropped 1 edge in 1 answer of the language model: 1 with ")
+
+
+def test_why_edges_were_dropped(store):
+    """How many edges of how many answers, and why: the most common reason first, each with what was given."""
+    wrong = {"a0": [edge("a0", "a1", weight=2), edge("a0", "a1", "adores")], "b0": [edge("b0", "b1", weight=3), None]}
+    report = asked(
+        reader(lambda ids: {"edges": wrong[ids[0]]}), store, [*document("a", 2), *document("b", 2)], workers=1
+    )
+    assert (found(store), report.warnings) == (
+        set(),
+        (
+            "dropped 4 edges in 2 answers of the language model: 2 with a weight that is not above 0 "
+            "and at most 1 (such as 2.0); 1 with a relation that was not listed (such as 'adores'); 1 with another "
+            "form than was asked for",
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "nearly",
+    [
+        edge("a0", "a1", "Supports"),
+        edge("a0", "a1", " SUPPORTS "),
+        edge("a0", "a1", "'supports'"),
+        edge('"a0"', " `a1`\n"),
+        edge("‘a0’", "“a1”"),
+    ],
+)
+def test_what_is_nearly_right_counts(store, nearly):
+    """The case of a relation does not matter, nor do quotation marks and blanks around it or an id."""
+    report = asked(reader(lambda ids: {"edges": [nearly]}), store, document("a", 2))
+    assert list(all_edges(store).values()) == [Edge("a0", "a1", "supports", 0.8, "One backs the other.")]
+    assert report.warnings == ()
+
+
+def test_a_relation_in_words(store):
+    """ "Depends on" is depends_on; a name that was given itself comes before one that is like it."""
+    asked(reader(lambda ids: {"edges": [edge("a0", "a1", "Depends on")]}), store, document("a", 2))
+    assert set(all_edges(store)) == {("a0", "a1", "depends_on")}
+    asked(
+        reader(lambda ids: {"edges": [edge("b0", "b1", "Near")]}), store, document("b", 2), relations=["Near", "near"]
+    )
+    assert ("b0", "b1", "Near") in all_edges(store)
+
+
+def test_a_sentence_is_made_where_there_is_none(store):
+    """An edge without a description gets one of its ids and relation; a number as a text is a number."""
+    bare = {"source": "a0", "target": "a1", "relation": "supports", "weight": "0.5"}
+    asked(reader(lambda ids: {"edges": [bare]}), store, document("a", 2))
+    assert all_edges(store)["a0", "a1", "supports"] == Edge("a0", "a1", "supports", 0.5, "a0 supports a1.")
+
+
+def test_the_heavier_of_two_windows_wins(store):
+    """What two windows say of one pair stands there once, with the larger weight."""
+
+    def answer(ids):
+        return {"edges": [edge("a1", "a2", weight=0.9 if ids[0] == "a0" else 0.4, description=f"Seen from {ids[0]}.")]}
+
+    asked(reader(answer), store, document("a", 4), batch_size=3, overlap=2)
+    assert list(all_edges(store).values()) == [Edge("a1", "a2", "supports", 0.9, "Seen from a0.")]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        TimeoutError("the model did not answer in 60 s"),
+        RuntimeError("503"),
+        AIMessage("I would rather talk about the weather."),
+        {"edges": "none"},
+        {"relations": []},
+        {},
+    ],
+)
+def test_a_failed_call_drops_its_window(store, broken, caplog):
+    """Timeouts, errors, no tool call, answers of another form: after three tries the window is dropped and named."""
+    llm = reader(lambda ids: broken if ids[0] == "a0" else chain(ids))
+    report = asked(llm, store, [*document("a", 3), *document("b", 3)])
+    assert found(store) == {("b0", "b1"), ("b1", "b2")}
+    assert [warning[:62] for warning in report.warnings] == [
+        "the language model gave no usable answer on 1 of 2 windows, th"
+    ]
+    assert "a0 … a2" in report.warnings[0]
+    assert llm.shown.count(("a0", "a1", "a2")) == 3
+    assert "no edges among a0 … a2" in caplog.text
+
+
+def test_a_call_that_succeeds_in_the_end(store):
+    """Two failures and a success are a success."""
+    left = iter([RuntimeError("503"), TimeoutError()])
+    llm = reader(lambda ids: next(left, None) or chain(ids))
+    assert asked(llm, store, document("a", 2)).warnings == ()
+    assert (found(store), len(llm.shown)) == ({("a0", "a1")}, 3)
+
+
+def test_attempts_and_workers(store):
+    """As many attempts as asked for, and as many windows at once, not one more."""
+    together, most = threading.Barrier(2), []
+    running = []
+
+    def answer(ids):
+        running.append(ids)
+        together.wait(10)  # returns only when two are under way
+        most.append(len(running))
+        together.wait(10)
+        running.remove(ids)
+        return RuntimeError("503")
+
+    llm = reader(answer)
+    asked(llm, store, [*document("a", 2), *document("b", 2)], workers=2, attempts=1)
+    assert (len(llm.shown), most) == (2, [2, 2])
+
+
+def test_an_interrupt_passes_through(store):
+    """KeyboardInterrupt is not a failed window."""
+    with pytest.raises(KeyboardInterrupt):
+        asked(reader(lambda ids: KeyboardInterrupt()), store, document("a", 2))
+
+
+def test_a_model_that_answers_in_json(store):
+    """with_structured_output may be any Runnable, such as one that reads JSON from text."""
+
+    class Json(FakeListChatModel):
+        def with_structured_output(self, schema, **kwargs):
+            return self | PydanticOutputParser(pydantic_object=schema)
+
+    asked(Json(responses=[json.dumps(chain(("a0", "a1")))]), store, document("a", 2))
+    assert found(store) == {("a0", "a1")}
+
+
+def test_a_model_that_gives_dicts(store):
+    """A structured answer may be a dict."""
+
+    class Plain(FakeListChatModel):
+        def with_structured_output(self, schema, **kwargs):
+            return self | (lambda message: json.loads(message.content))
+
+    asked(Plain(responses=[json.dumps(chain(("a0", "a1")))]), store, document("a", 2))
+    assert found(store) == {("a0", "a1")}
+
+
+def test_what_the_model_is_told(store):
+    """The relations with their meanings, ids and texts; braces in a text are text."""
+    told = []
+
+    class Listening(Reader):
+        def _generate(self, messages, *args, **kwargs):
+            told.append(messages)
+            return super()._generate(messages, *args, **kwargs)
+
+    chunks = document("a", 2, text="{not a template}")
+    asked(
+        Listening(answer=chain, shown=[]), store, chunks, relations={"praises": "the source speaks well of the target"}
+    )
+    system, human = told[0]
+    assert "- praises: the source speaks well of the target" in system.content
+    assert "supports" not in system.content
+    assert human.content == "Passage a0:\n{not a template} a0\n\nPassage a1:\n{not a template} a1"
+
+
+def test_what_the_model_says_is_shown_to_nobody(store):
+    """LangGraph streams no answer that bears this tag to the user of a chain that ingests."""
+    tags = []
+
+    class Tagged(Reader):
+        def _generate(self, messages, stop=None, run_manager=None, **kwargs):
+            tags.append(run_manager.tags)
+            return super()._generate(messages, stop, run_manager, **kwargs)
+
+    asked(Tagged(answer=chain, shown=[]), store, document("a", 2))
+    assert "nostream" in tags[0]
+
+
+# -- asked once --------------------------------------------------------------------------------------------------------
+
+
+def test_a_second_ingest_asks_nothing(store, tmp_path):
+    """The same documents again: no call and no row written, also with the index opened anew and another object."""
+    asked(reader(), store, document("a", 8))
+    store.close()
+    with HybridGraphStore(tmp_path / "index", EMBEDDING) as again:
+        before, edges, llm = changes(again), all_edges(again), reader()
+        asked(llm, again, document("a", 8))
+        assert (llm.shown, changes(again) - before, all_edges(again)) == ([], 0, edges)
+
+
+def test_only_changed_windows_are_asked_about(store):
+    """After a change in one chunk its window is read again, and no other."""
+    asked(reader(), store, [*document("a", 10), *document("b", 2)])
+    chunks, llm = document("a", 10), reader()
+    chunks[7] = Chunk("a7", "another text", {"chunk_index": 7}, "a")
+    asked(llm, store, chunks)
+    assert llm.shown == [("a5", "a6", "a7", "a8", "a9")]
+    assert {pair for pair in found(store) if pair[0][0] == "a"} == {(f"a{n}", f"a{n + 1}") for n in range(9) if n != 4}
+
+
+def test_edges_of_vanished_windows_go(store):
+    """What was said of texts that have changed is forgotten, also when the model now says nothing."""
+    asked(reader(), store, document("a", 3))
+    asked(reader(lambda ids: {"edges": []}), store, document("a", 3, text="other"))
+    assert found(store) == set()
+
+
+def test_a_failed_window_is_asked_about_again(store):
+    """The next ingest tries it again, and no other."""
+    asked(reader(lambda ids: RuntimeError() if ids[0] == "a0" else chain(ids)), store, document("a", 10))
+    llm = reader()
+    asked(llm, store, document("a", 10))
+    assert llm.shown == [("a0", "a1", "a2", "a3", "a4")]
+    assert len(found(store)) == 8
+
+
+def failing_at(monkeypatch, nth):
+    """Let the n-th writing of edges fail, and all after it."""
+    put, writings = HybridGraphStore.put, []
+
+    def full(self, chunks, *, edges=(), **kwargs):
+        writings.extend([1] * bool(edges))
+        if len(writings) >= nth:
+            raise OSError("the disk is full")
+        return put(self, chunks, edges=edges, **kwargs)
+
+    monkeypatch.setattr(HybridGraphStore, "put", full)
+
+
+@pytest.mark.parametrize("nth", [1, 2, 5])
+def test_a_crash_in_the_middle(store, monkeypatch, nth):
+    """An ingest that broke off after some answers asks about the others only, and ends with the same edges.
+
+    A window counts as answered only when its edges are in the store.
+    """
+    failing_at(monkeypatch, nth)
+    with pytest.raises(OSError, match="full"):
+        asked(reader(), store, document("a", 40))
+    monkeypatch.undo()
+    assert len(found(store)) == 4 * (nth - 1)
+    llm = reader()
+    asked(llm, store, document("a", 40))
+    assert len(llm.shown) == 8 - (nth - 1)
+    assert found(store) == {(f"a{n}", f"a{n + 1}") for n in range(39) if n % 5 != 4}
+
+
+def test_an_interrupted_ingest_goes_on(store):
+    """After a KeyboardInterrupt from the model exactly what is not in the store is asked about."""
+    calls = []
+
+    def answer(ids):
+        calls.append(ids)
+        return KeyboardInterrupt() if len(calls) == 6 else chain(ids)
+
+    with pytest.raises(KeyboardInterrupt):
+        asked(reader(answer), store, document("a", 40), workers=1)
+    there, llm = len(found(store)) // 4, reader()
+    asked(llm, store, document("a", 40))
+    assert len(llm.shown) == 8 - there
+    assert len(found(store)) == 32
+
+
+def test_what_was_deleted_and_came_back_is_read_again(store):
+    """A document that comes back after its deletion gets its edges back."""
+    asked(reader(), store, document("a", 2))
+    store.delete(document="a")
+    llm = reader()
+    asked(llm, store, document("a", 2))
+    assert (len(llm.shown), found(store)) == (1, {("a0", "a1")})
+
+
+def test_deletion_leaves_nothing(store, tmp_path):
+    """Neither the catalogue nor the ledger says anything of a deleted chunk."""
+    asked(reader(), store, document("secret", 2))
+    store.delete(document="secret")
+    assert rows_about(store, "secret0") == 0
+    assert found(store) == set()
+    assert b"secret" not in (tmp_path / "index" / LEDGER).read_bytes()
+    assert store.check().ok
+
+
+def test_a_ledger_elsewhere(store, tmp_path):
+    """``progress`` names the file, whose folder is made."""
+    asked(reader(), store, document("a", 2), progress=tmp_path / "kept" / "asked.jsonl")
+    assert (tmp_path / "kept" / "asked.jsonl").exists()
+    assert not (tmp_path / "index" / LEDGER).exists()
+
+
+def test_in_memory_the_builder_remembers():
+    """Over a store in memory the same builder asks once."""
+    llm = reader()
+    builder, store = LLMEdges(llm), HybridGraphStore(None, EMBEDDING)
+    for _ in range(2):
+        asked(llm, store, document("a", 2), edges=builder)
+    assert (len(llm.shown), found(store)) == (1, {("a0", "a1")})
+
+
+def test_a_store_that_cannot_be_asked():
+    """Over a store with nothing but TakesChunks the edges are there; it is asked about them each time."""
+    llm, store = reader(), MemoryStore()
+    builder = LLMEdges(llm)
+    for _ in range(2):
+        asked(llm, store, document("a", 2), edges=builder)
+    assert (len(llm.shown), store.links("supports")) == (2, {("a0", "a1")})
+
+
+# -- across documents --------------------------------------------------------------------------------------------------
+
+LINES = {"a": "1 0 0", "b": "1 0.1 0", "c": "1 0.2 0", "d": "1 0.3 0", "e": "0 0 1"}
+
+
+def lines(*names):
+    return [Chunk(name, f"{LINES[name]} | {name}", {}, name) for name in names]
+
+
+@pytest.fixture
+def vectors():
+    from held import memory
+
+    return memory()
+
+
+def test_each_pair_reaches_the_model_together(vectors):
+    """Every pair of near chunks of different documents is shown in one call; what is far is not shown at all."""
+    llm = reader()
+    asked(llm, vectors, lines(*"abcde"), edges=LLMEdges(llm).across_documents())
+    assert sorted(llm.shown) == [tuple(pair) for pair in ("ab", "ac", "ad", "bc", "bd", "cd")]
+    assert found(vectors) == {tuple(pair) for pair in ("ab", "ac", "ad", "bc", "bd", "cd")}
+
+
+def test_no_chunk_is_in_more_pairs_than_allowed(vectors):
+    """With one pair per chunk the nearest two pair up first, and then the rest."""
+    llm = reader()
+    asked(llm, vectors, lines(*"abcde"), edges=LLMEdges(llm).across_documents(max_pairs_per_chunk=1))
+    assert all(sum(name in pair for pair in llm.shown) <= 1 for name in LINES)
+    assert ("a", "b") in llm.shown
+
+
+def test_the_threshold_of_pairs(vectors):
+    """Pairs below the threshold are not shown: a and d have the cosine .958."""
+    llm = reader()
+    asked(llm, vectors, lines(*"ad"), edges=LLMEdges(llm).across_documents(similarity_threshold=0.96))
+    assert llm.shown == []
+
+
+def test_windows_and_pairs_together(vectors):
+    """Chunks of one document are shown as windows, those of two as pairs; with batch_size=1 as pairs only."""
+    chunks = [Chunk(f"a{n}", f"1 {n / 10} 0 | a", {"chunk_index": n}, "a") for n in range(3)] + lines("b")
+    llm = reader()
+    asked(llm, vectors, chunks, edges=LLMEdges(llm).across_documents())
+    assert sorted(llm.shown) == [("a0", "a1", "a2"), ("a0", "b"), ("a1", "b"), ("a2", "b")]
+    only = reader()
+    asked(only, vectors, chunks, edges=LLMEdges(only, batch_size=1).across_documents())
+    assert sorted(only.shown) == [("a0", "b"), ("a1", "b"), ("a2", "b")]
+
+
+def test_a_new_document_is_paired_with_older_ones(vectors):
+    """Only pairs with a new chunk are asked about, and the edges of the others stay."""
+    llm = reader()
+    builder = LLMEdges(llm).across_documents()
+    asked(llm, vectors, lines("a", "b"), edges=builder)
+    asked(llm, vectors, lines("c"), edges=builder)
+    assert sorted(llm.shown) == [("a", "b"), ("a", "c"), ("b", "c")]
+    assert found(vectors) == {("a", "b"), ("a", "c"), ("b", "c")}
+    asked(llm, vectors, lines("c"), edges=builder)
+    assert len(llm.shown) == 3
+
+
+def test_a_changed_document_loses_what_others_said_of_it(vectors):
+    """When c moves away, the edges from older documents to it go, and theirs to others stay."""
+    llm = reader()
+    builder = LLMEdges(llm).across_documents()
+    asked(llm, vectors, lines("a", "b", "c"), edges=builder)
+    asked(llm, vectors, [Chunk("c", "0 0 1 | c", {}, "c")], edges=builder)
+    assert found(vectors) == {("a", "b")}
+
+
+def test_pairs_need_vectors():
+    """A store without vectors is refused before anything is written."""
+    store = MemoryStore()
+    with pytest.raises(ConfigurationError, match="vectors"):
+        asked(None, store, lines("a"), edges=LLMEdges(reader()).across_documents())
+    assert store.chunks == {}
+
+
+# -- beside other builders ---------------------------------------------------------------------------------------------
+
+
+def test_relations_of_other_builders_are_left_to_them(store):
+    """Beside LinkEdges the model may not say ``references``; alone it may; what was asked for by name clashes."""
+    from langchain_hybridgraph.ingestion.edges.base import LinkEdges, as_builders
+
+    alone, llm = LLMEdges(reader()), LLMEdges(reader())
+    assert "references" in alone.relations
+    beside = as_builders([llm, LinkEdges()])[0]
+    assert "references" not in beside.relations
+    assert "supports" in beside.relations
+    with pytest.raises(ConfigurationError, match="references"):
+        as_builders([LLMEdges(reader(), relations=["references"]), LinkEdges()])
+
+
+def test_together_with_sequence_edges(store):
+    """The edges of other builders stay."""
+    llm = reader()
+    ingest(document("a", 2), store, split=None, edges=[SequenceEdges(), LLMEdges(llm)])
+    assert set(all_edges(store)) == {("a0", "a1", "sequence"), ("a0", "a1", "supports")}
+
+
+def test_unusable_settings():
+    """Numbers out of range and what is not a model are refused at once."""
+    for wrong in ({"batch_size": 0}, {"overlap": 5}, {"overlap": -1}, {"workers": 0}, {"attempts": 0}, {"backoff": -1}):
+        with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+            LLMEdges(reader(), **wrong)
+    with pytest.raises(ConfigurationError, match="LLMEdges needs a chat model, got"):
+        LLMEdges(object())
+    for wrong in ({"similarity_threshold": 0}, {"max_pairs_per_chunk": 0}):
+        with pytest.raises(ConfigurationError, match="across_documents"):
+            LLMEdges(reader()).across_documents(**wrong)

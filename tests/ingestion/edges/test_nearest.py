@@ -1,0 +1,41 @@
+import numpy as np
+from held import memory, written
+
+from langchain_hybridgraph import Chunk
+from langchain_hybridgraph.ingestion.edges import nearest
+from langchain_hybridgraph.ingestion.edges.nearest import Neighbours
+
+
+def filled(vectors, document=str):
+    store = memory()
+    store.put([Chunk(f"c{n:03}", written(vector), {}, document(n)) for n, vector in enumerate(vectors)])
+    store.settle()
+    return store
+
+
+def test_chunks_without_a_vector_are_left_out():
+    """Parents, and vectors of zeros, are nobody's neighbour."""
+    store = memory()
+    chunks = [Chunk("a", "1 0 | a", {}, "a", "p"), Chunk("b", "0 0 | b", {}, "b"), Chunk("c", "1 1 | c", {}, "c")]
+    store.put(chunks, parents=[Chunk("p", "1 0 | p", {}, "a")])
+    store.settle()
+    assert Neighbours(store).ids == ["a", "c"]
+
+
+def test_blocks_do_not_show(monkeypatch):
+    """The answer is the same whether the product is looked at row by row or in one piece."""
+    vectors = np.random.default_rng(3).normal(size=(40, 5))
+    around = Neighbours(filled(vectors, lambda n: str(n % 20)))
+    whole = list(around.nearest(range(40), 4, 0.1)), around.reach([1, 5, 9]).tolist()
+    monkeypatch.setattr(nearest, "_BLOCK", 1)
+    assert list(around.nearest(range(40), 4, 0.1)) == whole[0]
+    assert np.allclose(around.reach([1, 5, 9]), whole[1], atol=1e-6)
+
+
+def test_a_cosine_is_the_same_both_ways():
+    """Pairs have one cosine, whichever end is asked about."""
+    vectors = np.random.default_rng(5).normal(size=(30, 384))
+    around = Neighbours(filled(vectors))
+    found = {(place, other): cosine for place, near in around.nearest(range(30), 29, 0.001) for other, cosine in near}
+    assert all(found[other, place] == cosine for (place, other), cosine in found.items())
+    assert around.cosines(list(found)) == list(found.values())

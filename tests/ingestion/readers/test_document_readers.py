@@ -1,0 +1,332 @@
+"""Files that are not plain text: what is read of them, where it is, and what is refused."""
+
+import json
+import mailbox
+import zipfile
+from email.message import EmailMessage
+
+import docx
+import openpyxl
+import pptx
+import pypdf
+import pytest
+from langchain_core.document_loaders import BaseLoader
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+
+from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph.ingestion import FileError, ingest, read_files
+from langchain_hybridgraph.ingestion.readers import bounded, kinds
+from langchain_hybridgraph.ingestion.readers.bounded import BoundedReader
+
+
+def write_pdf(path, pages, *, password=None, bookmarks=()):
+    """A PDF with a line of text on each page, "" for a page without one."""
+    writer = pypdf.PdfWriter()
+    font = DictionaryObject(
+        {
+            NameObject("/Type"): NameObject("/Font"),
+            NameObject("/Subtype"): NameObject("/Type1"),
+            NameObject("/BaseFont"): NameObject("/Helvetica"),
+        }
+    )
+    for text in pages:
+        page = writer.add_blank_page(300, 300)
+        fonts = DictionaryObject({NameObject("/F1"): font})
+        page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
+        stream = DecodedStreamObject()
+        stream.set_data(f"BT /F1 12 Tf 20 200 Td ({text}) Tj ET".encode())
+        page[NameObject("/Contents")] = writer._add_object(stream)
+    for title, page in bookmarks:
+        writer.add_outline_item(title=title, page_number=page)
+    writer.add_metadata({"/Title": "Annual report"})
+    if password is not None:
+        writer.encrypt(user_password=password, owner_password="owner", algorithm="RC4-128")
+    writer.write(path)
+
+
+def write_docx(path):
+    document = docx.Document()
+    document.core_properties.title = "Manual"
+    document.add_heading("Pumps", 1)
+    document.add_paragraph("A pump moves water.")
+    table = document.add_table(rows=2, cols=2)
+    for cell, text in zip(
+        (cell for row in table.rows for cell in row.cells), ("Part", "Price", "valve", "3|4"), strict=True
+    ):
+        cell.text = text
+    document.add_paragraph("After the table.")
+    document.save(path)
+
+
+def write_pptx(path):
+    presentation = pptx.Presentation()
+    presentation.slides.add_slide(presentation.slide_layouts[6])
+    slide = presentation.slides.add_slide(presentation.slide_layouts[1])
+    slide.shapes.title.text = "Results"
+    slide.placeholders[1].text = "Sales rose."
+    slide.notes_slide.notes_text_frame.text = "Say it slowly."
+    presentation.save(path)
+
+
+def write_xlsx(path):
+    book = openpyxl.Workbook()
+    book.active.title = "Stock"
+    book.active.append(["item", "count"])
+    for number in range(1, 200):
+        book.active.append([f"article number {number}", number])
+    book.create_sheet("Empty")
+    book.save(path)
+
+
+def write_epub(path):
+    container = (
+        '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
+        '<rootfile full-path="OEBPS/book.opf"/></rootfiles></container>'
+    )
+    package = (
+        '<package xmlns="http://www.idpf.org/2007/opf" xmlns:dc="http://purl.org/dc/elements/1.1/"><metadata>'
+        "<dc:title>Whales</dc:title></metadata><manifest>"
+        '<item id="b" href="second.xhtml"/><item id="a" href="first%20one.xhtml"/></manifest>'
+        '<spine><itemref idref="a"/><itemref idref="b"/></spine></package>'
+    )
+    with zipfile.ZipFile(path, "w") as book:
+        book.writestr("META-INF/container.xml", container)
+        book.writestr("OEBPS/book.opf", package)
+        book.writestr("OEBPS/first one.xhtml", "<html><body><h1>Loomings</h1><p>Call me Ishmael.</p></body></html>")
+        book.writestr("OEBPS/second.xhtml", "<html><body><p>The carpet bag.</p></body></html>")
+
+
+def write_notebook(path):
+    cells = [
+        {"cell_type": "markdown", "source": ["# Fit\n", "\n", "We fit a line."]},
+        {
+            "cell_type": "code",
+            "source": "print(fit())",
+            "outputs": [{"output_type": "stream", "text": ["slope 2\n"]}, {"output_type": "display_data", "data": {}}],
+        },
+    ]
+    described = {"language_info": {"name": "python"}}
+    path.write_text(json.dumps({"cells": cells, "metadata": described, "nbformat": 4}), encoding="utf-8")
+
+
+def message(subject, body):
+    mail = EmailMessage()
+    mail["From"], mail["To"], mail["Subject"] = "Ada <ada@example.org>", "charles@example.org", subject
+    mail["Date"] = "Mon, 10 Jul 1843 09:00:00 +0000"
+    mail.set_content(body)
+    return mail
+
+
+@pytest.fixture(scope="module")
+def read(tmp_path_factory):
+    """The Documents of one folder by file name, and what was said of files that were left out."""
+    folder = tmp_path_factory.mktemp("files") / "docs"
+    folder.mkdir()
+    write_pdf(folder / "report.pdf", ["One.", "", "Three."], bookmarks=[("Intro", 0), ("Figures", 2)])
+    write_pdf(folder / "secret.pdf", ["One."], password="user")
+    write_pdf(folder / "open.pdf", ["Protected against printing."], password="")
+    write_pdf(folder / "scanned.pdf", ["", ""])
+    (folder / "short.pdf").write_bytes((folder / "report.pdf").read_bytes()[:200])
+    write_docx(folder / "manual.docx")
+    (folder / "short.docx").write_bytes((folder / "manual.docx").read_bytes()[:2_000])
+    (folder / "locked.docx").write_bytes(b"\xd0\xcf\x11\xe0" + bytes(600))
+    (folder / "empty.pptx").touch()
+    write_pptx(folder / "talk.pptx")
+    write_xlsx(folder / "stock.xlsx")
+    write_epub(folder / "book.epub")
+    write_notebook(folder / "fit.ipynb")
+    (folder / "deep.ipynb").write_text("[" * 100_000, encoding="utf-8")
+    with zipfile.ZipFile(folder / "bomb.docx", "w") as bomb:
+        for number in range(20_001):
+            bomb.writestr(str(number), "")
+    mail = message("Engine", "It weaves patterns.")
+    mail.add_attachment(b"x", maintype="application", subtype="pdf", filename="plan.pdf")
+    (folder / "one.eml").write_bytes(mail.as_bytes())
+    box = mailbox.mbox(folder / "all.mbox")
+    for number in (1, 2):
+        box.add(message(f"Letter {number}", f"Number {number}."))
+    box.close()
+    said = []
+    found = {}
+    for document in read_files(folder, skipped=said.append):
+        found.setdefault(document.metadata["source"].removeprefix("docs/"), []).append(document)
+    return found, {line.split("docs/")[1].split(": ")[0]: line.split(": ", 1)[1] for line in said}
+
+
+def where(documents, *keys):
+    return [tuple(document.metadata.get(key) for key in keys) for document in documents]
+
+
+def test_pages_of_a_pdf(read):
+    """Each page with a text is a Document with its number and bookmark; pages without one are named."""
+    found, said = read
+    pages = found["report.pdf"]
+    assert [page.page_content.strip() for page in pages] == ["One.", "Three."]
+    assert where(pages, "page", "section_heading", "title") == [
+        (1, "Intro", "Annual report"),
+        (3, "Figures", "Annual report"),
+    ]
+    assert said["report.pdf"] == "page 2 without text"
+
+
+def test_a_word_document(read):
+    """Headings are Markdown; a table is a Document of its own with its number and heading."""
+    manual = read[0]["manual.docx"]
+    assert [part.page_content for part in manual] == [
+        "# Pumps\n\nA pump moves water.",
+        "| Part | Price |\n| --- | --- |\n| valve | 3\\|4 |",
+        "After the table.",
+    ]
+    assert where(manual, "table", "section_heading", "title") == [
+        (None, None, "Manual"),
+        (1, "Pumps", "Manual"),
+        (None, "Pumps", "Manual"),
+    ]
+
+
+def test_slides(read):
+    """A slide has its number, its title and its notes; one without a text is left out."""
+    (slide,) = read[0]["talk.pptx"]
+    assert slide.page_content == "## Results\n\nSales rose.\n\nSay it slowly."
+    assert where([slide], "page", "section_heading") == [(2, "Results")]
+
+
+def test_rows_of_a_sheet(read):
+    """A sheet is cut into tables that repeat its head, each with the rows that it has."""
+    tables = read[0]["stock.xlsx"]
+    assert len(tables) > 1
+    assert {table.page_content.splitlines()[2] for table in tables} == {"| item | count |"}
+    rows = [line for table in tables for line in table.page_content.splitlines()[4:]]
+    assert rows == [f"| article number {number} | {number} |" for number in range(1, 200)]
+    assert where(tables, "sheet")[0] == ("Stock",)
+    assert tables[0].metadata["rows"].startswith("2–")
+    assert tables[-1].metadata["rows"].endswith("–200")
+
+
+def test_chapters_of_a_book(read):
+    """An EPUB is read in its reading order."""
+    chapters = read[0]["book.epub"]
+    assert ["Ishmael" in chapters[0].page_content, "carpet" in chapters[1].page_content] == [True, True]
+    assert where(chapters, "chapter", "title") == [(1, "Whales"), (2, "Whales")]
+
+
+def test_a_notebook(read):
+    """Text, code and what it printed, in order."""
+    (book,) = read[0]["fit.ipynb"]
+    assert book.page_content == "# Fit\n\nWe fit a line.\n\n```python\nprint(fit())\n```\n\n```text\nslope 2\n```"
+
+
+def test_mail(read):
+    """A message has sender, time and subject, and names its attachments; each of a mailbox is a document."""
+    found, said = read
+    (mail,) = found["one.eml"]
+    assert mail.page_content.startswith("# Engine\n\nFrom: Ada <ada@example.org>\nTo: charles@example.org\n")
+    assert mail.page_content.rstrip().endswith("It weaves patterns.")
+    assert where([mail], "from", "created_at", "attachments", "title") == [
+        ("Ada <ada@example.org>", "1843-07-10T09:00:00+00:00", ["plan.pdf"], "Engine")
+    ]
+    assert said["one.eml"] == "attachments are not read: plan.pdf"
+    assert where(found["all.mbox"], "document_id") == [("docs/all.mbox:1",), ("docs/all.mbox:2",)]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("secret.pdf", "it is encrypted; save a copy without a password"),
+        ("scanned.pdf", "no page has a text; if it was scanned"),
+        ("short.pdf", "it is damaged"),
+        ("short.docx", "it is damaged"),
+        ("locked.docx", "it is encrypted, or of an old format"),
+        ("empty.pptx", "it is empty"),
+        ("deep.ipynb", "it is nested too deeply"),
+        ("bomb.docx", "more than is read"),
+    ],
+)
+def test_what_cannot_be_read_is_named(read, name, reason):
+    """A file that cannot be read is left out with the reason, and the others are read."""
+    found, said = read
+    assert name not in found
+    assert reason in said[name]
+    assert found["open.pdf"][0].page_content.strip() == "Protected against printing."
+
+
+def test_a_file_that_takes_too_long(tmp_path, monkeypatch):
+    """A reader that does not answer is ended, and the next file is read by another."""
+    write_notebook(tmp_path / "a.ipynb")
+    reader = BoundedReader()
+    monkeypatch.setattr(bounded, "PART_SECONDS", 0.0)
+    with pytest.raises(kinds.UnreadableError, match="takes more than 0 s for a page"):
+        reader.read(tmp_path / "a.ipynb", print)
+    monkeypatch.undo()
+    assert reader.read(tmp_path / "a.ipynb", print)[0].text.startswith("# Fit")
+
+
+def test_a_file_that_is_too_large(tmp_path, monkeypatch):
+    """Neither a large file nor one with a large text is read to the end."""
+    write_notebook(tmp_path / "a.ipynb")
+    reader = BoundedReader()
+    monkeypatch.setattr(bounded, "BYTES", 10)
+    with pytest.raises(kinds.UnreadableError, match="at most 0 MB are read"):
+        reader.read(tmp_path / "a.ipynb", print)
+    monkeypatch.undo()
+    monkeypatch.setattr(bounded, "CHARACTERS", 10)
+    with pytest.raises(kinds.UnreadableError, match="its text has more than 10 characters"):
+        reader.read(tmp_path / "a.ipynb", print)
+
+
+def test_without_the_extra(tmp_path, monkeypatch):
+    """Files whose library is missing are counted and the extra is named; naming such a file is an error."""
+    monkeypatch.setattr(kinds, "find_spec", lambda name: None)
+    for name in ("a.pdf", "b.pdf", "c.docx", "d.zip"):
+        (tmp_path / name).touch()
+    write_notebook(tmp_path / "e.ipynb")
+    store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
+    report = ingest(read_files(tmp_path, skipped=lambda said: None), store)
+    assert report.documents == 1
+    assert report.skipped == {".docx": 1, ".pdf": 2, ".zip": 1}
+    assert report.warnings == (
+        'skipped 2 .pdf, 1 .docx: install the extra: pip install "langchain-hybridgraph[documents]"',
+        "skipped 1 .zip: files of this kind are not read",
+    )
+    with pytest.raises(FileError, match=r"a\.pdf: to read this kind of file install the extra"):
+        list(read_files(tmp_path / "a.pdf"))
+
+
+def test_hits_can_be_cited(tmp_path):
+    """Chunks carry where they are from."""
+    write_pdf(tmp_path / "report.pdf", ["Cats purr at night.", "Dogs bark at cats."])
+    store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
+    ingest(read_files(tmp_path / "report.pdf"), store)
+    chunks = store.get(sorted(store.document_chunks(["report.pdf"])["report.pdf"]))
+    assert sorted((chunk.metadata["page"], chunk.text.strip()) for chunk in chunks) == [
+        (1, "Cats purr at night."),
+        (2, "Dogs bark at cats."),
+    ]
+
+
+class Loader(BaseLoader):
+    """Loads two pages of one file, as LangChain's loaders of PDF files do."""
+
+    def lazy_load(self):
+        for page in (0, 1):
+            yield Document(f"Page {page}.", metadata={"source": "a.pdf", "page": page, "page_label": str(page + 1)})
+
+
+def test_a_langchain_loader():
+    """A loader is ingested as it is; its pages are parts of one document and keep their numbers."""
+    store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
+    ingest(Loader(), store)
+    chunks = store.get(sorted(store.document_chunks(["a.pdf"])["a.pdf"]))
+    assert {(chunk.text, chunk.metadata["page"]) for chunk in chunks} == {("Page 0.", 0), ("Page 1.", 1)}
+
+
+def test_a_llama_index_reader(tmp_path):
+    """So is a LlamaIndex reader, whose Documents are named by their file and not by an id of the moment."""
+    readers = pytest.importorskip("llama_index.core")
+    (tmp_path / "a.txt").write_text("Cats purr.", encoding="utf-8")
+    store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
+    reports = [ingest(readers.SimpleDirectoryReader(str(tmp_path)), store) for _ in range(2)]
+    assert [(report.added, report.unchanged) for report in reports] == [(1, 0), (0, 1)]
+    assert store.document_ids() == [str(tmp_path / "a.txt")]

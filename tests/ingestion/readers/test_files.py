@@ -1,0 +1,358 @@
+import inspect
+import json
+import os
+import sys
+import threading
+import warnings
+from pathlib import Path
+
+import pytest
+
+from langchain_hybridgraph import HybridGraphStore, ingest
+from langchain_hybridgraph.ingestion.readers.files import SUPPORTED_SUFFIXES, FileError, read_files
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def write(**files):
+        for name, content in files.items():
+            path = tmp_path / name.replace("__", "/").replace("_DOT_", ".")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return tmp_path
+
+    return write
+
+
+def rows(*values):
+    return "\n".join(value if isinstance(value, str) else json.dumps(value) for value in values)
+
+
+def sources(*paths, **options):
+    return [document.metadata["source"] for document in read_files(paths, **options)]
+
+
+def one(path):
+    (document,) = read_files([path])
+    return document
+
+
+def test_folders_are_walked_by_name(folder):
+    """Files come in the order of their names, whatever the file system says; others than text are passed over."""
+    folder(
+        docs__b_DOT_md="b",
+        docs__a__z_DOT_txt="z",
+        docs__a__c_DOT_html="c",
+        docs__x_DOT_png=b"\x89PNG",
+        docs__y_DOT_py="y",
+    )
+    assert sources("docs") == ["docs/a/c.html", "docs/a/z.txt", "docs/b.md"]
+
+
+def test_hidden_files_are_passed_over(folder):
+    """What starts with a dot is not read in folders, but may be named."""
+    folder(docs__a_DOT_md="a", docs___DOT_git__b_DOT_md="b", docs___DOT_c_DOT_md="c")
+    assert sources("docs") == ["docs/a.md"]
+    assert sources("docs/.c.md") == ["docs/.c.md"]
+
+
+def test_the_source_is_the_path_as_given(folder):
+    """A file has one source however it is reached from here; an absolute path counts from its last folder."""
+    root = folder(docs__sub__a_DOT_md="a")
+    same = ["docs", "./docs/", "docs/sub", "docs/sub/a.md", "."]
+    assert {sources(path)[0] for path in same} == {"docs/sub/a.md"}
+    assert sources(root / "docs") == ["docs/sub/a.md"]
+    assert sources(root / "docs" / "sub" / "a.md") == ["a.md"]
+    (root / "other").mkdir()
+    os.chdir(root / "other")
+    assert sources("../docs") == ["docs/sub/a.md"]
+
+
+def test_one_path_alone(folder):
+    """A single path need not be in a list."""
+    folder(a_DOT_md="a")
+    assert [document.page_content for document in read_files("a.md")] == ["a"]
+
+
+def test_two_files_of_one_source(folder):
+    """Different files that would be one document are refused; the same file twice is read once."""
+    root = folder(x__docs__a_DOT_md="one", y__docs__a_DOT_md="two")
+    with pytest.raises(FileError, match=r"would both be 'docs/a\.md'"):
+        sources(root / "x" / "docs", root / "y" / "docs")
+    assert sources("x", "x/docs/a.md", "x") == ["x/docs/a.md"]
+
+
+def test_links_do_not_loop(folder, monkeypatch):
+    """A link to a folder above ends the walk there; a link to a file is not read twice."""
+    looked_at = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: looked_at.append(path) or scandir(path))
+    root = folder(docs__sub__a_DOT_md="a")
+    (root / "docs" / "sub" / "up").symlink_to(root / "docs")
+    (root / "docs" / "z.md").symlink_to(root / "docs" / "sub" / "a.md")
+    assert sources("docs") == ["docs/sub/a.md"]
+    assert len(looked_at) <= 3
+
+
+def test_each_folder_is_visited_once(folder, monkeypatch):
+    """Folders that all link to each other are read once each, by their own paths."""
+    listed = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: listed.append(path) or scandir(path))
+    root = folder(**{f"docs__{n}__a_DOT_md": "a" for n in range(8)})
+    for one in range(8):
+        for other in range(8):
+            (root / f"docs/{one}/{other}").symlink_to(root / f"docs/{other}")
+    assert sources("docs") == sources("docs", follow_links=True) == [f"docs/{n}/a.md" for n in range(8)]
+    assert len(listed) == 2 * 9
+
+
+def test_deep_folders_are_walked(folder):
+    """A folder may be nested deeper than Python's calls."""
+    folder(**{f"{'d__' * 150}a_DOT_md": "deep"})
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack()) + 100)
+    try:
+        assert sources(".") == [f"{'d/' * 150}a.md"]
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def test_links_that_lead_out_are_named(folder):
+    """They are followed on request only; a link to a file or folder inside always is, also to a hidden one."""
+    root = folder(
+        docs__a_DOT_md="a",
+        docs___DOT_data__b_DOT_md="b",
+        docs___DOT_more__d_DOT_md="d",
+        out__c_DOT_md="c",
+        e_DOT_md="e",
+    )
+    for name, target in {
+        "b.md": ".data/b.md",
+        "more": ".more",
+        "out": "../out",
+        "e.md": "../e.md",
+        "z.png": "/",
+    }.items():
+        (root / "docs" / name).symlink_to(target)
+    told = []
+    inside = ["docs/a.md", "docs/b.md", "docs/more/d.md"]
+    assert sources("docs", skipped=told.append) == inside
+    out = {"docs/e.md": root.resolve() / "e.md", "docs/out": root.resolve() / "out", "docs/z.png": "/"}
+    assert told == [
+        f"skipped {link}: this link leads out of the folder, to {target}; follow_links=True follows it"
+        for link, target in out.items()
+    ]
+    (root / "docs" / "z.png").unlink()
+    assert sorted(sources("docs", follow_links=True)) == sorted([*inside, "docs/e.md", "docs/out/c.md"])
+
+
+def test_a_link_that_is_named_is_followed(folder):
+    """The paths that are given may be links themselves."""
+    root = folder(real__a_DOT_md="a", b_DOT_md="b")
+    (root / "docs").symlink_to("real")
+    (root / "c.md").symlink_to("b.md")
+    assert sources("docs", "c.md") == ["docs/a.md", "c.md"]
+
+
+def test_only_regular_files_are_read(folder):
+    """A pipe or a device, which may never end, is named in a folder and refused by name."""
+    root = folder(docs__a_DOT_md="a")
+    os.mkfifo(root / "docs" / "pipe.txt")
+    (root / "docs" / "zero.txt").symlink_to("/dev/zero")
+    told = []
+    assert sources("docs", skipped=told.append, follow_links=True) == ["docs/a.md"]
+    assert [each.partition(":")[0] for each in told] == ["skipped docs/pipe.txt", "skipped docs/zero.txt"]
+    assert all("not a regular file" in each for each in told)
+    with pytest.raises(FileError, match=r"zero\.txt: this is not a regular file"):
+        sources("docs/zero.txt")
+
+
+def test_a_pipe_that_is_named_is_read(folder):
+    """As a shell's ``<(command)`` hands it over."""
+    root = folder(docs__a_DOT_md="a")
+    os.mkfifo(root / "pipe.txt")
+    writer = threading.Thread(target=lambda: (root / "pipe.txt").write_text("piped"))
+    writer.start()
+    assert one("pipe.txt").page_content == "piped"
+    writer.join()
+
+
+def test_the_report_names_what_was_left_out(folder):
+    """``ingest`` reports what ``read_files`` skipped."""
+    root = folder(docs__a_DOT_md="They purr.")
+    os.mkfifo(root / "docs" / "pipe.txt")
+    with HybridGraphStore(None) as store, pytest.warns(UserWarning, match="pipe"):
+        report = ingest(read_files("docs"), store)
+    assert report.documents == 1
+    assert report.warnings == ("skipped docs/pipe.txt: this is not a regular file; write its content to one",)
+
+
+def test_a_link_that_leads_nowhere_is_left_out(folder):
+    """The other files are ingested, and the report names the link, also when it is run again."""
+    root = folder(docs__a_DOT_md="They purr.")
+    (root / "docs" / "lost.txt").symlink_to(root / "missing.txt")
+    with HybridGraphStore(None) as store:
+        for _ in range(2):
+            with pytest.warns(UserWarning, match="lost.txt"):
+                report = ingest(read_files("docs"), store)
+            assert report.warnings == ("skipped docs/lost.txt: it cannot be read: No such file or directory",)
+        assert len(store) == 1
+
+
+def test_files_have_title_and_uri(folder):
+    """The title is the first heading, the page's title, or the file's name."""
+    folder(
+        a_DOT_md="# Guide\n\nx",
+        b_DOT_html="<title>Page</title>x",
+        c_DOT_rst="Rest\n====\n\nx",
+        d_DOT_txt="x",
+        e_DOT_md="x",
+    )
+    found = [(document.metadata["title"], document.metadata["uri"]) for document in read_files(".")]
+    assert found == [("Guide", "a.md"), ("Page", "b.html"), ("Rest", "c.rst"), ("d", "d.txt"), ("e", "e.md")]
+
+
+def test_front_matter_is_metadata(folder):
+    """The plain fields above a Markdown text are metadata, and no text; nested ones are left out."""
+    fields = "title: 'My notes'\ntags: [x, \"y\"]\nlabels:\n  - one\n  - two\ndate: 2024-01-02\nnested: {a: 1}"
+    folder(a_DOT_md=f"---\n{fields}\n---\n# H\ntext")
+    document = one("a.md")
+    assert document.page_content == "# H\ntext"
+    assert document.metadata == {
+        "title": "My notes",
+        "tags": ["x", "y"],
+        "labels": ["one", "two"],
+        "date": "2024-01-02",
+        "source": "a.md",
+        "uri": "a.md",
+    }
+
+
+def test_a_rule_is_no_front_matter(folder):
+    """A text that starts with a rule and has no second one is read whole."""
+    folder(a_DOT_md="---\nno end")
+    assert one("a.md").page_content == "---\nno end"
+
+
+def test_rows_of_json_lines(folder):
+    """Each line is a document: its text, its id, its metadata, and all other keys as metadata."""
+    folder(
+        a_DOT_jsonl=rows(
+            {"id": "x/1", "text": "one", "metadata": {"year": 1}, "tag": "t"},
+            "",
+            {"id": 7, "page_content": "two", "title": None},
+            {"content": "three", "source": "mine"},
+        )
+    )
+    found = list(read_files("a.jsonl"))
+    assert [(d.id, d.page_content) for d in found] == [("x/1", "one"), ("7", "two"), (None, "three")]
+    assert [d.metadata for d in found] == [
+        {"source": "a.jsonl", "tag": "t", "year": 1},
+        {"source": "a.jsonl", "title": None},
+        {"source": "mine", "document_id": "a.jsonl:4"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{broken", r"a\.jsonl:2: this line is no JSON"),
+        ("[1]", r"a\.jsonl:2: this line is no JSON object"),
+        ('{"title": "x"}', r'a\.jsonl:2: there is no text; give it as "text" \(found: title\)'),
+        ('{"text": 3}', r"a\.jsonl:2: there is no text"),
+        ('{"text": "x", "metadata": 1}', r"a\.jsonl:2: metadata is int"),
+        ("[" * 100_000, r"a\.jsonl:2: this line is no JSON"),
+    ],
+)
+def test_a_bad_line_is_named(folder, line, message):
+    """A line that cannot be read is an error with file and line, also in a folder; the lines before it are given."""
+    folder(docs__a_DOT_jsonl=rows({"text": "good"}, line))
+    found = read_files("docs")
+    assert next(found).page_content == "good"
+    with pytest.raises(FileError, match=message):
+        next(found)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("é€".encode("utf-8-sig"), "é€"),
+        ("é€".encode("utf-16"), "é€"),
+        ("naïve café – with more text".encode("cp1252"), "naïve café – with more text"),
+        (b"", ""),
+    ],
+)
+def test_encodings(folder, content, expected):
+    """UTF-8, what a byte order mark says, and Western European text are read."""
+    folder(a_DOT_txt=content)
+    assert one("a.txt").page_content == expected
+
+
+def test_html_says_its_encoding(folder):
+    """The charset of a page is used, and refused when the page is not in it."""
+    folder(a_DOT_html='<meta charset="iso-8859-2"><p>łódź'.encode("iso-8859-2"))
+    assert one("a.html").page_content == "łódź"
+    folder(b_DOT_html=b'<meta charset="koi8-nonsense"><p>\xff\xfe\xfd')
+    with pytest.raises(FileError, match="koi8-nonsense"):
+        one("b.html")
+
+
+def test_what_is_no_text(folder):
+    """A binary file is an error when it is named, and told and passed over in a folder."""
+    folder(docs__a_DOT_txt=b"\x00\x01\x02", docs__b_DOT_txt=b"\xff\xd8\xff\xe0 abc \xfe\xfa", docs__c_DOT_txt="text")
+    with pytest.raises(FileError, match=r"a\.txt: this is no text; convert it"):
+        sources("docs/a.txt")
+    told = []
+    assert sources("docs", skipped=told.append) == ["docs/c.txt"]
+    assert [message.split(":")[0] for message in told] == ["skipped docs/a.txt", "skipped docs/b.txt"]
+
+
+def test_without_a_listener_a_warning_is_given(folder):
+    """What is passed over is never silent."""
+    folder(docs__a_DOT_txt=b"\x00", docs__b_DOT_txt="x")
+    with pytest.warns(UserWarning, match=r"skipped docs/a\.txt"):
+        sources("docs")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sources("docs/b.txt")
+
+
+def test_what_is_not_there(folder):
+    """A path that does not exist is an error; a broken link in a folder is passed over."""
+    root = folder(docs__a_DOT_md="a")
+    with pytest.raises(FileError, match="gone: there is no such file or folder"):
+        sources("gone")
+    (root / "docs" / "b.md").symlink_to(root / "nowhere")
+    told = []
+    assert sources("docs", skipped=told.append) == ["docs/a.md"]
+    assert "cannot be read" in told[0]
+
+
+def test_what_may_not_be_read(folder, monkeypatch):
+    """A file that the system refuses is an error when it is named, and told and passed over in a folder."""
+    folder(docs__a_DOT_md="a", docs__b_DOT_jsonl="{}")
+
+    def refuse(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(FileError, match=r"docs/a\.md: it cannot be read: Permission denied"):
+        sources("docs/a.md")
+    told = []
+    assert sources("docs", skipped=told.append) == []
+    assert len(told) == 2
+
+
+def test_a_named_file_of_any_suffix_is_text(folder):
+    """Who names a file wants it read."""
+    folder(Makefile="all: it", a_DOT_py="# no heading\nx = 1")
+    assert [d.page_content for d in read_files(["Makefile", "a.py"])] == ["all: it", "# no heading\nx = 1"]
+
+
+def test_supported_suffixes():
+    """Text, Markdown, HTML, reStructuredText and JSON Lines are read in folders."""
+    assert {".txt", ".md", ".html", ".rst", ".jsonl"} <= set(SUPPORTED_SUFFIXES)

@@ -1,0 +1,84 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.ingestion.markdown import outline
+from langchain_hybridgraph.ingestion.readers.html import from_html
+
+
+def text(html):
+    return from_html(html).text
+
+
+@pytest.mark.parametrize(
+    ("html", "expected"),
+    [
+        ("<h1>A</h1><p>b</p><h3>C</h3>d", "# A\n\nb\n\n### C\n\nd"),
+        ("<p>a\n   b&nbsp;&lt;c&gt; &#233;</p>", "a b <c> é"),
+        ("a<br>b<p>c", "a\nb\n\nc"),
+        ("<ul><li>one<li>two</ul>", "- one\n- two"),
+        ("<ol>\n<li>one</li>\n<li><p>two</p></li>\n</ol>", "- one\n- two"),
+        ("<table><tr><th>a<th>b<tr><td>1<td>2</table>", "a | b\n1 | 2"),
+        ("<pre>  x = 1\n  y = 2</pre>", "```\n  x = 1\n  y = 2\n```"),
+        ("<p>a<script>no()</script><style>p{}</style><!-- no -->b</p>", "ab"),
+        ("<nav>menu</nav><div role='navigation'>more</div><main>text</main><footer>end</footer>", "text"),
+        ("<h2>Use<a class='headerlink' href='#use'>¶</a></h2>x", "## Use\n\nx"),
+        ("<em>a</em> <b>b</b>c", "a bc"),
+    ],
+)
+def test_what_a_reader_sees(html, expected):
+    """Headings, lists, tables, code and entities are as a reader sees them; the machinery is left out."""
+    assert text(html) == expected
+
+
+def test_relative_links_stay_links():
+    """A link within the site is kept for the graph; those to the web are their text."""
+    html = "<a href='b%20c.html#d'>B <b>bold</b></a>, <a href='https://x.org'>web</a>, <a href='//x.org'>too</a>, "
+    html += "<a>no</a>"
+    assert text(html) == "[B bold](b%20c.html#d), web, too, no"
+
+
+def test_a_link_around_a_heading_does_not_spoil_it():
+    """A heading stays plain text."""
+    assert text("<h2><a href='x.html'>Use</a> it</h2>y") == "## Use it\n\ny"
+
+
+def test_the_title_is_that_of_the_head():
+    """Without a title the first heading of level 1 is it; a title in an svg is none."""
+    assert from_html("<head><title> A\n B </title></head><h1>C</h1>").title == "A B"
+    assert from_html("<h1>C <i>d</i></h1><h1>E</h1>").title == "C d"
+    assert from_html("<p>x").title == ""
+
+
+def test_an_element_that_is_never_closed_swallows_nothing():
+    """Text after an unclosed nav or select is not lost."""
+    assert "text" in text("<nav>menu<p>text")
+    assert text("<head><meta charset=utf-8><body>text") == "text"
+
+
+def test_headings_of_pages_are_headings_of_sections():
+    """The result is Markdown that the splitter understands."""
+    found = outline(text("<h1>G</h1><p>a</p><h2>Use</h2><pre># no heading</pre>"))
+    assert (found.title, [section.path for section in found.sections]) == ("G", [(), ("Use",)])
+
+
+@given(st.text(alphabet="<>/abhrepnavt123 ='\"!-&;", max_size=120))
+def test_any_text_is_read(html):
+    """Broken HTML never raises."""
+    from_html(html)
+
+
+@pytest.mark.parametrize(
+    ("html", "expected"),
+    [
+        ("a<!-- b", "a"),
+        ("<![<![a", "<![<![a"),
+        ("<?php x", "<?php x"),
+        ("<!doctype html>a<![CDATA[b]]>", "a"),
+        ("1 < 2 <b>c</b>", "1 < 2 c"),
+        ("a <p <p>b</p>", "a <p\n\nb"),
+    ],
+)
+def test_what_is_never_closed(html, expected):
+    """Tags, comments and declarations without an end cost no error, and no text before them."""
+    assert text(html) == expected

@@ -1,0 +1,72 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.ingestion.markdown import outline
+from langchain_hybridgraph.ingestion.readers.rst import from_rst
+
+
+def text(source):
+    return from_rst(source).text
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (
+            "Guide\n=====\n\na\n\nUse\n---\n\nb\n\nMore\n----\n\nDeep\n~~~~",
+            "# Guide\n\na\n\n## Use\n\nb\n\n## More\n\n### Deep",
+        ),
+        ("=====\nGuide\n=====\n\nUse\n===\n\nx", "# Guide\n\n## Use\n\nx"),
+        ("a paragraph\nof two lines\n-------------", "a paragraph\nof two lines\n-------------"),
+        ("longer than\n---\n\nx", "longer than\n---\n\nx"),
+        ("Run::\n\n   # make\n   make\n\nDone.", "Run:\n\n```\n# make\nmake\n```\n\nDone."),
+        (".. code-block:: python\n   :linenos:\n\n   x = 1\n\nend", "```\nx = 1\n```\n\nend"),
+        (".. note:: Mind this.\n\n   And that.\n", "Mind this.\n\nAnd that."),
+        (".. py:function:: run(x)\n   :async:\n\n   Runs ``x``.\n", "# `run(x)` {#run}\n\nRuns `x`."),
+        (
+            "Settings\n========\n\n.. confval:: theme\n   :type: str\n\n   The theme.",
+            "# Settings\n\n## `theme` {#theme}\n\nThe theme.",
+        ),
+        (".. py:class:: A\n\n   .. py:method:: b()\n\n      Does.", "# `A` {#A}\n\n## `b()` {#b}\n\nDoes."),
+        (".. rst:role:: ref\n\n   Links to a label.", "# `ref` {#ref}\n\nLinks to a label."),
+        (".. rst:directive:: .. code-block:: [language]", "# `.. code-block:: [language]` {#code-block}"),
+        (".. option:: -b buildername", "# `-b buildername` {#-b}"),
+        (".. role:: python(code)\n\ntext", "text"),
+        (".. versionadded:: 1.2\n   The option.\n", "Added in version 1.2\n\nThe option."),
+        (".. literalinclude:: a.py\n   :lines: 1-3\n", '--8<-- "a.py"'),
+        (".. _target:\n\nPart\n----\n\ntext", "(target)=\n\n# Part\n\ntext"),
+        (".. a comment\n   of two lines\n\n.. image:: a.png\n   :alt: b\n\ntext", "text"),
+        (
+            ":func:`asyncio.run`, :py:class:`~a.B`, :py:mod:`!c`, :ref:`the part <part>`, :file:`a.py`",
+            "{func}`asyncio.run`, {py:class}`~a.B`, c, {ref}`the part <part>`, a.py",
+        ),
+        ("`text <b.rst>`_ and `c <https://x.org>`__", "[text](b.rst) and [c](https://x.org)"),
+        (":doc:`The guide </guide>` :doc:`b`", "[The guide](/guide.rst) [b](b.rst)"),
+        (
+            ".. toctree::\n   :maxdepth: 2\n\n   install\n   Use it <use/index>\n",
+            "- [install](install.rst)\n- [Use it](use/index.rst)",
+        ),
+    ],
+)
+def test_what_a_reader_sees(source, expected):
+    """Titles, code, notes, roles and links become Markdown; comments, targets, images and options go."""
+    assert text(source) == expected
+
+
+def test_the_title_is_the_first_heading():
+    """A text without headings has no title."""
+    assert from_rst("Guide\n=====\n\nx\n\nOther\n=====\n").title == "Guide"
+    assert from_rst("just text").title == ""
+
+
+def test_code_holds_no_headings():
+    """Comments in code blocks do not become sections."""
+    found = outline(text("Guide\n=====\n\n::\n\n  # a\n  b\n\nUse\n---\n\nx"))
+    assert [section.path for section in found.sections] == [(), ("Use",)]
+
+
+@given(st.text(alphabet="=-~ab.:`<>_\n |", max_size=150))
+def test_any_text_is_read(source):
+    """Broken reStructuredText never raises."""
+    from_rst(source)

@@ -1,0 +1,180 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.ingestion.chunking import Cutter, document_id
+from langchain_hybridgraph.ingestion.splitters import ParentChildSplitter, RecursiveSplitter, as_splitter
+from langchain_hybridgraph.records import Chunk
+
+
+def document(text, id=None, **metadata):
+    return Document(page_content=text, metadata=metadata, id=id)
+
+
+def cut(text, splitter=None, **metadata):
+    return Cutter(splitter or RecursiveSplitter(join_sections=False), print).cut(document(text, **metadata))
+
+
+def ids(text, **metadata):
+    return [chunk.id for chunk in cut(text, **metadata).chunks]
+
+
+def test_the_order_of_names():
+    """A document is called by document_id, else its id, else its source, else a hash of its content."""
+    assert document_id(document("t", "b", document_id="a", source="c")) == "a"
+    assert document_id(document("t", "b", source="c")) == "b"
+    assert document_id(document("t", source="c")) == "c"
+    assert document_id(document("t")) == document_id(document("t")) != document_id(document("u"))
+    assert document_id(document("t", document_id=7)) == "7"
+
+
+def test_ids_tell_document_and_heading():
+    """The first chunk is #0, the first below a heading has the heading's anchor."""
+    assert ids("hello\n\n## Install it\n\na\n\n## Use\n\nb", source="a.md") == ["a.md#0", "a.md#install-it", "a.md#use"]
+
+
+def test_anchors_are_known_whichever_splitter_cuts():
+    """A piece of a LangChain splitter has the anchors in it; of two pieces that overlap the later one has them."""
+    splitters = pytest.importorskip("langchain_text_splitters")
+    theirs = splitters.RecursiveCharacterTextSplitter(chunk_size=34, chunk_overlap=10)
+    found = cut("## First\n\none two three\n\n## Next\n\nfour", as_splitter(theirs), source="a.md")
+    assert [(chunk.text, chunk.metadata.get("anchors")) for chunk in found.chunks] == [
+        ("## First\n\none two three\n\n## Next", ["first"]),
+        ("## Next\n\nfour", ["next"]),
+    ]
+
+
+def test_links_are_those_of_the_full_text():
+    """A chunk has the links that begin in it, also where the text that makes one a link is in another chunk."""
+    text = "[one][ref] and\n\n```\n[no](no.md)\n\n[no](no.md)\n```\n\n[two](two.md)\n\n[ref]: one.md"
+    found = cut(text, RecursiveSplitter(4, 0), source="a.md")
+    assert len(found.chunks) == 3
+    assert [link.target for links in found.links.values() for link in links] == ["one.md", "two.md"]
+
+
+def test_other_ids_hang_on_the_text():
+    """A chunk without an anchor has an id made from its text, also where headings repeat."""
+    first = ids("x\n\n## Returns\n\na\n\n## Returns\n\nb", source="a.md")
+    later = ids("x, changed\n\n## Returns\n\na\n\n## New\n\nn\n\n## Returns\n\nb", source="a.md")
+    assert first[0] == later[0] == "a.md#0"
+    assert [first[1], first[2]] == [later[1], later[3]]
+
+
+def test_equal_texts_have_different_ids():
+    """Repeats of a text are numbered in their order."""
+    body = "\n\n".join(["one two three"] * 4)
+    found = Cutter(RecursiveSplitter(5, 0), print).cut(document(body, source="a"))
+    assert len({chunk.id for chunk in found.chunks}) == len(found.chunks) == 4
+    assert found.chunks[2].id == f"{found.chunks[1].id}-2"
+
+
+def test_a_heading_named_zero_is_not_the_first_chunk():
+    """The anchor of a heading never takes the id of the first chunk."""
+    found = ids("a\n\n## 0\n\nb", source="a.md")
+    assert found[0] == "a.md#0"
+    assert found[1] != "a.md#0"
+
+
+def test_chunks_inherit_metadata():
+    """A chunk has its document's metadata, and document_id, chunk_index, start_index, title, heading and anchors."""
+    chunk = cut("# T\n\n## H\n\ntext", source="a.md", labels=["x"], year=2024).chunks[0]
+    assert chunk.metadata == {
+        "source": "a.md",
+        "labels": ["x"],
+        "year": 2024,
+        "title": "T",
+        "section_heading": "H",
+        "start_index": 0,
+        "anchors": ["t", "h"],
+        "document_id": "a.md",
+        "chunk_index": 0,
+    }
+
+
+def test_the_title_given_wins():
+    """A title in the document's metadata is not replaced by its first heading; an empty one is."""
+    assert cut("# T\n\ntext", source="a.md", title="Mine").chunks[0].metadata["title"] == "Mine"
+    assert cut("# T\n\ntext", source="a.md", title="").chunks[0].metadata["title"] == "T"
+
+
+def test_metadata_is_not_shared():
+    """The document's metadata stays as it was."""
+    given_ = document("# T\n\ntext", source="a.md")
+    Cutter(RecursiveSplitter(), print).cut(given_)
+    assert given_.metadata == {"source": "a.md"}
+
+
+def test_children_point_to_parents():
+    """parent_id is in the record and in the metadata, and names a parent of the same document."""
+    found = cut("word " * 1_200, ParentChildSplitter(), source="a.md")
+    parents = {parent.id for parent in found.parents}
+    assert len(parents) == 2
+    assert {chunk.parent_id for chunk in found.chunks} == parents
+    assert all(chunk.metadata["parent_id"] == chunk.parent_id for chunk in found.chunks)
+    assert {parent.document for parent in found.parents} == {"a.md"}
+
+
+def test_parts_of_one_document_are_numbered_through():
+    """Documents of one source are one document: the index goes on, and no part takes another's ids."""
+    cutter = Cutter(RecursiveSplitter(), print)
+    pages = [cutter.cut(document(f"## Page\n\ntext {n % 2}", source="a.pdf", page=n)) for n in range(3)]
+    chunks = [chunk for page in pages for chunk in page.chunks]
+    assert [chunk.metadata["chunk_index"] for chunk in chunks] == [0, 1, 2]
+    assert len({chunk.id for chunk in chunks}) == 3
+    assert [page.continues for page in pages] == [False, True, True]
+
+
+def test_the_last_of_an_id_counts():
+    """A second Document with the same id begins the document anew, and that is said."""
+    notes = []
+    cutter = Cutter(RecursiveSplitter(), notes.append)
+    first, second = (cutter.cut(document(text, "x")) for text in ("old", "new"))
+    assert (first.chunks[0].id, second.chunks[0].id) == ("x#0", "x#0")
+    assert not second.continues
+    assert notes == ["several documents have the id 'x': the last one counts"]
+
+
+def test_without_a_splitter_documents_stay_as_they_are():
+    """split=None keeps id, text and metadata; without an id there is a hash of text and source."""
+    cutter = Cutter(None, print)
+    (kept,) = cutter.cut(document("text", "my/id", source="a", page=3)).chunks
+    assert (kept.id, kept.text, kept.metadata) == ("my/id", "text", {"source": "a", "page": 3})
+    assert kept.document == "my/id"
+    (one,) = cutter.cut(document("text", source="a")).chunks
+    (two,) = cutter.cut(document("text", source="b")).chunks
+    assert one.id != two.id
+    assert one.document == "a"
+
+
+def test_chunks_are_taken_as_they_are():
+    """A Chunk is not split, whatever the splitter."""
+    chunk = Chunk("c", "## not\n\n## split", {"document_id": "d"}, parent_id="p")
+    found = Cutter(RecursiveSplitter(), print).cut(chunk)
+    assert (found.chunks, found.id) == ((chunk,), "d")
+
+
+def test_what_is_no_document():
+    """Anything else is an error that says what is wanted."""
+    with pytest.raises(ConfigurationError, match=r"not dict.*page_content"):
+        Cutter(RecursiveSplitter(), print).cut({"text": "x"})
+
+
+def test_half_a_surrogate_pair_in_an_id():
+    """Ids are valid Unicode, texts may be anything."""
+    (chunk,) = cut("a\ud800", source="b\udfff").chunks
+    assert chunk.id == "b\ufffd#0"
+
+
+@given(st.lists(st.text(alphabet="ab .\n#", max_size=60), min_size=1, max_size=6), st.integers(2, 20))
+def test_ids_are_unique_and_repeatable(texts, size):
+    """Whatever the parts of a document, every chunk has its own id, the same one in every run."""
+
+    def run():
+        cutter = Cutter(RecursiveSplitter(size, 1), print)
+        return [chunk.id for text in texts for chunk in cutter.cut(document(text, source="s")).chunks]
+
+    found = run()
+    assert len(set(found)) == len(found)
+    assert found == run()

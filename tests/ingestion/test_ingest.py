@@ -1,0 +1,304 @@
+from functools import partial
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+from memory_store import MemoryStore, PlainStore
+
+import langchain_hybridgraph.ingestion as ingest_package
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.ingestion import IngestReport
+from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
+from langchain_hybridgraph.ingestion.splitters import ParentChildSplitter, RecursiveSplitter
+from langchain_hybridgraph.records import Chunk
+from langchain_hybridgraph.steps import Step
+
+ingest = partial(ingest_documents, split=RecursiveSplitter(join_sections=False))  # each section is a chunk
+
+
+def page(text, source, id=None, **metadata):
+    return Document(page_content=text, metadata={"source": source, **metadata}, id=id)
+
+
+GUIDE = "# Guide\n\nhello\n\n## Install\n\nrun it\n\n## Use\n\nask it"
+
+
+def counts(report):
+    return report.added, report.updated, report.unchanged, report.removed, report.embedded
+
+
+def content(store):
+    return store.chunks, store.parents, store.edges
+
+
+def test_the_report_counts():
+    """A first ingest adds and embeds every chunk."""
+    report = ingest([page(GUIDE, "a.md"), page("text", "b.md")], MemoryStore(), edges=["sequence"])
+    assert isinstance(report, IngestReport)
+    assert (report.documents, report.chunks, report.parents, report.edges) == (2, 4, 0, 2)
+    assert counts(report) == (4, 0, 0, 0, 4)
+    assert report.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        (
+            (1, 1, 1, 1, 0, 0, 0, 1, 1),
+            "1 document in 0.2 s: 1 chunk (1 added, 0 updated, 0 unchanged, 0 removed, 1 embedded), 1 parent, 1 edge",
+        ),
+        (
+            (2, 3, 0, 0, 1, 2, 4, 1, 0),
+            "2 documents in 0.2 s: 3 chunks (0 added, 1 updated, 2 unchanged, 4 removed, "
+            "1 embedded), 0 parents, 0 edges",
+        ),
+    ],
+)
+def test_one_is_singular(counts, said):
+    """The report as a person reads it."""
+    assert str(IngestReport(*counts, seconds=0.24)) == said
+
+
+def test_again_is_free():
+    """The same documents again: nothing is added, changed, removed or embedded, and the store is as it was."""
+    store = MemoryStore()
+    ingest([page(GUIDE, "a.md", uri="x/a.md")], store)
+    before = [dict(part) for part in content(store)]
+    report = ingest([page(GUIDE, "a.md", uri="x/a.md")], store)
+    assert counts(report) == (0, 0, 3, 0, 0)
+    assert list(content(store)) == before
+
+
+def test_an_edit_touches_what_it_edits():
+    """A changed section is embedded again, the others keep their vectors."""
+    store = MemoryStore()
+    ingest([page(GUIDE, "a.md")], store)
+    store.embedded.clear()
+    ingest([page(GUIDE.replace("run it", "run it well"), "a.md")], store)
+    assert store.embedded == ["a.md#install"]
+
+
+def test_an_insertion_at_the_top_moves_without_embedding():
+    """Sections that only move get their new chunk_index, not a new vector."""
+    store = MemoryStore()
+    ingest([page(GUIDE, "a.md")], store)
+    report = ingest([page(GUIDE.replace("## Install", "## New\n\nnew\n\n## Install"), "a.md")], store)
+    assert counts(report) == (1, 2, 1, 0, 1)
+    assert store.chunks["a.md#use"].metadata["chunk_index"] == 3
+
+
+def test_vanished_chunks_are_removed_after_the_new_are_written():
+    """A section that is gone goes from the store with its edges, but only when the new text is safe."""
+    store = MemoryStore()
+    ingest([page(GUIDE, "a.md")], store)
+    store.calls.clear()
+    report = ingest([page("# Guide\n\nhello\n\n## Use\n\nask it", "a.md")], store)
+    assert report.removed == 1
+    assert set(store.chunks) == {"a.md#0", "a.md#use"}
+    assert store.links("sequence") == {("a.md#0", "a.md#use")}
+    names = [name for name, _ in store.calls]
+    assert names.index("put") < names.index("remove") < names.index("settle")
+
+
+def test_a_document_that_lost_its_text():
+    """An empty document has no chunks: its old ones go, and the report names it."""
+    store = MemoryStore()
+    ingest([page(GUIDE, "a.md")], store)
+    report = ingest([page(" \n", "a.md")], store)
+    assert store.chunks == {}
+    assert report.warnings == ("1 document has no text: a.md",)
+
+
+def test_other_documents_stay():
+    """Documents that are not handed in are left alone, unless they are to be pruned."""
+    store = MemoryStore()
+    ingest([page("a", "a.md"), page("b", "b.md"), page("c", "notes/c.md")], store)
+    assert ingest([page("a", "a.md")], store).removed == 0
+    report = ingest([page("a", "a.md")], store, prune_documents=lambda id: not id.startswith("notes/"))
+    assert report.removed == 1
+    assert set(store.chunks) == {"a.md#0", "notes/c.md#0"}
+    ingest([page("a", "a.md")], store, prune_documents=True)
+    assert set(store.chunks) == {"a.md#0"}
+
+
+def test_parts_of_a_document_may_be_scattered():
+    """Pages of one source that come batches apart are one document: none removes another."""
+    store = MemoryStore()
+    pages = [page(f"text {n}", source) for n, source in enumerate(["a.pdf", "b.pdf", "a.pdf", "b.pdf"])]
+    ingest(pages, store, batch_size=1)
+    assert len(store.chunks) == 4
+    report = ingest(pages[:3], store, batch_size=1)
+    assert counts(report) == (0, 0, 3, 1, 0)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 100])
+def test_the_last_of_an_id_counts(batch_size):
+    """Of two documents with one id the second is what is stored, and the report says so."""
+    store = MemoryStore()
+    report = ingest([page(GUIDE, "a", id="x"), page("second", "b", id="x")], store, batch_size=batch_size)
+    assert [chunk.text for chunk in store.chunks.values()] == ["second"]
+    assert report.warnings == ("several documents have the id 'x': the last one counts",)
+
+
+def test_batches_are_transactions():
+    """No write has more chunks than the batch size, and each has the parents of its chunks."""
+    store = MemoryStore()
+    splitter = ParentChildSplitter(RecursiveSplitter(30, 0), RecursiveSplitter(6, 0))
+    ingest([page("one two three four. " * 60, "a"), page("x", "b")], store, split=splitter, batch_size=7)
+    sizes = [size for name, size in store.calls if name == "put" and size]
+    assert max(sizes) == 7
+    assert len(store.parents_written) == len(store.parents) > 1
+    assert {chunk.parent for chunk in store.chunks.values()} == set(store.parents)
+
+
+def test_a_generator_is_read_batch_by_batch():
+    """No document is read before the batches before it are written."""
+    store = MemoryStore()
+    seen = []
+
+    def documents():
+        for number in range(6):
+            seen.append(len(store.chunks))
+            yield page(f"text {number}", f"{number}.md")
+
+    ingest(documents(), store, batch_size=2)
+    assert seen == [0, 0, 2, 2, 4, 4]
+
+
+def test_the_store_is_settled_once_before_the_last_edges():
+    """The indexes are brought up to date at the end, so that builders can search in finish()."""
+    store = MemoryStore()
+    order = []
+
+    class Late:
+        relations = ("late",)
+
+        def start(self, store):
+            order.append("start")
+
+        def see(self, document):
+            return ()
+
+        def finish(self):
+            order.append(store.calls[-1][0])
+            return ()
+
+    ingest([page("a", "a.md")], store, edges=[Late()])
+    assert order == ["start", "settle"]
+
+
+def test_progress_is_told():
+    """A function hears how many documents are done, of how many if that is known, and every phase by its name."""
+    heard = []
+    documents = [page(str(n), f"{n}.md") for n in range(5)]
+    ingest(documents, MemoryStore(), batch_size=2, progress=heard.append)
+    read = [step.done for step in heard if step.phase == "reading"]
+    assert read == sorted(read)
+    assert read[-1] == 5
+    assert {step.total for step in heard if step.unit == "documents"} == {5}
+    assert {step.phase for step in heard} == {"reading", "cutting", "embedding", "edges", "index"}
+    ingest(iter(documents), MemoryStore(), progress=heard.append)
+    assert [step for step in heard if step.phase == "reading"][-1] == Step("reading", 5, None, "documents")
+
+
+def test_documents_without_text_do_not_pile_up():
+    """A batch is written when it has as many documents as it may have chunks."""
+    heard = []
+    documents = (page("", f"{n}.md") for n in range(4))
+    ingest(documents, MemoryStore(), batch_size=2, progress=heard.append)
+    assert [step.done for step in heard if step.phase == "embedding"] == [1, 3]
+
+
+def test_chunks_can_be_handed_in():
+    """Chunks are written as they are, with the edges of the builders."""
+    store = MemoryStore()
+    chunks = [Chunk(f"c{n}", f"text {n}", {"document_id": "d"}) for n in range(3)]
+    ingest(chunks, store)
+    assert list(store.chunks.values()) == chunks
+    assert store.links("sequence") == {("c0", "c1"), ("c1", "c2")}
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ingest([], MemoryStore(), batch_size=0), "batch_size=0"),
+        (lambda: ingest([], {}), "dict cannot take chunks"),
+        (lambda: ingest(page("a", "b"), MemoryStore()), r"not one Document: ingest\(\[document\], store\)"),
+        (lambda: ingest("docs/", MemoryStore()), r"read_files\(\[path\]\)"),
+        (lambda: ingest(["docs/a.md"], MemoryStore()), "not str"),
+        (lambda: ingest([], MemoryStore(), split="paragraph"), "split='paragraph'"),
+        (lambda: ingest([], MemoryStore(), edges="every"), "edges='every'"),
+    ],
+)
+def test_wrong_arguments(call, message):
+    """A wrong argument is an error that says what to give."""
+    with pytest.raises(ConfigurationError, match=message):
+        call()
+
+
+def test_pruning_needs_a_store_that_lists():
+    """A store that cannot list its documents is refused before anything is written."""
+    store = PlainStore()
+    with pytest.raises(ConfigurationError, match="prune_documents needs"):
+        ingest([page("a", "a.md")], store, prune_documents=True)
+    assert store.calls == []
+
+
+def test_nothing_is_an_ingest_too():
+    """No documents give a report of zeros."""
+    assert counts(ingest([], MemoryStore())) == (0, 0, 0, 0, 0)
+
+
+def test_the_packages_names_are_lazy():
+    """The folder offers what is public in it, and names what it lacks."""
+    assert ingest_package.ingest is ingest_documents
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = ingest_package.nonsense
+
+
+# -- what must always hold -------------------------------------------------------------------------------------------
+
+words = st.lists(
+    st.sampled_from(["one", "two.", "Three", "\n\n", "## A\n\n", "## B\n\n", "[x](b.md#a)", "[[c]]"]), max_size=14
+)
+corpus = st.dictionaries(st.sampled_from(["a.md", "b.md", "d/c.md", "d/e.md"]), words.map(" ".join), max_size=4)
+
+
+def documents_of(corpus):
+    return [page(text, source, uri=source) for source, text in corpus.items()]
+
+
+def settings_of(size):
+    return {"split": RecursiveSplitter(size, 1), "batch_size": size}
+
+
+@given(corpus, corpus, st.integers(3, 9))
+@settings(max_examples=60)
+def test_what_counts_is_the_last_ingest(before, after, size):
+    """Whatever was ingested before, after pruning the store holds what a fresh ingest would."""
+    grown, fresh = MemoryStore(), MemoryStore()
+    ingest(documents_of(before), grown, **settings_of(size))
+    ingest(documents_of(after), grown, prune_documents=True, **settings_of(size))
+    ingest(documents_of(after), fresh, **settings_of(size))
+    assert grown.chunks == fresh.chunks
+    for relation in ("sequence", "references"):
+        assert grown.links(relation) == fresh.links(relation)
+
+
+@given(corpus, corpus, st.integers(3, 9), st.integers(0, 6))
+@settings(max_examples=60)
+def test_a_crash_can_be_repeated(before, after, size, writes):
+    """After a failure at any write, running again gives what an undisturbed run gives, and embeds nothing twice."""
+    broken, whole = MemoryStore(), MemoryStore()
+    for store in (broken, whole):
+        ingest(documents_of(before), store, **settings_of(size))
+    broken.fail_after = writes
+    try:
+        ingest(documents_of(after), broken, **settings_of(size))
+    except OSError:
+        broken.fail_after = None
+        ingest(documents_of(after), broken, **settings_of(size))
+    ingest(documents_of(after), whole, **settings_of(size))
+    assert content(broken) == content(whole)
+    assert sorted(broken.embedded) == sorted(whole.embedded)

@@ -1,0 +1,115 @@
+"""The promises of ``ingest`` with the embedded store, where they meet SQLite, Chroma and Tantivy."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+
+from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
+from langchain_hybridgraph.ingestion.splitters import RecursiveSplitter
+from langchain_hybridgraph.records import Query, Scope
+from langchain_hybridgraph.steps import Step
+from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+
+ingest = partial(ingest_documents, split=RecursiveSplitter(join_sections=False))  # each section is a chunk
+GUIDE = "# Guide\n\nhello\n\n## Install\n\nrun the [setup](setup.md)\n\n## Use\n\nask anything"
+
+
+class Counting(Embeddings):
+    """A vector per first letter; notes what it was asked for."""
+
+    def __init__(self):
+        self.texts = []
+
+    def embed_documents(self, texts):
+        self.texts += texts
+        return np.eye(8)[[len(text) % 8 for text in texts]].tolist()
+
+    def embed_query(self, text):
+        return np.eye(8)[len(text) % 8].tolist()
+
+
+def page(text, source):
+    return Document(page_content=text, metadata={"source": source, "uri": f"docs/{source}"})
+
+
+@pytest.fixture(params=["memory", "folder"])
+def store(request, tmp_path):
+    path = None if request.param == "memory" else tmp_path / "index"
+    store = EmbeddedStore(path, embedding=Counting(), name="counting")
+    yield store
+    store.close()
+
+
+def edges(store, *ids):
+    return {(edge.source, edge.relation, edge.target) for edge in store.edges(ids)}
+
+
+def found(store, text):
+    return [entry.id for entry in store.keyword_search(Query(text, 5, Scope()), 5).entries]
+
+
+def test_again_is_free(store):
+    """A second run embeds nothing and writes no row."""
+    first = ingest([page(GUIDE, "a.md")], store, split="parent_child")
+    version = store.stats()["version"]
+    again = ingest([page(GUIDE, "a.md")], store, split="parent_child")
+    assert (first.added, first.embedded, first.parents) == (4, 3, 1)
+    assert (again.added, again.updated, again.unchanged, again.embedded) == (0, 0, 4, 0)
+    assert len(store.embedding.texts) == 3
+    assert store.stats()["version"] == version
+
+
+def test_an_edit_is_found_and_the_old_text_is_not(store):
+    """After an edit the new words are found, the vanished ones are not, and the engines agree with the catalogue."""
+    ingest([page(GUIDE, "a.md")], store)
+    report = ingest([page(GUIDE.replace("## Use\n\nask anything", "## Ask\n\nquestions"), "a.md")], store)
+    assert (report.added, report.removed, report.embedded) == (1, 1, 1)
+    assert found(store, "questions") == ["a.md#ask"]
+    assert found(store, "anything") == []
+    assert store.check().ok
+
+
+def test_a_waiting_link_becomes_real(store):
+    """The edge to a document that is not there yet leads to its first chunk when that comes."""
+    ingest([page(GUIDE, "a.md")], store)
+    assert ("a.md#install", "references", "setup.md#0") in edges(store, "a.md#install")
+    ingest([page("# Setup\n\nsteps", "setup.md")], store)
+    assert [chunk.text for chunk in store.get(["setup.md#0"])] == ["# Setup\n\nsteps"]
+    assert ("a.md#install", "references", "setup.md#0") in edges(store, "a.md#install")
+    assert ("docs", "contains", "setup.md#0") in edges(store, "docs")
+
+
+def test_parents_come_and_go_with_their_children(store):
+    """A document that shrinks leaves no parent behind."""
+    ingest([page(GUIDE + " word" * 1_000, "a.md")], store, split="parent_child")
+    assert len(store.document_chunks(["a.md"])["a.md"]) > 6
+    ingest([page("short", "a.md")], store, split="parent_child")
+    assert len(store.document_chunks(["a.md"])["a.md"]) == 2
+    assert store.has_parents
+
+
+def test_pruning_removes_whole_documents(store):
+    """What is not handed in any more goes, with its words and its edges."""
+    ingest([page(GUIDE, "a.md"), page("# Setup\n\nsteps", "setup.md")], store)
+    report = ingest([page("# Setup\n\nsteps", "setup.md")], store, prune_documents=True)
+    assert (report.removed, report.unchanged) == (3, 1)
+    assert found(store, "anything") == []
+    assert edges(store, "a.md#0", "a.md#install") == set()
+    assert store.check().ok
+
+
+def test_no_phase_is_silent():
+    """The index and a model that is made from the texts report how many chunks are done, of how many."""
+    steps = []
+    documents = [page(f"# Page {n}\n\nText {n} about cats and dogs.", f"{n}.md") for n in range(5)]
+    with HybridGraphStore(None, "lsa") as store:
+        ingest(documents, store, progress=steps.append)
+    assert [step for step in steps if step.unit == "chunks"] == [
+        Step("embedding", 0, 5, "chunks"),
+        Step("embedding", 5, 5, "chunks"),
+        Step("index", 0, 5, "chunks"),
+    ]

@@ -1,0 +1,130 @@
+import pytest
+
+from langchain_hybridgraph.ingestion.markdown import outline, slug
+
+
+def paths(text, **options):
+    return [section.path for section in outline(text, **options).sections]
+
+
+def test_headings_nest_below_the_title():
+    """A section knows the headings above it; the document's title is not repeated in the path."""
+    text = "# Guide\nhello\n## Install\na\n### Linux\nb\n## Use\nc"
+    assert paths(text) == [(), ("Install",), ("Install", "Linux"), ("Use",)]
+    assert outline(text).title == "Guide"
+
+
+def test_a_fence_holds_no_headings():
+    """A line that starts with # inside ``` or ~~~ is code; a longer fence is closed by a longer one only."""
+    assert paths("# T\na\n```sh\n# no\n```\n## Yes\nb\n~~~\n## no\n~~~") == [(), ("Yes",)]
+    assert paths("````\n```\n# no\n````\n# Yes\na")[-1] == ()
+    assert outline("````\n```\n# no\n````\n# Yes\na").title == "Yes"
+
+
+def test_an_open_fence_reaches_to_the_end():
+    """A fence that is never closed makes code of all that follows."""
+    assert outline("a\n```\n# no").fences == ((2, 10),)
+
+
+def test_underlined_headings():
+    """A paragraph above === or --- is a heading; a list item, a rule, front matter or a table is not."""
+    assert paths("Guide\n=====\nx\n\nUse\n---\ny") == [(), ("Use",)]
+    for text in ("- item\n---\nx", "\n---\nx", "---\ntitle: x\n---\nx", "| a |\n|---|\n"):
+        assert paths(text) == [()]
+
+
+def test_a_heading_without_text_goes_with_the_next_section():
+    """No section consists of headings alone, unless the text ends with them."""
+    text = "# A\n\n## B\n\n### C\ntext\n## D"
+    sections = outline(text).sections
+    assert [text[s.start : s.end] for s in sections] == ["# A\n\n## B\n\n### C\ntext\n", "## D"]
+    assert sections[0].path == ("B", "C")
+
+
+def test_sections_cover_the_text():
+    """The text before the first heading is a section without a path."""
+    text = "intro\n\n## A\na\n## B\nb\n"
+    assert "".join(text[s.start : s.end] for s in outline(text).sections) == text
+    assert paths(text) == [(), ("A",), ("B",)]
+
+
+def anchors(text):
+    return [(text[anchor.start :].partition("\n")[0], anchor.name) for anchor in outline(text).anchors]
+
+
+def test_only_a_heading_of_its_own_is_an_anchor():
+    """Two headings with the same slug have none: a link could not tell them apart after an edit."""
+    text = "# T\nx\n## Parameters\na\n## Returns\nb\n## Parameters\nc"
+    assert anchors(text) == [("# T", "t"), ("## Returns", "returns")]
+
+
+def test_a_name_that_is_given_wins_over_a_heading_of_the_same_name():
+    """An id that is written is what a link means, whatever the slug of another heading."""
+    assert anchors("## Use\na\n\n## Other { #use }\nb") == [("## Other { #use }", "use")]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("## Use it { #use-it }\na", [("## Use it { #use-it }", "use-it")]),
+        ("## Use it {: #use .wide }\na", [("## Use it {: #use .wide }", "use")]),
+        ("(use)=\n## How\na", [("(use)=", "use"), ("(use)=", "how")]),
+        ("x <a id='use'></a> y", [("<a id='use'></a> y", "use")]),
+        ('<span name="use"></span>\n\na', [('<span name="use"></span>', "use")]),
+        ("a\n\n`run(x)`{#run}\n\nb", [("{#run}", "run")]),
+        ("> ## Quoted { #q }\n", [("> ## Quoted { #q }", "q")]),
+    ],
+)
+def test_anchors_of_all_kinds(text, expected):
+    """Attributes, MyST targets and HTML ids are anchors, each where it is written."""
+    assert anchors(text) == expected
+
+
+def test_a_target_belongs_to_the_heading_that_follows():
+    """The section of a MyST target begins with the target, not with the heading."""
+    text = "intro\n\n(use)=\n## How\na"
+    assert [text[section.start :].partition("\n")[0] for section in outline(text).sections] == ["intro", "(use)="]
+
+
+def test_links_are_found_where_they_are_written():
+    """The offset of a link is that of its first character, also in quotes, lists, tables and admonitions."""
+    text = "> [a](a.md)\n> and [b](b.md)\n\n- x\n\n  [c](c.md)\n\n!!! note\n    y\n    [d](d.md)\n\n"
+    text += "| h |\n|---|\n| [e](e.md) |\n"
+    assert [text[start : start + 3] for start, _ in outline(text).links] == ["[a]", "[b]", "[c]", "[d]", "[e]"]
+
+
+def test_markup_of_headings_is_left_out():
+    """Backticks, bold, links, closing # and attributes are no part of a heading."""
+    assert outline("# The `x` of [y](z.md) **w** ##  \na").title == "The x of y w"
+    assert outline("# Install {#setup}\na").title == "Install"
+    assert outline("# Install { #setup }\na").title == "Install"
+    assert outline("# The {x} set\na").title == "The {x} set"
+
+
+def test_a_heading_can_name_its_anchor():
+    """An id in braces is the anchor; other attributes are not."""
+    text = "x\n\n## Use it {#use .wide}\na\n\n## More {.wide}\nb"
+    assert paths(text)[1:] == [("Use it",), ("More",)]
+    assert [name for _, name in anchors(text)] == ["use", "more"]
+
+
+def test_no_headings_on_demand():
+    """With headings=False the text is one section."""
+    assert paths("# A\na\n# B\nb", headings=False) == [()]
+
+
+def test_hashes_without_a_space_are_no_heading():
+    """#tag and ####### are text."""
+    assert paths("#tag\n\n####### seven\n") == [()]
+
+
+def test_windows_line_ends():
+    """Headings are found before \\r\\n."""
+    assert outline("# A\r\ntext\r\n## B\r\nmore\r\n").title == "A"
+    assert paths("# A\r\ntext\r\n## B ##\r\nmore\r\n")[1] == ("B",)
+
+
+def test_slugs_are_those_of_github():
+    """Punctuation goes, spaces become hyphens, letters of all scripts stay."""
+    assert slug("What's new in 3.12?") == "whats-new-in-312"
+    assert slug("Über  uns & ich") == "über--uns--ich"

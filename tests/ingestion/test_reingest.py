@@ -1,0 +1,223 @@
+"""Files that are ingested again and again: only what has changed is read, and the result is that of a first ingest."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from langchain_core.embeddings import DeterministicFakeEmbedding
+
+from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph.ingestion import RecursiveSplitter, ingest, read_files
+
+NAMES = ("cats.md", "dogs.md", "pets/birds.md", "pets/fish/carp.md", "notes.txt", "lines.jsonl")
+TITLES = ("Cats", "Dogs", "Great Auk", "Carp", "Night Owl")
+SENTENCES = (
+    "Cats purr.",
+    "Some carp sleep near a great auk.",
+    "The Great Auk met Ada Lovelace in Paris.",
+    "Lovelace never saw a night owl or dogs.",
+    "See [dogs](dogs.md) and [birds](pets/birds.md#food).",
+    "See [cats](../cats.md).",
+    "\n\n## Food\n\nThey eat seed.",
+    "\n\n## Sleep\n\nThey dream of cats.",
+)
+
+
+def store():
+    return HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
+
+
+def write(root, name, title, sentences):
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = " ".join(SENTENCES[each] for each in sentences)
+    if name.endswith(".jsonl"):
+        path.write_text(f'{{"id": "line", "text": "{SENTENCES[0]} {title}"}}\n', encoding="utf-8")
+    else:
+        path.write_text(f"# {TITLES[title]}\n\n{text}\n", encoding="utf-8")
+
+
+def content(one):
+    """All chunks with their texts, and all edges."""
+    documents = one.document_chunks(one.document_ids())
+    chunks = {
+        chunk.id: (chunk.text, dict(chunk.metadata)) for ids in documents.values() for chunk in one.get(list(ids))
+    }
+    sources = {*chunks, ".", "pets", "pets/fish", "docs", "docs/pets", "docs/pets/fish"}
+    edges = {(edge.source, edge.relation, edge.target, edge.weight) for edge in one.edges(sorted(sources))}
+    return chunks, edges
+
+
+contents = st.tuples(st.sampled_from(range(len(TITLES))), st.lists(st.sampled_from(range(len(SENTENCES))), max_size=4))
+changes = st.dictionaries(st.sampled_from(NAMES), st.none() | contents, max_size=3)
+
+
+@example(changes=[{"cats.md": (0, [4]), "dogs.md": (1, [0])}, {"dogs.md": None}])
+@example(changes=[{"cats.md": (0, [3]), "dogs.md": (4, [0])}, {"dogs.md": (1, [0])}])
+@example(changes=[{"cats.md": (0, [3]), "dogs.md": (4, [0])}, {"dogs.md": None}])
+@example(changes=[{"cats.md": (0, [3])}, {"dogs.md": (4, [0])}])
+@example(changes=[{"pets/fish/carp.md": (3, []), "cats.md": (0, [3])}, {"pets/fish/carp.md": None}])
+@given(changes=st.lists(changes, min_size=1, max_size=4))
+@settings(max_examples=30, deadline=None)
+def test_any_changes_give_what_a_first_ingest_gives(changes):
+    """Whatever is written, renamed and deleted between ingests, chunks and edges are those of one ingest of the end."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder, "docs")
+        root.mkdir()
+        again = store()
+        for step in changes:
+            for name, new in step.items():
+                if new is None:
+                    (root / name).unlink(missing_ok=True)
+                else:
+                    write(root, name, *new)
+            ingest(read_files(root, skipped=print), again, prune_documents=True)
+        fresh = store()
+        ingest(read_files(root, skipped=print), fresh)
+        assert content(again) == content(fresh)
+
+
+@pytest.fixture
+def docs(tmp_path, monkeypatch):
+    """Three files that count as written long ago, so that what the file system says of them is trusted."""
+    monkeypatch.setattr("langchain_hybridgraph.ingestion.known_files._TICK", 0)
+    for place, name in enumerate(("cats.md", "dogs.md", "lines.jsonl")):
+        write(tmp_path / "docs", name, place, [place])
+    return tmp_path / "docs"
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """The names of the files that are opened."""
+    names = []
+    real = Path.open
+    monkeypatch.setattr(Path, "open", lambda path, *more, **rest: names.append(path.name) or real(path, *more, **rest))
+    return names
+
+
+def counts(report):
+    return report.documents, report.chunks, report.added, report.updated, report.unchanged, report.removed
+
+
+def test_unchanged_files_are_not_opened(docs, opened):
+    """What looks as it did is not read, and the report counts it as before."""
+    one = store()
+    first = ingest(read_files(docs), one)
+    before = content(one)
+    opened.clear()
+    again = ingest(read_files(docs), one)
+    assert opened == []
+    assert counts(again) == (3, first.chunks, 0, 0, first.chunks, 0)
+    assert content(one) == before
+
+
+def test_only_a_changed_file_is_opened(docs, opened):
+    """One changed file is read, and its chunks are replaced."""
+    one = store()
+    ingest(read_files(docs), one)
+    opened.clear()
+    write(docs, "dogs.md", 1, [0, 1])
+    assert counts(ingest(read_files(docs), one))[2:] == (0, 1, 2, 0)
+    assert set(opened) == {"dogs.md"}
+
+
+def test_a_touched_file_is_compared_and_not_cut(docs, opened, monkeypatch):
+    """Another time with the same bytes is no change; afterwards the new time is known."""
+    one = store()
+    ingest(read_files(docs), one)
+    os.utime(docs / "cats.md", ns=(1, 1))
+    monkeypatch.setattr("langchain_hybridgraph.ingestion.pipeline.Cutter.cut", None)
+    opened.clear()
+    ingest(read_files(docs), one)
+    ingest(read_files(docs), one)
+    assert opened == ["cats.md"]
+
+
+def test_a_file_of_just_now_is_read_again(docs, opened, monkeypatch):
+    """What was written at about the time it was read may have been written again since, at the same time."""
+    monkeypatch.setattr("langchain_hybridgraph.ingestion.known_files._TICK", 10**15)
+    one = store()
+    ingest(read_files(docs), one)
+    opened.clear()
+    ingest(read_files(docs), one)
+    assert sorted(opened) == ["cats.md", "dogs.md", "lines.jsonl"]
+
+
+@pytest.mark.parametrize("options", [{"split": RecursiveSplitter(100, 0)}, {"split": len}, {"edges": ["sequence"]}])
+def test_other_options_read_everything(docs, opened, options):
+    """Chunks depend on how they are cut: files are read again when that changes, or cannot be told from before."""
+    if options.get("split") is len:
+        options = {"split": lambda text: [text]}
+        ingest(read_files(docs), one := store(), **options)
+    else:
+        ingest(read_files(docs), one := store())
+    opened.clear()
+    ingest(read_files(docs), one, **options)
+    assert set(opened) == {"cats.md", "dogs.md", "lines.jsonl"}
+
+
+def test_another_version_reads_everything(docs, opened, monkeypatch):
+    """So does another version of the code."""
+    one = store()
+    ingest(read_files(docs), one)
+    opened.clear()
+    monkeypatch.setattr("langchain_hybridgraph.ingestion.fingerprint._code", lambda: b"other")
+    ingest(read_files(docs), one)
+    assert set(opened) == {"cats.md", "dogs.md", "lines.jsonl"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda one: one.delete(document="docs/dogs.md"),
+        lambda one: one.delete(["docs/dogs.md#0"]),
+        lambda one: one.add_texts(["Dogs meow."], [{"document_id": "docs/dogs.md"}], ids=["docs/dogs.md#0"]),
+        lambda one: one.prune_edges(min_weight=0.99),
+    ],
+    ids=["document", "chunk", "replaced", "edges"],
+)
+def test_what_others_changed_is_made_good(docs, change):
+    """A document that was changed in the store since is read again, as if the file had changed."""
+    one = store()
+    ingest(read_files(docs), one)
+    before = content(one)
+    change(one)
+    assert content(one) != before
+    ingest(read_files(docs), one)
+    assert content(one) == before
+
+
+def test_what_broke_off_goes_on(docs):
+    """Files whose edges were not written when an ingest was interrupted are read again by the next one."""
+    one, whole = store(), store()
+    ingest(read_files(docs), whole)
+
+    def interrupt(step):
+        if step.phase == "index":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ingest(read_files(docs), one, progress=interrupt)
+    ingest(read_files(docs), one)
+    assert content(one) == content(whole)
+
+
+def test_of_two_files_with_one_document_the_last_counts(docs):
+    """A document that two files have is that of the last one, however often only the first one changes."""
+    one = store()
+    for text in ("one", "two", "three"):
+        (docs / "a.jsonl").write_text(f'{{"id": "line", "text": "{text}"}}\n', encoding="utf-8")
+        ingest(read_files(docs), one)
+        assert one.get_by_ids(["line#0"])[0].page_content.startswith("Cats purr.")
+
+
+def test_a_skipped_file_is_named_each_time(docs):
+    """A file that cannot be read is not forgotten for being unchanged."""
+    (docs / "bad.txt").write_bytes(b"\x00\x01")
+    one = store()
+    warned = [ingest(read_files(docs, skipped=lambda said: None), one).warnings for _ in range(2)]
+    assert warned[0] == warned[1]
+    assert "bad.txt: this is no text" in warned[0][0]

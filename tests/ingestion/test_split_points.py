@@ -1,0 +1,70 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.ingestion import split_points
+
+KINDS = ("paragraphs", "fence_edges", "sentences", "lines", "phrases", "words", "runs")
+
+
+def parts(kind, text, fences=()):
+    cuts = getattr(split_points, kind)(text, 0, len(text), fences)
+    return [text[a:b] for a, b in split_points.spans(0, cuts, len(text))]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("It works. It is fast! Is it?", ["It works. ", "It is fast! ", "Is it?"]),
+        ("See Fig. 3 by Dr. J. Who et al. 2020.", ["See Fig. 3 by Dr. J. Who et al. 2020."]),
+        ("Use e.g. this. Or 3.5 of that.", ["Use e.g. this. ", "Or 3.5 of that."]),
+        ('He said "Go." Then he went.', ['He said "Go." ', "Then he went."]),
+        ("Wait... what? no", ["Wait... what? no"]),
+        ("Ende. Österreich liegt dort.", ["Ende. ", "Österreich liegt dort."]),
+        ("你好。世界！真的吗？是", ["你好。", "世界！", "真的吗？", "是"]),
+        ("彼は「はい。」と言った。次。", ["彼は「はい。」", "と言った。", "次。"]),
+        ("यह है। वह है।", ["यह है। ", "वह है।"]),
+        ("Items:\n- one\n- two\n1. three", ["Items:\n", "- one\n", "- two\n", "1. three"]),
+    ],
+)
+def test_sentences(text, expected):
+    """Sentences end where readers see an end, in scripts with and without spaces."""
+    assert parts("sentences", text) == expected
+
+
+def test_paragraphs_end_at_blank_lines_outside_fences():
+    """A blank line in code ends nothing, and an indent belongs to the line that it indents."""
+    text = "a\n\n  b\n```\nc\n\nd\n```\n"
+    assert parts("paragraphs", text, [(7, 20)]) == ["a\n\n", "  b\n```\nc\n\nd\n```\n"]
+
+
+def test_fences_can_be_cut_off():
+    """The edges of a fence are places to cut."""
+    text = "a\n```\nb\n```\nc"
+    assert parts("fence_edges", text, [(2, 11)]) == ["a\n", "```\nb\n```", "\nc"]
+
+
+def test_code_has_no_sentences():
+    """Inside a fence nothing is a sentence."""
+    text = "```\na. B. C.\n```"
+    assert parts("sentences", text, [(0, len(text))]) == [text]
+
+
+def test_words_of_scripts_without_spaces_are_characters():
+    """A CJK character may be cut off, a Latin word may not."""
+    assert parts("words", "ab cd 你好ef") == ["ab ", "cd ", "你", "好", "ef"]
+
+
+def test_only_what_is_no_word_is_cut_inside():
+    """A run of 1,000 characters is left whole, a longer one is not."""
+    assert parts("runs", "x" * 1_000) == ["x" * 1_000]
+    assert len(parts("runs", "x" * 1_001)) == 16
+
+
+@given(st.text(alphabet="aB .!?。你\n-`\t\"'", max_size=80), st.sampled_from(KINDS), st.integers(0, 20))
+def test_cuts_ascend_and_stay_inside(text, kind, start):
+    """Whatever the text, the parts are in order and put together they are the text."""
+    start = min(start, len(text))
+    cuts = list(getattr(split_points, kind)(text, start, len(text), [(2, 5), (9, 12)]))
+    assert cuts == sorted(cuts)
+    assert all(start <= cut <= len(text) for cut in cuts)

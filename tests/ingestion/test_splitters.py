@@ -1,0 +1,367 @@
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.ingestion.splitters import (
+    LangChainSplitter,
+    ParentChildSplitter,
+    Piece,
+    RecursiveSplitter,
+    SemanticSplitter,
+    as_splitter,
+)
+from langchain_hybridgraph.text.tokens import approximate_tokens, token_weight
+
+
+def fail(note):
+    raise AssertionError(note)
+
+
+def split(splitter, text, note=fail, **metadata):
+    return list(splitter.split(Document(page_content=text, metadata=metadata), note))
+
+
+def texts(splitter, text, **metadata):
+    return [piece.text for piece in split(splitter, text, **metadata)]
+
+
+def sentence(number, words=9):
+    return " ".join([f"S{number}"] + ["word"] * (words - 1)) + "."
+
+
+prose = st.lists(
+    st.sampled_from(
+        ["word", "Longer", "end.", "Is", "it?", "- item", "\n", "\n\n", "# Head\n\n", "```\ncode\n```", "  "]
+    ),
+    max_size=120,
+).map(" ".join)
+
+
+@pytest.mark.parametrize("text", ["word " * 7, "a bc. Def!", "你好 world", "", "one  two\nthree"])
+def test_the_weight_is_the_count_before_rounding(text):
+    """For ordinary text the weight rounds down to what the token budget counts."""
+    assert int(token_weight(text) + 1e-9) == approximate_tokens(text)
+
+
+@given(st.lists(st.text(max_size=20), max_size=8))
+def test_weights_add_up(parts):
+    """The weight of a text is at most the sum of the weights of its parts."""
+    assert token_weight("".join(parts)) <= sum(map(token_weight, parts)) + 1e-9
+
+
+# -- flat --------------------------------------------------------------------------------------------------------
+
+
+def test_paragraphs_are_kept_whole_while_they_fit():
+    """Paragraphs share a piece up to its size; the next one starts a new piece."""
+    paragraphs = [" ".join(["word"] * 30) for _ in range(3)]  # 39 tokens each
+    assert texts(RecursiveSplitter(80, 0), "\n\n".join(paragraphs)) == [
+        paragraphs[0] + "\n\n" + paragraphs[1],
+        paragraphs[2],
+    ]
+
+
+def test_a_long_paragraph_is_cut_at_sentences():
+    """What does not fit is cut at the next finer place."""
+    text = " ".join(sentence(n) for n in range(6))  # 11.7 tokens each
+    assert texts(RecursiveSplitter(24, 0), text) == [
+        f"{sentence(0)} {sentence(1)}",
+        f"{sentence(2)} {sentence(3)}",
+        f"{sentence(4)} {sentence(5)}",
+    ]
+
+
+def test_the_overlap_is_whole_sentences_where_they_fit():
+    """Each piece begins with the last sentences of the one before, as many as the overlap holds."""
+    text = " ".join(sentence(n) for n in range(6))
+    found = texts(RecursiveSplitter(36, 12), text)
+    assert found[0].startswith("S0")
+    assert found[1].startswith("S2")
+    assert found[0].endswith(sentence(2))
+
+
+def test_the_overlap_is_words_where_no_sentence_fits():
+    """When the last sentence is too long to repeat, its last words are."""
+    text = f"{sentence(0, 30)} {sentence(1, 30)}"
+    assert texts(RecursiveSplitter(50, 5), text)[1] == f"word word word. {sentence(1, 30)}"
+
+
+def test_no_piece_crosses_a_heading():
+    """Sections are pieces of their own, and nothing of one is repeated in the next."""
+    found = texts(RecursiveSplitter(100, 50, join_sections=False), "# A\n\none two\n\n## B\n\nthree four")
+    assert found == ["# A\n\none two", "## B\n\nthree four"]
+
+
+def test_small_sections_share_a_piece():
+    """A section of less than half the size goes with the one that follows it, if both fit; others stand alone."""
+    small, large = "## S\n\none two", f"## L\n\n{' '.join(['word'] * 8)}"  # 5.2 and 13 tokens with their headings
+    splitter = RecursiveSplitter(20, 0)
+    assert texts(splitter, f"{small}\n\n{large}\n\n{small}") == [f"{small}\n\n{large}", small]
+    assert texts(splitter, f"{large}\n\n{large}") == [large, large]
+    assert texts(splitter, "\n\n".join([small] * 4)) == ["\n\n".join([small] * 2)] * 2
+
+
+def test_a_shared_piece_is_under_the_headings_that_its_sections_share():
+    """The heading of two siblings is the one above both."""
+    (piece,) = split(RecursiveSplitter(), "# T\n\n## A\n\n### B\n\nb\n\n### C\n\nc")
+    assert piece.metadata == {"title": "T", "section_heading": "A"}
+
+
+def test_headings_come_along_as_metadata():
+    """Every piece of a section has the section's path, not the first alone."""
+    body = " ".join(sentence(n) for n in range(8))
+    found = split(RecursiveSplitter(40, 0), f"# Guide\n\n## Use\n\n### Fast\n\n{body}")
+    assert len(found) > 2
+    assert {piece.metadata["section_heading"] for piece in found} == {"Use > Fast"}
+    assert {piece.metadata["title"] for piece in found} == {"Guide"}
+
+
+def test_comments_of_code_are_no_headings():
+    """In a source whose # starts a comment there are no headings."""
+    assert texts(RecursiveSplitter(), "# a\nx = 1\n# b\ny = 2", source="lib/x.py") == ["# a\nx = 1\n# b\ny = 2"]
+
+
+def test_the_indent_of_the_first_line_stays():
+    """Blank lines around a piece go, the indent of code does not."""
+    assert texts(RecursiveSplitter(), "\n \n    x = 1\n    y = 2\n\n") == ["    x = 1\n    y = 2"]
+
+
+def test_nothing_gives_nothing():
+    """A text without words has no pieces."""
+    assert texts(RecursiveSplitter(), " \n\t\n") == []
+
+
+def test_a_long_word_is_not_cut_and_a_blob_is():
+    """A word may exceed the size; a run that no language would call a word is cut."""
+    assert texts(RecursiveSplitter(10, 0, counter=len), "abcdefghijklmnop qr") == ["abcdefghijklmnop", "qr"]
+    assert max(map(len, texts(RecursiveSplitter(100, 0), "x" * 50_000))) <= 1_600
+
+
+def test_the_size_may_be_filled():
+    """A part of exactly the size is not cut, and two that fill it exactly share a piece."""
+    assert texts(RecursiveSplitter(9, 0, counter=len), "Ab. Cd. X") == ["Ab. Cd. X"]
+    assert texts(RecursiveSplitter(6, 0, counter=len), "a b.\n\nc d e f.") == ["a b.", "c d e", "f."]
+
+
+def test_any_counter():
+    """With a counter of characters the size is in characters."""
+    assert texts(RecursiveSplitter(12, 0, counter=len), "aaaa. Bbbb. Cccc.") == ["aaaa. Bbbb.", "Cccc."]
+
+
+@pytest.mark.parametrize(("size", "overlap"), [(0, 0), (10, 10), (10, -1)])
+def test_impossible_sizes(size, overlap):
+    """A size that leaves no room beside the overlap is refused at construction."""
+    with pytest.raises(ConfigurationError, match="cannot cut anything"):
+        RecursiveSplitter(size, overlap)
+
+
+@given(prose, st.integers(4, 40), st.integers(0, 3))
+def test_pieces_are_slices_that_cover_every_word(text, size, overlap):
+    """Each piece is the text at its offset, in order; no word is lost or cut; no piece is too large."""
+    found = split(RecursiveSplitter(size, overlap), text)
+    covered = set()
+    for piece in found:
+        assert text[piece.start : piece.start + len(piece.text)] == piece.text
+        assert token_weight(piece.text) <= size
+        covered.update(range(piece.start, piece.start + len(piece.text)))
+    assert [p.start for p in found] == sorted(p.start for p in found)
+    for word in re.finditer(r"\S+", text):
+        assert covered.issuperset(range(*word.span()))
+    edges = {edge for p in found for edge in (p.start, p.start + len(p.text))}
+    assert not any(0 < e < len(text) and not text[e - 1].isspace() and not text[e].isspace() for e in edges)
+
+
+@given(prose, prose, st.integers(4, 40))
+def test_a_section_does_not_feel_what_stands_before_it(before, text, size):
+    """What is written above a heading changes nothing in how the section below is cut."""
+    section = f"## Here\n\n{text}".replace("```", "")
+    splitter = RecursiveSplitter(size, 2, join_sections=False)
+    alone = texts(splitter, section)
+    below = texts(splitter, before.replace("```", "") + "\n\nend of it\n" + section)
+    assert below[-len(alone) :] == alone
+
+
+# -- parents and children --------------------------------------------------------------------------------------------
+
+
+def test_parents_hold_their_children():
+    """Children are parts of their parent's text, and every child has exactly one parent."""
+    text = "\n\n".join(" ".join(sentence(10 * p + n) for n in range(5)) for p in range(6))
+    parents = split(ParentChildSplitter(RecursiveSplitter(120, 0), RecursiveSplitter(30, 0)), text)
+    assert len(parents) > 2
+    for parent in parents:
+        assert len(parent.children) > 1
+        for child in parent.children:
+            assert child.text in parent.text
+            assert text[child.start : child.start + len(child.text)] == child.text
+    children = [child.text for parent in parents for child in parent.children]
+    assert children == texts(RecursiveSplitter(30, 0), text)
+
+
+def test_a_parent_of_several_sections_has_what_they_share():
+    """Short sections share a parent; its heading is what their paths have in common."""
+    text = "# T\nx\n## A\n### B\nb\n### C\nc"
+    (parent,) = split(ParentChildSplitter(), text)
+    assert "section_heading" not in parent.metadata
+    assert [child.metadata.get("section_heading") for child in parent.children] == [None, "A > B", "A > C"]
+    (inner,) = split(ParentChildSplitter(), "# T\n## A\n### B\nb\n### C\nc")
+    assert inner.metadata["section_heading"] == "A"
+
+
+def test_every_parent_is_under_its_own_headings():
+    """A parent that starts some sections later is not said to be under the first one's heading."""
+    text = "".join(f"## {top}\n\n" + "".join(f"### {top}{n}\n\n{sentence(n)}\n\n" for n in range(3)) for top in "AB")
+    parents = split(ParentChildSplitter(RecursiveSplitter(48, 0), RecursiveSplitter(20, 0)), text)
+    assert [parent.metadata["section_heading"] for parent in parents] == ["A", "B"]
+    assert [child.metadata["section_heading"] for child in parents[1].children] == ["B > B0", "B > B1", "B > B2"]
+
+
+def test_an_edit_above_leaves_the_children_alone():
+    """Children do not depend on where the parents' borders are."""
+    text = "\n\n".join(" ".join(sentence(10 * p + n) for n in range(5)) for p in range(40))
+    before = set(texts_of_children(text))
+    after = set(texts_of_children(f"{sentence(999)}\n\n{text}"))
+    assert len(before - after) <= 1
+
+
+def texts_of_children(text):
+    return [child.text for parent in split(ParentChildSplitter(), text) for child in parent.children]
+
+
+def test_parents_and_children_by_any_splitters():
+    """Foreign splitters cut children out of parents; offsets are those of the whole text."""
+    text = "aa bb|cc dd|ee"
+    found = split(ParentChildSplitter(lambda text: text.split("|"), str.split), text)
+    assert [(p.text, p.start, [(c.text, c.start) for c in p.children]) for p in found] == [
+        ("aa bb", 0, [("aa", 0), ("bb", 3)]),
+        ("cc dd", 6, [("cc", 6), ("dd", 9)]),
+        ("ee", 12, [("ee", 12)]),
+    ]
+
+
+def test_children_know_what_their_parents_know():
+    """What a foreign splitter says of a parent holds for its children, unless they know better."""
+
+    class Chapters:
+        def split(self, document, note):
+            yield Piece("# A\n\none", 0, {"title": "Book", "section_heading": "Part 1"})
+
+    (parent,) = split(ParentChildSplitter(Chapters(), RecursiveSplitter(9, 0)), "# A\n\none")
+    assert [child.metadata for child in parent.children] == [{"title": "A", "section_heading": "Part 1"}]
+
+
+def test_parents_need_a_splitter():
+    """None is no way to cut parents."""
+    with pytest.raises(ConfigurationError, match="need a splitter each"):
+        ParentChildSplitter(parents=None)
+
+
+# -- semantic ------------------------------------------------------------------------------------------------------
+
+
+class Topics(Embeddings):
+    """Texts about the same animal point in the same direction."""
+
+    def embed_documents(self, texts):
+        return [[1.0, 0.1] if "cat" in text else [0.1, 1.0] for text in texts]
+
+    def embed_query(self, text):
+        return self.embed_documents([text])[0]
+
+
+class Broken(Topics):
+    def embed_documents(self, texts):
+        raise RuntimeError("no model")
+
+
+def test_semantic_breaks_where_the_topic_changes():
+    """Sentences with little to do with each other are parted, others are not."""
+    text = "A cat sat. The cat ran. My cat ate. A dog barked. The dog slept."
+    assert texts(SemanticSplitter(Topics()), text) == [
+        "A cat sat. The cat ran. My cat ate.",
+        "A dog barked. The dog slept.",
+    ]
+
+
+def test_semantic_pieces_have_a_largest_size():
+    """What stays together but is too large is cut as usual."""
+    text = " ".join(f"The cat {n} sat on the mat." for n in range(20))
+    weights = [token_weight(piece) for piece in texts(SemanticSplitter(Topics(), size=30), text)]
+    assert max(weights) <= 30
+    assert min(weights[:-1]) > 20
+
+
+def test_a_failing_embedding_falls_back_and_says_so():
+    """Without an embedding the text is cut recursively, and the note names the document and the error."""
+    notes = []
+    text = "A cat sat. A dog barked."
+    found = split(SemanticSplitter(Broken()), text, notes.append, source="a.md")
+    assert [piece.text for piece in found] == [text]
+    assert notes == ["semantic splitting fell back to recursive splitting for 'a.md': RuntimeError: no model"]
+
+
+def test_semantic_with_one_sentence():
+    """One sentence has no neighbour to be compared with, so it is not embedded."""
+    assert texts(SemanticSplitter(Broken()), "Only one.") == ["Only one."]
+
+
+def test_a_percentile_is_one():
+    """A percentile outside 0 to 100 is refused."""
+    with pytest.raises(ConfigurationError, match="percentile=250"):
+        SemanticSplitter(Topics(), percentile=250)
+
+
+# -- any splitter ---------------------------------------------------------------------------------------------------
+
+
+def test_langchain_splitters_cut_as_they_do_alone():
+    """The pieces are those of the LangChain splitter, at their places in the text."""
+    splitters = pytest.importorskip("langchain_text_splitters")
+    text = "\n\n".join(" ".join(sentence(10 * p + n) for n in range(4)) for p in range(5))
+    for options in ({}, {"add_start_index": True}):
+        theirs = splitters.RecursiveCharacterTextSplitter(chunk_size=90, chunk_overlap=20, **options)
+        found = split(as_splitter(theirs), text)
+        assert [piece.text for piece in found] == theirs.split_text(text)
+        assert all(text[piece.start : piece.start + len(piece.text)] == piece.text for piece in found)
+
+
+def test_langchain_header_splitters_keep_their_metadata():
+    """What a splitter knows about a piece stays with it."""
+    splitters = pytest.importorskip("langchain_text_splitters")
+    theirs = splitters.MarkdownHeaderTextSplitter([("#", "chapter")])
+    found = split(as_splitter(theirs), "# One\na\n# Two\nb")
+    assert [(piece.text, piece.metadata) for piece in found] == [("a", {"chapter": "One"}), ("b", {"chapter": "Two"})]
+
+
+def test_a_function_is_a_splitter():
+    """A function from a text to texts will do; blank texts are no pieces."""
+    assert texts(as_splitter(lambda text: text.split(",")), "a,b, ,a") == ["a", "b", "a"]
+    assert [p.start for p in split(as_splitter(lambda text: text.split(",")), "a,b, ,a")] == [0, 2, 6]
+
+
+def test_rewritten_pieces_have_no_offset():
+    """A piece that does not occur in the text is taken without an offset."""
+    (piece,) = split(LangChainSplitter(lambda text: [text.upper()]), "abc")
+    assert (piece.text, piece.start) == ("ABC", None)
+
+
+def test_names_of_strategies():
+    """flat is 256 with overlap 50, parent_child 1024 and 256, None no splitting."""
+    assert as_splitter("flat") == RecursiveSplitter(256, 50)
+    both = as_splitter("parent_child")
+    assert (both.parents.size, both.children.size) == (1024, 256)
+    assert as_splitter(None) is None
+    own = RecursiveSplitter(9, 1)
+    assert as_splitter(own) is own
+
+
+@pytest.mark.parametrize("wrong", ["sentences", 512, RecursiveSplitter])
+def test_what_is_no_splitter(wrong):
+    """A misspelt strategy, a number or a class is an error that names what can be given."""
+    with pytest.raises(ConfigurationError, match="parent_child"):
+        as_splitter(wrong)

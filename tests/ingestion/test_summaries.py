@@ -1,0 +1,309 @@
+"""Summaries of directories: what they say, how long they are, and when they are made again."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.runnables import RunnableLambda
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from langchain_hybridgraph import HybridGraphStore, build_layers, ingest
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.ingestion.summaries import (
+    ABSTRACT,
+    OVERVIEW,
+    Directory,
+    LayersReport,
+    Part,
+    Summary,
+    abstract_of,
+    clipped,
+    extracted,
+    name_of,
+)
+
+PAGES = {
+    "docs/guide.md": "# Guide\n\n## Install\n\nRun the installer. It takes a minute.\n\n## Use\n\nOpen the window.",
+    "docs/api/get.md": "Gets a thing by its id.",
+    "docs/api/put.md": "Puts a thing into the store.",
+    "notes/today.md": "Zebrafish were fed.",
+}
+
+
+def pages(**changed):
+    known = PAGES | changed
+    return [Document(text, metadata={"uri": uri, "title": name_of(uri)}, id=uri) for uri, text in known.items() if text]
+
+
+def filled(path=None):
+    store = HybridGraphStore(path, DeterministicFakeEmbedding(size=8))
+    ingest(pages(), store)
+    return store
+
+
+def layer(store, uri):
+    (found,) = store.layers().get([uri])
+    return found
+
+
+class Noted:
+    """A summariser that remembers what it was asked."""
+
+    def __init__(self, failing=()):
+        self.asked, self.failing = [], set(failing)
+
+    def __call__(self, directory):
+        self.asked.append(directory.uri)
+        if directory.uri in self.failing:
+            raise RuntimeError("no tokens left")
+        return Summary(f"About {directory.uri}", "- " + "\n- ".join(part.name for part in directory.parts))
+
+
+# -- without a model --------------------------------------------------------------------------------------------
+
+
+def test_every_directory_has_a_summary():
+    """Documents have none: their own text begins with one."""
+    store = filled()
+    report = build_layers(store)
+    assert sorted(store.layers().document_ids()) == ["docs", "docs/api", "notes"]
+    assert (report.directories, report.summarised, report.unchanged, report.removed) == (3, 3, 0, 0)
+
+
+def test_it_is_made_of_what_is_below():
+    """Lead sentences of documents, abstracts of directories."""
+    store = filled()
+    build_layers(store)
+    assert layer(store, "docs/api").metadata["abstract"] == (
+        "api: get.md (Gets a thing by its id.), put.md (Puts a thing into the store.)"
+    )
+    assert layer(store, "docs").text.splitlines()[:3] == [
+        "docs: api, guide.md (Run the installer. It takes a minute.)",
+        "api: get.md (Gets a thing by its id.), put.md (Puts a thing into the store.)",
+        "guide.md: Run the installer. It takes a minute.",
+    ]
+
+
+def test_it_holds_telling_words():
+    """A word that stands deep in a text is in the overview, one that stands everywhere is not."""
+    store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
+    texts = [f"A first sentence.\n\nThen the common word. {'quokka' * (n == 3)}" for n in range(60)]
+    ingest([Document(text, metadata={"uri": f"d{n % 2}/{n}"}, id=str(n)) for n, text in enumerate(texts)], store)
+    build_layers(store)
+    assert "quokka" in layer(store, "d1").text.splitlines()[-1]
+    assert "common" not in layer(store, "d0").text.splitlines()[-1]
+
+
+def test_a_directory_that_is_a_document_says_its_own():
+    """Its lead and its headings."""
+    found = extracted(Directory("d", "Manual", PAGES["docs/guide.md"], (Part("x", "Of x."),)))
+    assert found.abstract == "Manual: Run the installer. It takes a minute."
+    assert found.overview.splitlines()[1:] == ["Sections: Install; Use", "x: Of x."]
+
+
+@given(
+    st.text(max_size=9_000),
+    st.text(max_size=300),
+    st.lists(st.tuples(st.text(max_size=400), st.text(max_size=400)), max_size=300),
+)
+def test_layers_are_short(text, title, parts):
+    """L0 has up to 256 characters, L1 up to 4,000, whatever there is."""
+    found = extracted(Directory("d", title, text, tuple(Part(*part) for part in parts)), ["term"] * 500)
+    assert len(found.abstract) <= ABSTRACT
+    assert len(found.overview) <= OVERVIEW
+
+
+@pytest.mark.parametrize(
+    ("text", "lead"),
+    [
+        ("# Title\n\nOne. Two.", "One. Two."),
+        ("os.walk(top)\n\nWalks a tree.", "Walks a tree."),
+        ("只有一句话。还有一句。", "只有一句话。还有一句。"),
+        ("no sentence at all", "no sentence at all"),
+        ("", "Title"),
+        ("# Title", "Title"),
+        ("===\n\n***", "Title"),
+    ],
+)
+def test_leads(text, lead):
+    """The first paragraph of sentences, else the first, else the title."""
+    assert abstract_of(text, "Title") == lead
+
+
+@given(st.text(), st.integers(3, 50))
+def test_clipped_is_short(text, most):
+    """Never longer than asked for."""
+    assert len(clipped(text, most)) <= most
+
+
+# -- again ------------------------------------------------------------------------------------------------------
+
+
+def test_only_what_changed_is_made_again(tmp_path):
+    """A changed text: its directory; those above only where the summary below is another now."""
+    store = filled(tmp_path)
+    build_layers(store, first := Noted())
+    assert first.asked == ["docs/api", "docs", "notes"]
+    build_layers(store, again := Noted())
+    assert again.asked == []
+    ingest(pages(**{"docs/api/get.md": "Gets things by their ids."}), store)
+    build_layers(store, changed := Noted())
+    assert changed.asked == ["docs/api"]
+    store.close()
+
+
+def test_a_change_goes_up_as_far_as_it_shows():
+    """The abstract of a directory has changed, so the one above is made again, and no other."""
+    store = filled()
+    build_layers(store)
+    ingest(pages(**{"docs/api/get.md": "Fetches."}), store)
+    before = {uri: layer(store, uri).text for uri in ("docs", "notes")}
+    assert build_layers(store).summarised == 2
+    assert layer(store, "notes").text == before["notes"]
+    assert layer(store, "docs").text != before["docs"]
+
+
+def test_what_breaks_off_goes_on_where_it_was(tmp_path):
+    """An answer that was given is kept, even when the process dies with the next one."""
+    store = filled(tmp_path)
+
+    class Dies(Noted):
+        def __call__(self, directory):
+            if self.asked:
+                raise KeyboardInterrupt
+            return super().__call__(directory)
+
+    with pytest.raises(KeyboardInterrupt):
+        build_layers(store, Dies())
+    store.close()
+    store = HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8))
+    build_layers(store, rest := Noted())
+    assert rest.asked == ["docs", "notes"]
+    store.close()
+
+
+def test_what_is_gone_is_removed():
+    """A directory without documents has no summary, and the one above does not name it."""
+    store = filled()
+    build_layers(store)
+    store.delete(document=["docs/api/get.md", "docs/api/put.md"])
+    report = build_layers(store)
+    assert (report.removed, sorted(store.layers().document_ids())) == (1, ["docs", "notes"])
+    assert "api" not in layer(store, "docs").text
+
+
+def test_metadata_alone_asks_nobody():
+    """The texts are the same, so what a model would be shown is the same."""
+    store = filled()
+    build_layers(store, Noted())
+    for page in (changed := pages()):
+        page.metadata["year"] = 2024
+    ingest(changed, store)
+    build_layers(store, again := Noted())
+    assert again.asked == []
+
+
+# -- with a model -----------------------------------------------------------------------------------------------
+
+
+class Model:
+    """In place of a chat model."""
+
+    def __init__(self, answer):
+        self.answer, self.shown = answer, []
+
+    def with_structured_output(self, schema, **options):
+        def said(messages):
+            self.shown.append(messages)
+            return {"raw": None, "parsed": self.answer, "parsing_error": None}
+
+        return RunnableLambda(said)
+
+
+def test_a_model_writes_them():
+    """It is shown the parts; the overview ends with the telling words all the same."""
+    store = filled()
+    model = Model({"abstract": "All about things.", "overview": "Things are got and put."})
+    build_layers(store, model)
+    assert len(model.shown) == 3
+    assert "Gets a thing by its id." in str(model.shown[0])
+    assert layer(store, "docs/api").metadata["abstract"] == "All about things."
+    assert layer(store, "docs/api").text.splitlines()[:2] == ["All about things.", "Things are got and put."]
+
+
+def test_what_a_model_wrote_is_kept():
+    """Without a model only what has changed is summarised; with one again, only what was made without."""
+    store = filled()
+    build_layers(store, Noted())
+    assert build_layers(store).summarised == 0
+    ingest(pages(**{"notes/today.md": "Okapis were fed."}), store)
+    assert build_layers(store).summarised == 1
+    assert layer(store, "docs").metadata["abstract"] == "About docs"
+    assert layer(store, "notes").metadata["abstract"] == "notes: today.md (Okapis were fed.)"
+    build_layers(store, again := Noted())
+    assert again.asked == ["notes"]
+
+
+@pytest.mark.parametrize("answer", ["prose", {"overview": "x"}, {"abstract": "  "}, None, 7])
+def test_an_unusable_answer(answer):
+    """The summary without a model stands, it is said, and the model is asked again the next time."""
+    store = filled()
+    report = build_layers(store, Model(answer) if answer is not None else Noted(failing=["docs", "docs/api", "notes"]))
+    assert len(report.warnings) == 3
+    assert layer(store, "notes").metadata["abstract"] == "notes: today.md (Zebrafish were fed.)"
+    build_layers(store, again := Noted())
+    assert len(again.asked) == 3
+
+
+def test_long_answers_are_cut():
+    """A model that does not stop cannot break the layers' sizes."""
+    store = filled()
+    build_layers(store, lambda directory: Summary("a " * 5_000, "b " * 50_000))
+    assert len(layer(store, "docs").metadata["abstract"]) <= ABSTRACT
+    assert len(layer(store, "docs").text) <= OVERVIEW
+
+
+# -- bad input --------------------------------------------------------------------------------------------------
+
+
+def test_an_empty_store():
+    """Nothing is summarised, and no index is made for it."""
+    store = HybridGraphStore(None)
+    assert build_layers(store).directories == 0
+    assert store.layers() is None
+
+
+def test_a_store_without_a_tree():
+    """It is named, with what would do."""
+    with pytest.raises(ConfigurationError, match="InMemoryVectorStore is not; ingest into a HybridGraphStore"):
+        build_layers(InMemoryVectorStore(DeterministicFakeEmbedding(size=8)))
+
+
+def test_what_cannot_summarise():
+    """A text is no model."""
+    with pytest.raises(ConfigurationError, match="summarise='gpt'"):
+        build_layers(filled(), "gpt")
+
+
+def test_a_thousand_children():
+    """The overview names as many as there is room for."""
+    store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
+    ingest([Document(f"Text {n}.", metadata={"uri": f"d/{n:04}"}, id=str(n)) for n in range(1_000)], store)
+    build_layers(store)
+    assert 2_000 < len(layer(store, "d").text) <= OVERVIEW
+
+
+def test_expired_texts_are_not_summarised():
+    """What is not valid now is not there."""
+    store = filled()
+    old = {"uri": "notes/old.md", "valid_until": 100.0}
+    ingest([Document("An old secret.", metadata=old, id="old")], store)
+    build_layers(store)
+    assert "secret" not in layer(store, "notes").text
+
+
+def test_one_directory_is_singular():
+    """The report as a person reads it."""
+    assert str(LayersReport(1, 1, 0, 0, 0.04)) == "1 directory in 0.0 s: 1 summarised, 0 unchanged, 0 removed"
+    assert str(LayersReport(2, 0, 2, 0, 0.04)).startswith("2 directories in 0.0 s")

@@ -1,0 +1,68 @@
+"""LlamaIndex's embeddings and language models as ours."""
+
+import pytest
+
+pytest.importorskip("llama_index.core")
+
+from llama_index.core.embeddings import MockEmbedding
+from llama_models import SayingLLM, WordEmbedding
+
+from langchain_hybridgraph import HybridGraphStore, LLMRewrite, QueryPlanner
+from langchain_hybridgraph.embeddings.resolve import embedding_name
+from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError
+from langchain_hybridgraph.llama_index import LlamaIndexChatModel, LlamaIndexEmbeddings
+from langchain_hybridgraph.query.conversation.history import turns
+
+
+async def test_vectors_are_the_models():
+    """Texts and questions get the vectors that the model gives, sync and async."""
+    model = WordEmbedding()
+    ours = LlamaIndexEmbeddings(model)
+    texts = ["a cat", "a dog"]
+    wanted = [model.get_text_embedding(text) for text in texts]
+    assert ours.embed_documents(texts) == wanted
+    assert await ours.aembed_documents(texts) == wanted
+    assert ours.embed_query("a cat") == await ours.aembed_query("a cat") == model.get_query_embedding("a cat")
+
+
+def test_an_index_remembers_its_model(tmp_path):
+    """An index that was made with one LlamaIndex model is not opened with another."""
+    with HybridGraphStore(tmp_path / "index", LlamaIndexEmbeddings(WordEmbedding(model_name="one"))) as store:
+        store.add_texts(["a cat"])
+    assert embedding_name(LlamaIndexEmbeddings(WordEmbedding(model_name="one"))).endswith("/one")
+    with HybridGraphStore(tmp_path / "index", LlamaIndexEmbeddings(WordEmbedding(model_name="one"))) as store:
+        assert len(store.similarity_search("cat")) == 1
+    with pytest.raises(EmbeddingMismatchError):
+        HybridGraphStore(tmp_path / "index", LlamaIndexEmbeddings(MockEmbedding(embed_dim=8)))
+
+
+def test_what_is_no_model():
+    """A name in place of a model is refused."""
+    with pytest.raises(ConfigurationError, match=r"Settings\.embed_model"):
+        LlamaIndexEmbeddings("text-embedding-3-small")
+    with pytest.raises(ConfigurationError, match=r"Settings\.llm"):
+        LlamaIndexChatModel("gpt-4o")
+
+
+async def test_a_planner_over_a_model_of_llama_index():
+    """What asks a chat model in a form can ask LlamaIndex's."""
+    llm = SayingLLM(
+        '{"queries": [{"query": "tokens", "context_type": "resource", "intent": "to know", "priority": 1}]}'
+    )
+    plan = QueryPlanner(LlamaIndexChatModel(llm))("", [], "How do I get one?")
+    assert [each.query for each in plan.queries] == ["tokens"]
+
+
+async def test_a_rewrite_by_a_model_of_llama_index():
+    """LLMRewrite puts the question as the model says it."""
+    llm = SayingLLM("Where do fish swim?")
+    rewrite = LLMRewrite(LlamaIndexChatModel(llm))
+    history = turns(["User: What of fish?"])
+    assert rewrite("and where?", history).text == "Where do fish swim?"
+    assert (await rewrite.acall("and where?", history)).text == "Where do fish swim?"
+
+
+def test_other_ways_to_answer():
+    """Of LangChain's ways to answer in a form only the one in words is there."""
+    with pytest.raises(ConfigurationError, match="leave it out"):
+        LlamaIndexChatModel(SayingLLM("")).with_structured_output({}, method="function_calling")

@@ -1,0 +1,621 @@
+"""Our retrievers inside LlamaIndex: sync and async, in query engines, with its events, over our store and its own."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("llama_index.core")
+
+from langchain_core.documents import Document
+from llama_index.core import StorageContext, VectorStoreIndex, load_index_from_storage
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
+from llama_index.core.indices.query.query_transform import HyDEQueryTransform
+from llama_index.core.instrumentation import get_dispatcher
+from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+from llama_index.core.instrumentation.events.retrieval import RetrievalEndEvent, RetrievalStartEvent
+from llama_index.core.llms import MockLLM
+from llama_index.core.node_parser import SentenceSplitter
+from llama_index.core.postprocessor import PrevNextNodePostprocessor
+from llama_index.core.query_engine import RetrieverQueryEngine, TransformQueryEngine
+from llama_index.core.readers import SimpleDirectoryReader
+from llama_index.core.retrievers import AutoMergingRetriever, QueryFusionRetriever
+from llama_index.core.schema import MetadataMode, NodeRelationship, QueryBundle, RelatedNodeInfo, TextNode
+from llama_index.core.storage.docstore import SimpleDocumentStore
+from llama_index.core.vector_stores import MetadataFilter, MetadataFilters, SimpleVectorStore
+from llama_models import SayingLLM, WordEmbedding
+
+from langchain_hybridgraph import (
+    AdvancedRetriever,
+    GraphRetriever,
+    HierarchicalRetriever,
+    HybridGraphStore,
+    HybridRetriever,
+    MemoryRetriever,
+    by_source,
+    ingest,
+)
+from langchain_hybridgraph.errors import ConfigurationError, FilterError, RetrievalError
+from langchain_hybridgraph.ingestion import RecursiveSplitter
+from langchain_hybridgraph.llama_index import (
+    LlamaIndexEmbeddings,
+    LlamaIndexRetriever,
+    LlamaIndexVectorStore,
+    QueryWithOptions,
+    RetrievalReportEvent,
+    ingest_nodes,
+)
+
+TEXTS = {
+    "cat": "The cat sat on the mat.",
+    "dog": "Dogs bark at night.",
+    "fish": "Fish swim in the sea.",
+    "bird": "Birds fly south in autumn.",
+}
+
+
+def chain_of_nodes():
+    """Four nodes of one document, each with its neighbours; the first two of kind pet."""
+    ids = list(TEXTS)
+    nodes = [
+        TextNode(id_=id, text=text, metadata={"kind": "pet" if place < 2 else "wild", "uri": f"zoo/{id}.txt"})
+        for place, (id, text) in enumerate(TEXTS.items())
+    ]
+    for place, node in enumerate(nodes):
+        node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id="zoo")
+        if place:
+            node.relationships[NodeRelationship.PREVIOUS] = RelatedNodeInfo(node_id=ids[place - 1])
+        if place < 3:
+            node.relationships[NodeRelationship.NEXT] = RelatedNodeInfo(node_id=ids[place + 1])
+    return nodes
+
+
+@pytest.fixture
+def store():
+    store = HybridGraphStore(None, LlamaIndexEmbeddings(WordEmbedding()))
+    ingest_nodes(chain_of_nodes(), store, edges=None)
+    return store
+
+
+class Events(BaseEventHandler):
+    seen: list = []  # noqa: RUF012 - pydantic copies it
+
+    @classmethod
+    def class_name(cls):
+        return "Events"
+
+    def handle(self, event, **kwargs):
+        self.seen.append(event)
+
+    def of(self, kind):
+        return [event for event in self.seen if isinstance(event, kind)]
+
+
+@pytest.fixture
+def events():
+    handler = Events()
+    root = get_dispatcher()
+    root.add_event_handler(handler)
+    yield handler
+    root.event_handlers.remove(handler)
+
+
+def ids(nodes):
+    return [each.node_id for each in nodes]
+
+
+KINDS = {
+    "hybrid": HybridRetriever,
+    "graph": GraphRetriever,
+    "advanced": lambda store, **settings: AdvancedRetriever(HybridRetriever(store, **settings)),
+    "hierarchical": HierarchicalRetriever,
+    "memory": MemoryRetriever,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_retriever(store, kind):
+    """Each of our retrievers answers as a LlamaIndex retriever, with the ids and scores that it gives itself."""
+    ours = KINDS[kind](store, k=2)
+    retriever = LlamaIndexRetriever(ours)
+    assert isinstance(retriever, BaseRetriever)
+    nodes = retriever.retrieve("Where do fish swim?")
+    direct = ours.retrieve("Where do fish swim?")
+    assert [n.node_id for n in nodes] == [d.id for d in direct]
+    assert [n.score for n in nodes] == pytest.approx([d.metadata["relevance_score"] for d in direct], abs=1e-4)
+    assert nodes[0].node_id == "fish"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_async_is_as_sync(store, kind):
+    """In a running event loop the awaited answer is that of the other side."""
+    retriever = LlamaIndexRetriever(KINDS[kind](store, k=2))
+    awaited = await retriever.aretrieve("Where do fish swim?")
+    direct = retriever.retrieve("Where do fish swim?")
+    assert [n.node_id for n in awaited] == [n.node_id for n in direct]
+    # What is remembered grows older between two searches.
+    assert [n.score for n in awaited] == pytest.approx([n.score for n in direct], abs=1e-4)
+
+
+async def test_async_awaits_ours(store):
+    """``aretrieve`` calls our ``aretrieve``, never the sync side, and others run while it waits."""
+    inner = HybridRetriever(store)
+
+    class OnlyAwaited:
+        retriever = inner
+
+        def retrieve(self, query, **options):
+            raise AssertionError("the sync side was called in the event loop")
+
+        async def aretrieve(self, query, **options):
+            await asyncio.sleep(0.01)
+            return await inner.aretrieve(query, **options)
+
+    retriever = LlamaIndexRetriever(OnlyAwaited())
+    answers = await asyncio.gather(*(retriever.aretrieve(query) for query in ("fish", "dogs")))
+    assert [answer[0].node_id for answer in answers] == ["fish", "dog"]
+
+
+def test_what_a_walk_led_to(store):
+    """What an edge led to says so, and its relationships are there to go on from."""
+    found = LlamaIndexRetriever(GraphRetriever(store, max_hops=1, seed_k=1, k=2)).retrieve("cat sat mat")
+    assert ids(found) == ["cat", "dog"]
+    assert found[1].metadata["source_path"] == ["cat", "dog"]
+    assert found[1].node.next_node.node_id == "fish"
+
+
+# -- in LlamaIndex's own programs ---------------------------------------------------------------------------------
+
+
+def test_query_engine(store):
+    """A query engine answers from our nodes, and names them as its sources."""
+    engine = RetrieverQueryEngine.from_args(LlamaIndexRetriever(HybridRetriever(store, k=1)), llm=MockLLM())
+    answer = engine.query("Where do fish swim?")
+    assert ids(answer.source_nodes) == ["fish"]
+    assert TEXTS["fish"] in str(answer)
+    assert answer.metadata["fish"]["retrieval_rank"] == 1
+
+
+async def test_query_engine_async(store):
+    """The awaited query engine, too."""
+    engine = RetrieverQueryEngine.from_args(LlamaIndexRetriever(HybridRetriever(store, k=1)), llm=MockLLM())
+    assert ids((await engine.aquery("Where do fish swim?")).source_nodes) == ["fish"]
+
+
+def test_the_model_is_not_shown_how_a_node_was_found(store):
+    """Language model and embedding see the text and the node's own metadata, nothing of ours."""
+    node = LlamaIndexRetriever(HybridRetriever(store, k=1)).retrieve("fish")[0].node
+    shown = "kind: wild\nuri: zoo/fish.txt\n\nFish swim in the sea."
+    assert node.get_content(MetadataMode.LLM) == shown
+    assert node.get_content(MetadataMode.EMBED) == shown
+    assert node.metadata["retrieval_method"] == "hybrid"
+
+
+def test_events(store, events):
+    """Start, report and end of a retrieval are seen in this order, with the nodes."""
+    nodes = LlamaIndexRetriever(HybridRetriever(store, k=1)).retrieve("fish")
+    kinds = (RetrievalStartEvent, RetrievalReportEvent, RetrievalEndEvent)
+    seen = events.of(kinds)
+    assert [type(event) for event in seen] == list(kinds)
+    assert ids(seen[2].nodes) == ids(nodes) == ["fish"]
+    assert (seen[1].degraded, seen[1].plan["k"]) == ([], 1)
+
+
+async def test_events_async(store, events):
+    """The same of an awaited retrieval."""
+    await LlamaIndexRetriever(HybridRetriever(store, k=1)).aretrieve("fish")
+    kinds = (RetrievalStartEvent, RetrievalReportEvent, RetrievalEndEvent)
+    assert [type(event) for event in events.of(kinds)] == list(kinds)
+
+
+def test_callback_manager(store):
+    """LlamaIndex's older callbacks see the retrieval and its nodes."""
+    debug = LlamaDebugHandler(print_trace_on_end=False)
+    LlamaIndexRetriever(HybridRetriever(store, k=1), callback_manager=CallbackManager([debug])).retrieve("fish")
+    ((start, end),) = debug.get_event_pairs(CBEventType.RETRIEVE)
+    assert start.payload["query_str"] == "fish"
+    assert ids(end.payload["nodes"]) == ["fish"]
+
+
+def test_in_a_fusion_retriever(store):
+    """LlamaIndex's own fusion takes ours beside others."""
+    two = [LlamaIndexRetriever(HybridRetriever(store, k=2)), LlamaIndexRetriever(GraphRetriever(store, k=2))]
+    fusion = QueryFusionRetriever(two, llm=MockLLM(), num_queries=1, similarity_top_k=1, use_async=False)
+    assert ids(fusion.retrieve("fish")) == ["fish"]
+
+
+def test_neighbours_by_llama_index(store):
+    """PrevNextNodePostprocessor goes on from the restored relationships."""
+    docstore = SimpleDocumentStore()
+    docstore.add_documents(chain_of_nodes())
+    found = LlamaIndexRetriever(HybridRetriever(store, k=1)).retrieve("dogs bark")
+    wider = PrevNextNodePostprocessor(docstore=docstore, num_nodes=1, mode="both").postprocess_nodes(found)
+    assert ids(wider) == ["cat", "dog", "fish"]
+
+
+def test_merging_leaves_by_llama_index():
+    """AutoMergingRetriever merges the leaves that ours finds into the parents of its docstore."""
+    whole = TextNode(id_="whole", text=" ".join(TEXTS.values()))
+    leaves = [TextNode(id_=id, text=text) for id, text in TEXTS.items()]
+    for leaf in leaves:
+        leaf.relationships[NodeRelationship.PARENT] = RelatedNodeInfo(node_id="whole")
+    whole.relationships[NodeRelationship.CHILD] = [RelatedNodeInfo(node_id=leaf.node_id) for leaf in leaves]
+    store = HybridGraphStore(None, LlamaIndexEmbeddings(WordEmbedding()))
+    ingest_nodes([whole, *leaves], store)
+    context = StorageContext.from_defaults()
+    context.docstore.add_documents([whole, *leaves])
+    for k, found in ((1, ["fish"]), (4, ["whole"])):
+        retriever = LlamaIndexRetriever(HybridRetriever(store, parents=False, k=k))
+        assert ids(AutoMergingRetriever(retriever, context).retrieve("Where do fish swim?")) == found
+
+
+# -- what a call may say ------------------------------------------------------------------------------------------
+
+WILD = MetadataFilters(filters=[MetadataFilter(key="kind", value="wild")])
+
+
+def test_options_of_every_call(store):
+    """Options given at construction hold for every call, in LlamaIndex's words or ours."""
+    for options in ({"similarity_top_k": 1, "filters": WILD}, {"k": 1, "filter": {"kind": "wild"}}):
+        assert ids(LlamaIndexRetriever(HybridRetriever(store), **options).retrieve("the cat")) == ["fish"]
+
+
+def test_options_of_one_call(store):
+    """Options of a call go before those of the retriever; its filter narrows theirs."""
+    retriever = LlamaIndexRetriever(HybridRetriever(store), k=4, filters=WILD)
+    assert len(retriever.retrieve("the")) == 2
+    assert len(retriever.with_options(k=1).retrieve("the")) == 1
+    pets = MetadataFilters(filters=[MetadataFilter(key="kind", value="pet")])
+    assert retriever.with_options(filters=pets).retrieve("the cat") == []
+    assert retriever.with_options(filters=by_source("nowhere")).retrieve("the cat") == []
+
+
+async def test_options_through_a_query_engine(store):
+    """A query may carry its options through a query engine."""
+    engine = RetrieverQueryEngine.from_args(LlamaIndexRetriever(HybridRetriever(store)), llm=MockLLM())
+    query = QueryWithOptions("the cat", options={"similarity_top_k": 1, "filters": WILD})
+    assert ids(engine.query(query).source_nodes) == ["fish"]
+    assert ids((await engine.aquery(query)).source_nodes) == ["fish"]
+
+
+def test_a_ready_embedding(store):
+    """A query's embedding is searched for in place of that of its text; without a text it says so."""
+    retriever = LlamaIndexRetriever(HybridRetriever(store, semantic_weight=1.0, k=1))
+    vector = WordEmbedding()._get_text_embedding(TEXTS["bird"])
+    assert ids(retriever.retrieve(QueryBundle("fish", embedding=vector))) == ["bird"]
+    alone = retriever.retrieve_result(QueryBundle("", embedding=vector))
+    assert (ids(alone), alone.degraded) == (["bird"], ("no-query-text",))
+
+
+async def test_texts_to_embed_in_place_of_the_query(store):
+    """The mean vector of custom_embedding_strs is searched for, as HyDE wants it; the async side awaits the model."""
+    retriever = LlamaIndexRetriever(HybridRetriever(store, semantic_weight=1.0, k=1))
+    bundle = QueryBundle("fish", custom_embedding_strs=[TEXTS["bird"]])
+    assert ids(retriever.retrieve(bundle)) == ["bird"]
+    assert ids(await retriever.aretrieve(bundle)) == ["bird"]
+    assert store.embeddings.embed_model.awaited == 1
+
+
+def test_hyde(store):
+    """LlamaIndex's HyDE transform works over ours."""
+    llm = SayingLLM(TEXTS["bird"])
+    engine = RetrieverQueryEngine.from_args(LlamaIndexRetriever(HybridRetriever(store, k=1)), llm=MockLLM())
+    hyde = HyDEQueryTransform(llm=llm, include_original=False)
+    answer = TransformQueryEngine(engine, hyde).query("Who leaves?")
+    assert ids(answer.source_nodes) == ["bird"]
+
+
+def test_a_conversation_of_llama_index(store):
+    """AdvancedRetriever reads LlamaIndex's chat messages."""
+    retriever = LlamaIndexRetriever(AdvancedRetriever(HybridRetriever(store, k=1)))
+    history = [ChatMessage(role="user", content="Do fish swim?"), ChatMessage(role="assistant", content="Fish swim.")]
+    result = retriever.with_options(conversation_history=history).retrieve_result("and where do they?")
+    assert (ids(result), "Fish swim" in result.plan["expanded_query"]) == (["fish"], True)
+
+
+@pytest.mark.parametrize("kind", [HierarchicalRetriever, MemoryRetriever])
+def test_a_session_of_llama_index(store, kind):
+    """Other retrievers read them as a session, also below ``messages``."""
+    retriever = LlamaIndexRetriever(kind(store, k=1))
+    said = [ChatMessage(role="user", content="Tell me about fish.")]
+    for session in (said, {"summary": "", "messages": said}):
+        assert ids(retriever.with_options(session=session).retrieve("Where do fish swim?")) == ["fish"]
+
+
+# -- what did not work as asked ----------------------------------------------------------------------------------
+
+
+def test_degradation_is_in_the_metadata(store, events):
+    """What is missing is named on every node, in the report and on the result."""
+    hybrid = HybridRetriever(LlamaIndexVectorStore(VectorStoreIndex([], embed_model=WordEmbedding())), k=1)
+    graphless = GraphRetriever(HybridGraphStore.from_texts(["fish swim"], ids=["a"]), k=1)
+    result = LlamaIndexRetriever(graphless).retrieve_result("fish")
+    assert result.degraded == ("no-graph-store",)
+    assert result[0].metadata["degraded"] == ["no-graph-store"]
+    assert "degraded" in result[0].node.excluded_llm_metadata_keys
+    assert events.of(RetrievalReportEvent)[-1].degraded == ["no-graph-store"]
+    empty = LlamaIndexRetriever(hybrid).retrieve_result("fish")
+    assert (list(empty), empty.degraded) == ([], ())
+
+
+def test_an_empty_store():
+    """An index without nodes gives no nodes, in a query engine too."""
+    retriever = LlamaIndexRetriever(HybridRetriever(HybridGraphStore()))
+    assert retriever.retrieve("anything") == []
+    assert RetrieverQueryEngine.from_args(retriever, llm=MockLLM()).query("anything").source_nodes == []
+
+
+async def test_failing_sources():
+    """When nothing can answer, LlamaIndex's caller gets our error."""
+
+    class Failing(WordEmbedding):
+        def _get_query_embedding(self, query):
+            raise OSError("no network")
+
+    store = HybridGraphStore(None, LlamaIndexEmbeddings(Failing()))
+    ingest_nodes(chain_of_nodes(), store)
+    retriever = LlamaIndexRetriever(HybridRetriever(store, semantic_weight=1.0, keyword_weight=0.0))
+    with pytest.raises(RetrievalError, match="no network"):
+        retriever.retrieve("fish")
+    with pytest.raises(RetrievalError, match="no network"):
+        await retriever.aretrieve("fish")
+
+
+def test_what_is_no_retriever(store):
+    """A store or an index in place of a retriever is refused with what to write."""
+    empty = VectorStoreIndex([], embed_model=WordEmbedding())
+    for wrong in (store, empty, empty.as_retriever(), None):
+        with pytest.raises(ConfigurationError, match="HybridRetriever\\(store\\)"):
+            LlamaIndexRetriever(wrong)
+
+
+def test_unknown_options(store):
+    """A misspelt option and a filter that cannot be said are errors."""
+    retriever = LlamaIndexRetriever(HybridRetriever(store))
+    with pytest.raises(TypeError, match="top_k"):
+        retriever.with_options(top_k=1).retrieve("fish")
+    with pytest.raises(ConfigurationError, match="two words for one option"):
+        retriever.with_options(k=1, similarity_top_k=1).retrieve("fish")
+    insensitive = MetadataFilters(filters=[MetadataFilter(key="kind", value="W", operator="text_match_insensitive")])
+    with pytest.raises(FilterError, match="TEXT_MATCH"):
+        LlamaIndexRetriever(HybridRetriever(store), filters=insensitive)
+
+
+def test_an_image_as_query(store):
+    """A query by image cannot be answered, and is not answered by its text instead."""
+    with pytest.raises(ConfigurationError, match=r"a\.png"):
+        LlamaIndexRetriever(HybridRetriever(store)).retrieve(QueryBundle("fish", image_path="a.png"))
+
+
+# -- other stores -------------------------------------------------------------------------------------------------
+
+
+def test_relationships_of_chunks_that_were_no_nodes():
+    """Of Documents that LangChain's side has ingested source, previous and next are restored from the edges."""
+    store = HybridGraphStore()
+    text = "# Cats\n\nThe cat sat.\n\n# Dogs\n\nDogs bark.\n\n# Fish\n\nFish swim."
+    ingest([Document(text, metadata={"source": "zoo.md"})], store, split=RecursiveSplitter(join_sections=False))
+    chunks = store.get(list(store.document_chunks(["zoo.md"])["zoo.md"]))
+    ordered = sorted(chunks, key=lambda chunk: chunk.metadata["chunk_index"])
+    assert len(ordered) == 3
+    node = LlamaIndexRetriever(HybridRetriever(store, k=1)).retrieve("dogs bark")[0].node
+    related = {name.name: info.node_id for name, info in node.relationships.items()}
+    assert related == {"SOURCE": "zoo.md", "PREVIOUS": ordered[0].id, "NEXT": ordered[2].id}
+
+
+def test_relationships_of_a_parent_child_split():
+    """The child of a parent names it."""
+    store = HybridGraphStore()
+    ingest([Document("The cat sat. " * 300, metadata={"source": "zoo.md"})], store, split="parent_child")
+    node = LlamaIndexRetriever(HybridRetriever(store, k=1, parents=False)).retrieve("cat")[0].node
+    assert node.parent_node.node_id == store.get([node.node_id])[0].parent
+
+
+@pytest.fixture
+def index():
+    return VectorStoreIndex(chain_of_nodes(), embed_model=WordEmbedding())
+
+
+def test_over_a_simple_vector_store(index):
+    """Over LlamaIndex's vector store with its docstore both sides answer, and nodes come back whole."""
+    assert isinstance(index.vector_store, SimpleVectorStore)
+    result = LlamaIndexRetriever.from_index(index, k=2).retrieve_result("Where do fish swim?")
+    assert (result[0].node_id, result.degraded) == ("fish", ())
+    assert result[0].metadata["vector_score"] > 0
+    assert result[0].metadata["bm25_score"] > 0
+    assert result[0].node.prev_node.node_id == "dog"
+
+
+async def test_over_a_simple_vector_store_async(index):
+    """The awaited answer is the same."""
+    retriever = LlamaIndexRetriever.from_index(index, k=2)
+    awaited = await retriever.aretrieve("Where do fish swim?")
+    direct = retriever.retrieve("Where do fish swim?")
+    assert [(each.node_id, each.score) for each in awaited] == [(each.node_id, each.score) for each in direct]
+    filtered = retriever.with_options(filters=WILD)
+    assert ids(await filtered.aretrieve("the cat")) == ids(filtered.retrieve("the cat"))
+    bundle = QueryBundle("fish", embedding=WordEmbedding()._get_text_embedding(TEXTS["bird"]))
+    assert ids(await retriever.aretrieve(bundle)) == ids(retriever.retrieve(bundle))
+
+
+@pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, MemoryRetriever])
+async def test_an_index_is_awaited(kind):
+    """The async side awaits the vector store and the embedding model of the index, and never asks their sync sides."""
+
+    class Awaited(SimpleVectorStore):
+        def query(self, query, **kwargs):
+            raise AssertionError("the vector store's sync side was asked")
+
+        async def aquery(self, query, **kwargs):
+            return SimpleVectorStore.query(self, query, **kwargs)
+
+    class AwaitedEmbedding(WordEmbedding):
+        def _get_query_embedding(self, query):
+            raise AssertionError("the embedding model's sync side was asked")
+
+    context = StorageContext.from_defaults(vector_store=Awaited())
+    index = VectorStoreIndex(chain_of_nodes(), storage_context=context, embed_model=AwaitedEmbedding())
+    awaited = LlamaIndexRetriever.from_index(index, kind, k=1)
+    result = await awaited.aretrieve_result("Where do fish swim?")
+    assert (ids(result), "vector-failed" in result.degraded) == (["fish"], False)
+
+
+def test_cosines_of_a_simple_vector_store(index):
+    """The vector score is the cosine that LlamaIndex itself tells."""
+    theirs = {each.node_id: each.score for each in index.as_retriever(similarity_top_k=4).retrieve("fish swim")}
+    ours = LlamaIndexRetriever.from_index(index, semantic_weight=1.0, k=4).retrieve("fish swim")
+    assert {each.node_id: each.metadata["vector_score"] for each in ours} == pytest.approx(theirs)
+
+
+def test_an_index_in_llama_indexes_words(index):
+    """similarity_top_k and filters are those of the retriever that is made."""
+    made = LlamaIndexRetriever.from_index(index, similarity_top_k=1, filters=WILD)
+    assert ids(made.retrieve("the cat")) == ids(
+        LlamaIndexRetriever.from_index(index).with_options(k=1, filters=WILD).retrieve("the cat")
+    )
+    assert made.retriever.k == 1
+
+
+def test_the_graph_of_an_index(index):
+    """The relationships in its docstore are edges to walk over."""
+    retriever = LlamaIndexRetriever.from_index(index, GraphRetriever, max_hops=1, seed_k=1, k=2)
+    found = retriever.retrieve("cat sat mat")
+    assert [(each.node_id, each.metadata["hops"]) for each in found] == [("cat", 0), ("dog", 1)]
+
+
+def test_memory_over_an_index(index):
+    """A MemoryRetriever stands over an index, too."""
+    found = LlamaIndexRetriever.from_index(index, MemoryRetriever, k=1).retrieve("Where do fish swim?")
+    assert ids(found) == ["fish"]
+
+
+def test_an_index_that_was_persisted(index, tmp_path):
+    """An index that is loaded again has its nodes, and is searched as before."""
+    index.storage_context.persist(tmp_path)
+    context = StorageContext.from_defaults(persist_dir=str(tmp_path))
+    loaded = load_index_from_storage(context, embed_model=WordEmbedding())
+    assert ids(LlamaIndexRetriever.from_index(loaded, k=1).retrieve("Where do fish swim?")) == ["fish"]
+
+
+def test_filters_over_an_index(index):
+    """LlamaIndex's filters hold over its own vector store, also those it cannot do itself."""
+    nested = MetadataFilters(filters=[WILD, MetadataFilter(key="ref_doc_id", value="zoo")])
+    found = LlamaIndexRetriever.from_index(index, k=4).with_options(filters=nested).retrieve("the cat")
+    assert set(ids(found)) == {"fish", "bird"}
+
+
+def test_a_ready_embedding_over_an_index(index):
+    """An index is searched by a vector, too."""
+    vector = WordEmbedding()._get_text_embedding(TEXTS["bird"])
+    found = LlamaIndexRetriever.from_index(index, semantic_weight=1.0, k=1).retrieve(
+        QueryBundle("fish", embedding=vector)
+    )
+    assert ids(found) == ["bird"]
+
+
+def test_an_empty_index():
+    """An index without nodes gives none."""
+    retriever = LlamaIndexRetriever.from_index(VectorStoreIndex([], embed_model=WordEmbedding()))
+    assert retriever.retrieve("fish") == []
+
+
+def test_advanced_over_an_index(index):
+    """Any other retriever of ours stands over an index, too."""
+    store = LlamaIndexVectorStore(index)
+    inner = HybridRetriever(store, store.documents(), k=1)
+    retriever = LlamaIndexRetriever(AdvancedRetriever(inner))
+    assert ids(retriever.with_options(conversation_history=["User: Do fish swim?"]).retrieve("and where?")) == ["fish"]
+
+
+def test_what_is_no_index(index):
+    """A vector store in place of an index is refused with what to write, as is a retriever over retrievers."""
+    with pytest.raises(ConfigurationError, match="from_vector_store"):
+        LlamaIndexRetriever.from_index(index.vector_store)
+    with pytest.raises(ConfigurationError, match=r"AdvancedRetriever\(HybridRetriever\(store"):
+        LlamaIndexRetriever.from_index(index, AdvancedRetriever)
+
+
+def chroma_index(collection):
+    chroma = pytest.importorskip("llama_index.vector_stores.chroma")
+    vector_store = chroma.ChromaVectorStore(chroma_collection=collection)
+    nodes = chain_of_nodes()
+    context = StorageContext.from_defaults(vector_store=vector_store)
+    VectorStoreIndex(nodes, storage_context=context, embed_model=WordEmbedding())
+    return VectorStoreIndex.from_vector_store(vector_store, embed_model=WordEmbedding())
+
+
+@pytest.fixture
+def collection(request):
+    chromadb = pytest.importorskip("chromadb")
+    return chromadb.EphemeralClient().create_collection(request.node.name[:60])
+
+
+def test_over_chroma(collection):
+    """An existing collection of LlamaIndex's Chroma store, which keeps the nodes itself, is read and searched."""
+    result = LlamaIndexRetriever.from_index(chroma_index(collection), GraphRetriever, k=4).retrieve_result("fish swim")
+    assert (result[0].node_id, result.degraded, len(result)) == ("fish", ("no-cosine",), 4)
+    assert result[0].node.metadata["kind"] == "wild"
+    assert result[0].node.next_node.node_id == "bird"
+    assert "doc_id" not in result[0].metadata
+
+
+def test_a_collection_of_llama_index_through_langchain(collection):
+    """The same collection opened by langchain-chroma gives whole nodes as well."""
+    from langchain_chroma import Chroma
+
+    chroma_index(collection)
+    opened = Chroma(collection_name=collection.name, embedding_function=LlamaIndexEmbeddings(WordEmbedding()))
+    node = LlamaIndexRetriever(HybridRetriever(opened, k=1)).retrieve("fish swim")[0].node
+    assert (node.node_id, node.text, node.prev_node.node_id) == ("fish", TEXTS["fish"], "dog")
+
+
+# -- from files to an answer ------------------------------------------------------------------------------------
+
+
+def test_from_files_to_an_answer(tmp_path):
+    """Files, LlamaIndex's reader and splitter, our store on disk, a query engine; a second run writes nothing."""
+    (tmp_path / "zoo").mkdir()
+    for name, text in TEXTS.items():
+        (tmp_path / "zoo" / f"{name}.txt").write_text(text)
+    splitter = SentenceSplitter(
+        chunking_tokenizer_fn=lambda text: text.splitlines(keepends=True),
+        id_func=lambda place, document: f"{document.node_id}#{place}",
+    )
+    with HybridGraphStore(tmp_path / "index") as store:
+        for added in (4, 0):
+            documents = SimpleDirectoryReader(tmp_path / "zoo", filename_as_id=True).load_data()
+            assert ingest_nodes(splitter.get_nodes_from_documents(documents), store).added == added
+        retriever = LlamaIndexRetriever(HierarchicalRetriever(store, k=1))
+        answer = RetrieverQueryEngine.from_args(retriever, llm=MockLLM()).query("Where do fish swim?")
+        assert answer.source_nodes[0].metadata["file_name"] == "fish.txt"
+        assert answer.source_nodes[0].metadata["uri"].endswith("zoo/fish.txt")
+
+
+def test_the_example_runs():
+    """The example goes from files to an answer, finds what a question leads to, and writes nothing twice."""
+    example = Path(__file__).parents[2] / "examples" / "llama_index_query_engine.py"
+    done = subprocess.run([sys.executable, example], check=True, capture_output=True, text=True)
+    assert "(0 added, 0 updated, 4 unchanged" in done.stdout
+    assert "Steven Spielberg is a native of Cincinnati" in done.stdout
+
+
+def test_only_this_part_needs_llama_index():
+    """The package imports nothing of LlamaIndex, and without it the part that does names the line to install."""
+    code = (
+        "import sys\n"
+        "sys.modules['llama_index'] = None\n"
+        "import langchain_hybridgraph, langchain_hybridgraph.llama_index as part\n"
+        "from langchain_hybridgraph import GraphRetriever\n"
+        "for name in part.__all__:\n"
+        "    try:\n"
+        "        getattr(part, name)\n"
+        "    except ImportError as missing:\n"
+        "        assert 'pip install \"langchain-hybridgraph[llama-index]\"' in str(missing), missing\n"
+        "    else:\n"
+        "        raise AssertionError(name)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])

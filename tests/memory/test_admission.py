@@ -1,0 +1,467 @@
+"""Which new memories are taken in."""
+
+import math
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import numpy as np
+import pytest
+from saying_model import SayingModel
+
+from langchain_hybridgraph.embeddings import LSAEmbeddings
+from langchain_hybridgraph.memory.admission import Admission, admit
+from langchain_hybridgraph.records import CONTRADICTS, Chunk, Edge, Scope
+from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+
+# Signs that part sentences say the angle, so that the words of two memories may be the same.
+SIGNS = dict(zip("0123456789.-", ".,;:!()[]…\"'", strict=True))
+DIGITS = str.maketrans({sign: digit for digit, sign in SIGNS.items()})
+
+
+class Angles:
+    """Texts begin with the angle of their vector, in degrees: two are as near as the cosine of the difference."""
+
+    def embed_query(self, text):
+        angle = math.radians(float(text.split()[0].translate(DIGITS)))
+        return [math.cos(angle), math.sin(angle)]
+
+    def embed_documents(self, texts):
+        return [self.embed_query(text) for text in texts]
+
+
+def opened(path=None, tenant=None):
+    store = EmbeddedStore(path, embedding=Angles(), name="angles", tenant=tenant)
+    store.clock = lambda: 1_000.0
+    return store
+
+
+@pytest.fixture
+def store():
+    with closing(opened()) as store:
+        yield store
+
+
+def memory(id, angle=0, text="said", **metadata):
+    return Chunk(id, f"{str(angle).translate(str.maketrans(SIGNS))} {text}", metadata)
+
+
+def outcomes(store, *memories, llm=None):
+    return [(said.id, said.outcome) for said in admit(memories, store, llm)]
+
+
+def known(store, id):
+    return store.learned([id], Scope())[id]
+
+
+# -- near duplicates ----------------------------------------------------------------------------------------------
+
+
+def test_what_is_new_is_added(store):
+    """A record for each, in their order; what does not say when it was made is made now."""
+    assert admit([memory("a"), memory("b", 90, created_at=5)], store) == [
+        Admission("a", "added"),
+        Admission("b", "added"),
+    ]
+    assert (known(store, "a").created_at, known(store, "b").created_at) == (1_000.0, 5.0)
+    assert [dict(chunk.metadata) for chunk in store.get(["a"])] == [{}]
+
+
+def test_a_near_duplicate_joins(store):
+    """From a cosine of 0.95 on (18.19 degrees) no row is added: the memory there counts one use more."""
+    assert outcomes(store, memory("a"), memory("b", 90)) == [("a", "added"), ("b", "added")]
+    assert outcomes(store, memory("near", 18), memory("far", 19)) == [("a", "joined"), ("far", "added")]
+    assert (sorted(store.find(Scope())), known(store, "a").active_count) == (["a", "b", "far"], 1)
+
+
+def test_a_near_duplicate_in_other_words_joins(store):
+    """One memory, and the record says in which words it is there."""
+    store.put([memory("a", 0, "Ada drinks tea at work", labels=["ada"], source="x", confidence=0.6)])
+    [said] = admit([memory("b", 18, "Ada sips tea at work", labels=["tea"], source="y", confidence=0.8)], store)
+    there = store.get(["a"])[0]
+    assert said == Admission("a", "joined", f"in other words, with a cosine of 0.951: {there.text}")
+    assert said.text.endswith("Ada sips tea at work")
+    assert store.find(Scope()) == ["a"]
+    assert (known(store, "a").active_count, known(store, "a").confidence) == (1, pytest.approx(1 - 0.4 * 0.6))
+    assert there.metadata["labels"] == ["ada", "tea"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("I am thirty one", "I am thirty two"),
+        ("Room A seats 31", "Room A seats 32"),
+        ("Ada drinks tea", "Ada does not drink tea"),
+        ("Ada drinks tea", "Bo drinks tea"),
+        ("Ada likes tea", "Ada hates tea"),
+        ("Cy owes Bo", "Bo owes Cy"),
+        ("Ada drinks tea", "Ada drinks cold tea"),
+    ],
+)
+def test_numbers_names_and_negations_are_never_merged(store, one, other):
+    """However near the vectors are: both are remembered, whichever comes first."""
+    for first, second in ((one, other), (other, one)):
+        for id in store.find(Scope()):
+            store.remove([id])
+        assert outcomes(store, memory("a", 0, first), memory("b", 0, second)) == [("a", "added"), ("b", "added")]
+
+
+def test_from_when_on_a_memory_is_a_near_duplicate_is_a_setting(store):
+    """Nearer, farther; and a cosine that is none."""
+    store.put([memory("a", 0, "Ada drinks tea"), memory("z", 180, "said")])
+    sips, said = memory("b", 18, "Ada sips tea"), memory("c", 150, "said")
+    assert [one.outcome for one in admit([sips, said], store, near_duplicate=0.86)] == ["joined", "joined"]
+    assert [one.outcome for one in admit([sips, said], store, near_duplicate=0.99)] == ["added", "added"]
+    for wrong in (0, -0.5, 1.5, math.nan):
+        with pytest.raises(ValueError, match="near_duplicate must be a cosine above 0 and up to 1, got"):
+            admit([sips], store, near_duplicate=wrong)
+
+
+def test_a_model_of_the_texts_is_not_trusted_with_synonyms():
+    """To it words are alike that are in like texts; a phrase that moves is the same statement to it, too."""
+    with closing(EmbeddedStore(None, embedding=LSAEmbeddings(), name="lsa")) as store:
+        texts = [
+            "Bo plays chess on Mondays.",
+            "Bo plays golf on Mondays.",
+            "In summer Ada sails with her crew.",
+            "Tea.",
+        ]
+        admit([Chunk(str(n), text) for n, text in enumerate(texts)], store)
+        near, far = admit(
+            [Chunk("x", "Ada sails with her crew in summer."), Chunk("y", "Bo plays go on Mondays.")], store
+        )
+        assert (near.id, near.outcome, near.reason[:14]) == ("2", "joined", "in other words")
+        assert (far.id, far.outcome) == ("y", "added")
+        assert len(store.find(Scope())) == 5
+
+
+def test_memories_of_one_call_join_each_other(store):
+    """The second joins the first, though neither was there before."""
+    assert outcomes(store, memory("a"), memory("b", 1), memory("c", 2)) == [
+        ("a", "added"),
+        ("a", "joined"),
+        ("a", "joined"),
+    ]
+    assert (store.find(Scope()), known(store, "a").active_count) == (["a"], 2)
+
+
+def test_another_witness_makes_surer(store):
+    """Noisy-or of 0.6 and credibility 0.5 · confidence 0.8: 1 − 0.4 · 0.6; the same source again changes nothing."""
+    admit([memory("a", source="radio", confidence=0.6)], store)
+    admit([memory("b", source="radio", confidence=0.8)], store)
+    assert known(store, "a").confidence == 0.6
+    admit([memory("c", source="paper", confidence=0.8)], store)
+    assert known(store, "a").confidence == pytest.approx(1 - 0.4 * 0.6)
+    assert known(store, "a").active_count == 2
+
+
+def test_the_nearest_is_joined(store):
+    """Of several near ones the nearest, of equally near ones the lesser id."""
+    store.put([memory("c", 10), memory("b", 10), memory("a", 20)])
+    assert outcomes(store, memory("x", 9)) == [("b", "joined")]
+
+
+def test_the_same_memory_again_joins_itself(store):
+    """Same id, same text."""
+    assert outcomes(store, memory("a")) + outcomes(store, memory("a")) == [("a", "added"), ("a", "joined")]
+
+
+def test_another_text_under_the_same_id_takes_its_place(store):
+    """However near it is: the id says which memory is meant."""
+    admit([memory("a", text="one")], store)
+    assert outcomes(store, memory("a", text="two")) == [("a", "replaced")]
+    assert [chunk.text for chunk in store.get(["a"])] == [". two"]
+
+
+def test_other_words_never_join(store):
+    """However near they are: the opposite of what is remembered stays beside it, whoever says it."""
+    store.put([memory("a", 0, "Ada is allergic", confidence=0.99)])
+    assert outcomes(store, memory("b", 0, "Ada is not allergic", source="Tom")) == [("b", "added")]
+    assert (known(store, "a").confidence, known(store, "a").active_count) == (0.99, 0)
+
+
+OPPOSITES = [
+    ("Ada is allergic to peanuts.", "Ada is not allergic to peanuts."),
+    ("Bo owes Cy ten euros.", "Cy owes Bo ten euros."),
+    ("Ada likes tea and dislikes coffee.", "Ada likes coffee and dislikes tea."),
+    ("Cy is the boss.", "Cy was the boss."),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), OPPOSITES)
+def test_opposites_are_two_memories(one, other):
+    """To a model made from the texts each of these pairs is one vector."""
+    with closing(EmbeddedStore(None, embedding=LSAEmbeddings(), name="lsa")) as store:
+        admit([Chunk(str(n), text) for n, (text, _) in enumerate(OPPOSITES)], store)
+        [said] = admit([Chunk("other", other)], store)
+        assert (said.id, said.outcome) == ("other", "added")
+        assert [admit([Chunk("x", text)], store)[0].outcome for text in (one, other)] == ["joined", "joined"]
+
+
+def test_events_of_two_times_are_two_memories(store):
+    """In the same words, too; said again with its own time, an event joins."""
+    first = memory("a", memory_type="episodic", valid_from="2024-05-01")
+    later = memory("b", memory_type="episodic", valid_from="2024-05-08")
+    again = memory("c", memory_type="episodic", valid_from="2024-05-08")
+    assert outcomes(store, first, later, again) == [("a", "added"), ("b", "added"), ("b", "joined")]
+
+
+@pytest.mark.parametrize("times", [{"valid_from": 5}, {"valid_until": 2_000}])
+def test_what_says_another_time_does_not_join(store, times):
+    """Since earlier than what is remembered, or not for as long: that would be lost."""
+    store.put([memory("a", valid_from=10), memory("c", 90, valid_from=10)])
+    assert outcomes(store, memory("b", **times), memory("c", 90, **times)) == [("b", "added"), ("c", "replaced")]
+
+
+def test_labels_of_what_joins_are_united(store):
+    """With those of a memory that was there, and of one of the same call; neither is younger for that."""
+    store.put([memory("a", labels=["home"], source="x")])
+    learned_at = known(store, "a").learned_at
+    store.clock = lambda: 5_000.0
+    admit([memory("b", labels=["ada"]), memory("c", 90, labels=["x"]), memory("d", 90, labels=["y", "x"])], store)
+    assert [chunk.metadata for chunk in store.get(["a", "c"])] == [
+        {"labels": ["home", "ada"], "source": "x"},
+        {"labels": ["x", "y"]},
+    ]
+    assert (known(store, "a").created_at, known(store, "a").learned_at) == (learned_at, learned_at)
+    assert np.allclose(store.vectors(["a"]), [[1, 0]])
+
+
+def test_what_was_refused_or_joined_can_be_told(store):
+    """The record has the text that it is about."""
+    [joined] = admit([memory("a"), memory("b")], store)[1:]
+    assert (joined.id, joined.text) == ("a", memory("b").text)
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_a_blank_text_is_no_memory(store, text):
+    """The error names it, and nothing is taken in."""
+    with pytest.raises(ValueError, match="memory 'b' has no text"):
+        admit([memory("a"), Chunk("b", text)], store)
+    assert store.find(Scope()) == []
+
+
+def test_what_is_over_is_no_duplicate(store):
+    """A fact that was superseded or retracted is a new memory when it is said again, also under the same id."""
+    store.put([memory("a", 0), memory("b", 90)])
+    store._supersede("a", memory("c", 180), 900.0)
+    store.retract("b")
+    said = outcomes(store, memory("a", 0), memory("b", 90))
+    assert said == [("a@1970-01-01T00:16:40Z", "added"), ("b@1970-01-01T00:16:40Z", "added")]
+    assert set(store.find(Scope(as_of=1_000.0))) == {"c", said[0][0], said[1][0]}
+    assert store.find(Scope(as_of=800.0, known_at=999.0)) == []
+
+
+def test_what_is_valid_at_other_times_is_no_duplicate(store):
+    """The same words about another year are another memory."""
+    first = memory("a", valid_from="2001-01-01", valid_until="2001-12-31")
+    second = memory("b", valid_from="2002-01-01", valid_until="2002-12-31")
+    assert outcomes(store, first, second) == [("a", "added"), ("b", "added")]
+
+
+# -- sources that are not believed --------------------------------------------------------------------------------
+
+
+def refuted(store, source, times):
+    for _ in range(times):
+        store.feedback(source, "refute")
+
+
+def test_a_source_that_is_not_believed_must_bring_news(store):
+    """Refuted eight times its credibility is 0.1: novelty 0.2 is refused, 0.3 is not (cosines 0.8 and 0.7)."""
+    store.put([memory("lie", 180, source="liar"), memory("a", 0)])
+    refuted(store, "lie", 8)
+    assert store.credibility("liar") == pytest.approx(0.1)
+    near, far = (
+        memory("near", math.degrees(math.acos(0.8)), source="liar"),
+        memory("far", -math.degrees(math.acos(0.7)), source="liar"),
+    )
+    [refused, added] = admit([near, far], store)
+    assert (refused.id, refused.outcome, added.outcome) == ("near", "refused", "added")
+    assert refused.reason == "credibility 0.10 of 'liar' × novelty 0.20 is below 0.025"
+    assert sorted(store.find(Scope())) == ["a", "far", "lie"]
+
+
+def test_unknown_sources_are_never_refused(store):
+    """The nearest that does not join, from a source of which nothing is known, and from none."""
+    store.put([memory("a", 0)])
+    assert outcomes(store, memory("b", 18.2, source="new"), memory("c", -18.2)) == [("b", "added"), ("c", "added")]
+
+
+# -- contradictions -----------------------------------------------------------------------------------------------
+
+
+def test_a_contradiction_makes_an_edge_and_doubt(store):
+    """Same label, cosine 0.5: probability 0.8, and 0.8 that 0.9 contradicts is 0.584 then."""
+    store.put([memory("old", 0, labels=["tea"], confidence=0.8)])
+    [said] = admit([memory("new", 60, "other", labels=["tea"], confidence=0.9)], store)
+    assert said == Admission("new", "added", contradicts=("old",), lowered=said.lowered)
+    assert said.lowered == (("old", 0.8, pytest.approx(0.584)),)
+    [edge] = store.edges(["new"])
+    assert edge == Edge("new", "old", CONTRADICTS, edge.weight, "new and old, both about tea, cannot both be true.")
+    assert edge.weight == pytest.approx(0.8)
+    assert (known(store, "old").confidence, known(store, "new").confidence) == (pytest.approx(0.584), 0.9)
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        memory("new", 80, "other", labels=["tea"]),  # cosine 0.17: of something else
+        memory("new", 60, "other", labels=["chess"]),
+        memory("new", 60, "other"),
+        memory("new", 60, "other", labels=["tea", "green", "black"]),  # probability 0.4
+        memory("new", 60, "other", labels=["tea"], valid_until=10, valid_from=5),
+        memory("new", 60, labels=["tea"], valid_from=20),  # says the same, since earlier
+    ],
+)
+def test_what_is_no_contradiction(store, new):
+    """Too far, no shared label, few labels in common, not valid at the same time, or the same words."""
+    store.put([memory("old", 0, labels=["tea"], valid_from=50)])
+    assert admit([new], store) == [Admission("new", "added")]
+    assert store.edges(["new"]) == []
+
+
+def test_contradictions_within_one_call(store):
+    """A memory is held against those before it, and lowered once, however many contradict it."""
+    memories = [
+        memory("a", 0, "one", labels=["x"], confidence=0.8),
+        memory("b", 60, "two", labels=["x"]),
+        memory("c", -60, "three", labels=["x"]),
+    ]
+    said = admit(memories, store)
+    assert [record.contradicts for record in said] == [(), ("a",), ("a",)]
+    assert [[lowered.id for lowered in record.lowered] for record in said] == [[], ["a"], []]
+    assert known(store, "a").confidence == pytest.approx(0.8 - 0.8 * 0.5 * 0.3)
+
+
+def test_a_memory_is_lowered_once_by_the_same(store):
+    """Also when that is said in other words under its id; in a call of its own another one lowers it again."""
+    store.put([memory("a", 0, "one", labels=["x"], confidence=0.8)])
+    lowered = [
+        admit([memory(id, angle, text, labels=["x"])], store)[0].lowered
+        for id, angle, text in [("b", 60, "two"), ("b", 61, "three"), ("c", -60, "four")]
+    ]
+    assert [len(each) for each in lowered] == [1, 0, 1]
+    assert known(store, "a").confidence == pytest.approx(0.8 - 2 * 0.8 * 0.5 * 0.3)
+
+
+def test_events_do_not_contradict_each_other(store):
+    """Runs on seven days are seven runs; what is not an event may contradict one."""
+    runs = [memory(f"run{n}", 10 * n, f"run {n}", labels=["sport"], memory_type="episodic") for n in range(7)]
+    assert [said.contradicts for said in admit(runs, store)] == [()] * 7
+    [said] = admit([memory("never", -10, "no runs", labels=["sport"])], store)
+    assert said.contradicts == tuple(run.id for run in runs)
+
+
+def test_contradictions_are_looked_for_where_they_are_wanted(store):
+    """Switched off there is no edge, and confidence stays."""
+    store.put([memory("old", 0, "one", labels=["x"], confidence=0.8)])
+    assert admit([memory("new", 60, "two", labels=["x"])], store, contradictions=False) == [Admission("new", "added")]
+    assert (store.edges(["new"]), known(store, "old").confidence) == ([], 0.8)
+
+
+def test_a_model_decides(store):
+    """Its probability is the edge's weight; below one half there is no edge. It is asked before others have to wait."""
+    store.put([memory("yes", 0, "yes", labels=["x"]), memory("no", 120, "no", labels=["x"])])
+    held = []
+
+    def answer(shown):
+        with ThreadPoolExecutor(1) as other:  # who writes meanwhile does not have to wait
+            held.append(other.submit(store.mark_used, "yes").result(timeout=10))
+        numbers = {earlier["text"].split()[-1]: earlier["statement"] for earlier in shown["earlier"]}
+        said = {"yes": 0.7, "no": 0.4}
+        return {"judgements": [{"statement": numbers[id], "probability": said[id]} for id in said]}
+
+    [said] = admit([memory("new", 60, labels=["x"])], store, SayingModel(answer=answer))
+    assert (said.contradicts, [edge.weight for edge in store.edges(["new"])], held) == (("yes",), [0.7], [1])
+
+
+def test_a_model_that_fails_is_named(store):
+    """Labels decide then, and the record says so."""
+    store.put([memory("old", 0, "one", labels=["x"])])
+    [said] = admit([memory("new", 60, "two", labels=["x"])], store, SayingModel(answer=ConnectionError("no network")))
+    assert (said.outcome, said.contradicts) == ("added", ("old",))
+    assert said.reason == "contradictions were judged by labels, since the model failed: ConnectionError: no network"
+
+
+# -- others -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metadata", [{"confidence": 7}, {"valid_from": 2, "valid_until": 1}, {"created_at": "soon"}])
+def test_metadata_of_no_use(store, metadata):
+    """A clear error, and none of the memories is taken in."""
+    with pytest.raises(ValueError, match=r"confidence: 7|never be valid|not a time"):
+        admit([memory("a"), memory("b", 90, **metadata)], store)
+    assert store.find(Scope()) == []
+
+
+def test_without_a_model_of_texts():
+    """An embedding that is made from the corpus has none before the first texts; then it has."""
+    with closing(EmbeddedStore(None, embedding=LSAEmbeddings(), name="lsa")) as store:
+        texts = ["Ada likes green tea.", "Bo plays chess on Mondays.", "Ada likes green tea!"]
+        said = admit([Chunk(str(n), text) for n, text in enumerate(texts)], store)
+        assert [record.outcome for record in said] == ["added"] * 3
+        assert [record.outcome for record in admit([Chunk("3", "Bo plays chess on Mondays")], store)] == ["joined"]
+
+
+def test_words_that_a_model_has_never_read_are_news():
+    """To vectors made from the texts, Rome is Paris until they have read of Rome; the memory is not lost for that."""
+    with closing(EmbeddedStore(None, embedding=LSAEmbeddings(), name="lsa")) as store:
+        texts = ["Ada lives in Paris.", "Bo plays chess.", "The red car is fast.", "Tea is served at five."]
+        admit([Chunk(text, text, {"labels": ["home"]}) for text in texts], store)
+        assert store.unread("Ada lives in Rome", texts[0]) == pytest.approx(1 / 3)
+        assert store.unread("Ada lives by the tea in Paris", texts[0]) == 0.0
+        [said, again] = admit(
+            [Chunk("rome", "Ada lives in Rome.", {"labels": ["home"]}), Chunk("b", "Ada lives in Paris!")], store
+        )
+        assert (said.id, said.outcome, said.contradicts) == ("rome", "added", (texts[0],))
+        assert (again.id, again.outcome) == (texts[0], "joined")
+        assert [record.id for record in admit([Chunk("c", "Ada lives in Rome")], store)] == ["rome"]
+
+
+def test_two_threads_add_a_memory_once(store):
+    """Who decides is alone: of many that say the same at once, one is added."""
+    start = threading.Barrier(4)
+
+    def remember(number):
+        start.wait()
+        admit([memory(f"m{number}", number)], store)
+
+    threads = [threading.Thread(target=remember, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(store.find(Scope())) == 1
+
+
+def test_all_of_a_call_is_one_transaction(store, monkeypatch):
+    """An error while writing what is learned leaves no new memory and no edge."""
+    store.put([memory("old", 0, "one", labels=["x"])])
+    monkeypatch.setattr("langchain_hybridgraph.stores.embedded.catalog_feedback.revise", lambda *args: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        admit([memory("new", 60, "two", labels=["x"])], store)
+    assert (store.find(Scope()), store.edges(["new"])) == (["old"], [])
+
+
+def test_tenants_remember_apart(tmp_path):
+    """Another tenant's memory is neither joined nor contradicted, and its sources' credibility says nothing here."""
+    with closing(opened(tmp_path / "index", "one")) as store:
+        store.put([memory("a", 0, labels=["x"], source="s", confidence=0.8)])
+        refuted(store, "a", 9)
+    with closing(opened(tmp_path / "index", "two")) as store:
+        said = admit([memory("b", 10, labels=["x"], source="s"), memory("c", 60, "other", labels=["x"])], store)
+        assert [(record.outcome, record.contradicts) for record in said] == [("added", ()), ("added", ("b",))]
+    with closing(opened(tmp_path / "index", "one")) as store:
+        assert known(store, "a").confidence == 0.05
+
+
+def test_vectors_are_made_once(store):
+    """A text is embedded to be judged, and not again to be stored."""
+    asked = []
+    store.embedding.embed_documents = lambda texts: asked.extend(texts) or Angles().embed_documents(texts)
+    admit([memory("a"), memory("b", 90)], store)
+    assert (asked[:2], np.allclose(store.vectors(["b"]), [[0, 1]], atol=1e-6)) == (
+        [memory("a").text, memory("b", 90).text],
+        True,
+    )

@@ -1,0 +1,154 @@
+"""Whether two texts say the same in the same words."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.memory.duplicates import may_be_reworded, same_wording
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Ada likes tea.", "ada likes tea!"),
+        ("The red car is fast.", "Red car, is fast"),
+        ("Ada  has\na cat…", "Ada has the cat"),
+        ("Ada’s cat isn’t black.", "Ada's cat isn't black."),
+        ("Zoë sings.", "Zoe\u0308 sings."),
+        ("", " "),
+    ],
+)
+def test_the_same_words(one, other):
+    """Spaces, marks of a sentence, its first capital, English articles and ways to write a letter do not count."""
+    assert same_wording(one, other)
+    assert same_wording(other, one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Ada is allergic to peanuts.", "Ada is not allergic to peanuts."),
+        ("Ada likes tea.", "Ada doesn't like tea."),
+        ("Ada is here.", "Ada isn't here."),
+        ("Cy owes Bo money.", "Bo owes Cy money."),
+        ("Ada likes tea and dislikes coffee.", "Ada likes coffee and dislikes tea."),
+        ("Ada is a vet.", "Ada was a vet."),
+        ("Ada is a vet.", "Ada will be a vet."),
+        ("All cats are black.", "Some cats are black."),
+        ("The train leaves before noon.", "The train leaves after noon."),
+        ("Ada flew from Paris to Rome.", "Ada flew to Paris from Rome."),
+        ("The rent is 840 euros.", "The rent is 890 euros."),
+        ("It is 5 degrees.", "It is -5 degrees."),
+        ("It is 3.5 km.", "It is 35 km."),
+        ("Room 4a is free.", "Room 4b is free."),
+        ("Ada works for the US.", "Ada works for us."),
+        ("He likes Polish cars.", "He likes polish cars."),
+        ("Ada writes C.", "Ada writes C++."),
+        ("Ada likes tea.", "Ada likes tea?"),
+        ("Vitamin A is good.", "Vitamin is good."),
+        ("He can pay.", "She can pay."),
+        ("Der Hund beißt den Mann.", "Den Hund beißt der Mann."),
+        ("Elle voit Paul.", "Elle la voit, Paul."),
+        ("猫は好き", "猫は嫌い"),
+    ],
+)
+def test_other_words(one, other):
+    """Negation, order, tense, quantity, direction, numbers, names, persons, a question: each is another statement.
+
+    However near their vectors are.
+    """
+    for pair in ((one, other), (other, one)):
+        assert not same_wording(*pair)
+        assert not may_be_reworded(*pair)
+
+
+@given(st.lists(st.sampled_from(["Ada", "owes", "Bo", "not", "was", "3", "to"]), min_size=1, unique=True), st.data())
+def test_any_other_order_is_another_statement(words, data):
+    """Whatever the words are."""
+    mixed = data.draw(st.permutations(words))
+    assert same_wording(" ".join(["so", *words]), " ".join(["so", *mixed])) == (words == mixed)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Ada likes tea.", "Ada enjoys tea."),
+        ("Ada is fond of tea.", "Ada likes tea."),
+        ("Ada drinks tea at work.", "Ada sips tea at work."),
+        ("Ada really likes tea.", "Ada likes tea."),
+        ("User prefers quiet rooms.", "The user favours quiet rooms."),
+        ("Ada likes to drink tea.", "Ada likes drinking tea."),
+        ("The deadline is 5 May 2024.", "The cutoff is 5 May 2024."),
+    ],
+)
+def test_plain_words_may_have_synonyms(one, other):
+    """One for one; whether the sentence is the same is for the vector to say."""
+    assert may_be_reworded(one, other)
+    assert may_be_reworded(other, one)
+    assert not same_wording(one, other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("In the morning Ada drinks tea.", "Ada drinks tea in the morning."),
+        ("Ada really likes tea.", "Ada likes tea."),
+        ("En hiver Ada chante.", "Ada chante en hiver."),
+    ],
+)
+def test_without_synonyms_a_phrase_may_move(one, other):
+    """From the beginning to the end, in any language; and weak words may come and go."""
+    assert may_be_reworded(one, other, synonyms=False)
+    assert may_be_reworded(other, one, synonyms=False)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("I am 31 years old.", "I am 32 years old."),
+        ("The user has two cats.", "The user has three cats."),
+        ("Ada likes tea.", "Ada does not like tea."),
+        ("Ada likes tea.", "Ada hates tea."),
+        ("Ada likes tea.", "Ada dislikes tea."),
+        ("Ada is happy at work.", "Ada is unhappy at work."),
+        ("Ada is careful with glass.", "Ada is careless with glass."),
+        ("Ada drinks tea.", "Bo drinks tea."),
+        ("Ada lives in Paris.", "Ada lives in Rome."),
+        ("Ada likes tea.", "Ada likes strong tea."),
+        ("Ada is a nurse.", "Ada is a former nurse."),
+        ("The user's favourite colour is blue.", "The user's favourite colour is green."),
+        ("Turn left at the church.", "Turn right at the church."),
+        ("Ada's brother sings.", "Ada's sister sings."),
+        ("theoretical studies of creep buckling", "experimental studies of creep buckling"),
+        ("When did Ada go camping in June?", "When did Ada go camping in July?"),
+        ("When did Nate win his first tournament?", "When did Nate win his fourth tournament?"),
+        ("The dog bites the man.", "The man bites the dog."),
+        ("The meeting is on Monday.", "The meeting is on Tuesday."),
+        ("The meeting is in May.", "The meeting is in June."),
+        ("Ada uses release v1.2.", "Ada uses release v1.3."),
+        ("Call ext 4711.", "Call ext 4712."),
+        ("Ada bebe el té.", "Ada odia el té."),
+        ("Coffee keeps Ada awake.", "Tea keeps Ada awake."),
+        ("", "Ada likes tea."),
+        (
+            "Open a shell, go to the folder of the cluster and run kubectl there with the name of a node and its zone.",
+            "Open a shell, go to the folder of the cluster and run helm there with the name of a node and its zone.",
+        ),
+    ],
+)
+def test_what_no_vector_is_trusted_with(one, other):
+    """Numbers, negations, opposites, kinds, names, a word more, another order, other languages, a word of many."""
+    for pair in ((one, other), (other, one)):
+        assert not may_be_reworded(*pair)
+
+
+@given(st.text(), st.text())
+def test_any_texts_can_be_compared(one, other):
+    """It is the same both ways, and nothing raises."""
+    assert may_be_reworded(one, other) == may_be_reworded(other, one)
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_another_number_is_another_statement(one, other):
+    """Two texts with different numbers never join, for any numbers."""
+    assert may_be_reworded(f"It weighs {one} kg", f"It weighs {other} kg") == (one == other)

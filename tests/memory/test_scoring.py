@@ -1,0 +1,297 @@
+"""What a memory is worth: the pins, and what always holds."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.memory.scoring import Composite, Hotness, Named, Novelty, Scoring, trust
+from langchain_hybridgraph.records import Chunk, FusedCandidate, Hit, MemoryState, Query, Scope
+from langchain_hybridgraph.retrievers.memory_modes import MODES
+from langchain_hybridgraph.stores.protocols import MemoryColumns
+
+HOUR, DAY = 3600.0, 86400.0
+NOW = 1_700_000_000.0
+GENERAL = MODES["general"].composite
+
+# (similarity, utility, age in hours, confidence)
+ITEMS = {
+    "trusted": (0.72, 0.30, 12, 0.95),
+    "poison": (0.98, 0.30, 1 / 12, 0.05),
+    "useful": (0.68, 1.0, 3, 0.65),
+    "fresh": (0.74, 0.40, 1 / 12, 0.60),
+    "old": (0.80, 0.80, 240, 0.90),
+}
+GOLDEN = {
+    "belief_system": {
+        "trusted": 0.798035, "useful": 0.729286, "fresh": 0.711501, "old": 0.685149, "poison": 0.531001
+    },
+    "agent_memory": {
+        "useful": 0.783177, "fresh": 0.707961, "poison": 0.661961, "trusted": 0.639203, "old": 0.620002
+    },
+    "general": {"useful": 0.739142, "fresh": 0.715168, "trusted": 0.712762, "old": 0.670001, "poison": 0.636168},
+    "procedural": {"old": 0.837994, "trusted": 0.831211, "useful": 0.731551, "fresh": 0.705988, "poison": 0.576988},
+}  # fmt: skip
+
+
+def hit(id, score, **known):
+    return Hit(Chunk(id, id), score, "vector", {"vector": score}, **known)
+
+
+def total(composite, similarity, **known):
+    return math.fsum(composite.parts(similarity, MemoryState(**known), NOW).values())
+
+
+def scored(hits, learned=None, *, composite=GENERAL, text="what?", now=NOW, **stages):
+    scoring = Scoring(composite, lambda ids, scope: learned or {}, **stages)
+    return scoring(hits, Query(text, 10, Scope(as_of=now)))
+
+
+@pytest.mark.parametrize("mode", GOLDEN)
+def test_the_order_of_each_mode(mode):
+    """Each mode orders the five items as it must, with the scores that can be worked out by hand."""
+    hits = [hit(name, similarity) for name, (similarity, *_) in ITEMS.items()]
+    learned = {
+        name: MemoryState(confidence=confidence, utility=utility, valid_from=NOW - hours * HOUR)
+        for name, (_, utility, hours, confidence) in ITEMS.items()
+    }
+    found = scored(hits, learned, composite=MODES[mode].composite)
+    assert [one.id for one in found] == list(GOLDEN[mode])
+    assert {one.id: one.score for one in found} == {
+        name: pytest.approx(score, abs=1e-6) for name, score in GOLDEN[mode].items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("mode", "score"),
+    [("general", 0.700239), ("belief_system", 0.767350), ("agent_memory", 0.635299), ("procedural", 0.851443)],
+)
+def test_the_composite_of_each_mode(mode, score):
+    """Similarity .8, confidence .9, 24 hours old, utility .5."""
+    known = {"confidence": 0.9, "utility": 0.5, "valid_from": NOW - DAY}
+    assert total(MODES[mode].composite, 0.8, **known) == pytest.approx(score, abs=1e-6)
+
+
+def test_derivations_cost_confidence():
+    """Three derivations leave .9³ of the confidence."""
+    known = {"confidence": 0.9, "valid_from": NOW, "provenance_depth": 3}
+    assert total(GENERAL, 0.8, **known) == pytest.approx(0.816830, abs=1e-6)
+
+
+@pytest.mark.parametrize(("hours", "score"), [(24, 0.722928), (48, 0.786619)])
+def test_the_end_of_validity_costs_confidence(hours, score):
+    """The nearer the end, the less."""
+    known = {"confidence": 0.9, "valid_from": NOW, "valid_until": NOW + hours * HOUR}
+    assert total(GENERAL, 0.8, **known) == pytest.approx(score, abs=1e-6)
+
+
+def test_no_judgement_is_not_a_bad_one():
+    """Confidence unset is .5 and utility unset 1; 0 is 0."""
+    unset = GENERAL.parts(0, MemoryState(), NOW)
+    assert unset == pytest.approx({"similarity": 0, "confidence": 0.15, "recency": 0.2, "utility": 0.1})
+    parts = GENERAL.parts(0, MemoryState(confidence=0.0, utility=0.0), NOW)
+    assert (parts["confidence"], parts["utility"]) == (0.0, 0.0)
+
+
+def test_the_age_counts_from_validity_else_creation():
+    """Since when it is valid counts, else when it was created, else taken in."""
+    both = MemoryState(valid_from=2.0, created_at=1.0, learned_at=3.0)
+    others = [MemoryState(created_at=1.0, learned_at=3.0), MemoryState(learned_at=3.0), MemoryState()]
+    assert MemoryColumns.of([both, *others]).began.tolist() == pytest.approx([2.0, 1.0, 3.0, math.nan], nan_ok=True)
+
+
+def test_what_was_said_later_is_not_fresh():
+    """Nothing says that it held then: it has no recency, so that it is never before what did; an hour is forgiven."""
+    assert total(GENERAL, 0.5, created_at=NOW + HOUR) == total(GENERAL, 0.5, created_at=NOW)
+    assert total(GENERAL, 0.5, learned_at=NOW + DAY) == pytest.approx(total(GENERAL, 0.5, created_at=NOW) - 0.2)
+    assert total(GENERAL, 0.5, created_at=NOW + DAY) < total(GENERAL, 0.5, valid_from=NOW - 10 * DAY)
+    assert Hotness()(MemoryColumns.of([MemoryState(learned_at=NOW + DAY)]), NOW).tolist() == [0.0]
+
+
+def test_what_says_no_time_is_as_old_as_it_is_known():
+    """Else it would be fresh and hot for ever."""
+    assert total(GENERAL, 0.5, learned_at=NOW - DAY) == total(GENERAL, 0.5, created_at=NOW - DAY)
+    assert Hotness()(MemoryColumns.of([MemoryState(learned_at=NOW - 7 * DAY)]), NOW).tolist() == [0.25]
+
+
+def test_an_end_that_was_learned_later_costs_nothing():
+    """Until it was superseded nobody expected that."""
+    ending = {"confidence": 0.9, "valid_from": NOW, "valid_until": NOW + HOUR}
+    assert total(GENERAL, 0.5, **ending, end_learned=True) == total(GENERAL, 0.5, confidence=0.9, valid_from=NOW)
+    assert total(GENERAL, 0.5, **ending) < total(GENERAL, 0.5, confidence=0.2, valid_from=NOW)
+
+
+@pytest.mark.parametrize(
+    ("kind", "decay"),
+    [("working", 999.0), ("episodic", 0.08), ("semantic", 0.02), ("procedural", 0.001), ("general", 0.05)],
+)
+def test_the_type_of_a_memory_decides_how_it_fades(kind, decay):
+    """Where a type is set, the mode's decay does not count."""
+    known = MemoryState(memory_type=kind, created_at=NOW - 10 * HOUR)
+    for mode in MODES.values():
+        recency = mode.composite.parts(0, known, NOW)["recency"]
+        assert recency == pytest.approx(mode.composite.recency * math.exp(-decay * 10))
+
+
+def test_a_type_of_ones_own_fades_as_the_mode_says():
+    """Types are open; one that has no decay of its own has the mode's."""
+    parts = GENERAL.parts(0, MemoryState(memory_type="dream", created_at=NOW - HOUR), NOW)
+    assert parts["recency"] == pytest.approx(0.2 * math.exp(-0.05))
+
+
+def test_weights_are_divided_by_their_sum():
+    """Weights 2, 1, 1, 0 are .5, .25, .25, 0."""
+    parts = Composite(2, 1, 1, 0).parts(1.0, MemoryState(confidence=1.0), NOW)
+    assert parts == {"similarity": 0.5, "confidence": 0.25, "recency": 0.25, "utility": 0.0}
+
+
+def test_what_is_outside_is_clamped():
+    """A similarity of 1.2 is 1, a confidence of 7 is 1, a utility of -1 is 0."""
+    parts = GENERAL.parts(1.2, MemoryState(confidence=7, utility=-1), NOW)
+    assert (parts["similarity"], parts["confidence"], parts["utility"]) == pytest.approx((0.4, 0.3, 0.0))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"recency": -1}, {"similarity": "much"}, {"decay_per_hour": math.inf}, {"utility": True}]
+)
+def test_weights_that_are_none(wrong):
+    """A weight is a number from 0; the error names it."""
+    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+        Composite(**wrong)
+
+
+def test_weights_of_nothing():
+    """All weights 0 leave nothing to order by."""
+    with pytest.raises(ConfigurationError, match="all 0"):
+        Composite(0, 0, 0, 0)
+
+
+def test_no_time_in_particular():
+    """Without a time no end is near, and ages are those of today."""
+    ended = MemoryState(confidence=0.9, valid_until=NOW - DAY)
+    assert trust(MemoryColumns.of([ended]), None) == [0.9]
+    assert trust(MemoryColumns.of([ended]), NOW) == [0.0]
+
+
+def test_hotness():
+    """Nine uses, the last a week ago; blended with .8 at .2."""
+    known = MemoryColumns.of([MemoryState(active_count=9, used_at=NOW - 7 * DAY)])
+    assert Hotness()(known, NOW) == pytest.approx([0.454545], abs=1e-6)
+    assert Hotness(alpha=0.2).blended(np.array([0.8]), known, NOW) == pytest.approx([0.730909], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("used", "updated", "hotness"),
+    [
+        (None, 7, 0.454545),
+        (7, None, 0.454545),
+        (7, 70, 0.454545),
+        (70, 7, 0.454545),
+        (7, 0, 0.909091),
+        (None, None, 0.000888),
+    ],
+)
+def test_hotness_counts_from_the_last_use_or_update(used, updated, hotness):
+    """Nine uses: 10/11 now, half of that after a week; from the later of both, else from when the memory began."""
+    times = {"used_at": used, "updated_at": updated}
+    known = {name: NOW - days * DAY for name, days in times.items() if days is not None}
+    columns = MemoryColumns.of([MemoryState(active_count=9, created_at=NOW - 70 * DAY, **known)])
+    assert Hotness()(columns, NOW) == pytest.approx([hotness], abs=1e-6)
+
+
+def test_hotness_is_blended_before_the_cut():
+    """A memory behind all others comes first when it is used enough."""
+    hits = [hit("a", 0.9), hit("b", 0.8), hit("used", 0.5)]
+    known = {"used": MemoryState(active_count=10_000, used_at=NOW, created_at=NOW)}
+    assert scored(hits, known)[-1].id == "used"
+    found = scored(hits, known, hotness=Hotness(alpha=0.5))
+    assert found[0].id == "used"
+    assert found[0].parts["hotness"] > 0
+
+
+@pytest.mark.parametrize(("similarity", "left"), [(0.5, 1.0), (0.8, 1.0), (0.9, 0.75), (1.0, 0.5)])
+def test_novelty(similarity, left):
+    """Above .8 each .1 costs a quarter, down to a half."""
+    assert Novelty()(np.array([similarity])) == pytest.approx([left], abs=1e-6)
+    (found,) = scored([hit("a", 0.8)], novelty=Novelty(), said=lambda ids, scope: [similarity])
+    (other,) = scored([hit("a", 0.8)])
+    assert found.score == pytest.approx(other.score * left, abs=1e-6)
+    assert found.parts.get("novelty", 0.0) == pytest.approx(other.score * (left - 1), abs=1e-6)
+
+
+def test_a_named_time_speaks_for_its_memories():
+    """Half of the candidates are of other times: evidence .15, so a similarity of .5 becomes .575."""
+    learned = {"that day": MemoryState(created_at=NOW - 100 * DAY), "another": MemoryState(created_at=NOW - 300 * DAY)}
+    named = Named([(NOW - 100.5 * DAY, NOW - 99.5 * DAY)])
+    found = scored([hit("another", 0.5), hit("that day", 0.5)], learned, named=lambda query: named)
+    assert [one.id for one in found] == ["that day", "another"]
+    assert found[0].parts["time"] == pytest.approx(0.4 * 0.075)
+    assert "time" not in found[1].parts
+
+
+def test_a_time_that_all_are_of_says_nothing():
+    """What distinguishes no candidate changes no score."""
+    assert Named([(0.0, 10.0)])(np.array([1.0, 2.0, 3.0])).tolist() == [0.0, 0.0, 0.0]
+
+
+SHARES = st.floats(0, 1)
+LEARNED = st.builds(
+    MemoryState,
+    confidence=st.none() | SHARES,
+    utility=st.none() | SHARES,
+    active_count=st.integers(0, 10**6),
+    used_at=st.none() | st.floats(0, 2e9),
+    valid_from=st.none() | st.floats(0, 2e9),
+    valid_until=st.none() | st.floats(0, 4e9),
+    created_at=st.none() | st.floats(0, 2e9),
+    memory_type=st.sampled_from([None, "working", "semantic", "other"]),
+    provenance_depth=st.integers(0, 50),
+)
+
+
+@given(st.lists(st.tuples(SHARES, LEARNED, SHARES), min_size=1, max_size=8), st.sampled_from(sorted(MODES)))
+def test_the_breakdown_sums_to_the_score(items, mode):
+    """Whatever is known, parts sum to the score, which lies in [0, 1], and the best comes first."""
+    hits = [hit(str(n), similarity) for n, (similarity, _, _) in enumerate(items)]
+    learned = {str(n): known for n, (_, known, _) in enumerate(items)}
+    found = scored(
+        hits,
+        learned,
+        composite=MODES[mode].composite,
+        hotness=Hotness(),
+        novelty=Novelty(),
+        said=lambda ids, scope: [said for _, _, said in items],
+        named=lambda query: Named([(NOW - DAY, NOW)]),
+    )
+    assert sorted(found, key=lambda one: (-one.score, one.id)) == found
+    for one in found:
+        assert math.fsum(one.parts.values()) == pytest.approx(one.score, abs=1e-9)
+        assert -1e-9 <= one.score <= 1 + 1e-9
+
+
+@given(st.lists(st.tuples(SHARES, SHARES, SHARES, LEARNED, SHARES), min_size=1, max_size=12), st.integers(1, 4))
+def test_contenders_are_all_that_can_be_among_the_best(items, n):
+    """Whatever similarities between the bounds turn out to be true, the best n are among them."""
+    scoring = Scoring(
+        GENERAL,
+        lambda ids, scope: {},
+        hotness=Hotness(),
+        novelty=Novelty(),
+        said=lambda ids, scope: [said for *_, said in items],
+        named=lambda query: Named([(NOW - DAY, NOW)]),
+        remembered=lambda ids, scope: MemoryColumns.of([known for _, _, _, known, _ in items]),
+    )
+    ids = [str(place) for place in range(len(items))]
+    weighing = scoring.weighing(ids, Query("what?", n, Scope(as_of=NOW)))
+    least = np.array([min(one, other) for one, other, *_ in items])
+    most = np.array([max(one, other) for one, other, *_ in items])
+    true = least + (most - least) * np.array([share for _, _, share, *_ in items])
+    best = weighing.best([FusedCandidate(id, score, {}) for id, score in zip(ids, true.tolist(), strict=True)], n)
+    assert {one.id for one in best} <= set(weighing.contenders(least, most, n))
+    whole = weighing.best(
+        [FusedCandidate(id, score, {}) for id, score in zip(ids, true.tolist(), strict=True)], len(ids)
+    )
+    assert whole[: len(best)] == best

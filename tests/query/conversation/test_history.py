@@ -1,0 +1,127 @@
+"""Histories of every usual form become turns."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.chat_history import InMemoryChatMessageHistory
+from langchain_core.messages import AIMessage, AIMessageChunk, ChatMessage, HumanMessage, SystemMessage, ToolMessage
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.conversation.history import Turn, turns
+
+SAID = [
+    Turn("user", "red car", "User: red car"),
+    Turn("assistant", "A roadster", "Assistant: A roadster"),
+]
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        ["User: red car", "Assistant: A roadster"],
+        [("human", "red car"), ("ai", "A roadster")],
+        [["user", "red car"], ["assistant", "A roadster"]],
+        [
+            {"role": "user", "content": "red car"},
+            {"role": "assistant", "content": [{"type": "text", "text": "A roadster"}]},
+        ],
+        [("human", "red car"), AIMessageChunk("A roadster")],
+        [{"type": "human", "content": "red car"}, {"role": "bot", "content": "A roadster"}],
+        [{"role": "user", "text": "red car"}, {"role": "ai", "tool_calls": [1]}, {"role": "ai", "text": "A roadster"}],
+        [HumanMessage("red car"), AIMessage("A roadster")],
+        [HumanMessage([{"type": "text", "text": "red car"}]), ChatMessage(role="assistant", content="A roadster")],
+        ("User: red car", AIMessage("A roadster")),
+    ],
+)
+def test_every_form_gives_the_same_turns(history):
+    """Texts, pairs, mappings and messages, also mixed."""
+    assert turns(history) == SAID
+
+
+def test_pairs_of_question_and_answer():
+    """The oldest form of LangChain's chains."""
+    assert [turn.line for turn in turns([("Which car is red?", "A roadster"), ("human", "How fast?")])] == [
+        "User: Which car is red?",
+        "Assistant: A roadster",
+        "User: How fast?",
+    ]
+
+
+def test_a_chat_history_gives_its_messages():
+    """What LangChain keeps for a session can be given as it is."""
+    history = InMemoryChatMessageHistory(messages=[HumanMessage("red car"), AIMessage("A roadster")])
+    assert turns(history) == SAID
+    assert turns({"summary": "Cars.", "messages": history.messages}) == SAID
+
+
+@pytest.mark.parametrize("history", [None, [], (), ["", "  "], [HumanMessage("")]])
+def test_nothing_said_is_no_turn(history):
+    """An empty history in any form."""
+    assert turns(history) == []
+
+
+def test_a_line_stays_as_it_was_given():
+    """Who speaks is read from a text, and the text stays whole beside it."""
+    assert turns(["AGENT : yes"]) == [Turn("assistant", "yes", "AGENT : yes")]
+    assert turns(["Note: yes"]) == [Turn("", "Note: yes", "Note: yes")]
+
+
+def test_what_is_no_text_is_left_out():
+    """Images, tool calls, system and tool messages are not said."""
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    history = [
+        SystemMessage("You help."),
+        HumanMessage([image, {"type": "text", "text": "What is this?"}]),
+        HumanMessage([image]),
+        AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": "1"}]),
+        ToolMessage("raw result", tool_call_id="1"),
+        AIMessage("A cat."),
+    ]
+    assert [(turn.speaker, turn.text) for turn in turns(history)] == [
+        ("user", "What is this?"),
+        ("assistant", "A cat."),
+    ]
+
+
+def test_an_unknown_role_is_kept():
+    """Somebody else may have said it."""
+    assert turns([("moderator", "Please ask.")]) == [Turn("moderator", "Please ask.", "Moderator: Please ask.")]
+
+
+def test_the_question_is_not_its_own_history():
+    """Chains often give the messages with the question at their end."""
+    assert turns([*SAID_AS_PAIRS, ("user", "how fast")], "how fast ") == SAID
+    assert turns([*SAID_AS_PAIRS, ("assistant", "how fast")], "how fast")[2].speaker == "assistant"
+
+
+SAID_AS_PAIRS = [("user", "red car"), ("assistant", "A roadster")]
+
+
+def test_of_a_long_history_the_ends_are_read():
+    """Of 10,000 items the first 5 and the last 45."""
+    read = turns([f"User: {n}" for n in range(10_000)])
+    assert [int(turn.text) for turn in read] == [*range(5), *range(9_955, 10_000)]
+
+
+@pytest.mark.parametrize(
+    "history", ["User: red car", b"red car", {"role": "user", "content": "red car"}, 7, {"a", "b"}]
+)
+def test_what_is_no_list_is_an_error(history):
+    """It says what was given and what was wanted."""
+    with pytest.raises(ConfigurationError, match=r"the history is .* wanted is a list"):
+        turns(history)
+
+
+@pytest.mark.parametrize("item", [7, None, ("a", "b", "c"), (1, "b"), {"txt": "a"}, {"role": "user"}])
+def test_an_item_of_another_form_is_an_error(item):
+    """It says which."""
+    with pytest.raises(ConfigurationError, match="item 1 of the history is"):
+        turns(["User: red car", item])
+
+
+@given(st.lists(st.tuples(st.sampled_from(["user", "assistant"]), st.text()), max_size=45))
+def test_pairs_come_through(pairs):
+    """Every pair with a text is a turn, in order."""
+    assert [(turn.speaker, turn.text) for turn in turns(pairs)] == [
+        (speaker, text.strip()) for speaker, text in pairs if text.strip()
+    ]

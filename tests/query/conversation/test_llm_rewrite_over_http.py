@@ -1,0 +1,145 @@
+"""Questions rewritten by a model behind langchain-openai."""
+
+import asyncio
+
+import openai
+import pytest
+from langchain_core.tools import tool
+from openai_server import OpenAIServer, Reply, material
+
+from langchain_hybridgraph import AdvancedRetriever, HybridGraphStore, HybridRetriever, LLMRewrite
+from langchain_hybridgraph.query.conversation.history import turns
+
+SAID = ["User: Which car is red?", "Assistant: The roadster."]
+WHOLE = "What does the roadster cost?"
+TEXTS = {"roadster": "The roadster costs 200,000.", "van": "The van costs 9,000.", "trains": "Trains are slow."}
+FAILURES = [
+    Reply("rate limit", 429),
+    Reply("broken", 500),
+    Reply("who are you?", 401),
+    Reply(raw=b'{"choices": ['),
+    Reply(raw=b"<html>bad gateway</html>"),
+    Reply(raw=b"{}"),
+    Reply("I cannot help with that."),
+    Reply(""),
+    Reply(WHOLE, delay=30),
+]
+
+
+@pytest.fixture(scope="module")
+def cars():
+    with HybridGraphStore.from_texts(list(TEXTS.values()), "lsa", ids=list(TEXTS)) as store:
+        yield HybridRetriever(store, k=1)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_over_http(streaming):
+    """The model's question, whole or streamed, sync and async; it was shown the conversation as JSON."""
+    with OpenAIServer(WHOLE) as server:
+        rewrite = LLMRewrite(server.chat_model(streaming=streaming))
+        assert rewrite("and its price?", turns(SAID)).text == WHOLE
+        assert (await rewrite.acall("and its price?", turns(SAID))).text == WHOLE
+        assert [bool(request.get("stream")) for request in server.requests] == [streaming] * 2
+        assert [said["text"] for said in material(server.requests[0])["conversation"]] == [
+            "Which car is red?",
+            "The roadster.",
+        ]
+
+
+def test_a_question_in_json_and_a_fence_over_http():
+    """What servers put around a question is left out."""
+    with OpenAIServer(f'```json\n{{"question": "{WHOLE}"}}\n```') as server:
+        assert LLMRewrite(server.chat_model())("and its price?", turns(SAID)).text == WHOLE
+
+
+def test_a_model_that_streams_its_thoughts():
+    """What stands between think tags is no part of the question."""
+    with OpenAIServer(f"<think>They mean the roadster.</think>\n{WHOLE}") as server:
+        assert LLMRewrite(server.chat_model(streaming=True))("and its price?", turns(SAID)).text == WHOLE
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_call_of_a_tool_is_no_question(streaming):
+    """A model that has tools and calls one in place of rewriting is an error."""
+
+    @tool
+    def price(car: str) -> str:
+        """What a car costs."""
+        return "200"
+
+    with OpenAIServer({"car": "roadster"}) as server:
+        model = server.chat_model(streaming=streaming).bind_tools([price])
+        with pytest.raises(ValueError, match="question"):
+            LLMRewrite(model)("and its price?", turns(SAID))
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        (Reply("slow down", 429), openai.RateLimitError),
+        (Reply("broken", 500), openai.InternalServerError),
+        (Reply(WHOLE, delay=30), TimeoutError),
+        (Reply("I cannot help with that."), ValueError),
+    ],
+)
+async def test_called_by_itself_it_raises(reply, error):
+    """The model's own error, a timeout, or what was wrong with the answer."""
+    with OpenAIServer(reply) as server:
+        rewrite = LLMRewrite(server.chat_model(), timeout=0.5 if reply.delay else 10)
+        with pytest.raises(error):
+            rewrite("and its price?", turns(SAID))
+        with pytest.raises(error):
+            await rewrite.acall("and its price?", turns(SAID))
+
+
+async def test_in_a_retriever(cars):
+    """What the model's question finds, awaited or not."""
+    with OpenAIServer(WHOLE) as server:
+        talk = AdvancedRetriever(cars, expander=LLMRewrite(server.chat_model()), fuse_raw=False)
+        for result in (
+            talk.retrieve_with_context("and its price?", SAID),
+            await talk.aretrieve_with_context("and its price?", SAID),
+        ):
+            assert result[0].id == "roadster"
+            assert result.plan["expanded_query"] == WHOLE
+            assert result.degraded == ()
+
+
+@pytest.mark.parametrize("reply", FAILURES)
+async def test_failures_over_http_leave_the_raw_question(cars, reply):
+    """Errors, broken bodies, refusals, silence and slowness: what the question finds as it was put, and why."""
+    raw = [found.id for found in cars.invoke("what costs 9,000?")]
+    with OpenAIServer(reply) as server:
+        rewrite = LLMRewrite(server.chat_model(), timeout=0.5 if reply.delay else 10)
+        talk = AdvancedRetriever(cars, expander=rewrite)
+        for result in (
+            talk.retrieve_with_context("what costs 9,000?", SAID),
+            await talk.aretrieve_with_context("what costs 9,000?", SAID),
+        ):
+            assert [found.id for found in result] == raw
+            assert result.degraded == ("expander-failed",)
+
+
+def test_the_client_tries_again():
+    """Attempts are the client's own: after a 429 comes the question."""
+    with OpenAIServer([Reply("slow down", 429), WHOLE]) as server:
+        assert LLMRewrite(server.chat_model(max_retries=1))("and its price?", turns(SAID)).text == WHOLE
+        assert len(server.requests) == 2
+
+
+def test_without_a_conversation_nothing_is_asked(cars):
+    """A first question is searched for as it is, and no model is waited for."""
+    with OpenAIServer(WHOLE) as server:
+        AdvancedRetriever(cars, expander=LLMRewrite(server.chat_model())).invoke("What costs 9,000?")
+        assert server.requests == []
+
+
+async def test_a_cancelled_caller_is_cancelled():
+    """Cancellation is no failure of the model."""
+    with OpenAIServer(Reply(WHOLE, delay=30)) as server:
+        task = asyncio.create_task(LLMRewrite(server.chat_model()).acall("and its price?", turns(SAID)))
+        while not server.requests:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task

@@ -1,0 +1,53 @@
+"""Best-first search over a small hierarchy."""
+
+import math
+
+import pytest
+from pins import by_id, walked
+
+from langchain_hybridgraph.query.graph import BestFirst
+from langchain_hybridgraph.query.graph.scores import HopDecay, Propagation
+from langchain_hybridgraph.records import CONTAINS, Edge
+
+OWN = {
+    "A": 0.8, "B": 0.7, "C": 0.6, "D": 0.5, "E": 0.4,
+    "a1": 0.9, "a2": 0.6, "b1": 0.5, "c1": 0.5, "d1": 0.5, "e1": 0.99,
+}  # fmt: skip
+TREE = [Edge("root", id, CONTAINS) for id in "ABCDE"]
+TREE += [Edge(id[0].upper(), id, CONTAINS) for id in ("a1", "a2", "b1", "c1", "d1", "e1")]
+ROOT = [("root", math.nan)]
+
+
+def test_it_ends_when_the_best_stay_the_same():
+    """Of two: seen first after A, unchanged after B, C and D; E is never looked into."""
+    walk = walked(TREE, BestFirst(k=2), Propagation(), seeds=ROOT, own=OWN)
+    found = by_id(walk)
+    assert walk.converged
+    assert set(found) == {"root", *OWN} - {"e1"}
+    assert (found["a1"].value, found["A"].value) == pytest.approx((0.85, 0.80), abs=1e-6)
+    assert found["a1"].path == ("root", "A", "a1")
+
+
+def test_more_rounds_look_further():
+    """With four, E is looked into and e1 found."""
+    found = by_id(walked(TREE, BestFirst(max_rounds=4, k=2), Propagation(), seeds=ROOT, own=OWN))
+    assert found["e1"].value == pytest.approx(0.695)
+
+
+def test_what_is_walked_whole_did_not_converge():
+    """The end of the graph is no early end."""
+    walk = walked(TREE, BestFirst(k=99, max_rounds=99), Propagation(), seeds=ROOT, own=OWN)
+    assert (len(walk.reached), walk.converged) == (12, False)
+
+
+def test_it_begins_at_the_best_seeds():
+    """Others are walked on from when something leads to them."""
+    edges = [Edge("a", "a1", "c"), Edge("b", "b1", "c"), Edge("a1", "c", "c"), Edge("c", "c1", "c")]
+    seeds = [("a", 0.9), ("b", 0.8), ("c", 0.7)]
+    assert set(by_id(walked(edges, BestFirst(start_k=1), HopDecay(), seeds=seeds))) == {"a", "a1", "b", "c", "c1"}
+
+
+def test_the_cap_takes_the_best_children():
+    """Of five children three."""
+    walk = walked(TREE, BestFirst(max_nodes=3), Propagation(), seeds=ROOT, own=OWN)
+    assert ([a.id for a in walk.reached], walk.capped) == (["A", "B", "C", "root"], True)

@@ -1,0 +1,35 @@
+"""Evidence first, then a walk beyond it."""
+
+from langchain_hybridgraph.query.graph import BFS, LinkEvidence, WaterCircle
+from langchain_hybridgraph.query.graph.combined import CombinedTraversal
+from langchain_hybridgraph.query.graph.scores import NoisyOr
+from langchain_hybridgraph.records import Edge, Scope
+from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+
+EDGES = [Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("c", "d", "cites"), Edge("d", "e", "cites")]
+
+
+def walked(traversal, seeds=(("a", 1.0),)):
+    graph = InMemoryGraph(EDGES).graph(Scope(), traversal.ways)
+    return {arrived.id: arrived for arrived in traversal.walk(graph, list(seeds), NoisyOr(), None).reached}
+
+
+def test_it_goes_as_far_as_the_walk():
+    """The evidence is of one hop; what lies beyond is reached as the other traversal reaches it."""
+    assert set(walked(LinkEvidence())) == {"a", "b"}
+    assert set(walked(CombinedTraversal(beyond=WaterCircle(max_hops=3, direction="both")))) == set("abcd")
+    assert set(walked(CombinedTraversal(beyond=BFS(max_hops=2, direction="both")))) == set("abc")
+
+
+def test_each_has_the_better_of_both():
+    """A chunk that both reach is worth what the better one says, by its path."""
+    joined, evidence, ring = (
+        walked(one) for one in (CombinedTraversal(), LinkEvidence(), WaterCircle(direction="both"))
+    )
+    for id in "bcd":
+        assert joined[id].value == max(other[id].value for other in (evidence, ring) if id in other)
+
+
+def test_a_seed_does_not_speak_for_itself():
+    """What no edge leads to has no value of the graph, although the walk carries the seed's own score."""
+    assert walked(CombinedTraversal(), [("e", 0.9), ("a", 0.5)])["a"].value == 0.0

@@ -1,0 +1,88 @@
+"""What is made of a walk: which of what was found and what was reached comes first, with which score and parts."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.graph import BFS
+from langchain_hybridgraph.query.graph.expansion import Expansion
+from langchain_hybridgraph.query.graph.paths import ReachedChunk, best_first
+from langchain_hybridgraph.query.graph.scores import HopDecay, NoisyOr
+from langchain_hybridgraph.records import FusedCandidate
+
+WALK = Expansion(BFS(), HopDecay())
+IDS = [f"c{number}" for number in range(12)]
+
+
+def found(**scores):
+    return {id: FusedCandidate(id, score, {"vector": score}) for id, score in scores.items()}
+
+
+def arrived(id, value, *, hops=1):
+    path = ("s", id) if hops else (id,)
+    return ReachedChunk(id, value, hops, path, path[0])
+
+
+def test_what_was_reached_has_the_score_of_the_walk():
+    """The seed keeps what it has for being one, the rest is the graph's; what was not reached counts its own."""
+    own = found(s=0.9, far=0.8)
+    fused, by_id = WALK.fused(own, {"s": 0.9, "far": 0.5}, [arrived("s", 0.93, hops=0), arrived("new", 0.6)], 10)
+    assert [(one.id, one.score) for one in fused] == [("s", 0.93), ("new", 0.6), ("far", pytest.approx(0.35))]
+    assert fused[0].parts == {"search": pytest.approx(0.63), "seed": pytest.approx(0.3)}
+    assert fused[1].parts == {"graph": 0.6}
+    assert fused[2].parts == {"search": pytest.approx(0.35)}
+    assert set(by_id) == {"s", "new"}
+
+
+@pytest.mark.parametrize("score", [HopDecay(), NoisyOr()])
+def test_only_what_the_walk_reached_may_come_back(score):
+    """With candidates="reached" a hit that is neither a seed nor reached is left out."""
+    walk = Expansion(BFS(), score, candidates="reached")
+    own = found(s=0.9, far=0.8, a=0.2)
+    fused, _ = walk.fused(own, {"s": 0.9, "far": 0.8}, [arrived("s", 0.9, hops=0), arrived("a", 0.4)], 10)
+    assert {one.id for one in fused} == {"s", "a"}
+
+
+def test_the_minimum_weight_is_the_larger_of_two():
+    """The traversal's own minimum holds in addition to that of the expansion."""
+    ways = [Expansion(BFS(min_weight=own), HopDecay(), min_weight=0.5).ways for own in (0.0, 0.8)]
+    assert [each.min_weight for each in ways] == [0.5, 0.8]
+
+
+def test_an_unknown_value_of_candidates_is_refused():
+    """The error names both values and what was given."""
+    with pytest.raises(ConfigurationError, match=r"must be 'all' .* or 'reached' .*, got 'seeds'"):
+        Expansion(BFS(), HopDecay(), candidates="seeds")
+
+
+def test_a_mixed_score_only_lifts():
+    """Evidence beside the search's own score, measured by the best of the search."""
+    walk = Expansion(BFS(), NoisyOr())
+    own = found(a=0.8, b=0.4)
+    fused, _ = walk.fused(own, {"a": 0.8, "b": 0.4}, [arrived("b", 0.5)], 10)
+    assert [(one.id, one.score) for one in fused] == [("a", 0.8), ("b", pytest.approx(0.8 * 0.75))]
+
+
+def test_a_cosine_is_held_between_0_and_1_and_a_score_is_as_the_fusion_gives_it():
+    """What a seed counts: its cosine where that is known."""
+    own = found(a=0.5, b=7.0)
+    assert WALK.strengths(own, ["c"], {"a": -0.2, "c": 1.1}) == {"a": 0.0, "b": 7.0, "c": 1.0}
+
+
+reached_ones = st.lists(
+    st.tuples(st.sampled_from(IDS), st.sampled_from([0.0, 0.2, 0.2 + 1e-14, 0.5, 0.9]), st.integers(0, 2)),
+    unique_by=lambda one: one[0],
+)
+candidates = st.dictionaries(st.sampled_from(IDS), st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]))
+
+
+@given(reached_ones, candidates, st.integers(1, 12), st.sampled_from(["all", "reached"]))
+def test_the_first_of_a_few_are_the_first_of_all(reached, strength, n, kept):
+    """Asked for the best n, the first n are those of the whole, in its order."""
+    walk = Expansion(BFS(), HopDecay(), candidates=kept)
+    ones = sorted((arrived(id, value, hops=hops) for id, value, hops in reached), key=best_first)
+    own = found(**strength)
+    whole, _ = walk.fused(own, strength, ones, 1_000)
+    few, _ = walk.fused(own, strength, ones, n)
+    assert few[:n] == whole[:n]

@@ -1,0 +1,158 @@
+"""PageRank: equal to networkx where its bound does not bite, and bounded where it does."""
+
+import networkx as nx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pins import EDGES, by_id, values, walked
+
+from langchain_hybridgraph.query.graph import PersonalizedPageRank
+from langchain_hybridgraph.query.graph.scores import DistanceDecay, Flow, PathFeatures, Propagation
+from langchain_hybridgraph.records import MENTIONS, Edge, Scope
+from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+
+NODES = "abcdefgh"
+ENTITIES = ["entity:x", "entity:y"]
+
+
+def exact(damping=0.5, **settings):
+    return PersonalizedPageRank(damping, rarity=0, tolerance=1e-13, hub_degree=None, max_nodes=99, **settings)
+
+
+def test_mass_over_one_edge():
+    """Half of the seed's mass goes on: 1 to .5."""
+    assert values(walked([Edge("a", "b", "c")], exact(), Flow(), seeds=[("a", 0.8)])) == {"a": 1.0, "b": 0.5}
+
+
+def test_mass_is_shared_by_weight():
+    """Three quarters of it go over the edge of three quarters of the weight."""
+    edges = [Edge("a", "b", "c", 0.9), Edge("a", "c", "c", 0.3)]
+    found = values(walked(edges, exact(), Flow(), seeds=[("a", 0.8)]))
+    assert found == pytest.approx({"a": 1.0, "b": 0.375, "c": 0.125})
+
+
+def test_seeds_send_by_their_scores():
+    """A seed of half the score has half the mass."""
+    assert values(walked([], exact(), Flow(), seeds=[("a", 0.8), ("b", 0.4)])) == {"a": 1.0, "b": 0.5}
+
+
+def test_a_rare_entity_passes_more():
+    """Both are mentioned alike; the one that few mention leads to the better neighbour."""
+    edges = [Edge("a", "entity:rare", MENTIONS), Edge("r", "entity:rare", MENTIONS)]
+    edges += [Edge(id, "entity:common", MENTIONS) for id in "abcdefg"]
+    flat = values(walked(edges, exact(), Flow(), seeds=[("a", 1.0)]))
+    damped = values(walked(edges, PersonalizedPageRank(rarity=1.0), Flow(), seeds=[("a", 1.0)]))
+    assert damped["r"] > flat["r"] > flat["b"] > damped["b"]
+
+
+def test_a_hub_passes_on_less():
+    """A chunk of eight edges passes on half of its mass when four are allowed."""
+    edges = [Edge("a", str(n), "c") for n in range(8)]
+    found = values(walked(edges, PersonalizedPageRank(hub_degree=4), Flow(), seeds=[("a", 1.0)]))
+    assert found["0"] == pytest.approx(0.5 * 0.5 / 8)
+
+
+def test_the_path_is_that_of_the_largest_mass():
+    """Over one heavy edge and on, rather than over a light one at once."""
+    edges = [Edge("a", "x", "c", 0.1), Edge("a", "m", "c", 1.0), Edge("m", "x", "c", 1.0)]
+    assert by_id(walked(edges, exact(0.8), Flow(), seeds=[("a", 1.0)]))["x"].path == ("a", "m", "x")
+
+
+def test_equal_masses_are_told_apart_by_id():
+    """Two ways of equal mass: the smaller id before."""
+    edges = [Edge("s", "b", "c"), Edge("s", "a", "c"), Edge("b", "x", "c"), Edge("a", "x", "c")]
+    assert by_id(walked(edges, exact(), Flow(), seeds=[("s", 1.0)]))["x"].path == ("s", "a", "x")
+
+
+def test_what_a_score_is_told():
+    """Hops and weights are those from chunk to chunk: an entity's are multiplied; came is the value before."""
+    told = {}
+
+    def listening(reached):
+        told[int(reached.hops[0])] = PathFeatures._make(one if isinstance(one, float) else one[0] for one in reached)
+        return 0.5 / (1 + reached.hops)
+
+    edges = [Edge("a", "entity:x", MENTIONS, 0.5), Edge("b", "entity:x", MENTIONS, 0.4), Edge("b", "c", "cites", 0.3)]
+    walked(edges, exact(), listening, seeds=[("a", 0.8)], own={"c": 0.7})
+    last = told[2]
+    assert (last.seed, last.best_seed, last.hops, last.came, last.own) == (0.8, 0.8, 2, 0.25, 0.7)
+    assert (last.weight, last.product) == pytest.approx((0.3, 0.06))
+
+
+def test_a_value_follows_the_path():
+    """Propagation goes from chunk to chunk: .5 · .8 + .5 · .9 = .85, .5 · .6 + .5 · .85 = .725."""
+    found = values(walked(EDGES, exact(), Propagation(), seeds=[("A", 0.9)], own={"C": 0.8, "D": 0.6}))
+    assert (found["C"], found["D"]) == pytest.approx((0.85, 0.725))
+
+
+def test_an_entity_as_a_seed():
+    """Walks begin at it, paths at the chunks that mention it, and it is not reached itself."""
+    edges = [Edge("a", "entity:x", MENTIONS), Edge("a", "b", "cites")]
+    found = walked(edges, exact(), DistanceDecay(), seeds=[("entity:x", 0.8)]).reached
+    assert [(a.id, round(a.value, 6), a.path, a.seed) for a in found] == [
+        ("a", 1.0, ("a",), "entity:x"),
+        ("b", 0.881959, ("a", "b"), "entity:x"),
+    ]
+
+
+def test_a_bound_that_bites_says_so():
+    """Nothing behind what is too much to look at, and capped."""
+    edges = [Edge("a", "b", "c"), *(Edge("b", str(n), "c") for n in range(50))]
+    walk = walked(edges, PersonalizedPageRank(max_touched=10), Flow(), seeds=[("a", 1.0)])
+    assert ([a.id for a in walk.reached], walk.capped) == (["a", "b"], True)
+    assert not walked(edges, PersonalizedPageRank(), Flow(), seeds=[("a", 1.0)]).capped
+
+
+def test_more_chunks_than_are_given_back_are_no_cap():
+    """max_nodes takes the heaviest, and the walk was whole."""
+    edges = [Edge("a", id, "c", weight) for id, weight in (("x", 0.3), ("y", 0.9), ("z", 0.6))]
+    walk = walked(edges, PersonalizedPageRank(max_nodes=2), Flow(), seeds=[("a", 1.0)])
+    assert ([a.id for a in walk.reached], walk.capped) == (["a", "y", "z"], False)
+
+
+def test_only_edges_near_the_seeds_are_asked_for():
+    """On a long line the links of what has too little mass are never looked at."""
+    asked = []
+
+    class Listening:
+        def __init__(self, graph):
+            self.graph = graph
+
+        def __getattr__(self, name):
+            return getattr(self.graph, name)
+
+        def links(self, nodes):
+            asked.extend(self.graph.ids(nodes))
+            return self.graph.links(nodes)
+
+    pagerank = PersonalizedPageRank(tolerance=0.01)
+    line = InMemoryGraph([Edge(str(n), str(n + 1), "next") for n in range(1000)])
+    pagerank.walk(Listening(line.graph(Scope(), pagerank.ways)), [("0", 1.0)], Flow(), None)
+    assert asked == [str(n) for n in range(6)]  # .5^5 / 2 edges is above .01, .5^6 / 2 is not
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(NODES), st.sampled_from(NODES), st.floats(0.1, 1.0)), max_size=25),
+    st.lists(st.tuples(st.sampled_from(NODES), st.sampled_from(ENTITIES), st.floats(0.1, 1.0)), max_size=8),
+    st.dictionaries(st.sampled_from(NODES), st.floats(0.1, 1.0), min_size=1, max_size=3),
+    st.sampled_from(["out", "in", "both"]),
+    st.sampled_from([0.2, 0.5, 0.85]),
+)
+def test_it_is_that_of_networkx(drawn, mentions, seeds, direction, damping):
+    """In proportion to the largest chunk's, over chunks and entities, for what the mass comes to."""
+    edges = list({(a, b): Edge(a, b, "c", weight) for a, b, weight in drawn if a != b}.values())
+    mentions = list({(a, e): Edge(a, e, MENTIONS, weight) for a, e, weight in mentions}.values())
+    graph = nx.DiGraph()
+    graph.add_nodes_from(seeds)
+    steps = [(e.source, e.target, e.weight) for e in edges if direction != "in"]
+    steps += [(e.target, e.source, e.weight) for e in edges if direction != "out"]
+    steps += [step for e in mentions for step in ((e.source, e.target, e.weight), (e.target, e.source, e.weight))]
+    for source, target, weight in steps:
+        known = graph.get_edge_data(source, target, {"weight": 0.0})["weight"]
+        graph.add_edge(source, target, weight=max(known, weight))
+    ranks = nx.pagerank(graph, damping, personalization=seeds, tol=1e-13, max_iter=1000)
+    chunks = {id: rank for id, rank in ranks.items() if id not in ENTITIES and rank > 1e-9}
+    expected = {id: rank / max(chunks.values()) for id, rank in chunks.items()}
+    walk = walked(edges + mentions, exact(damping, direction=direction), Flow(), seeds=list(seeds.items()))
+    found = {id: value for id, value in values(walk).items() if value > 1e-8}
+    assert found == pytest.approx(expected, abs=1e-6)

@@ -1,0 +1,48 @@
+"""WaterCircle: rings, as far as the energy reaches."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pins import EDGES, values, walked
+
+from langchain_hybridgraph.query.graph import BFS, WaterCircle
+from langchain_hybridgraph.query.graph.scores import Flow, HopDecay, RingDecay
+from langchain_hybridgraph.records import Edge
+
+
+def test_energy():
+    """.9 · .8 · .5 = .36, and .36 · .9 · .5 = .162."""
+    found = values(walked(EDGES, WaterCircle(), Flow()))
+    assert found == pytest.approx({"A": 0.9, "B": 0.5, "C": 0.36, "D": 0.162}, abs=1e-6)
+
+
+def test_too_little_energy_is_not_reached():
+    """.9 · .1 · .5 = .045 is less than .05."""
+    found = values(walked([Edge("A", "x", "c", 0.1), Edge("A", "y", "c", 0.12)], WaterCircle(), HopDecay()))
+    assert set(found) == {"A", "B", "y"}
+
+
+def test_a_weak_seed_stays():
+    """Below min_energy, it reaches nothing and is there."""
+    found = values(walked(EDGES, WaterCircle(), Flow(), seeds=[("A", 0.01)]))
+    assert found == {"A": 0.01}
+
+
+def test_no_more_rings_than_asked_for():
+    """max_hops 1 ends at C."""
+    assert set(values(walked(EDGES, WaterCircle(1), Flow()))) == {"A", "B", "C"}
+
+
+NODES = "abcdef"
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(NODES), st.sampled_from(NODES), st.floats(0.1, 1.0)), max_size=15),
+    st.dictionaries(st.sampled_from(NODES), st.floats(0.1, 1.0), min_size=1, max_size=2),
+)
+def test_rings_and_ring_decay_are_one_number(drawn, seeds):
+    """WaterCircle's flow is RingDecay over breadth-first search, without what is worth nothing there."""
+    edges = [Edge(a, b, "c", weight) for a, b, weight in drawn if a != b]
+    flow = values(walked(edges, WaterCircle(), Flow(), seeds=list(seeds.items())))
+    ring = values(walked(edges, BFS(3), RingDecay(), seeds=list(seeds.items())))
+    assert flow == pytest.approx({id: value for id, value in ring.items() if value > 0})

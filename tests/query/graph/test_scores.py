@@ -1,0 +1,215 @@
+"""What a path is worth: the formulas, their pins, and what users may give."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.graph.scores import (
+    GRAPH_SCORES,
+    DistanceDecay,
+    Flow,
+    HopDecay,
+    PathFeatures,
+    Propagation,
+    RingDecay,
+    chosen_by,
+    graph_score_form,
+    graph_score_from,
+    needs_own,
+    valued,
+)
+
+NAN = math.nan
+
+
+def paths(*, seed=1.0, best_seed=1.0, hops=0, weight=1.0, product=1.0, came=NAN, own=NAN, flow=0.0):
+    columns = np.broadcast_arrays(seed, hops, weight, product, came, own, flow)
+    seed, hops, weight, product, came, own, flow = (np.atleast_1d(np.array(column)) for column in columns)
+    return PathFeatures(seed, best_seed, hops, weight, product, came, own, flow)
+
+
+def values(score, **facts):
+    return valued(score, paths(**facts)).tolist()
+
+
+def near(*expected):
+    return pytest.approx(list(expected), abs=1e-6)
+
+
+def test_hop_decay_of_an_expanded_chunk():
+    """.7 · .4 + .3 · .7 · .8 = .448."""
+    assert values(HopDecay(), hops=1, weight=0.8, own=0.4) == near(0.448)
+
+
+def test_hop_decay_of_seeds():
+    """A seed has its own part and the whole of the graph's; without the bonus its own alone."""
+    assert values(HopDecay(), own=[0.9, 0.5]) == near(0.93, 0.65)
+    assert values(HopDecay(seed_bonus=False), own=[0.9, 0.5]) == near(0.63, 0.35)
+
+
+def test_hop_decay_after_its_last_number_is_the_tail():
+    """Hops 3 and 50 have the tail."""
+    assert values(HopDecay(tail=0.2), hops=[2, 3, 50], own=0.0) == near(0.15, 0.06, 0.06)
+
+
+def test_hop_decay_without_the_similarity_of_expanded_chunks():
+    """score_expanded False counts own as 0, except that of seeds."""
+    assert values(HopDecay(score_expanded=False), hops=[0, 1], came=[NAN, 0.9], own=0.5) == near(0.65, 0.21)
+
+
+def test_unknown_similarity_counts_as_none():
+    """NaN is 0 in HopDecay."""
+    assert values(HopDecay(), hops=1, own=NAN) == near(0.21)
+
+
+def test_weights_of_more_than_one_are_shares():
+    """With 1 and 1 nothing exceeds 1, and the order stays."""
+    assert values(HopDecay(vector_weight=1, graph_weight=1), hops=[0, 1], own=[0.9, 0.5]) == near(0.95, 0.6)
+
+
+def test_distance_decay():
+    """One seed of norm 1 and one of .491935, at distances 0, 1 and 2."""
+    assert values(DistanceDecay(), seed=0.8, best_seed=0.8, hops=[0, 1, 2]) == near(1.0, 0.881959, 0.810364)
+    assert values(DistanceDecay(), seed=0.491935, hops=[0, 1, 2]) == near(0.644355, 0.526314, 0.454719)
+
+
+def test_distance_decay_with_weights_of_more_than_one():
+    """1 and 1 are divided by 2."""
+    assert values(DistanceDecay(1, 1), hops=[0, 1]) == near(1.0, 0.803265)
+
+
+def test_distance_decay_without_any_seed_score():
+    """A best score of 0 divides nothing."""
+    assert values(DistanceDecay(), seed=0.0, best_seed=0.0, hops=0) == near(0.3)
+
+
+def test_propagation():
+    """.5 · .8 + .5 · .6 = .7; a root passes its own on."""
+    assert values(Propagation(), hops=1, own=0.8, came=0.6) == near(0.7)
+    assert values(Propagation(), own=0.8) == near(0.8)
+
+
+def test_propagation_after_a_root_without_a_score():
+    """A root that the search did not find has no value, and its children are roots."""
+    unknown = values(Propagation(), seed=NAN, own=NAN)
+    assert math.isnan(unknown[0])
+    assert values(Propagation(), seed=NAN, hops=1, own=0.8, came=unknown[0]) == near(0.8)
+
+
+def test_ring_decay():
+    """.9 · .8 · .5 = .36, .9 · .72 · .25 = .162; less than min_energy is nothing, except for a seed."""
+    assert values(RingDecay(), seed=0.9, hops=[1, 2], product=[0.8, 0.72]) == near(0.36, 0.162)
+    assert values(RingDecay(), seed=[0.04, 0.09], hops=[0, 1]) == near(0.04, 0.0)
+
+
+def test_flow_is_what_was_carried():
+    """Flow gives it back as it is."""
+    assert values(Flow(), flow=[0.2, 1.0]) == [0.2, 1.0]
+
+
+def test_any_callable_is_a_score():
+    """A callable over arrays is asked once, and kept between 0 and 1."""
+    assert values(lambda r: r.seed - 0.5 * r.hops, hops=[0, 1, 3]) == [1.0, 0.5, 0.0]
+
+
+def test_a_callable_over_numbers_is_asked_per_path():
+    """``if`` and ``max`` do not work on arrays."""
+
+    def by_hand(path):
+        return max(path.weight, 0.5) if path.hops else 1.0
+
+    assert values(by_hand, hops=[0, 1, 1], weight=[1.0, 0.2, 0.8]) == [1.0, 0.5, 0.8]
+
+
+def test_a_constant_is_a_score():
+    """One number is that of every path."""
+    assert values(lambda r: 0.5, hops=[0, 1]) == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("score", [lambda r: r.seed * NAN, lambda r: np.ones(7)])
+def test_a_score_that_gives_no_number_per_path_is_refused(score):
+    """NaN and another length raise."""
+    with pytest.raises(ConfigurationError):
+        values(score, hops=[0, 1], own=0.5)
+
+
+def test_a_similarity_that_nobody_knows_speaks_for_nothing():
+    """A callable that looks at it gives 0 then."""
+    assert values(lambda r: r.own, hops=[0, 1], own=[0.5, NAN]) == [0.5, 0.0]
+
+
+def test_an_error_of_a_callable_is_its_own():
+    """What a callable raises is not hidden."""
+    with pytest.raises(TypeError, match="mine"):
+        values(lambda r: (_ for _ in ()).throw(TypeError("mine")))
+
+
+def test_a_callable_without_words_counts_as_most_careful():
+    """It looks at similarities and chooses by value."""
+    assert (needs_own(lambda r: 1.0), chosen_by(lambda r: 1.0)) == (True, "value")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: HopDecay(vector_weight=-1),
+        lambda: HopDecay(graph_weight=NAN),
+        lambda: HopDecay(hop_decay=(1.0, 1.5)),
+        lambda: HopDecay(hop_decay="1"),
+        lambda: HopDecay(hop_decay=0.5),
+        lambda: HopDecay(tail=-0.1),
+        lambda: DistanceDecay(tau=0),
+        lambda: DistanceDecay(assignment="first"),
+        lambda: DistanceDecay(seed_weight="much"),
+        lambda: Propagation(alpha=1.1),
+        lambda: Propagation(alpha=True),
+        lambda: RingDecay(decay=2),
+        lambda: RingDecay(min_energy=-1),
+    ],
+)
+def test_unusable_parameters_are_refused(make):
+    """Each says what it was given."""
+    with pytest.raises(ConfigurationError, match=" is "):
+        make()
+
+
+@pytest.mark.parametrize("name", GRAPH_SCORES)
+def test_a_score_has_a_form_and_comes_back_from_it(name):
+    """The mapping of a score makes an equal one, also with lists for tuples."""
+    score = graph_score_from(name)
+    form = graph_score_form(score)
+    assert graph_score_from({k: list(v) if isinstance(v, tuple) else v for k, v in form.items()}) == score
+
+
+@pytest.mark.parametrize("form", ["pagerank", {"type": "flow", "alpha": 1}, {"alpha": 1}, 3, None])
+def test_forms_that_say_nothing_are_refused(form):
+    """Unknown names and parameters are named."""
+    with pytest.raises(ConfigurationError):
+        graph_score_from(form)
+
+
+def test_a_callable_has_no_form():
+    """What is no score of ours cannot be written down."""
+    with pytest.raises(ConfigurationError):
+        graph_score_form(max)
+
+
+SHARES = st.floats(0, 1)
+
+
+@given(
+    st.sampled_from(
+        [HopDecay(), HopDecay(2, 3), DistanceDecay(), DistanceDecay(3, 1), Propagation(), RingDecay(), Flow()]
+    ),
+    st.lists(st.tuples(SHARES, st.integers(0, 60), SHARES, SHARES, SHARES, SHARES), min_size=1, max_size=9),
+)
+def test_values_lie_between_0_and_1(score, drawn):
+    """Whatever is known of a path."""
+    seed, hops, weight, product, came, own = (np.array(column) for column in zip(*drawn, strict=True))
+    reached = PathFeatures(seed, seed.max(), hops, weight, product, np.where(hops == 0, NAN, came), own, product * seed)
+    raw = score(reached)
+    assert ((raw >= 0) & (raw <= 1 + 1e-12)).all()

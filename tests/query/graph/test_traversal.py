@@ -1,0 +1,241 @@
+"""What holds for every traversal."""
+
+import math
+from dataclasses import replace
+
+import networkx as nx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pins import EDGES, by_id, walked
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.graph import (
+    BFS,
+    TRAVERSALS,
+    Beam,
+    BestFirst,
+    PersonalizedPageRank,
+    WaterCircle,
+    traversal_form,
+    traversal_from,
+)
+from langchain_hybridgraph.query.graph.scores import DistanceDecay, Flow, HopDecay, Propagation, RingDecay
+from langchain_hybridgraph.records import Edge, EdgeFilter, Scope
+from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+
+ALL = [BFS(), Beam(), WaterCircle(), BestFirst(), PersonalizedPageRank()]
+SCORES = [
+    HopDecay(), DistanceDecay(), DistanceDecay(assignment="best"), Propagation(), RingDecay(), Flow(), lambda r: r.own,
+]  # fmt: skip
+names = {"ids": lambda each: type(each).__name__}
+
+
+@pytest.mark.parametrize("traversal", ALL, **names)
+@pytest.mark.parametrize("score", SCORES, **names)
+def test_every_traversal_goes_with_every_score(traversal, score):
+    """The chain from A is found, each path says how, and the seeds are there."""
+    found = by_id(walked(EDGES, traversal, score, own={"C": 0.4, "D": 0.3}))
+    assert {"A", "B", "C", "D"} == set(found)
+    assert found["D"].path in {("A", "C", "D"), ("B", "C", "D")}
+
+
+@pytest.mark.parametrize("traversal", ALL, **names)
+def test_a_graph_of_nothing(traversal):
+    """Without edges the seeds are what is reached."""
+    assert [(a.id, a.hops, a.path) for a in walked([], traversal, HopDecay()).reached] == [
+        ("A", 0, ("A",)),
+        ("B", 0, ("B",)),
+    ]
+
+
+@pytest.mark.parametrize("traversal", ALL, **names)
+def test_no_seeds(traversal):
+    """Nothing is reached from nothing, with and without a vector to compare with."""
+    assert walked(EDGES, traversal, HopDecay(), seeds=[]).reached == ()
+    assert walked(EDGES, traversal, HopDecay(), seeds=[], own={"C": 0.4}).reached == ()
+
+
+@pytest.mark.parametrize("traversal", ALL, **names)
+def test_a_seed_that_is_not_in_the_graph_stays(traversal):
+    """It has its own value, and no path beyond itself."""
+    found = by_id(walked(EDGES, traversal, HopDecay(), seeds=[("nowhere", 0.9), ("B", 0.5)]))
+    assert found["nowhere"][1:] == (pytest.approx(0.93), 0, ("nowhere",), "nowhere")
+    assert found["C"].path == ("B", "C")
+
+
+@pytest.mark.parametrize("traversal", ALL, **names)
+def test_a_seed_that_is_named_twice_counts_once(traversal):
+    """At its first place."""
+    found = walked([], traversal, Flow(), seeds=[("A", 0.9), ("A", 0.1)]).reached
+    assert [a.id for a in found] == ["A"]
+
+
+@pytest.mark.parametrize("traversal", ALL, **names)
+def test_seeds_without_any_score(traversal):
+    """Scores of 0 and unknown ones are no reason to fail."""
+    found = by_id(walked(EDGES, traversal, Propagation(), seeds=[("A", 0.0), ("B", math.nan)], own={"C": 0.4}))
+    assert found["B"].value == 0.0
+
+
+@pytest.mark.parametrize("traversal", ALL, **names)
+def test_a_circle_is_walked_once(traversal):
+    """No path visits a chunk twice."""
+    edges = [Edge(a, b, "next") for a, b in ("ab", "bc", "ca")]
+    found = by_id(walked(edges, traversal, Propagation(), seeds=[("a", 0.3)], own={"b": 0.9, "c": 1.0}))
+    assert {id: a.path for id, a in found.items()} == {"a": ("a",), "b": ("a", "b"), "c": ("a", "b", "c")}
+
+
+@pytest.fixture(scope="module")
+def star():
+    """A chunk with 100,000 neighbours."""
+    return InMemoryGraph(Edge("hub", f"{n:06}", "cites") for n in range(100_000))
+
+
+@pytest.mark.parametrize("traversal", ALL, **names)
+def test_a_star_of_100_000(star, traversal):
+    """The cap holds and the smallest ids win ties; for WaterCircle too little of the hub's energy comes to each."""
+    graph = star.graph(Scope(), traversal.ways)
+    walk = traversal.walk(graph, [("hub", 1.0)], HopDecay(score_expanded=False), None)
+    expanded = [a.id for a in walk.reached[1:]]
+    wanted = 10 if isinstance(traversal, Beam) else 0 if isinstance(traversal, WaterCircle) else 50
+    assert expanded == [f"{n:06}" for n in range(wanted)]
+
+
+@pytest.mark.parametrize("traversal", ALL, **names)
+def test_an_entity_is_no_stop_of_its_own(traversal):
+    """chunk → entity → chunk is one hop, and paths list chunks only."""
+    edges = [Edge("a", "entity:ada", "mentions"), Edge("b", "entity:ada", "mentions")]
+    found = walked(edges, traversal, HopDecay(), seeds=[("a", 1.0)]).reached
+    assert [(a.id, a.hops, a.path) for a in found] == [("a", 0, ("a",)), ("b", 1, ("a", "b"))]
+
+
+@pytest.mark.parametrize("traversal", ALL, **names)
+def test_similarity_below_0_counts_as_0(traversal):
+    """A cosine of −1 takes nothing away."""
+    found = by_id(walked(EDGES, traversal, HopDecay(), seeds=[("B", 0.5)], own={"C": -1.0, "D": -1.0}))
+    assert (found["C"].value, found["D"].value) == pytest.approx((0.21, 0.135))
+
+
+@pytest.mark.parametrize("traversal", ALL, **names)
+def test_ways_are_those_of_the_traversal(traversal):
+    """Direction, relations and weight reach the graph."""
+    changed = type(traversal)(direction="in", relations=["cites"], min_weight=0.3, hub_degree=None)
+    assert changed.ways == EdgeFilter("in", frozenset({"cites"}), 0.3, None)
+    assert traversal.ways == EdgeFilter()
+
+
+@pytest.mark.parametrize("name", TRAVERSALS)
+def test_a_traversal_has_a_form_and_comes_back_from_it(name):
+    """The mapping of a traversal makes an equal one."""
+    traversal = traversal_from({"type": name, "relations": ["cites"], "direction": "both"})
+    assert traversal_from(traversal_form(traversal)) == traversal
+    assert traversal_from(traversal) is traversal
+    assert traversal_from(name) == TRAVERSALS[name]()
+
+
+@pytest.mark.parametrize(
+    "form", ["dfs", {"type": "bfs", "width": 3}, {"max_hops": 2}, {"type": "bfs", "max_hops": -1}, BFS, 7, None]
+)
+def test_forms_that_say_nothing_are_refused(form):
+    """Unknown names, parameters and values are named."""
+    with pytest.raises(ConfigurationError):
+        traversal_from(form)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: BFS(max_hops=-1),
+        lambda: BFS(max_hops=1.5),
+        lambda: BFS(max_nodes=-1),
+        lambda: BFS(max_frontier=0),
+        lambda: BFS(direction="up"),
+        lambda: BFS(relations="cites"),
+        lambda: BFS(min_weight=2),
+        lambda: BFS(min_weight="a"),
+        lambda: BFS(hub_degree=0),
+        lambda: Beam(width=0),
+        lambda: Beam(max_hops=None),
+        lambda: WaterCircle(ring_decay=-1),
+        lambda: WaterCircle(min_energy=True),
+        lambda: BestFirst(max_rounds=0),
+        lambda: BestFirst(start_k=0),
+        lambda: BestFirst(k=0),
+        lambda: PersonalizedPageRank(damping=1),
+        lambda: PersonalizedPageRank(rarity=2),
+        lambda: PersonalizedPageRank(tolerance=0),
+        lambda: PersonalizedPageRank(max_touched=0),
+    ],
+)
+def test_unusable_parameters_are_refused(make):
+    """Each says what it was given."""
+    with pytest.raises(ConfigurationError, match=r" (is|got) "):
+        make()
+
+
+NODES = "abcdefg"
+
+
+@given(
+    st.sampled_from(ALL),
+    st.sampled_from(SCORES),
+    st.sampled_from(["out", "in", "both"]),
+    st.lists(st.tuples(st.sampled_from(NODES), st.sampled_from(NODES), st.floats(0.1, 1.0)), max_size=20),
+    st.dictionaries(st.sampled_from(NODES + "z"), st.floats(0, 1), min_size=1, max_size=3),
+    st.dictionaries(st.sampled_from(NODES), st.floats(-1, 1)),
+    st.integers(0, 4),
+)
+def test_what_always_holds(traversal, score, direction, drawn, seeds, own, max_nodes):  # noqa: PLR0917 - all drawn
+    """Values lie in [0, 1] and in order, paths are simple walks over edges from their seed, and the cap holds."""
+    edges = [Edge(a, b, "cites", weight) for a, b, weight in drawn if a != b]
+    traversal = replace(traversal, direction=direction, max_nodes=max_nodes)
+    reached = walked(edges, traversal, score, seeds=list(seeds.items()), own=own).reached
+    steps = {(e.source, e.target) for e in edges if direction != "in"}
+    steps |= {(e.target, e.source) for e in edges if direction != "out"}
+    assert [(-round(a.value, 12), a.id) for a in reached] == sorted((-round(a.value, 12), a.id) for a in reached)
+    assert seeds.keys() <= {a.id for a in reached}
+    assert len(reached) <= len(seeds) + max_nodes
+    for arrived in reached:
+        assert 0 <= arrived.value <= 1
+        assert len(set(arrived.path)) == len(arrived.path) == arrived.hops + 1
+        assert (arrived.path[0], arrived.path[-1]) == (arrived.seed, arrived.id)
+        assert arrived.seed in seeds
+        assert set(zip(arrived.path, arrived.path[1:], strict=False)) <= steps
+
+
+FAR = [
+    BFS(max_hops=7, hub_degree=None),
+    Beam(max_hops=7, width=100, hub_degree=None),
+    WaterCircle(max_hops=7, min_energy=0.0, hub_degree=None),
+    BestFirst(max_rounds=1_000, start_k=10, k=100, hub_degree=None),
+    PersonalizedPageRank(tolerance=1e-9, hub_degree=None),
+]
+some_arcs = st.dictionaries(
+    st.tuples(st.sampled_from(NODES), st.sampled_from(NODES)).filter(lambda ends: ends[0] != ends[1]),
+    st.floats(0.1, 1.0),
+    max_size=14,
+)
+
+
+@given(st.sampled_from(FAR), some_arcs, st.dictionaries(st.sampled_from(NODES), st.floats(0.1, 1), min_size=1))
+def test_all_is_reached_that_networkx_can_reach(traversal, arcs, seeds):
+    """Where no cap holds a walk back, it comes to the seeds, to all that paths from them lead to, and nowhere else."""
+    graph = nx.DiGraph(list(arcs))
+    there = seeds.keys() | {node for seed in seeds if seed in graph for node in nx.descendants(graph, seed)}
+    edges = [Edge(*ends, "cites", weight) for ends, weight in arcs.items()]
+    assert by_id(walked(edges, traversal, RingDecay(min_energy=0.0), seeds=list(seeds.items()))).keys() == there
+
+
+@given(some_arcs, st.dictionaries(st.sampled_from(NODES), st.floats(0.1, 1), min_size=1))
+def test_the_energy_is_that_of_the_lightest_path_of_networkx(arcs, seeds):
+    """WaterCircle's energy at a chunk: seed · weights · decay^hops of the best path, a shortest one over logarithms."""
+    graph = nx.DiGraph()
+    graph.add_nodes_from(seeds)
+    graph.add_weighted_edges_from((*ends, -math.log(weight * 0.5)) for ends, weight in arcs.items())
+    graph.add_weighted_edges_from(("source", seed, -math.log(score)) for seed, score in seeds.items())
+    lightest = nx.single_source_dijkstra_path_length(graph, "source")
+    edges = [Edge(*ends, "cites", weight) for ends, weight in arcs.items()]
+    reached = walked(edges, FAR[2], Flow(), seeds=list(seeds.items())).reached
+    expected = {node: math.exp(-length) for node, length in lightest.items() if node != "source"}
+    assert {a.id: a.value for a in reached} == pytest.approx(expected)

@@ -1,0 +1,339 @@
+"""The pipeline: stages in order, ladders, and that only admitted chunks go through."""
+
+from __future__ import annotations
+
+import pytest
+
+from langchain_hybridgraph.errors import RetrievalError, TenantError
+from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.query.effects import Effect, drive
+from langchain_hybridgraph.query.fusion import ConvexCombination, ReciprocalRankFusion
+from langchain_hybridgraph.query.pipeline import Pipeline, search
+from langchain_hybridgraph.query.selection import Selection
+from langchain_hybridgraph.query.trace import Trace
+from langchain_hybridgraph.records import Chunk, Query, Scope, ScoredId, SourceResult
+
+
+class Shelf:
+    """A store of named chunks; what is not on it does not exist."""
+
+    def __init__(self, *names: str, **metadata: dict):
+        self.chunks = {name: Chunk(name, f"text of {name}", metadata.get(name, {})) for name in names}
+        self.read_ids: list[str] = []
+
+    def read(self, ids, scope, known):
+        self.read_ids += ids
+        found = {id: self.chunks[id] for id in ids if id in self.chunks}
+        return {id: c for id, c in found.items() if scope.filter is None or scope.filter.matches(c.metadata)}
+
+
+class Listed:
+    """A source that always gives the same list, with scores from 1 downwards."""
+
+    def __init__(self, name: str, weight: float, names: str | Exception, reason: str | None = None):
+        self.name, self.weight, self.names, self.reason = name, weight, names, reason
+
+    def search(self, query, n):
+        def run():
+            if isinstance(self.names, Exception):
+                raise self.names
+            entries = [ScoredId(name, 1 - place / 10) for place, name in enumerate(self.names)]
+            return SourceResult(entries[:n], reason=self.reason)
+
+        return Effect(self.name, run)
+
+    def score(self, query, found, ids):
+        return None
+
+
+def run(query: Query, **settings):
+    trace = Trace()
+    settings.setdefault("fusion", ReciprocalRankFusion())
+    return drive(search(query, Pipeline(**settings), trace)), trace
+
+
+def ids(hits) -> str:
+    return "".join(hit.id for hit in hits)
+
+
+def hybrid(vector, keyword, **settings):
+    sources = (Listed("vector", 0.7, vector), Listed("keyword", 0.3, keyword))
+    return run(Query("q", 10), **{"store": Shelf(*"abcdefgh"), "sources": sources} | settings)
+
+
+def test_two_lists_become_one():
+    """The pin of weighted reciprocal rank fusion, .7/.3 over [a,b,c] and [c,d,a]."""
+    hits, trace = hybrid("abc", "cda")
+    assert ids(hits) == "acbd"
+    assert [round(hit.score, 6) for hit in hits] == [0.990476, 0.977778, 0.688710, 0.295161]
+    assert trace.reasons == ()
+
+
+def test_a_hit_says_who_found_it():
+    """fused means more than one source; the path of a seed is itself."""
+    hits, _ = hybrid("ab", "bc")
+    assert {hit.id: hit.source for hit in hits} == {"a": "vector", "b": "fused", "c": "keyword"}
+    assert [hit.path for hit in hits] == [(hit.id,) for hit in hits]
+
+
+def test_the_head_of_a_larger_answer_is_the_smaller_answer():
+    """k = 1, 2, … are heads of k = 6."""
+    sources = (Listed("vector", 0.7, "abcdef"), Listed("keyword", 0.3, "fedgh"))
+    answers = [run(Query("q", k), store=Shelf(*"abcdefgh"), sources=sources)[0] for k in range(1, 7)]
+    assert [ids(hits) for hits in answers] == [ids(answers[-1])[:k] for k in range(1, 7)]
+
+
+def test_what_does_not_exist_uses_up_no_place():
+    """Deleted chunks in an engine's answer are passed over before the cut."""
+    sources = (Listed("vector", 1, "abcdefgh"),)
+    hits, _ = run(Query("q", 2), store=Shelf("g", "h"), sources=sources)
+    assert ids(hits) == "gh"
+
+
+def test_only_so_many_rows_are_read_as_are_looked_at():
+    """k = 2 without reordering stages reads no more than two chunks when all exist."""
+    shelf = Shelf(*"abcdefgh")
+    run(Query("q", 2), store=shelf, sources=(Listed("vector", 1, "abcdefgh"),))
+    assert shelf.read_ids == list("ab")
+
+
+def test_the_filter_is_checked_whatever_the_engines_say():
+    """A source that ignores the filter leaks nothing."""
+    shelf = Shelf("a", "b", a={"x": 1}, b={"x": 2})
+    query = Query("q", 5, Scope(filter=parse_filter({"x": 2})))
+    hits, _ = run(query, store=shelf, sources=(Listed("vector", 1, "ab"),))
+    assert ids(hits) == "b"
+
+
+@pytest.mark.parametrize(
+    ("vector", "keyword", "method", "reasons"),
+    [
+        (ValueError("down"), "ab", "keyword", ("vector-failed",)),
+        ("ab", ValueError("down"), "vector", ("keyword-failed",)),
+        ("ab", "", "vector", ()),
+        ("", "ab", "keyword", ()),
+    ],
+)
+def test_one_side_answers_for_both(vector, keyword, method, reasons):
+    """A failing or empty side leaves the other, whose weight counts as all there is."""
+    hits, trace = hybrid(vector, keyword)
+    assert ids(hits) == "ab"
+    assert (trace.method, trace.reasons) == (method, reasons)
+    assert hits[0].score == pytest.approx(1.0)
+
+
+def test_all_sides_failing_is_an_error_that_names_them():
+    """An empty answer and a failure are told apart."""
+    with pytest.raises(RetrievalError, match=r"vector: ValueError: one.*keyword: OSError: two"):
+        hybrid(ValueError("one"), OSError("two"))
+
+
+def test_all_sides_failing_can_be_an_empty_answer():
+    """on_error='empty' gives nothing, with the reasons."""
+    hits, trace = hybrid(ValueError("one"), OSError("two"), on_error="empty")
+    assert hits == []
+    assert trace.reasons == ("vector-failed", "keyword-failed")
+
+
+def test_the_first_failure_can_be_an_error():
+    """on_error='raise' does not degrade."""
+    with pytest.raises(RetrievalError, match="vector"):
+        hybrid(ValueError("one"), "ab", on_error="raise")
+
+
+def failing(*arguments):
+    raise OSError("down")
+
+
+class Failing:
+    """A reranker, a fusion, parents and remembered things that cannot be reached."""
+
+    has_parents = True
+    read = Shelf("a", "b", a={"parent_id": "p"}).read
+    rerank = read_parents = vectors = __call__ = failing
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [
+        ({"reranker": Failing()}, "rerank"),
+        ({"fusion": Failing()}, "fusion"),
+        ({"store": Failing(), "parents": True}, "parents"),
+        ({"store": Failing(), "selection": Selection(mmr_lambda=0.5)}, "vector"),
+    ],
+)
+def test_the_first_failure_of_any_stage_raises(settings, what):
+    """on_error='raise' goes for every stage; without it they all are left out and named."""
+    _, trace = hybrid("ab", "b", **settings)
+    assert f"{what}-failed" in trace.reasons
+    with pytest.raises(RetrievalError, match=f"{what} failed .*down"):
+        hybrid("ab", "b", on_error="raise", **settings)
+
+
+def test_a_callers_mistake_is_not_a_degradation():
+    """A foreign tenant is refused, although the other source would have answered."""
+    with pytest.raises(TenantError):
+        hybrid(TenantError("not yours"), "ab")
+
+
+class Broken:
+    """A fusion that raises, or gives scores that are no numbers."""
+
+    method = "hybrid"
+
+    def __init__(self, how):
+        self.how = how
+
+    def __call__(self, rankings, *_, **__):
+        fused = ReciprocalRankFusion()(rankings)
+        if self.how == "raises":
+            raise ArithmeticError("no")
+        return [one._replace(score=float("nan")) for one in fused]
+
+
+@pytest.mark.parametrize("how", ["raises", "nan"])
+def test_a_fusion_that_fails_gives_way_to_interleaving(how):
+    """The pin of interleaving: abcde and xbyz give a x b c first."""
+    sources = (Listed("vector", 0.7, "abcde"), Listed("keyword", 0.3, "xbyz"))
+    hits, trace = run(Query("q", 4), store=Shelf(*"abcdexyz"), sources=sources, fusion=Broken(how))
+    assert ids(hits) == "axbc"
+    assert trace.reasons == ("fusion-failed", "interleaved")
+    assert trace.method == "interleave"
+
+
+def test_a_source_may_say_that_it_was_not_at_its_best():
+    """Reasons of a source that answered are passed on, and it still counts."""
+    sources = (Listed("vector", 0.7, "", "query-out-of-vocabulary"), Listed("keyword", 0.3, "ab"))
+    hits, trace = run(Query("q", 5), store=Shelf(*"ab"), sources=sources)
+    assert ids(hits) == "ab"
+    assert trace.reasons == ("query-out-of-vocabulary",)
+
+
+@pytest.mark.parametrize("text", [None, "", "  \n\t "])
+def test_a_query_without_text_asks_only_for_its_vector(text):
+    """Without a vector there is nothing to search for; the answer is empty and says why."""
+    asked = []
+
+    class Asked(Listed):
+        def search(self, query, n):
+            asked.append(query.text)
+
+    hits, trace = run(Query(text, 5), store=Shelf("a"), sources=(Asked("vector", 1, "a"),))
+    assert (hits, trace.reasons, asked) == ([], ("no-query-text",), [None])
+
+
+def test_min_score_is_a_lower_bound():
+    """A hit with exactly the bound stays."""
+    hits, _ = hybrid("ab", "")
+    exact = hits[1].score
+    kept, _ = hybrid("ab", "", selection=Selection(min_score=exact))
+    fewer, _ = hybrid("ab", "", selection=Selection(min_score=exact + 1e-9))
+    assert (ids(kept), ids(fewer)) == ("ab", "a")
+
+
+class Parents(Shelf):
+    """Chunks c1, c2 of parent p; the parent may be lost."""
+
+    has_parents = True
+
+    def __init__(self, *, lost: bool = False, raising: bool = False):
+        super().__init__("x")
+        self.chunks |= {id: Chunk(id, id, {"parent_id": "p"}) for id in ("c1", "c2")}
+        self.lost, self.raising = lost, raising
+
+    def read_parents(self, ids, scope):
+        if self.raising:
+            raise OSError("disk")
+        return {} if self.lost else {id: Chunk(id, "the whole") for id in ids}
+
+
+def through_parents(store):
+    return run(Query("q", 5), store=store, sources=(Listed("vector", 1, ["c1", "x", "c2"]),), parents=True)
+
+
+def test_children_give_way_to_their_parent():
+    """Two children become one parent with the better one's score; the path still ends in the child."""
+    hits, trace = through_parents(Parents())
+    assert [hit.id for hit in hits] == ["p", "x"]
+    assert (hits[0].child.id, hits[0].path, trace.reasons) == ("c1", ("c1",), ())
+
+
+@pytest.mark.parametrize("store", [Parents(lost=True), Parents(raising=True)])
+def test_lost_parents_leave_the_children(store):
+    """A missing parent or a failing store is named, and the children stay."""
+    hits, trace = through_parents(store)
+    assert [hit.id for hit in hits] == ["c1", "x", "c2"]
+    assert trace.reasons == ("parents-failed",)
+
+
+class Reverse:
+    """A reranker that turns the order round, or fails."""
+
+    filters = False
+
+    def __init__(self, error=None):
+        self.error = error
+
+    def rerank(self, query, hits):
+        if self.error:
+            raise self.error
+        return [place / 10 for place in range(len(hits))]
+
+
+def test_a_reranker_decides_the_order():
+    """The last becomes the first, with its own score."""
+    hits, _ = hybrid("abc", "", reranker=Reverse())
+    assert ids(hits) == "cba"
+    assert [hit.rerank_score for hit in hits] == [0.2, 0.1, 0.0]
+
+
+def test_a_failing_reranker_leaves_the_earlier_order():
+    """The answer is there, and says what is missing from it."""
+    hits, trace = hybrid("abc", "", reranker=Reverse(RuntimeError("model")))
+    assert ids(hits) == "abc"
+    assert trace.reasons == ("rerank-failed",)
+    assert trace.errors["rerank"] == "RuntimeError: model"
+
+
+class Words(Listed):
+    """A keyword source that knows how good the rest may be, and remembers what it was asked to score."""
+
+    asked: list[str]
+
+    def search(self, query, n):
+        self.asked = []
+        entries = [ScoredId(name, 9.0 - place) for place, name in enumerate(self.names)]
+        return Effect(self.name, lambda: SourceResult(entries, bound=20.0, rest=entries[-1].score))
+
+    def score(self, query, found, ids):
+        self.asked += ids
+        return Effect(self.name, lambda: dict.fromkeys(ids, 1.0))
+
+
+def test_only_contenders_are_scored():
+    """b, far behind a, cannot be the one best hit whatever its words are worth; with k = 3 they are asked for."""
+    words = Words("keyword", 0.3, "c")
+    sources = (Near("vector", 0.7, "ab"), words)
+    for k, asked in ((1, ["a"]), (3, ["a", "b"])):
+        run(Query("q", k), store=Shelf(*"abc"), sources=sources, fusion=ConvexCombination())
+        assert words.asked == asked
+
+
+def test_all_are_scored_when_contenders_are_gone():
+    """a is deleted between search and reading: then b is scored too, and stands in its place."""
+    words = Words("keyword", 0.1, "c")
+    sources = (Near("vector", 0.9, "ab"), words)
+    hits, _ = run(Query("q", 1), store=Shelf(*"bc"), sources=sources, fusion=ConvexCombination())
+    assert ids(hits) == "b"
+    assert hits[0].bm25_score == 1.0
+
+
+class Near(Listed):
+    """A vector source: cosine .9, and .4 less for each further name; it scores what others found with 0."""
+
+    def search(self, query, n):
+        entries = [ScoredId(name, 0.9 - place * 0.4) for place, name in enumerate(self.names)]
+        return Effect(self.name, lambda: SourceResult(entries))
+
+    def score(self, query, found, ids):
+        return Effect(self.name, lambda: dict.fromkeys(ids, 0.0))

@@ -1,0 +1,104 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+
+from langchain_hybridgraph import QueryPlan, TypedQuery
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.planning.planner import best, last_turns
+
+
+def test_weights_of_the_priorities():
+    """(6 − p) / 5: 1, .8, .6, .4 and .2."""
+    assert [TypedQuery("cats", priority=p).weight for p in range(1, 6)] == [1.0, 0.8, 0.6, 0.4, 0.2]
+
+
+@pytest.mark.parametrize("wrong", [{"priority": 0}, {"priority": 6}, {"priority": 1.5}, {"query": " \n"}])
+def test_a_query_that_cannot_be_searched_is_refused(wrong):
+    """A priority outside 1 to 5 and a query without text."""
+    with pytest.raises(ConfigurationError, match="priority from 1"):
+        TypedQuery(**{"query": "cats", **wrong})
+
+
+def test_a_typed_query_is_frozen():
+    """A query cannot be changed once planned."""
+    with pytest.raises(AttributeError):
+        TypedQuery("cats").priority = 2
+
+
+def test_a_plan_is_a_sequence():
+    """It has a length, places and slices, and equals any sequence of the same queries, but no text."""
+    a, b = TypedQuery("a"), TypedQuery("b")
+    plan = QueryPlan((a, b))
+    assert (len(plan), plan[0], plan[1:], list(plan)) == (2, a, (b,), [a, b])
+    assert plan == [a, b]
+    assert plan == (a, b)
+    assert plan != [b, a]
+    assert QueryPlan(()) != ""
+
+
+def test_a_plan_goes_through_json():
+    """All of it, the reasoning and the session's context included."""
+    plan = QueryPlan((TypedQuery("a", "memory", "why", 2),), reasoning="so", session_context="User: hi")
+    assert repr(QueryPlan.from_dict(json.loads(json.dumps(plan.to_dict())))) == repr(plan)
+
+
+def test_the_best_are_five():
+    """Of seven queries the five of highest priority stay, in their order among equals."""
+    queries = [TypedQuery(str(i), priority=p) for i, p in enumerate((3, 1, 5, 2, 3, 4, 1))]
+    assert [query.query for query in best(queries)] == ["1", "6", "3", "0", "4"]
+
+
+def test_the_same_is_asked_once():
+    """Case and blanks do not make another query; another type does."""
+    queries = [
+        TypedQuery("Red  cats", "memory", priority=3),
+        TypedQuery("red cats", "memory"),
+        TypedQuery("red cats", "skill"),
+    ]
+    assert best(queries) == (TypedQuery("red cats", "memory"), TypedQuery("red cats", "skill"))
+
+
+@given(
+    st.lists(st.builds(TypedQuery, st.text("ab", min_size=1), st.sampled_from([None, "x"]), priority=st.integers(1, 5)))
+)
+def test_best_only_chooses(queries):
+    """At most five of those that were given, in rising priority number, none twice."""
+    found = best(queries)
+    assert len(found) == len(set(found)) <= 5
+    assert set(found) <= set(queries)
+    assert [query.priority for query in found] == sorted(query.priority for query in found)
+
+
+def test_every_form_of_a_message():
+    """LangChain messages, pairs, mappings and texts; unknown roles stay, instructions are left out."""
+    messages = [
+        SystemMessage("a"),
+        HumanMessage("b"),
+        AIMessage("c"),
+        ("human", "d"),
+        {"role": "critic", "content": "e"},
+        "f",
+    ]
+    assert last_turns(messages, 9) == [
+        ("user", "b"),
+        ("assistant", "c"),
+        ("user", "d"),
+        ("critic", "e"),
+        ("", "f"),
+    ]
+
+
+def test_parts_that_are_no_text_are_left_out():
+    """Of a message with a picture the text counts; a message of a picture alone is none."""
+    picture = {"type": "image_url", "image_url": {"url": "data:…"}}
+    messages = [HumanMessage([{"type": "text", "text": "Which cat"}, picture, "is it?"]), HumanMessage([picture])]
+    assert last_turns(messages) == [("user", "Which cat is it?")]
+
+
+def test_the_last_five_with_a_text():
+    """Of 10,000 messages the last five that say something, oldest first."""
+    messages = [("user", str(i) if i % 2 else " ") for i in range(10_000)]
+    assert [text for _, text in last_turns(messages)] == ["9991", "9993", "9995", "9997", "9999"]

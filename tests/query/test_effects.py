@@ -1,0 +1,166 @@
+"""Waiting: calls that run beside each other, fail alone and are given up on in time."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from langchain_hybridgraph.query import workers
+from langchain_hybridgraph.query.effects import Effect, Failure, adrive, drive, offload
+from langchain_hybridgraph.query.workers import Lane
+
+
+def gathered(*batch: Effect):
+    """A search that makes one batch of calls and gives back what came of them."""
+    answers = yield list(batch)
+    return answers
+
+
+def stubborn(gate: threading.Event):
+    return lambda: gate.wait(20)
+
+
+class Owner:
+    """An owner of a lane for each test, so that abandoned calls of one do not count for another."""
+
+
+def test_results_come_in_the_order_of_the_calls():
+    """Who answers first does not matter."""
+    slow = Effect("slow", lambda: time.sleep(0.05) or "slow")
+    fast = Effect("fast", lambda: "fast")
+    assert drive(gathered(slow, fast)) == ["slow", "fast"]
+
+
+def test_calls_run_beside_each_other():
+    """Each of two calls waits for the other, which no call after the other could."""
+    barrier = threading.Barrier(2, timeout=10)
+    answers = drive(gathered(Effect("a", barrier.wait), Effect("b", barrier.wait)))
+    assert sorted(answers) == [0, 1]
+
+
+def test_the_first_call_runs_on_the_callers_thread():
+    """A single slow engine costs no thread."""
+    here = threading.get_ident()
+    assert drive(gathered(Effect("a", threading.get_ident))) == [here]
+
+
+def test_one_failing_call_leaves_the_others():
+    """The search is told which source failed and with what."""
+    broken = Effect("vector", lambda: 1 / 0)
+    failure, fine = drive(gathered(broken, Effect("keyword", lambda: "fine")))
+    assert isinstance(failure, Failure)
+    assert (failure.reason, type(failure.error), fine) == ("vector-failed", ZeroDivisionError, "fine")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_interrupts_pass_through(error):
+    """Who presses Ctrl-C does not get a degraded answer."""
+
+    def interrupt():
+        raise error
+
+    with pytest.raises(error):
+        drive(gathered(Effect("vector", interrupt)))
+    with pytest.raises(error):
+        drive(gathered(Effect("keyword", lambda: 1), Effect("vector", interrupt)))
+
+
+def test_a_late_call_is_named_and_not_waited_for():
+    """The answer comes at the deadline, with the reason in place of the result."""
+    gate = threading.Event()
+    began = time.monotonic()
+    late, fine = drive(
+        gathered(Effect("vector", stubborn(gate), lane=Lane("test", Owner())), Effect("keyword", lambda: "fine")),
+        began + 0.1,
+    )
+    gate.set()
+    assert late.reason == "deadline-exceeded:vector"
+    assert fine == "fine"
+    assert time.monotonic() - began < 10
+
+
+def test_hanging_calls_do_not_starve_the_next():
+    """After more hanging calls than any pool has threads, an unrelated call is answered at once."""
+    gate = threading.Event()
+    for _ in range(40):
+        drive(gathered(Effect("vector", stubborn(gate), lane=Lane("test", Owner()))), time.monotonic() + 0.001)
+    assert drive(gathered(Effect("keyword", lambda: "fine")), time.monotonic() + 10) == ["fine"]
+    gate.set()
+
+
+def test_a_lane_of_abandoned_calls_is_skipped_until_one_returns():
+    """At most a few calls pile up on a dead source; it is tried again when one has come back."""
+    gate, lane, began = threading.Event(), Lane("test", Owner()), threading.Semaphore(0)
+
+    def hang():
+        began.release()
+        gate.wait(20)
+
+    for _ in range(workers.ABANDONED_CALLS):
+        (failure,) = drive(gathered(Effect("vector", hang, lane=lane)), time.monotonic() + 0.05)
+        assert failure.late
+    for _ in range(workers.ABANDONED_CALLS):
+        assert began.acquire(timeout=10)
+    (skipped,) = drive(gathered(Effect("vector", hang, lane=lane)), time.monotonic() + 10)
+    assert skipped.reason == "deadline-exceeded:vector"
+    assert not began.acquire(blocking=False)
+    gate.set()
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        (answer,) = drive(gathered(Effect("vector", lambda: "back", lane=lane)), time.monotonic() + 10)
+        if answer == "back":
+            return
+        time.sleep(0.01)
+    pytest.fail("the lane was never tried again")
+
+
+async def test_both_drivers_give_the_same():
+    """What a search returns does not depend on who drives it."""
+    batch = [Effect("a", lambda: 1), Effect("b", lambda: 1 / 0), Effect("c", lambda: 3, quick=True)]
+    sync, awaited = drive(gathered(*batch)), await adrive(gathered(*batch))
+    assert [getattr(one, "reason", one) for one in sync] == [getattr(one, "reason", one) for one in awaited]
+
+
+async def test_native_coroutines_are_awaited_together():
+    """Two coroutines that wait for each other both come back."""
+    first, second = asyncio.Event(), asyncio.Event()
+
+    async def one():
+        first.set()
+        await second.wait()
+        return "one"
+
+    async def two():
+        await first.wait()
+        second.set()
+        return "two"
+
+    answers = await adrive(gathered(Effect("a", lambda: None, one), Effect("b", lambda: None, two)))
+    assert answers == ["one", "two"]
+
+
+async def test_an_awaited_call_has_a_deadline_too():
+    """A coroutine that never ends is named."""
+    (late,) = await adrive(gathered(Effect("vector", lambda: None, asyncio.Event().wait)), time.monotonic() + 0.05)
+    assert late.reason == "deadline-exceeded:vector"
+
+
+async def test_cancellation_passes_through():
+    """A cancelled search ends as cancelled, not as a failed source."""
+    task = asyncio.create_task(adrive(gathered(Effect("vector", lambda: None, asyncio.Event().wait))))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_offloaded_work_leaves_the_loop_free():
+    """While the work blocks a thread, the event loop goes on."""
+    gate = threading.Event()
+    work = asyncio.ensure_future(offload(lambda: gate.wait(20)))
+    await asyncio.sleep(0)
+    gate.set()
+    assert await work is True

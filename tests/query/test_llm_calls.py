@@ -1,0 +1,53 @@
+"""How a stage's call to a chat model is made."""
+
+import asyncio
+
+import pytest
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.llm_calls import check_timeout, model_call
+
+
+class Stage:
+    """Who asks."""
+
+
+def echo(question, config):
+    return question, config
+
+
+async def aecho(question, config):
+    return question, config
+
+
+def test_a_model_is_asked_silently_and_by_name():
+    """Both ways it is told the question, who asks, what is set beside it, and that nobody is shown the answer."""
+    call = model_call("rerank", Stage(), echo, aecho, "How?", max_concurrency=2)
+    told = {"run_name": "Stage", "max_concurrency": 2, "tags": ["nostream"]}
+    assert call.run() == ("How?", told)
+    assert asyncio.run(call.arun()) == ("How?", told)
+
+
+def test_what_cannot_be_awaited_is_run():
+    """A model without ainvoke is asked on a thread."""
+    assert model_call("expander", Stage(), echo, None, "How?").arun is None
+
+
+def test_each_has_its_own_lane():
+    """Where one's calls do not come back, another's are still made; its own are not."""
+    one, other = Stage(), Stage()
+    lanes = [model_call("planner", stage, echo, aecho, "How?").lane for stage in (one, one, other)]
+    assert lanes[0] == lanes[1] != lanes[2]
+
+
+@pytest.mark.parametrize("timeout", [0, -1.0, float("nan")])
+def test_a_timeout_is_some_time(timeout):
+    """The error names the setting, what was given, and a usual value."""
+    with pytest.raises(ConfigurationError, match=r"Stage\(timeout=.*\): wanted are seconds, such as 20, or None"):
+        check_timeout("Stage", timeout, 20)
+
+
+def test_no_timeout_is_no_limit():
+    """None and any number above 0 are taken."""
+    assert check_timeout("Stage", None, 20) is None
+    assert check_timeout("Stage", 0.1, 20) is None

@@ -1,0 +1,97 @@
+"""What a uri names: the forms of a path, schemes, capitals, and what was meant by a wrong one."""
+
+import pytest
+from langchain_core.embeddings import DeterministicFakeEmbedding
+
+from langchain_hybridgraph import HybridGraphStore, ingest
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.ingestion import read_files
+from langchain_hybridgraph.records import Chunk, Scope
+from langchain_hybridgraph.retrievers.hierarchy.uri_lookup import targeted
+
+PAGES = ("docs/api/get.md", "docs/api/put.md", "docs/Guide.md", "web://Site/page", "a/x", "A/y")
+
+
+def tree_of(*uris):
+    store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
+    store.put([Chunk(uri, "text", {"uri": uri}, uri) for uri in uris])
+    return store.tree(Scope())
+
+
+def named(tree, *targets):
+    return [[tree.uri(node) for node in nodes] for nodes in targeted(tree, targets)]
+
+
+@pytest.mark.parametrize(
+    ("target", "uri"),
+    [
+        ("docs/api", "docs/api"),
+        ("docs/api/", "docs/api"),
+        ("./docs/api", "docs/api"),
+        ("./docs//api/../api/", "docs/api"),
+        ("/home/me/project/docs/api", "docs/api"),
+        ("../elsewhere/docs/Guide.md", "docs/Guide.md"),
+        ("DOCS/API", "docs/api"),
+        ("./docs/guide.MD", "docs/Guide.md"),
+        ("web://site", "web://Site"),
+        ("a", "a"),
+        ("A", "A"),
+    ],
+)
+def test_forms(target, uri):
+    """A path as it may be given to ingest; the exact uri goes before one in other capitals."""
+    assert named(tree_of(*PAGES), target) == [[uri]]
+
+
+def test_all_of_it():
+    """A dot is the folder that all was ingested from, a bare scheme all that it has."""
+    tree = tree_of(*PAGES)
+    assert named(tree, ".", "./") == [["A", "a", "docs", "web://Site"]] * 2
+    assert named(tree, "web://") == [["web://Site"]]
+
+
+def test_paths_as_ingest_took_them(tmp_path, monkeypatch):
+    """What was ingested under a path is found under that path."""
+    (tmp_path / "docs" / "api").mkdir(parents=True)
+    (tmp_path / "docs" / "api" / "get.md").write_text("Gets.")
+    monkeypatch.chdir(tmp_path)
+    for given in ("docs", "./docs/", tmp_path / "docs", "docs/api", "../" + tmp_path.name + "/docs"):
+        store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
+        ingest(read_files(given), store)
+        assert targeted(store.tree(Scope()), [str(given)]), given
+
+
+@pytest.mark.parametrize(
+    ("target", "meant"),
+    [
+        ("docs/apl", "did you mean 'docs/api'?"),
+        ("api", "did you mean 'docs/api'?"),
+        ("docs/api/get", "did you mean 'docs/api/get.md' or"),
+        ("dosc", "did you mean 'docs'?"),
+        ("elsewhere", "at the top stand 'A', 'a', 'docs', 'web://Site'"),
+    ],
+)
+def test_what_was_meant(target, meant):
+    """Near names beside it, and the same name elsewhere."""
+    with pytest.raises(ConfigurationError) as raised:
+        named(tree_of(*PAGES), target)
+    assert meant in str(raised.value)
+
+
+def test_two_that_differ_in_capitals():
+    """Neither is taken for a third."""
+    with pytest.raises(ConfigurationError, match="did you mean"):
+        named(tree_of("Notes/x", "notes/y"), "NOTES")
+
+
+@pytest.mark.parametrize("target", [7, "", "  ", None])
+def test_no_uri(target):
+    """It is shown, with what is wanted."""
+    with pytest.raises(ConfigurationError, match=r"target_uri has .*; wanted a uri such as"):
+        named(tree_of("a"), target)
+
+
+def test_an_empty_tree():
+    """It is said to be empty."""
+    with pytest.raises(ConfigurationError, match="the tree is empty"):
+        named(HybridGraphStore(None).tree(Scope()), "docs")

@@ -1,0 +1,324 @@
+"""The catalogue: the SQLite database that accepts chunks."""
+
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+from langchain_hybridgraph.errors import FormatVersionError, NotAnIndexError, StoreError
+from langchain_hybridgraph.records import Chunk, Edge
+from langchain_hybridgraph.stores.embedded import catalog
+from langchain_hybridgraph.stores.embedded.catalog import Catalogue
+from langchain_hybridgraph.stores.embedded.catalog_feedback import insert_or_replace
+from langchain_hybridgraph.stores.embedded.catalog_migrations import FORMAT_VERSION
+from langchain_hybridgraph.stores.embedded.catalog_rows import catalogue_rows
+
+
+@pytest.fixture(params=["disk", "memory"])
+def catalogue(request, tmp_path):
+    made = Catalogue(tmp_path / "catalogue.sqlite" if request.param == "disk" else None, create=True)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def path(tmp_path):
+    Catalogue(tmp_path / "catalogue.sqlite", create=True).close()
+    return tmp_path / "catalogue.sqlite"
+
+
+def put(catalogue, *chunks, parents=(), edges=(), tenant="", first=0):
+    rows = iter(range(first, first + len(chunks)))
+    made = [
+        entry._replace(row=next(rows) if entry.kind == "chunk" else None)
+        for entry in catalogue_rows(chunks, parents, tenant)
+    ]
+    with catalogue.writing() as connection:
+        insert_or_replace(connection, made, 0.0)
+        catalog.put_edges(connection, tenant, edges, 0.0)
+        catalog.log_changes(connection, [entry.row for entry in made if entry.row is not None])
+
+
+def delete(catalogue, *ids, tenant=""):
+    with catalogue.writing() as connection:
+        return catalog.delete_ids(connection, tenant, ids)
+
+
+def ids(catalogue, tenant=""):
+    return {entry.id for entry in catalogue.read_ids(tenant, ["a", "b", "c", "p", "q"])}
+
+
+# -- opening --------------------------------------------------------------------------------------------------------
+
+
+def test_the_file_records_its_format(path):
+    """The file contains the format's number."""
+    assert sqlite3.connect(path).execute("PRAGMA user_version").fetchone() == (FORMAT_VERSION,)
+
+
+def test_a_newer_format_is_refused(path):
+    """The error contains the format found and what to do."""
+    sqlite3.connect(path).execute(f"PRAGMA user_version = {FORMAT_VERSION + 1}")
+    with pytest.raises(FormatVersionError, match=rf"format {FORMAT_VERSION + 1}.*pip install --upgrade"):
+        Catalogue(path)
+
+
+def test_no_file(tmp_path):
+    """Without a file there is no catalogue, and opening does not create one."""
+    with pytest.raises(NotAnIndexError, match="holds no index"):
+        Catalogue(tmp_path / "catalogue.sqlite")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_not_a_database(tmp_path):
+    """Text where a database should be."""
+    (tmp_path / "catalogue.sqlite").write_text("not a database, but long enough to be read as one" * 50)
+    with pytest.raises(NotAnIndexError, match="is not a catalogue"):
+        Catalogue(tmp_path / "catalogue.sqlite")
+
+
+def test_somebody_elses_database(tmp_path):
+    """A SQLite file without our format's number."""
+    sqlite3.connect(tmp_path / "catalogue.sqlite").execute("CREATE TABLE t (x)")
+    with pytest.raises(NotAnIndexError, match="not a catalogue of this package"):
+        Catalogue(tmp_path / "catalogue.sqlite")
+
+
+def test_a_damaged_database_is_a_store_error(path):
+    """Errors that SQLite raises while reading become the package's own."""
+    catalogue = Catalogue(path)
+    put(catalogue, *(Chunk(f"c{n}", "text " * 50) for n in range(500)))
+    catalogue.close()
+    data = bytearray(path.read_bytes())
+    data[4096:] = b"\xff" * (len(data) - 4096)
+    path.write_bytes(bytes(data))
+    with pytest.raises(StoreError):
+        Catalogue(path).read_rows([1, 2, 3])
+
+
+# -- transactions ---------------------------------------------------------------------------------------------------
+
+
+def test_an_error_rolls_back(catalogue):
+    """Nothing of a transaction that raises is stored, and the next one works."""
+    made = [e._replace(row=0) for e in catalogue_rows([Chunk("a", "t")], [], "")]
+
+    def fail(connection):
+        insert_or_replace(connection, made, 0.0)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), catalogue.writing() as connection:
+        fail(connection)
+    assert ids(catalogue) == set()
+    put(catalogue, Chunk("b", "t"))
+    assert ids(catalogue) == {"b"}
+
+
+def test_an_error_of_sqlite_says_that_nothing_was_written(catalogue):
+    """The message of a failed write names the batch."""
+    with pytest.raises(StoreError, match="nothing of this batch was written"), catalogue.writing() as connection:
+        connection.execute("INSERT INTO nodes (node) VALUES (1)")
+    assert ids(catalogue) == set()
+
+
+def test_a_snapshot_is_one_commit(path):
+    """Inside, all reads see one commit although another connection writes; afterwards they see the latest."""
+    reader, writer = Catalogue(path), Catalogue(path)
+    with reader.snapshot():
+        before = reader.version()
+        put(writer, Chunk("a", "t"))
+        assert (reader.version(), ids(reader), reader.rows()) == (before, set(), [])
+    assert (reader.version(), ids(reader), reader.rows()) == (before + 1, {"a"}, [0])
+
+
+def test_pages_hold_no_lock(catalogue):
+    """Writing is possible while pages are being read, and every chunk that was there comes once."""
+    put(catalogue, *(Chunk(f"c{n}", "t") for n in range(10)))
+    seen = []
+    for page in catalogue.pages(stop=10, step=3):
+        seen += [entry.row for entry in page]
+        put(catalogue, Chunk(f"new{len(seen)}", "t"), first=100 + len(seen))
+    assert seen == list(range(10))
+
+
+# -- chunks and parents ---------------------------------------------------------------------------------------------
+
+
+def test_an_entry_is_replaced_by_its_id(catalogue):
+    """The same id gets the new row and the new content; another tenant's stays."""
+    put(catalogue, Chunk("a", "old"), tenant="one")
+    put(catalogue, Chunk("a", "others'"), tenant="two", first=1)
+    put(catalogue, Chunk("a", "new"), tenant="one", first=2)
+    assert [(e.tenant, e.text) for e in sorted(catalogue.read_rows([0, 1, 2]))] == [("two", "others'"), ("one", "new")]
+
+
+def test_texts_and_metadata_with_nul(catalogue):
+    """NUL characters are kept."""
+    put(catalogue, Chunk("a", "x\0y", {"k\0": "v\0w"}))
+    found = catalogue.read_rows([0])[0].chunk()
+    assert (found.text, dict(found.metadata)) == ("x\0y", {"k\0": "v\0w"})
+
+
+def test_asking_for_an_id_with_nul_finds_nothing(catalogue):
+    """SQLite's json_each would end the id at the NUL and find another chunk."""
+    put(catalogue, Chunk("a", "t"))
+    assert catalogue.read_ids("", ["a\0b", "\ud800"]) == []
+    assert delete(catalogue, "a\0b") == (0, [])
+
+
+def test_metadata_is_parsed_when_it_is_looked_at(catalogue):
+    """A chunk's metadata reads like a dictionary and cannot be changed."""
+    put(catalogue, Chunk("a", "t", {"x": 1, "y": [2]}))
+    metadata = catalogue.read_rows([0])[0].chunk().metadata
+    assert (len(metadata), list(metadata), metadata["y"], metadata.get("z")) == (2, ["x", "y"], [2], None)
+    assert repr(metadata) == "{'x': 1, 'y': [2]}"
+    with pytest.raises(TypeError):
+        metadata["x"] = 5
+
+
+def test_thousands_of_rows_in_one_read(catalogue):
+    """Lists longer than SQLite's limit of variables work."""
+    put(catalogue, *(Chunk(f"c{n}", "t") for n in range(33_000)))
+    assert len(catalogue.read_rows(range(33_000))) == 33_000
+    assert len(catalogue.read_ids("", [f"c{n}" for n in range(33_000)])) == 33_000
+
+
+def test_deleting_returns_what_there_was(catalogue):
+    """The count is that of existing chunks and parents, the rows are the freed ones."""
+    put(catalogue, Chunk("a", "t"), Chunk("b", "t"), parents=[Chunk("p", "t")])
+    assert delete(catalogue, "a", "p", "unknown", "a") == (2, [0])
+    assert ids(catalogue) == {"b"}
+
+
+def test_a_parent_goes_with_its_last_child(catalogue):
+    """Children are counted wherever their document is."""
+    children = Chunk("a", "t", {}, "one", "p"), Chunk("b", "t", {}, "two", "p")
+    put(catalogue, *children, parents=[Chunk("p", "t"), Chunk("q", "t", {}, "one")])
+    delete(catalogue, "a")
+    assert ids(catalogue) == {"b", "p", "q"}
+    delete(catalogue, "b")
+    assert ids(catalogue) == {"q"}
+
+
+def test_a_parent_that_waits_for_its_children_stays(catalogue):
+    """Deleting a chunk keeps parents that it did not name."""
+    put(catalogue, Chunk("a", "t", {}, "doc"), parents=[Chunk("p", "t", {}, "doc")])
+    delete(catalogue, "a")
+    assert ids(catalogue) == {"p"}
+
+
+def test_tenants_delete_their_own(catalogue):
+    """Equal ids and parents of another tenant stay, with their edges."""
+    for number, tenant in enumerate(("one", "two")):
+        chunks = Chunk("a", "t", {}, "d", "p"), Chunk("b", "t", {}, "d", "p")
+        put(
+            catalogue,
+            *chunks,
+            parents=[Chunk("p", "t")],
+            edges=[Edge("a", "b", "r")],
+            tenant=tenant,
+            first=number * 2,
+        )
+    delete(catalogue, "a", "b", tenant="one")
+    assert (ids(catalogue, "one"), ids(catalogue, "two")) == (set(), {"a", "b", "p"})
+    assert (catalogue.edges("one", ["a"]), len(catalogue.edges("two", ["a"]))) == ([], 1)
+
+
+# -- edges ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_of_equal_edges_the_heaviest_stays(catalogue, at_once):
+    """Unique on source, target and relation: the highest weight wins and keeps its description and times."""
+    edges = [Edge("a", "b", "r", 0.5, "weak"), Edge("a", "b", "r", 0.9, "strong", 1.0, 2.0), Edge("a", "b", "r", 0.7)]
+    for batch in [edges] if at_once else [[edge] for edge in edges]:
+        put(catalogue, edges=batch)
+    assert catalogue.edges("", ["a"]) == [Edge("a", "b", "r", 0.9, "strong", 1.0, 2.0)]
+
+
+def test_direction_and_relation_make_other_edges(catalogue):
+    """The reverse and another relation are edges of their own; they come by source, relation and target."""
+    edges = [Edge("a", "b", "s"), Edge("a", "c", "r"), Edge("a", "b", "r"), Edge("b", "a", "r")]
+    put(catalogue, edges=edges)
+    assert [(e.target, e.relation) for e in catalogue.edges("", ["a"])] == [("b", "r"), ("c", "r"), ("b", "s")]
+    assert [e.source for e in catalogue.edges("", ["a"], backwards=True)] == ["b"]
+
+
+def test_ends_need_not_exist(catalogue):
+    """An edge may come before its chunks; its ends become chunks when these are added."""
+    put(catalogue, edges=[Edge("a", "b", "r")])
+    assert (ids(catalogue), catalogue.known("", ["a"])["a"].kind) == (set(), "graph")
+    put(catalogue, Chunk("a", "t"), Chunk("b", "t"))
+    assert ids(catalogue) == {"a", "b"}
+    assert catalogue.edges("", ["a"]) == [Edge("a", "b", "r")]
+
+
+def test_edges_go_with_their_ends(catalogue):
+    """Deleting a chunk deletes its edges in both directions; replacing it does not."""
+    put(catalogue, Chunk("a", "t"), edges=[Edge("a", "b", "r"), Edge("c", "a", "r"), Edge("b", "c", "r")])
+    put(catalogue, Chunk("a", "changed"), first=1)
+    assert len(catalogue.edges("", ["a", "b", "c"])) == 3
+    delete(catalogue, "a")
+    assert catalogue.edges("", ["a", "b", "c"]) == [Edge("b", "c", "r")]
+
+
+def test_edges_are_deleted_by_their_ends_and_relation(catalogue):
+    """Whatever their weight; edges in the other direction and of other relations are kept."""
+    put(catalogue, edges=[Edge("a", "b", "r"), Edge("a", "b", "s"), Edge("b", "a", "r")])
+    with catalogue.writing() as connection:
+        catalog.delete_edges(connection, "", [Edge("a", "b", "r", 0.5)])
+    assert catalogue.edges("", ["a", "b"]) == [Edge("a", "b", "s"), Edge("b", "a", "r")]
+
+
+def test_edges_to_missing_nodes_are_a_fault(catalogue):
+    """An edge with a missing end is reported, and can be deleted."""
+    put(catalogue, edges=[Edge("a", "b", "r"), Edge("b", "c", "r")])
+    assert catalogue.faults() == []
+    with catalogue.writing() as connection:
+        connection.execute("DELETE FROM nodes WHERE id = 'c'")
+    assert catalogue.faults() == ["1 edges point to missing nodes"]
+    with catalogue.writing() as connection:
+        catalog.delete_lost_edges(connection)
+    assert (catalogue.faults(), len(catalogue.edges("", ["a"]))) == ([], 1)
+
+
+def test_counts_are_per_tenant(catalogue):
+    """Chunks, parents, edges and entities of one tenant."""
+    put(catalogue, Chunk("a", "t"), parents=[Chunk("p", "t")], edges=[Edge("a", "b", "r")], tenant="one")
+    assert catalogue.count("one") == {"chunks": 1, "parents": 1, "edges": 1, "entities": 0}
+    assert catalogue.count("two") == {"chunks": 0, "parents": 0, "edges": 0, "entities": 0}
+    assert (catalogue.has_parents("one"), catalogue.has_parents("two")) == (True, False)
+
+
+# -- the outbox -----------------------------------------------------------------------------------------------------
+
+
+def test_changes_since_a_version(catalogue):
+    """The rows that later versions touched, each once, until they are trimmed."""
+    for number in range(3):
+        put(catalogue, Chunk("a", str(number)), Chunk("b", str(number)), first=2 * number)
+    with catalogue.writing() as connection:
+        assert catalog.log_changes(connection, [0, 0, 7]) == 4
+    assert (sorted(catalogue.changed_rows(1)), sorted(catalogue.changed_rows(4))) == ([0, 2, 3, 4, 5, 7], [])
+    with catalogue.writing() as connection:
+        catalog.trim_changes(connection, 3)
+    assert (sorted(catalogue.changed_rows(0)), catalogue.about()["floor"]) == ([0, 7], 3)
+
+
+def test_a_killed_writer_leaves_complete_commits(path):
+    """A process that dies inside a transaction leaves nothing of it."""
+    code = f"""
+import os, sqlite3
+from pathlib import Path
+from langchain_hybridgraph.stores.embedded.catalog import Catalogue, set_about
+catalogue = Catalogue(Path({str(path)!r}))
+with catalogue.writing() as connection:
+    set_about(connection, committed=1)
+with catalogue.writing() as connection:
+    set_about(connection, uncommitted=1)
+    os.kill(os.getpid(), 9)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    about = Catalogue(path).about()
+    assert ("committed" in about, "uncommitted" in about) == (True, False)

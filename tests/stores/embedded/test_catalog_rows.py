@@ -1,0 +1,244 @@
+"""Conversion of chunks and edges to rows of the catalogue."""
+
+import json
+import logging
+import math
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph import chunk_metadata as given_values
+from langchain_hybridgraph.chunk_metadata import reference
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.records import Chunk, Edge
+from langchain_hybridgraph.stores.embedded.catalog_rows import MOST_NESTED, catalogue_rows, checked_edges, content_id
+
+# What JSON can say; texts with NUL, lone surrogates and anything else that a str may hold.
+TEXT = st.text(st.characters(), max_size=20)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def entry(chunk):
+    return catalogue_rows([chunk], [], "")[0]
+
+
+def stored(metadata):
+    return json.loads(entry(Chunk("a", "t", metadata)).metadata)
+
+
+@given(st.dictionaries(TEXT, JSON, max_size=5))
+def test_json_metadata_comes_back_equal(metadata):
+    """All JSON values are stored unchanged, with their types."""
+    assert repr(stored(metadata)) == repr(metadata)
+
+
+def test_times_are_stored_as_iso_8601():
+    """Datetimes and dates, which JSON lacks, become ISO texts."""
+    moment = datetime(2024, 5, 1, 10, 30, tzinfo=timezone(timedelta(hours=2)))
+    assert stored({"at": moment, "on": date(2024, 5, 1)}) == {"at": "2024-05-01T10:30:00+02:00", "on": "2024-05-01"}
+
+
+def test_numpy_scalars_are_stored_as_numbers():
+    """Scalars of numpy are numbers, sets are sorted lists."""
+    metadata = {"i": np.int64(3), "f": np.float32(0.5), "b": np.bool_(True), "s": {"b", "a"}}
+    assert stored(metadata) == {"i": 3, "f": 0.5, "b": True, "s": ["a", "b"]}
+
+
+def test_numpys_and_pandas_times_are_stored_as_iso_8601():
+    """Also those with nanoseconds, which numpy itself converts to a mere number; a NaT is null."""
+    metadata = {
+        "d": np.datetime64("2024-05-01"),
+        "ns": np.datetime64("2024-05-01T10:30", "ns"),
+        "nat": np.datetime64("NaT"),
+    }
+    assert stored(metadata) == {"d": "2024-05-01", "ns": "2024-05-01T10:30:00", "nat": None}
+
+
+CIRCLE = {}
+CIRCLE["self"] = CIRCLE
+DEEP = []
+for _ in range(100_000):
+    DEEP = [DEEP]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [object(), b"bytes", {1, "a"}, np.zeros(3), CIRCLE, DEEP, {(1, 2): 3}, {1: 2}, np.timedelta64(5, "ns"), 10**5000],
+    ids=lambda value: type(value).__name__,
+)
+def test_values_that_json_cannot_hold_are_named(value):
+    """The error names the chunk and what to do, and is short."""
+    with pytest.raises(TypeError, match=r"metadata of 'a' cannot be stored as JSON.*convert") as caught:
+        entry(Chunk("a", "t", {"key": value}))
+    assert len(str(caught.value)) < 400
+
+
+def test_the_value_that_cannot_be_stored_is_named():
+    """With its place in the metadata, its type, and its beginning."""
+    with pytest.raises(TypeError, match=r"'of\.all\[1\]' holds b'x+\.\.\.x+' \(bytes\); convert such values"):
+        entry(Chunk("a", "t", {"of": {"all": [1, b"x" * 5_000_000]}}))
+
+
+@pytest.mark.parametrize("levels", [MOST_NESTED, MOST_NESTED + 1])
+def test_the_depth_of_metadata_is_limited(levels):
+    """A hundred nested lists are stored; for more the error contains the limit."""
+    value = []
+    for _ in range(levels - 1):
+        value = [value]
+    if levels == MOST_NESTED:
+        assert stored({"deep": value}) == {"deep": value}
+    else:
+        with pytest.raises(TypeError, match="nested more than 100 levels deep"):
+            entry(Chunk("a", "t", {"deep": value}))
+
+
+@pytest.mark.parametrize(
+    ("id", "why"),
+    [("", "at least one character"), (None, "text"), (7, "text"), ("a\ud800", "surrogate"), ("a\0b", "NUL")],
+)
+def test_ids_that_cannot_be_stored(id, why):
+    """An id is a text that can be stored and looked up again."""
+    with pytest.raises(ValueError, match=why):
+        entry(Chunk(id, "t"))
+
+
+@pytest.mark.parametrize("id", ["a/b/../c", "ключ", "鍵 🗝", "'; DROP TABLE nodes; --", "x" * 10_000, " ", "%", "a\nb"])
+def test_ids_of_any_shape(id):
+    """Slashes, other scripts, quotes, blanks and 10,000 characters are fine."""
+    assert entry(Chunk(id, "t")).id == id
+
+
+def test_a_text_is_a_str():
+    """The error for None as a text names the chunk."""
+    with pytest.raises(TypeError, match="text of 'a' must be a str, got None"):
+        entry(Chunk("a", None))
+
+
+def test_lone_surrogates_in_texts_are_replaced():
+    """A text keeps its NULs; half a surrogate pair becomes U+FFFD."""
+    assert entry(Chunk("a", "x\0y\ud800z")).text == "x\0y\ufffdz"
+
+
+def test_references_can_be_stored():
+    """A document's and a parent's name come from metadata, which may hold anything."""
+    made = entry(Chunk("a", "t", {"source": "a\0b\ud800", "parent_id": "p\0"}))
+    assert (made.document, made.parent) == ("a\ufffdb\ufffd", "p\ufffd") == (reference("a\0b\ud800"), "p\ufffd")
+
+
+def test_the_last_of_equal_ids_counts():
+    """Of several chunks with one id the last counts, and a chunk before a parent."""
+    made = catalogue_rows([Chunk("a", "1"), Chunk("b", "2"), Chunk("a", "3")], [Chunk("b", "4"), Chunk("c", "5")], "t")
+    assert {(e.id, e.kind, e.text, e.tenant) for e in made} == {
+        ("a", "chunk", "3", "t"),
+        ("b", "chunk", "2", "t"),
+        ("c", "parent", "5", "t"),
+    }
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Chunk("a", "other", {"m": 1}, "d", "p"),
+        Chunk("a", "t", {"m": 2}, "d", "p"),
+        Chunk("a", "t", {"m": True}, "d", "p"),
+        Chunk("a", "t", {"m": 1}, "other", "p"),
+        Chunk("a", "t", {"m": 1}, "d", "other"),
+        Chunk("a", "t", {"m": 1}, "d"),
+    ],
+)
+def test_every_change_changes_the_content_hash(other):
+    """Text, metadata, document and parent decide whether a row is written."""
+    one, two = entry(Chunk("a", "t", {"m": 1}, "d", "p")), entry(other)
+    assert one.content_hash != two.content_hash
+    assert (one.text_hash == two.text_hash) == (other.text == "t")
+
+
+def test_moving_a_boundary_changes_the_hash():
+    """The parts that are hashed cannot run into each other."""
+    assert entry(Chunk("a", "t", {}, "ab", "c")).content_hash != entry(Chunk("a", "t", {}, "a", "bc")).content_hash
+
+
+@pytest.mark.parametrize("time", ["2024-05-01T00:00:00Z", 1714521600, datetime(2024, 5, 1, tzinfo=UTC), "20240501"])
+def test_validity_is_read_from_metadata(time):
+    """Times in any usual form become unix seconds; absent ones are None."""
+    made = entry(Chunk("a", "t", {"valid_from": time}))
+    assert made.given[:2] == (1714521600.0, None)
+
+
+def test_an_unusable_time_is_left_alone_and_named_once(caplog, monkeypatch):
+    """Metadata is kept unchanged; one warning names the key."""
+    monkeypatch.setattr(given_values, "_named", set())
+    with caplog.at_level(logging.WARNING):
+        made = [entry(Chunk(id, "t", {"valid_until": "soon"})) for id in "ab"]
+    assert [e.given.valid_until for e in made] == [None, None]
+    assert json.loads(made[0].metadata) == {"valid_until": "soon"}
+    assert len(caplog.records) == 1
+    assert "valid_until" in caplog.text
+
+
+def test_nan_is_stored():
+    """NaN is not valid JSON, but Python writes and reads it."""
+    assert math.isnan(stored({"x": math.nan})["x"])
+
+
+@pytest.mark.parametrize(
+    "edge", [Edge("", "b", "r"), Edge("a", "b\0", "r"), Edge("a", "b", ""), Edge("\udfff", "b", "r")]
+)
+def test_edges_that_cannot_be_stored(edge):
+    """Ends and relations obey the rules of ids."""
+    with pytest.raises(ValueError, match="an edge's"):
+        checked_edges([edge])
+
+
+def test_descriptions_are_cleaned():
+    """A description comes from texts, so it may hold half a surrogate pair."""
+    assert checked_edges([Edge("a", "b", "r", description="x\ud800")])[0].description == "x\ufffd"
+
+
+def test_content_ids_are_the_same_in_every_run():
+    """An id made from content depends on text and metadata, not on the order of keys."""
+    assert content_id("t", {"a": 1, "b": 2}) == content_id("t", {"b": 2, "a": 1})
+    assert content_id("t", {"a": 1}) != content_id("t", {"a": 2})
+    assert content_id("t", {}) != content_id("u", {})
+
+
+def test_anything_but_an_edge_is_refused():
+    """A tuple of the same values is not an Edge; the error shows an example."""
+    with pytest.raises(ConfigurationError, match=r"must be an Edge, such as Edge\(.* got \('a', 'b', 'cites'\)"):
+        checked_edges([("a", "b", "cites")])
+
+
+@pytest.mark.parametrize("given", [Edge("a", "b", "cites"), None, 7], ids=repr)
+def test_anything_but_a_list_of_edges_is_refused(given):
+    """A single edge is not a list; the error shows an example."""
+    with pytest.raises(ConfigurationError, match=r'must be a list of Edge, such as \[Edge\("a"'):
+        checked_edges(given)
+
+
+@pytest.mark.parametrize("description", [None, 7, b"text"])
+def test_a_description_is_a_text(description):
+    """The error names the edge and the value for no description."""
+    with pytest.raises(ValueError, match=r"edge 'a' → 'b' \(r\) is .*; it must be a text, description=\"\" for none"):
+        checked_edges([Edge("a", "b", "r", description=description)])
+
+
+@pytest.mark.parametrize("ends", [(None, "b", "r"), ("", "b", "r"), ("a", 7, "r"), ("a", "b", ""), ("a", "b", None)])
+def test_ends_and_relations_that_cannot_be_stored(ends):
+    """They are texts with at least one character."""
+    with pytest.raises(
+        ValueError, match=r"an edge's (source|target|relation) must be a text with at least one character, got"
+    ):
+        checked_edges([Edge(*ends)])
+
+
+def test_edges_that_need_no_change_are_the_same():
+    """An edge with a storable description is returned unchanged."""
+    edge = Edge("a", "b", "r", description="Ünïcode")
+    assert checked_edges([edge])[0] is edge

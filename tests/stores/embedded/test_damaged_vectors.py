@@ -1,0 +1,227 @@
+"""A lost or damaged file of vectors is noticed by the searches, and repair restores their answers."""
+
+import os
+from contextlib import closing
+
+import numpy as np
+import pytest
+from langchain_core.embeddings import Embeddings
+
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.records import Chunk, Query, Scope
+from langchain_hybridgraph.stores.engines import vector_matrix as vectors_module
+from langchain_hybridgraph.testing import HashedWords
+
+COUNT = 300
+TEXTS = [f"animal{n % 50} colour{n % 7} number{n}" for n in range(COUNT)]
+ROW = 64 * 4
+
+
+class Words(HashedWords, Embeddings):
+    """An embedding with LangChain's interface."""
+
+
+def opened(folder, kind="words", **options):
+    return HybridGraphStore(folder, "lsa" if kind == "fitted" else Words(), **options)
+
+
+@pytest.fixture(params=["words", "fitted"])
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def folder(tmp_path, kind):
+    with closing(opened(tmp_path / "index", kind)) as store:
+        store.put([Chunk(f"c{n}", text) for n, text in enumerate(TEXTS)])
+        store.settle()
+    return tmp_path / "index"
+
+
+def answers(store):
+    """Return the results of vector search and of hybrid search, with the reasons for missing hits."""
+    alone = [store.vector_search(Query(text, 10), 10) for text in TEXTS[::60]]
+    both = [HybridRetriever(store, k=5).retrieve(text) for text in TEXTS[::60]]
+    return (
+        [(found.entries, found.reason) for found in alone],
+        [([document.id for document in found], found.degraded) for found in both],
+    )
+
+
+def reasons(store):
+    alone, both = answers(store)
+    said = {reason for _, degraded in both for reason in degraded}
+    assert said == {reason for _, reason in alone if reason is not None}
+    assert all(ids for ids, _ in both), "the words answer"
+    return said
+
+
+def rewrite(pattern, change):
+    def damage(folder):
+        (file,) = folder.glob(pattern)
+        file.write_bytes(change(file.read_bytes()))
+
+    return damage
+
+
+def remove(pattern):
+    def damage(folder):
+        (file,) = folder.glob(pattern)
+        file.unlink()
+
+    return damage
+
+
+def noise(data):
+    return np.random.default_rng(0).bytes(len(data))
+
+
+NOTHING, SOME = {"no-vector-index"}, {"vectors-damaged"}
+DAMAGES = {
+    "no matrix": (remove("vectors-*.f32"), NOTHING),
+    "an empty matrix": (rewrite("vectors-*.f32", lambda _: b""), NOTHING),
+    "half a matrix": (rewrite("vectors-*.f32", lambda data: data[: len(data) // 2 + 3]), SOME),
+    "a matrix of noise": (rewrite("vectors-*.f32", noise), NOTHING),
+    "a matrix of ones": (rewrite("vectors-*.f32", lambda data: b"\0\0\x80\x3f" * (len(data) // 4)), NOTHING),
+    "a matrix of NaN": (rewrite("vectors-*.f32", lambda data: b"\xff" * len(data)), NOTHING),
+    "a matrix of zeros": (rewrite("vectors-*.f32", lambda data: bytes(len(data))), NOTHING),
+    "a page of noise": (rewrite("vectors-*.f32", lambda d: d[:8192] + noise(d[:4096]) + d[12288:]), SOME),
+    "a page of zeros": (rewrite("vectors-*.f32", lambda d: d[:8192] + bytes(4096) + d[12288:]), SOME),
+    "no checksums": (remove("vectors-*.crc"), NOTHING),
+    "checksums cut off": (rewrite("vectors-*.crc", lambda data: data[: len(data) // 2]), SOME),
+    "checksums of noise": (rewrite("vectors-*.crc", noise), NOTHING),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("read_only", [False, True])
+def test_damaged_vectors_are_named_and_restored(folder, kind, damage, read_only):
+    """Searches leave damaged vectors out and report it; check names them; after repair all results are as before."""
+    with closing(opened(folder, kind)) as store:
+        before = answers(store)
+    injure, expected = DAMAGES[damage]
+    injure(folder)
+    with closing(opened(folder, kind, read_only=read_only)) as store:
+        assert reasons(store) == expected
+        assert any("have no usable vector" in problem for problem in store.check().problems)
+    with closing(opened(folder, kind)) as store:
+        assert store.repair().problems == ()
+        assert answers(store) == before
+    with closing(opened(folder, kind)) as store:
+        assert answers(store) == before
+
+
+@pytest.mark.parametrize("kind", ["fitted"])
+@pytest.mark.parametrize("injure", [remove("model-*.npz"), rewrite("model-*.npz", noise)])
+def test_a_lost_model_is_named_and_fitted_again(folder, kind, injure):
+    """Without the model no question has a vector; the result says so, and repair fits the model to the same texts."""
+    with closing(opened(folder, kind)) as store:
+        before = answers(store)
+    injure(folder)
+    with closing(opened(folder, kind)) as store:
+        assert reasons(store) == NOTHING
+        assert store.repair().problems == ()
+        assert answers(store) == before
+
+
+def test_answers_without_damage_have_no_reason(folder, kind):
+    """Also for readers, and also when the file has an incomplete row at its end."""
+    with (folder / os.fspath(next(folder.glob("vectors-*.f32")).name)).open("ab") as file:
+        file.write(b"123")
+    with closing(opened(folder, kind, read_only=True)) as store:
+        assert reasons(store) == set()
+
+
+@pytest.mark.parametrize("kind", ["words"])
+def test_a_reader_notices_damage_and_repair_while_it_is_open(folder, kind):
+    """A file truncated under an open store does not crash its process, and repaired rows are found again."""
+    with closing(opened(folder, read_only=True)) as reader, closing(opened(folder)) as writer:
+        before = answers(reader)
+        os.truncate(folder / "vectors-0.f32", 40 * ROW)
+        assert reasons(reader) == SOME
+        writer.repair()
+        assert answers(reader) == before
+
+
+@pytest.mark.parametrize("kind", ["words"])
+def test_damaged_vectors_do_not_come_back_in_scores_and_copies(folder, kind):
+    """A chunk found only by keywords has no random cosine, and a changed chunk does not keep a damaged vector."""
+    rewrite("vectors-*.f32", lambda data: noise(data[: 10 * ROW]) + data[10 * ROW :])(folder)
+    with closing(opened(folder)) as store:
+        vector = store.vector_search(Query(TEXTS[20], 1), 1).vector
+        assert store.vector_scores(vector, ["c0", "c20"]) == {"c0": 0.0, "c20": pytest.approx(1.0)}
+        assert not store.vectors(["c3"]).any()
+        assert store.put([Chunk("c3", TEXTS[3], {"changed": True})])["embedded"] == 1
+        assert store.vector_scores(store.vector_search(Query(TEXTS[3], 1), 1).vector, ["c3"])["c3"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("kind", ["words"])
+def test_the_signs_of_a_large_matrix_are_taken_again_after_a_repair(folder, kind, monkeypatch):
+    """Also if not all vectors are compared."""
+    monkeypatch.setattr(vectors_module, "EXACT_BYTES", 0)
+    monkeypatch.setattr(vectors_module, "LEAST_RESCORED", 20)
+    with closing(opened(folder)) as store:
+        before = answers(store)
+    rewrite("vectors-*.f32", noise)(folder)
+    with closing(opened(folder)) as store:
+        assert reasons(store) == NOTHING
+        store.repair()
+        assert answers(store) == before
+
+
+def swapped(data, width, one, other):
+    rows = [data[start : start + width] for start in range(0, len(data), width)]
+    rows[one], rows[other] = rows[other], rows[one]
+    return b"".join(rows)
+
+
+@pytest.mark.parametrize("with_owners", [False, True])
+def test_a_vector_of_another_text_is_found(folder, kind, with_owners):
+    """Two rows that have changed places with their checksums: check reports both, and repair restores them."""
+    with closing(opened(folder, kind)) as store:
+        before = answers(store)
+    rewrite("vectors-*.f32", lambda data: swapped(data, len(data) // COUNT, 60, 120))(folder)
+    rewrite("vectors-*.crc", lambda data: swapped(data, 4, 60, 120))(folder)
+    if with_owners:
+        rewrite("vectors-*.own", lambda data: swapped(data, 4, 60, 120))(folder)
+    with closing(opened(folder, kind)) as store:
+        assert answers(store) != before
+        assert any("2 chunks have no usable vector, or that of another text" in each for each in store.check().problems)
+        assert store.repair().problems == ()
+        assert answers(store) == before
+
+
+@pytest.mark.parametrize("kind", ["words"])
+def test_overwritten_vectors_of_racing_writers_are_reported(folder, kind):
+    """check finds vectors that a second writer overwrote before the first one committed."""
+    with closing(opened(folder)) as store:
+        store.put([Chunk("mine", "a text of mine")])
+        other = store.embedding.embed_documents(["a text of theirs"])
+        store._generation.matrix.write(COUNT, vectors_module.unit(other), texts=[b"theirs"])
+        assert any("1 chunks" in problem for problem in store.check().problems)
+        assert store.repair().problems == ()
+        assert store.vector_search(Query("a text of mine", 1), 1).entries[0].score == pytest.approx(1)
+
+
+def test_vectors_of_an_earlier_version_are_sound(folder, kind):
+    """An index without a file of owners keeps opening, searching, checking and being written to."""
+    remove("vectors-*.own")(folder)
+    with closing(opened(folder, kind)) as store:
+        assert reasons(store) == set()
+        assert store.check().problems == ()
+        store.put([Chunk("late", "a late animal1")])
+        assert store.check().problems == ()
+        assert set(store.find(Scope())) == {"late", *(f"c{n}" for n in range(COUNT))}
+
+
+def test_a_file_deleted_under_an_open_store_is_reported(folder, kind):
+    """Searches continue with the mapped file; check reports that it is missing, and repair writes it again."""
+    with closing(opened(folder, kind)) as store:
+        before = answers(store)
+        remove("vectors-*.f32")(folder)
+        assert answers(store) == before
+        assert any(f"{COUNT} chunks have no usable vector" in problem for problem in store.check().problems)
+        assert store.repair().ok
+    with closing(opened(folder, kind)) as store:
+        assert store.check().ok
+        assert answers(store) == before

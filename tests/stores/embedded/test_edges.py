@@ -1,0 +1,234 @@
+"""Edges of the embedded store: replaced where they differ, pruned where an end is missing."""
+
+import sqlite3
+from contextlib import closing
+from datetime import datetime
+
+import pytest
+
+from langchain_hybridgraph.ingestion.pipeline import ingest
+from langchain_hybridgraph.records import CONTAINS, MENTIONS, REFERENCES, Chunk, Edge, EdgeFilter, Scope
+from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from langchain_hybridgraph.testing import HashedWords
+
+
+@pytest.fixture(params=["disk", "memory"])
+def store(request, tmp_path):
+    path = tmp_path / "index" if request.param == "disk" else None
+    with closing(EmbeddedStore(path, embedding=HashedWords(), name="words")) as store:
+        yield store
+
+
+@pytest.fixture
+def memory():
+    with closing(EmbeddedStore(None, embedding=HashedWords(), name="words")) as store:
+        yield store
+
+
+def changes(store):
+    """Return the number of rows written, inserted or deleted so far."""
+    with store._catalogue.reading() as connection:
+        return connection.total_changes
+
+
+def triples(store, *ids):
+    return {(edge.source, edge.target, edge.relation) for edge in store.edges(ids)}
+
+
+def put(store, *ids, edges=()):
+    store.put([Chunk(id, f"text of {id}", {}) for id in ids], edges=edges)
+
+
+def graph_nodes(store):
+    with store._catalogue.reading() as connection:
+        return {id for (id,) in connection.execute("SELECT id FROM nodes WHERE kind = 'graph'")}
+
+
+# -- replacing ----------------------------------------------------------------------------------------------------
+
+
+def test_existing_edges_are_not_written_again(memory):
+    """The same edges in another order, one of them twice: no row changes, no transaction begins."""
+    edges = [Edge("a", "b", "r", 0.5, "said", 1.0, 2.0), Edge("a", "c", "r")]
+    memory.replace_edges(["a"], ["r"], edges)
+    before, statements = changes(memory), []
+    with memory._catalogue.reading() as connection:
+        connection.set_trace_callback(statements.append)
+    assert memory.replace_edges(["a"], ["r"], [edges[1], edges[0], Edge("a", "b", "r", 0.4)]) == 2
+    assert changes(memory) - before == 0
+    assert [statement for statement in statements if not statement.startswith("SELECT")] == []
+
+
+def test_only_the_difference_is_written(memory):
+    """Of a hundred edges one goes and one comes: two rows, the new end's, and the graph's log of both."""
+    edges = [Edge("a", f"t{number}", "r") for number in range(100)]
+    memory.replace_edges(["a"], ["r"], edges)
+    before = changes(memory)
+    assert memory.replace_edges(["a"], ["r"], [*edges[1:], Edge("a", "new", "r")]) == 100
+    assert changes(memory) - before == 5
+    assert len(memory.edges(["a"])) == 100
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        Edge("a", "b", "r", 0.4, "said"),
+        Edge("a", "b", "r", 0.6, "said"),
+        Edge("a", "b", "r", 0.5, "said otherwise"),
+        Edge("a", "b", "r", 0.5, "said", valid_from=1.0),
+        Edge("a", "b", "r", 0.5, "said", valid_until=1.0),
+    ],
+)
+def test_an_edge_with_other_values_replaces_the_stored_one(store, changed):
+    """A changed weight, even a smaller one, description or time replaces the stored edge."""
+    store.replace_edges(["a"], ["r"], [Edge("a", "b", "r", 0.5, "said")])
+    store.replace_edges(["a"], ["r"], [changed])
+    assert store.edges(["a"]) == [changed]
+
+
+def test_of_two_equal_edges_the_heavier_replaces(store):
+    """Whichever comes first."""
+    for edges in ([0.3, 0.7], [0.7, 0.3]):
+        store.replace_edges(["a"], ["r"], [Edge("a", "b", "r", weight) for weight in edges])
+        assert [edge.weight for edge in store.edges(["a"])] == [0.7]
+
+
+def test_edges_of_other_sources_are_put(store):
+    """An edge that leaves none of the sources is added; if it already exists the heavier is kept."""
+    store.put([], edges=[Edge("x", "y", "r", 0.5)])
+    store.replace_edges(["a"], ["r"], [Edge("x", "y", "r", 0.4), Edge("x", "z", "r")])
+    assert store.edges(["x"]) == [Edge("x", "y", "r", 0.5), Edge("x", "z", "r")]
+
+
+def test_ingesting_again_writes_nothing(memory):
+    """Ingesting documents with neighbours, links and directories again changes no row of the catalogue."""
+    chunks = [
+        Chunk(f"{name}#{number}", f"part {number}, see [the other]({other}.md)", {"uri": f"docs/{name}"}, name)
+        for name, other in (("one.md", "two"), ("two.md", "one"), ("three.md", "missing"))
+        for number in range(3)
+    ]
+    first = ingest(chunks, memory, split=None)
+    before = changes(memory)
+    again = ingest(chunks, memory, split=None)
+    assert (again.added, again.updated, again.edges) == (0, 0, first.edges)
+    assert first.edges > 0
+    assert changes(memory) - before == 0
+
+
+# -- pruning ------------------------------------------------------------------------------------------------------
+
+
+def test_edges_with_a_missing_end_are_deleted(store):
+    """Edges to and from ids that never came are deleted and counted, and the ids are deleted."""
+    links = [Edge("a", "missing", REFERENCES), Edge("gone", "a", "r"), Edge("gone", "missing", "r")]
+    put(store, "a", "b", edges=[Edge("a", "b", REFERENCES), *links])
+    assert store.prune_orphan_edges() == 3
+    assert triples(store, "a", "b", "gone") == {("a", "b", REFERENCES)}
+    assert graph_nodes(store) == set()
+
+
+def test_edges_of_parents_stay(store):
+    """A parent counts as an existing end."""
+    edge = Edge("p", "c", "r")
+    store.put([Chunk("c", "text", {}, "d", "p")], parents=[Chunk("p", "text", {}, "d")], edges=[edge])
+    assert store.prune_orphan_edges() == 0
+    assert store.edges(["p"]) == [edge]
+
+
+def test_an_entity_stays_while_a_chunk_mentions_it(store):
+    """With all of its edges; it goes with the last chunk that mentions it, as do the nodes that only it named."""
+    put(store, "a", "b", edges=[Edge("a", "Ada", MENTIONS), Edge("b", "Bo", MENTIONS), Edge("Ada", "Bo", "knows")])
+    assert store.prune_orphan_edges() == 0
+    assert graph_nodes(store) == {"Ada", "Bo"}
+    store.remove(["a"])
+    assert store.prune_orphan_edges() == 0
+    assert triples(store, "b", "Ada") == {("b", "Bo", MENTIONS)}
+    assert graph_nodes(store) == {"Bo"}
+
+
+def test_a_directory_stays_while_there_is_a_chunk_below(store):
+    """Directly or further down; an empty directory is deleted, even one that a chunk contains."""
+    full = [Edge("docs", "docs/api", CONTAINS), Edge("docs/api", "a", CONTAINS)]
+    put(store, "a", "b", edges=[*full, Edge("docs", "docs/old", CONTAINS), Edge("b", "b/empty", CONTAINS)])
+    assert store.prune_orphan_edges() == 2
+    assert triples(store, "docs", "docs/api", "b") == {(e.source, e.target, e.relation) for e in full}
+    assert graph_nodes(store) == {"docs", "docs/api"}
+    store.remove(["a"])
+    assert graph_nodes(store) == set()
+
+
+def test_directories_in_a_circle_are_deleted(store):
+    """Two directories that contain each other and nothing else are orphans."""
+    put(store, "a", edges=[Edge("x", "y", CONTAINS), Edge("y", "x", CONTAINS)])
+    assert store.prune_orphan_edges() == 2
+
+
+def test_ids_that_no_edge_names_any_more_go(store):
+    """Replacing edges leaves their old ends behind; pruning removes them without counting them."""
+    put(store, "a", edges=[Edge("a", "missing", "r")])
+    store.replace_edges(["a"], ["r"], [])
+    assert graph_nodes(store) == {"missing"}
+    assert store.prune_orphan_edges() == 0
+    assert graph_nodes(store) == set()
+
+
+def test_pruned_edges_return_with_the_next_ingest(store):
+    """A link to a document that is not there yet is pruned, and written again with its document."""
+    document = Chunk("one.md#1", "see [two](two.md)", {}, "one.md")
+    ingest([document], store, split=None)
+    waiting = triples(store, "one.md#1")
+    assert waiting
+    assert store.prune_orphan_edges() == len(waiting)
+    ingest([document], store, split=None)
+    assert triples(store, "one.md#1") == waiting
+
+
+def test_another_tenants_edges_are_left_alone(tmp_path):
+    """Each tenant prunes its own."""
+
+    def opened(tenant):
+        return closing(EmbeddedStore(tmp_path / "index", embedding=HashedWords(), name="words", tenant=tenant))
+
+    with opened("x") as other:
+        put(other, "a", edges=[Edge("a", "missing", "r")])
+    with opened("y") as store:
+        put(store, "a", edges=[Edge("a", "missing", "r"), Edge("a", "lost", "r")])
+        assert store.prune_orphan_edges() == 2
+    with opened("x") as other:
+        assert triples(other, "a") == {("a", "missing", "r")}
+
+
+DAY = 86_400.0
+
+
+def one_hop_away(store, as_of):
+    graph = store.graph(Scope(as_of=as_of), EdgeFilter())
+    return graph.ids(graph.neighbours(graph.nodes(["a"])).node)
+
+
+def test_times_of_edges_are_given_in_any_form(store):
+    """Each is walked while it is valid: since a day, until the end of one, since a moment."""
+    edges = [
+        Edge("a", "b", "r", valid_from="1970-01-02"),
+        Edge("a", "c", "r", valid_until="1970-01-02"),
+        Edge("a", "d", "r", valid_from=datetime(1970, 1, 3)),
+    ]
+    put(store, "a", "b", "c", "d", edges=edges)
+    assert [sorted(one_hop_away(store, (day + 0.5) * DAY)) for day in (0, 1, 2)] == [["c"], ["b", "c"], ["b", "d"]]
+    assert store.edges(["a"]) == edges
+
+
+@pytest.mark.parametrize("column", ["valid_from", "valid_until"])
+def test_an_edge_with_an_invalid_time_is_reported_and_repaired(tmp_path, column):
+    """check reports an invalid time in a damaged index and repair deletes the edge; the others stay."""
+    with closing(EmbeddedStore(tmp_path, embedding=HashedWords(), name="words")) as store:
+        put(store, "a", "b", "c", edges=[Edge("a", "b", "r"), Edge("a", "c", "r")])
+    with closing(sqlite3.connect(tmp_path / "catalogue.sqlite")) as connection, connection:
+        connection.execute(
+            f"UPDATE edges SET {column} = '2024-01-01' WHERE target = (SELECT node FROM nodes WHERE id = 'b')"
+        )
+    with closing(EmbeddedStore(tmp_path, embedding=HashedWords(), name="words")) as store:
+        (problem,) = store.check().problems
+        assert problem.startswith("1 edges")
+        assert store.repair().ok
+        assert one_hop_away(store, DAY) == ["c"]

@@ -1,0 +1,1424 @@
+"""The embedded store: one folder (or none), one source of truth, three derived indexes."""
+
+import copy
+import gc
+import hashlib
+import os
+import pickle
+import sqlite3
+import threading
+from contextlib import closing
+from functools import partial
+
+import numpy as np
+import pytest
+from fitted_words import FittedWords
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.errors import (
+    ConfigurationError,
+    EmbeddingMismatchError,
+    FormatVersionError,
+    NotAnIndexError,
+    ReadOnlyError,
+    StoreError,
+    TenantError,
+)
+from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.records import Chunk, Edge, EdgeFilter, Query, Scope
+from langchain_hybridgraph.stores.embedded import engine_sync, index_folder, reader, writer
+from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from langchain_hybridgraph.stores.embedded.writer_lock import FileLock
+from langchain_hybridgraph.stores.engines import chroma
+from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
+from langchain_hybridgraph.testing import HashedWords, StoreSuite
+
+PLACES = ["disk", "memory"]
+
+
+class TestOnDisk(StoreSuite):
+    @pytest.fixture
+    def store(self, tmp_path):
+        with closing(EmbeddedStore(tmp_path / "index", embedding=self.embedding, name="words")) as store:
+            yield store
+
+    @pytest.fixture
+    def open_tenant(self, tmp_path):
+        return lambda tenant: closing(
+            EmbeddedStore(tmp_path / "index", embedding=self.embedding, name="words", tenant=tenant)
+        )
+
+
+class TestInMemory(StoreSuite):
+    @pytest.fixture
+    def store(self):
+        with closing(EmbeddedStore(None, embedding=self.embedding, name="words")) as store:
+            yield store
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def opened(folder):
+    """Open the folder; stores still open at the end are closed."""
+    stores = []
+
+    def open_store(path=folder, embedding=None, name="words", **options):
+        stores.append(EmbeddedStore(path, embedding=embedding or HashedWords(), name=name, **options))
+        return stores[-1]
+
+    yield open_store
+    for store in stores:
+        store.close()
+
+
+@pytest.fixture(params=PLACES)
+def store(request, opened, folder):
+    return opened(folder if request.param == "disk" else None)
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Treat every index as one that Chroma searches faster than the matrix."""
+    monkeypatch.setattr(index_folder, "MATRIX_BYTES", 0)
+
+
+def fill(store, *chunks, **options):
+    counts = store.put(chunks, **options)
+    store.settle()
+    return counts
+
+
+class Renamed(HashedWords):
+    """An embedding with the same class name but other vectors: every word counts in another dimension."""
+
+    def embed_query(self, text):
+        return super().embed_query(text)[::-1]
+
+
+class Wider(HashedWords):
+    def embed_query(self, text):
+        return super().embed_query(text) + [0.0] * 8
+
+
+class Raising(HashedWords):
+    def embed_query(self, text):
+        raise ConnectionError("no network")
+
+
+def chunk(id, text=None, **metadata):
+    return Chunk(id, text or f"text of {id}", metadata)
+
+
+def by_vector(store, text, k=50, **scope):
+    return [entry.id for entry in store.vector_search(Query(text, k, Scope(**scope)), k).entries]
+
+
+def by_word(store, text, k=50, **scope):
+    return [entry.id for entry in store.keyword_search(Query(text, k, Scope(**scope)), k).entries]
+
+
+def crash(store):
+    """Release files and locks as the death of the process would: nothing is brought up to date."""
+    store.close()
+
+
+def everywhere(store):
+    """Return the ids that catalogue, matrix and keyword index hold, each read directly."""
+    return set(store.find(Scope())), set(by_vector(store, "text")), set(by_word(store, "text"))
+
+
+# -- writing --------------------------------------------------------------------------------------------------------
+
+
+def test_unchanged_chunks_are_neither_embedded_nor_written(store):
+    """The second write does nothing: no embedding, no new version."""
+    chunks = [chunk("a", page=1), chunk("b", page=2)]
+    fill(store, *chunks)
+    before, version = list(store.embedding.texts), store.stats()["version"]
+    assert fill(store, *chunks)["unchanged"] == 2
+    assert (store.embedding.texts, store.stats()["version"]) == (before, version)
+
+
+def test_only_changed_texts_are_embedded(store):
+    """Of three chunks one changes its text and one its metadata: one text is embedded, two rows are written."""
+    fill(store, chunk("a"), chunk("b"), chunk("c"))
+    store.embedding.texts.clear()
+    counts = fill(store, chunk("a"), chunk("b", "new text"), chunk("c", page=3))
+    assert counts == {"added": 0, "updated": 2, "unchanged": 1, "embedded": 1}
+    assert store.embedding.texts == ["new text"]
+
+
+def test_changed_metadata_keeps_the_vector(store):
+    """The same text has the same vector at its new row, and the new metadata counts."""
+    fill(store, chunk("a", page=1))
+    before = store.vectors(["a"])
+    fill(store, chunk("a", page=2))
+    assert store.vectors(["a"]).tolist() == before.tolist()
+    assert by_vector(store, "text", filter=parse_filter({"page": 2})) == ["a"]
+    assert by_vector(store, "text", filter=parse_filter({"page": 1})) == []
+
+
+def test_equal_new_texts_are_embedded_once(store):
+    """Two chunks with one text cost one embedding."""
+    counts = fill(store, chunk("a", "same"), chunk("b", "same"), chunk("c", "other"))
+    assert (counts["embedded"], sorted(store.embedding.texts)) == (2, ["other", "same"])
+    assert by_vector(store, "same")[:2] == ["a", "b"]
+
+
+def test_given_vectors_are_stored(store):
+    """With vectors= nothing is embedded; the vectors are normalised to length 1."""
+    fill(store, chunk("first"))
+    store.embedding.texts.clear()
+    vectors = np.zeros((2, 64), np.float32)
+    vectors[0, 3], vectors[1, 5] = 2.0, 0.5
+    counts = fill(store, chunk("a"), chunk("b"), vectors=vectors)
+    assert (counts["embedded"], store.embedding.texts) == (0, [])
+    assert store.vectors(["a", "b"]).tolist() == (vectors > 0).tolist()
+
+
+def test_the_number_of_vectors_must_match(store):
+    """The error for another number of vectors contains both numbers."""
+    with pytest.raises(ValueError, match="got 1 vectors for 2 chunks"):
+        store.put([chunk("a"), chunk("b")], vectors=[[1.0] * 64])
+
+
+def test_given_vectors_may_come_from_elsewhere(opened):
+    """A folder created with foreign vectors opens again with the embedding that it was opened with then."""
+    first = opened()
+    fill(first, chunk("a"), vectors=[[1.0] + [0.0] * 63])
+    first.close()
+    assert by_vector(opened(), "text") == ["a"]
+    with pytest.raises(EmbeddingMismatchError):
+        opened(embedding=Renamed())
+
+
+def test_given_vectors_have_the_embeddings_width(store):
+    """Vectors of another width are refused, since no question could match them; the right ones are then accepted."""
+    with pytest.raises(EmbeddingMismatchError, match="64 dimensions, but the index was made with 3"):
+        store.put([chunk("a")], vectors=[[1.0, 2.0, 3.0]])
+    assert len(store) == 0
+    fill(store, chunk("a"))
+    assert everywhere(store) == ({"a"},) * 3
+
+
+def test_given_vectors_where_the_embedding_cannot_be_reached(opened):
+    """The vectors are accepted, and the embedding is recognised by its name."""
+    first = opened(embedding=Raising())
+    fill(first, chunk("a"), vectors=[[1.0] * 3])
+    first.close()
+    found = opened(embedding=Raising()).vector_search(Query(None, 1, vector=np.ones(3, np.float32)), 1)
+    assert [entry.id for entry in found.entries] == ["a"]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    ("made", "error"),
+    [
+        (RuntimeError("no quota"), RuntimeError),
+        ([[1.0] * 64], ValueError),
+        ([[1.0] * 64, [float("nan")] * 64], ValueError),
+        ([[1.0] * 32] * 2, EmbeddingMismatchError),
+        ([[1.0] * 64, [1.0] * 63], ValueError),
+    ],
+    ids=["raises", "too few", "not finite", "other width", "ragged"],
+)
+def test_a_failing_embedding_writes_nothing(opened, folder, place, made, error):
+    """The error is raised, nothing of the batch is stored, and the next batch is accepted."""
+
+    class Failing(HashedWords):
+        fails = False
+
+        def embed_documents(self, texts):
+            if self.fails and isinstance(made, Exception):
+                raise made
+            return made if self.fails else super().embed_documents(texts)
+
+    model = Failing()
+    store = opened(folder if place == "disk" else None, model)
+    fill(store, chunk("old"))
+    model.fails = True
+    with pytest.raises(error):
+        store.put([chunk("a"), chunk("b")], edges=[Edge("a", "b", "r")])
+    model.fails = False
+    store.settle()
+    assert (everywhere(store), store.edges(["a"])) == (({"old"},) * 3, [])
+    fill(store, chunk("a"))
+    assert everywhere(store) == ({"old", "a"},) * 3
+    assert store.check().ok
+
+
+def test_a_bad_edge_writes_nothing(store):
+    """Ends that cannot be stored are an error before anything is written."""
+    with pytest.raises(ValueError, match="an edge's target"):
+        store.put([chunk("a")], edges=[Edge("a", "b\0", "r")])
+    assert len(store) == 0
+
+
+def test_a_new_version_leaves_no_trace_of_the_old(opened, large):
+    """Catalogue, Tantivy and Chroma hold the new row only."""
+    store = opened()
+    fill(store, chunk("a", "first"), chunk("b"))
+    fill(store, chunk("a", "second"))
+    rows = set(store._catalogue.rows())
+    assert len(rows) == 2
+    assert store._keywords.index.rows() == rows == store._folder.chroma.open(0).rows()
+
+
+def test_a_chunk_that_becomes_a_parent_is_not_found_any_more(store):
+    """An id is a chunk or a parent, never both."""
+    fill(store, chunk("a"), chunk("b"))
+    fill(store, parents=[chunk("a")])
+    assert everywhere(store) == ({"b"},) * 3
+    assert store.read_parents(["a"], Scope()).keys() == {"a"}
+    fill(store, chunk("a"))
+    assert everywhere(store) == ({"a", "b"},) * 3
+    assert not store.has_parents
+
+
+def test_edges_alone_are_written(store):
+    """A batch without chunks may hold edges."""
+    store.put([], edges=[Edge("a", "b", "r", 0.5)])
+    assert store.edges(["a"]) == [Edge("a", "b", "r", 0.5)]
+    assert len(store) == 0
+
+
+def test_replace_edges_touches_only_its_sources_and_relations(store):
+    """The edges of other sources and of other relations stay."""
+    store.put([], edges=[Edge("a", "b", "r"), Edge("a", "c", "r"), Edge("a", "b", "s"), Edge("b", "c", "r")])
+    assert store.replace_edges(["a"], ["r"], [Edge("a", "d", "r")]) == 1
+    assert {(e.source, e.target, e.relation) for e in store.edges(["a", "b"])} == {
+        ("a", "d", "r"),
+        ("a", "b", "s"),
+        ("b", "c", "r"),
+    }
+
+
+def test_removing_the_last_parent_is_noticed(store):
+    """has_parents is up to date even if no chunk changed."""
+    fill(store, parents=[chunk("p")])
+    assert store.has_parents
+    store.remove(["p"])
+    assert not store.has_parents
+
+
+@pytest.mark.parametrize(
+    "id", ["a/b/../c.md#1", "ключ/鍵 🗝", "'; DROP TABLE nodes; --", "x" * 10_000, "%_*", " ", "a\nb"]
+)
+def test_ids_of_any_shape(store, id):
+    """Such an id is written, found, read, listed and removed, also with a given vector."""
+    fill(store, chunk(id), chunk("other"), edges=[Edge(id, "other", "r")])
+    assert everywhere(store) == ({id, "other"},) * 3
+    assert [found.id for found in store.get([id])] == [id]
+    assert store.vectors([id]).any()
+    assert store.document_chunks([id]) == {id: {id}}
+    assert store.edges([id]) == [Edge(id, "other", "r")]
+    assert store.remove([id]) == 1
+    assert everywhere(store) == ({"other"},) * 3
+
+
+def test_documents_with_odd_names(store):
+    """A document's name is taken from metadata, whatever it contains."""
+    for number, name in enumerate(["a\0b", "x\ud800", "a"]):
+        store.put([Chunk(str(number), "t", {"source": name})])
+    assert store.document_chunks(["a\0b", "x\ud800", "a"]) == {"a\0b": {"0"}, "x\ud800": {"1"}, "a": {"2"}}
+
+
+def test_texts_with_nul_and_lone_surrogates(store):
+    """A NUL is kept, half a surrogate pair becomes U+FFFD; both texts are found."""
+    fill(store, chunk("nul", "before\0 after"), chunk("half", "zebra \ud800 crossing"), chunk("empty", "\0"))
+    assert store.get(["nul"])[0].text == "before\0 after"
+    assert store.get(["half"])[0].text == "zebra \ufffd crossing"
+    assert (by_word(store, "zebra"), by_word(store, "after")) == (["half"], ["nul"])
+    assert by_vector(store, "crossing\ud800 zebra")[0] == "half"
+
+
+def test_metadata_comes_back_equal(opened):
+    """Nested JSON keeps its types after the folder is opened again."""
+    metadata = {
+        "n": None,
+        "t": True,
+        "i": 2**70,
+        "f": 0.1,
+        "s": "é\0🗝",
+        "l": [1, [2, {"d": []}]],
+        "": {"": ""},
+        "a.b": 1,
+    }
+    fill(opened(), Chunk("a", "t", metadata))
+    opened().close()
+    assert repr(dict(opened().get(["a"])[0].metadata)) == repr(metadata)
+
+
+WORDS = st.sampled_from(["red", "green", "blue", "cat", "dog"])
+TEXTS = st.lists(WORDS, min_size=1, max_size=4).map(" ".join)
+IDS = st.sampled_from([f"id{n}" for n in range(8)])
+STEPS = st.one_of(
+    st.tuples(st.just("put"), st.dictionaries(IDS, st.tuples(TEXTS, st.integers(0, 2)), min_size=1, max_size=5)),
+    st.tuples(st.just("remove"), st.sets(IDS, min_size=1, max_size=4)),
+    st.tuples(st.just("settle"), st.none()),
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(STEPS, max_size=12))
+def test_any_history_leaves_what_a_dictionary_would(history):
+    """After any puts, removes and settles every read returns what a dictionary from id to content holds."""
+    with closing(EmbeddedStore(None, embedding=HashedWords(), name="words")) as store:
+        model = {}
+        for verb, argument in history:
+            if verb == "put":
+                store.put([Chunk(id, text, {"n": n}) for id, (text, n) in argument.items()])
+                model |= argument
+            elif verb == "remove":
+                assert store.remove(sorted(argument)) == len(argument & model.keys())
+                model = {id: content for id, content in model.items() if id not in argument}
+            else:
+                store.settle()
+        store.settle()
+        assert {c.id: (c.text, c.metadata["n"]) for c in store.get([f"id{n}" for n in range(8)])} == model
+        assert set(by_vector(store, "red")) == model.keys()
+        for word in ("red", "cat"):
+            assert set(by_word(store, word)) == {id for id, (text, _) in model.items() if word in text.split()}
+        ones = parse_filter({"n": 1})
+        assert set(by_vector(store, "cat", filter=ones)) == {id for id, (_, n) in model.items() if n == 1}
+        assert store.check().problems == ()
+
+
+# -- scope ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.5, 0.95, 1.0])
+@pytest.mark.parametrize("place", ["disk", "memory", "chroma"])
+def test_a_filter_of_any_selectivity_fills_k(opened, folder, monkeypatch, place, share):
+    """All matches, up to k, come back from both searches: by scan, gathering and Chroma."""
+    if place == "chroma":
+        monkeypatch.setattr(index_folder, "MATRIX_BYTES", 0)
+    store = opened(None if place == "memory" else folder)
+    fill(store, *(chunk(f"c{n:03}", f"text number{n}", part=n / 300) for n in range(300)))
+    for search in (by_vector, by_word):
+        found = search(store, "text", 20, filter=parse_filter({"part": {"$lt": share}}))
+        assert len(found) == min(20, round(300 * share))
+        assert all(int(id[1:]) / 300 < share for id in found)
+
+
+def test_the_derived_document_can_be_filtered(store):
+    """Filters can use document_id even if it comes from the source."""
+    fill(store, chunk("a", source="one.md"), chunk("b", source="two.md"), chunk("c"))
+    assert by_vector(store, "text", filter=parse_filter({"document_id": "one.md"})) == ["a"]
+    assert by_word(store, "text", filter=parse_filter({"document_id": "c"})) == ["c"]
+
+
+def test_the_time_holds_on_every_path(store):
+    """An expired or future chunk is found by no search and read by no method."""
+    fill(store, chunk("was", valid_until=10), chunk("is"), chunk("will", valid_from=20))
+    for time, there in ((5, {"was", "is"}), (15, {"is"}), (25, {"is", "will"}), (None, {"was", "is", "will"})):
+        scope = Scope(as_of=time)
+        assert set(by_vector(store, "text", as_of=time)) == there
+        assert set(by_word(store, "text", as_of=time)) == there
+        assert store.read(["was", "is", "will"], scope, {}).keys() == there
+        assert set(store.find(scope)) == there
+
+
+def test_a_query_needs_a_text_or_a_vector(store):
+    """Without either, vector search raises an error and keyword search returns a reason."""
+    fill(store, chunk("a"))
+    with pytest.raises(ValueError, match="text or a vector"):
+        store.vector_search(Query(None, 1), 1)
+    assert store.keyword_search(Query(None, 1), 1).reason == "no-query-text"
+
+
+def test_a_vector_of_another_width_is_refused(store):
+    """The error names both widths."""
+    fill(store, chunk("a"))
+    with pytest.raises(EmbeddingMismatchError, match="3 dimensions, but the index was made with 64"):
+        store.vector_search(Query(None, 1, vector=np.ones(3, np.float32)), 1)
+
+
+def test_words_that_the_embedding_does_not_know(store):
+    """A query with a zero vector returns nothing and says why."""
+    fill(store, chunk("a"))
+    found = store.vector_search(Query("", 5), 5)
+    assert (list(found.entries), found.reason) == ([], "query-out-of-vocabulary")
+
+
+# -- tenants --------------------------------------------------------------------------------------------------------
+
+
+def test_a_single_folder_refuses_tenants(opened):
+    """A folder made without tenants cannot be opened for one."""
+    opened().close()
+    with pytest.raises(TenantError, match="made without tenants"):
+        opened(tenant="one")
+
+
+def test_a_multi_tenant_folder_requires_a_tenant(opened):
+    """Without tenant= it is refused."""
+    opened(tenant="one").close()
+    with pytest.raises(TenantError, match="open it with tenant="):
+        opened()
+
+
+def test_a_call_for_another_tenant_is_refused_everywhere(store):
+    """A store without tenants refuses every tenant's calls, too."""
+    scope = Scope(tenant="other")
+    query = Query("text", 1, scope)
+    for call in (
+        partial(store.read, [], scope, {}),
+        partial(store.read_parents, [], scope),
+        partial(store.find, scope),
+        partial(store.vector_search, query, 1),
+        partial(store.keyword_search, query, 1),
+    ):
+        with pytest.raises(TenantError, match="other"):
+            call()
+
+
+def test_tenants_share_nothing(opened, large):
+    """Equal ids, documents, parents and edges of two tenants stay apart in every method, also through Chroma."""
+    for tenant, word in (("one", "apple"), ("two", "zebra")):
+        store = opened(tenant=tenant)
+        children = [Chunk(id, f"{word} {id}", {"of": tenant}, "doc", "p") for id in "abc"]
+        fill(store, *children, parents=[Chunk("p", tenant, {}, "doc")], edges=[Edge("a", "b", tenant)])
+        store.close()
+    one, two = opened(tenant="one"), opened(tenant="two", read_only=True)
+    for store, tenant, word, other in ((one, "one", "apple", "zebra"), (two, "two", "zebra", "apple")):
+        assert len(store) == 3
+        assert {found.text for found in store.get(["a", "b", "c"])} == {f"{word} {id}" for id in "abc"}
+        assert sorted(by_vector(store, f"{other} a b c")) == ["a", "b", "c"]
+        assert (sorted(by_word(store, word)), by_word(store, other)) == (["a", "b", "c"], [])
+        assert store.read_parents(["p"], Scope())["p"].text == tenant
+        assert [edge.relation for edge in store.edges(["a"])] == [tenant]
+        assert {k: store.stats()[k] for k in ("chunks", "parents", "edges")} == {"chunks": 3, "parents": 1, "edges": 1}
+        assert store.find(Scope(parse_filter({"of": {"$ne": tenant}}))) == []
+    assert one.remove(["a", "b", "c", "p"]) == 4
+    assert (len(one), len(two), two.has_parents, len(two.edges(["a"]))) == (0, 3, True, 1)
+    assert one.check().problems == ()
+
+
+# -- opening and closing --------------------------------------------------------------------------------------------
+
+
+def test_reopened_it_gives_the_same_answers(opened):
+    """Ids, scores, texts, edges and parents survive closing."""
+    before = opened()
+    words = ["red cat", "blue dog", "red dog", "green bird", "cat and dog"]
+    fill(
+        before,
+        *(Chunk(f"c{n}", text, {"n": n}, "doc", "p") for n, text in enumerate(words)),
+        parents=[chunk("p")],
+        edges=[Edge("c0", "c1", "r", 0.3, "because")],
+    )
+
+    def answers(store):
+        query = Query("red dog", 5)
+        return (
+            store.vector_search(query, 5).entries,
+            store.keyword_search(query, 5).entries,
+            store.get(["c0", "p"]),
+            store.edges(["c0"]),
+            {name: value for name, value in store.stats().items() if name != "bytes"},
+        )
+
+    expected = answers(before)
+    before.close()
+    assert answers(opened()) == expected
+
+
+def test_the_language_is_that_of_the_folder(opened):
+    """The language that the index was made with is used, not the one passed later."""
+    first = opened(language="german")
+    fill(first, chunk("a", "die Häuser"))
+    first.close()
+    store = opened(language="english")
+    assert (store.language, by_word(store, "haus")) == ("german", ["a"])
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [(Wider(), "words"), (Renamed(), "other"), (Renamed(), "words"), (Raising(), "other")],
+    ids=["other width", "other model", "same name, other vectors", "raises, other name"],
+)
+def test_another_embedding_is_refused(opened, model, name):
+    """The error names the embedding that the index was made with, and the lock is released."""
+    first = opened()
+    fill(first, chunk("a"))
+    first.close()
+    with pytest.raises(EmbeddingMismatchError, match="made with the embedding 'words'"):
+        opened(embedding=model, name=name)
+    fill(opened(), chunk("b"))
+
+
+def test_the_same_model_under_another_name_is_accepted(opened):
+    """The vectors decide, not the name."""
+    first = opened()
+    fill(first, chunk("a"))
+    first.close()
+    assert by_vector(opened(name="renamed"), "text") == ["a"]
+
+
+def test_an_unreachable_model_is_recognised_by_name(opened):
+    """The index opens, keyword search works, and vector search raises the model's own error."""
+    first = opened()
+    fill(first, chunk("a"))
+    first.close()
+    store = opened(embedding=Raising())
+    assert by_word(store, "text") == ["a"]
+    with pytest.raises(ConnectionError, match="no network"):
+        by_vector(store, "text")
+
+
+def test_a_random_model_is_recognised_by_name(opened):
+    """Random test vectors cannot be recognised, so the name is compared."""
+
+    class Random(HashedWords):
+        def embed_query(self, text):
+            return np.random.default_rng().normal(size=64).tolist()
+
+    first = opened(embedding=Random())
+    fill(first, chunk("a"))
+    first.close()
+    assert len(opened(embedding=Random())) == 1
+
+
+def test_a_store_on_an_empty_folder_is_checked_at_the_first_chunk(opened):
+    """Another store writes the first chunk: one with another embedding refuses to work from then on."""
+    writer, same, other = opened(), opened(), opened(embedding=Renamed(), name="other")
+    fill(writer, chunk("a"))
+    assert by_vector(same, "text") == ["a"]
+    with pytest.raises(EmbeddingMismatchError):
+        by_vector(other, "text")
+    writer.close()
+    with pytest.raises(EmbeddingMismatchError):
+        other.put([chunk("b")])
+
+
+def test_a_newer_format_is_refused(opened, folder):
+    """A catalogue of a later version is not touched."""
+    opened().close()
+    with sqlite3.connect(folder / "catalogue.sqlite") as connection:
+        connection.execute("PRAGMA user_version = 99")
+    with pytest.raises(FormatVersionError, match="format 99"):
+        opened()
+
+
+def test_a_folder_of_other_things_is_refused(opened, folder):
+    """Nothing is written into a folder that holds something else."""
+    folder.mkdir()
+    (folder / "letter.txt").write_text("dear")
+    with pytest.raises(NotAnIndexError, match="not empty and holds no index"):
+        opened()
+    assert [path.name for path in folder.iterdir()] == ["letter.txt"]
+
+
+def test_a_file_is_refused(opened, folder):
+    """An index is a folder."""
+    folder.write_text("x")
+    with pytest.raises(NotAnIndexError, match="is a file"):
+        opened()
+
+
+def test_a_folder_below_a_file_cannot_be_made(opened, folder):
+    """The error contains the operating system's reason."""
+    folder.write_text("x")
+    with pytest.raises(ReadOnlyError, match="cannot create the folder"):
+        opened(folder / "below")
+
+
+def test_missing_folders_are_created(opened, folder):
+    """Parents of the folder need not exist."""
+    fill(opened(folder / "a" / "b"), chunk("a"))
+    assert (folder / "a" / "b" / "catalogue.sqlite").exists()
+
+
+def test_leftovers_of_an_interrupted_creation_are_ignored(opened, folder):
+    """Unfinished catalogues and a lock file do not count as other contents."""
+    folder.mkdir()
+    for name in ("writer.lock", "catalogue.sqlite.new", "catalogue.sqlite.new-wal", "catalogue.sqlite.new-shm"):
+        (folder / name).write_bytes(b"left behind")
+    fill(opened(), chunk("a"))
+    assert not list(folder.glob("*.new*"))
+
+
+def test_several_stores_may_create_the_index_at_once(opened, folder):
+    """Of several stores that open a new folder at once one makes the index, and all can use it."""
+    start, errors = threading.Barrier(6), []
+
+    def found():
+        start.wait()
+        try:
+            opened()
+        except StoreError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=found) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+def test_read_only_needs_an_index(opened, folder):
+    """Opening with read_only creates no folder."""
+    with pytest.raises(NotAnIndexError, match="read_only=True cannot create one"):
+        opened(read_only=True)
+    assert not folder.exists()
+
+
+def test_read_only_reads_and_changes_nothing(opened, folder):
+    """Searches work next to a writer, every change raises an error, and no file is touched."""
+    writer = opened()
+    fill(writer, chunk("a"))
+    writer.close()
+
+    def files():
+        return {path.name: hashlib.sha256(path.read_bytes()).digest() for path in folder.rglob("*") if path.is_file()}
+
+    before = files()
+    reader = opened(read_only=True)
+    assert everywhere(reader) == ({"a"},) * 3
+    assert reader.check().problems == ()
+    for change in (
+        partial(reader.put, [chunk("b")]),
+        partial(reader.remove, ["a"]),
+        partial(reader.replace_edges, ["a"], ["r"], []),
+        reader.settle,
+        reader.repair,
+        partial(reader.rebuild, "keywords"),
+    ):
+        with pytest.raises(ReadOnlyError, match="read_only=True"):
+            change()
+    reader.close()
+    assert {name: before[name] for name in before if not name.endswith(("-shm", "-wal"))} == {
+        name: content for name, content in files().items() if not name.endswith(("-shm", "-wal"))
+    }
+
+
+def test_all_files_are_as_readable_as_the_folder(opened, folder):
+    """No file is private to its owner if the user's umask lets others read."""
+    before = os.umask(0o022)
+    try:
+        store = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load)
+        for n in range(3):
+            fill(store, chunk(f"c{n}"))
+        store.close()
+    finally:
+        os.umask(before)
+    assert [path.name for path in folder.rglob("*") if path.stat().st_mode & 0o044 != 0o044] == []
+
+
+def test_a_closed_store_raises_an_error(store):
+    """Every call raises StoreError, closing again does nothing."""
+    fill(store, chunk("a"))
+    store.close()
+    store.close()
+    for call in (
+        partial(by_vector, store, "text"),
+        partial(by_word, store, "text"),
+        partial(store.get, ["a"]),
+        partial(store.put, []),
+        store.check,
+        store.stats,
+    ):
+        with pytest.raises(StoreError, match="closed"):
+            call()
+
+
+# -- two stores on one folder ---------------------------------------------------------------------------------------
+
+
+def test_two_stores_write_in_turn(opened):
+    """Each store sees at once what the other has written, and neither has to be closed for the other to write."""
+    first, second = opened(), opened()
+    fill(first, chunk("a"))
+    fill(second, chunk("b"))
+    assert everywhere(first) == everywhere(second) == ({"a", "b"},) * 3
+    fill(first, chunk("a", "text changed"), chunk("c"))
+    assert everywhere(second) == ({"a", "b", "c"},) * 3
+    assert fill(second, chunk("a", "text changed"), chunk("d")) == {
+        "added": 1,
+        "updated": 0,
+        "unchanged": 1,
+        "embedded": 1,
+    }
+    assert everywhere(first) == ({"a", "b", "c", "d"},) * 3
+    assert first.check().problems == second.check().problems == ()
+
+
+def test_a_reader_follows_every_change(opened):
+    """A store that stays open sees new, changed and deleted chunks at its next call."""
+    writer, reader = opened(), opened(read_only=True)
+    fill(writer, chunk("a", page=1), chunk("b", page=1))
+    ones = parse_filter({"page": 1})
+    assert everywhere(reader) == ({"a", "b"},) * 3
+    assert set(by_vector(reader, "text", filter=ones)) == {"a", "b"}
+    fill(writer, chunk("a", "text zebra", page=2))
+    writer.remove(["b"])
+    assert everywhere(reader) == ({"a"},) * 3
+    assert (by_word(reader, "zebra"), by_word(reader, "zebra", filter=ones)) == (["a"], [])
+    assert reader.get(["a"])[0].text == "text zebra"
+
+
+def test_a_reader_far_behind_reads_everything_again(opened):
+    """With more commits than the outbox keeps, the mirror is read again."""
+    writer, reader = opened(), opened(read_only=True)
+    fill(writer, chunk("first"))
+    assert len(reader) == 1
+    for n in range(2 * engine_sync.KEPT_VERSIONS + 2):
+        writer.put([chunk("again", f"text {n}"), chunk(f"c{n % 5}", f"text {n}")])
+    writer.settle()
+    assert int(writer._catalogue.about()["floor"]) > 1
+    assert everywhere(reader) == ({"first", "again", *(f"c{n}" for n in range(5))},) * 3
+    assert len(by_vector(reader, "text")) == 7
+
+
+def test_a_chunk_that_is_replaced_under_a_reader_is_read(opened):
+    """The search returned the old row; reading finds the chunk at its new one."""
+    writer, reader = opened(), opened(read_only=True)
+    fill(writer, chunk("a"), chunk("b"))
+    assert set(by_vector(reader, "text")) == {"a", "b"}
+    fill(writer, chunk("a", "changed"))
+    writer.remove(["b"])
+    assert {id: found.text for id, found in reader.read(["a", "b"], Scope(), {}).items()} == {"a": "changed"}
+
+
+def test_only_the_owner_opens_chroma(opened, folder, large):
+    """A second process that opens Chroma damages it, so a store without its lock searches the matrix."""
+    opened().close()
+    owner = FileLock(folder / "chroma.lock")
+    assert owner.acquire(deadline=0)
+    store = opened()
+    fill(store, chunk("a"))
+    assert by_vector(store, "text") == ["a"]
+    assert not store._folder.chroma.is_open
+    assert [line.partition(":")[0] for line in store.check().unchecked] == ["Chroma"]
+    owner.release()
+    fill(store, chunk("b"))
+    assert store._folder.chroma.collected == (0, 2, 2)
+    assert store.check().unchecked == ()
+
+
+def test_a_large_index_is_filled_into_chroma_over_several_writes(opened, large, monkeypatch):
+    """No single write adds all rows; until all are there the matrix is searched."""
+    monkeypatch.setattr(chroma, "FILLED_AT_ONCE", 3)
+    store = opened()
+    for n in range(2):
+        store.put([chunk(f"c{n}{m}") for m in range(4)])
+    for n in range(3):
+        assert (store._folder.chroma.collected is None) == (n < 3)
+        store.put([chunk(f"d{n}")])
+        store.settle()
+        assert len(by_vector(store, "text")) == 9 + n
+    store.put([chunk("c00", "text changed")])
+    store.remove(["c01"])
+    assert store._folder.chroma.collected is not None
+    assert store._folder.chroma.open(0).rows() == set(store._catalogue.rows())
+    assert store.check().problems == ()
+
+
+# -- engines in step ------------------------------------------------------------------------------------------------
+
+
+def test_new_chunks_are_found_by_vector_at_once(opened, large):
+    """Rows that Chroma does not have yet are found by the scan, replaced ones are not found twice."""
+    store = opened()
+    fill(store, *(chunk(f"c{n}") for n in range(20)))
+    store.put([chunk("c3", "text changed"), chunk("new")])
+    assert sorted(by_vector(store, "text")) == sorted([*(f"c{n}" for n in range(20)), "new"])
+    store.settle()
+    assert sorted(by_vector(store, "text")) == sorted([*(f"c{n}" for n in range(20)), "new"])
+
+
+def test_chroma_is_searched_when_it_is_up_to_date(opened, large, monkeypatch):
+    """In a large index Chroma is searched, with the results of the scan."""
+    store = opened()
+    fill(store, *(chunk(f"c{n}", f"text {'red ' * (n % 7)}{'cat ' * (n % 5)}") for n in range(200)))
+    scan = store._generation.matrix.near
+    calls = []
+    monkeypatch.setattr(store._generation.matrix, "near", lambda *a: calls.append(1) or scan(*a))
+    found = store.vector_search(Query("red cat", 10), 10).entries
+    assert calls == []
+    monkeypatch.setattr(index_folder, "MATRIX_BYTES", 1 << 60)
+    exact = store.vector_search(Query("red cat", 10), 10).entries
+    assert calls == [1]
+    assert [entry.score for entry in found] == pytest.approx([entry.score for entry in exact], abs=1e-5)
+
+
+def test_the_matrix_answers_when_chroma_fails(opened, large, monkeypatch, caplog):
+    """An error in Chroma is logged, and the result is exact."""
+    store = opened()
+    fill(store, chunk("a"), chunk("b"))
+
+    def fail(*_):
+        raise StoreError("HNSW is broken")
+
+    monkeypatch.setattr(store._folder.chroma.open(0), "search", fail)
+    assert sorted(by_vector(store, "text", 2)) == ["a", "b"]
+    assert "HNSW is broken" in caplog.text
+
+
+def test_a_reader_of_an_index_left_behind_reports_it(opened, folder, monkeypatch):
+    """After a writer died before indexing its last text, readers report it and a writer repairs it."""
+    store = opened()
+    fill(store, chunk("a", "an old text"))
+    store.put([chunk("b", "a new text")])
+    crash(store)
+    monkeypatch.setattr(reader, "LEFT_BEHIND", -1.0)
+    found = opened(read_only=True).keyword_search(Query("text", 9), 9)
+    assert ([entry.id for entry in found.entries], found.reason) == (["a"], "keyword-behind")
+    found = opened().keyword_search(Query("text", 9), 9)
+    assert (sorted(entry.id for entry in found.entries), found.reason) == (["a", "b"], None)
+
+
+def test_a_large_step_happens_in_the_middle(opened, monkeypatch):
+    """When many rows wait, the engines are brought up to date without settle."""
+    monkeypatch.setattr(writer, "STEP_ROWS", 10)
+    store = opened()
+    for n in range(12):
+        store.put([chunk(f"c{n}")])
+    assert len(by_word(store, "text")) == 10
+    store.settle()
+    assert len(by_word(store, "text")) == 12
+
+
+def test_texts_that_are_not_indexed_yet_are_searched(opened):
+    """Before the first settle of a folder BM25 is computed from the texts, and the answer says so."""
+    store = opened()
+    store.put([chunk("a")])
+    found = store.keyword_search(Query("text", 1), 1)
+    assert ([entry.id for entry in found.entries], found.reason) == (["a"], "keyword-fallback")
+    store.settle()
+    found = store.keyword_search(Query("text", 1), 1)
+    assert ([entry.id for entry in found.entries], found.reason) == (["a"], None)
+
+
+def test_a_search_without_a_keyword_index_reports_it(opened):
+    """Before the first settle in memory, an empty result differs from one without matches."""
+    store = opened(None)
+    store.put([chunk("a")])
+    assert store.keyword_search(Query("text", 1), 1).reason == "no-keyword-index"
+    store.settle()
+    assert store.keyword_search(Query("nothing", 1), 1).reason is None
+
+
+def test_opening_finishes_what_a_crash_interrupted(opened, folder):
+    """Rows missing from the engines are added by the next opening, which then releases the lock."""
+    first = opened()
+    fill(first, chunk("a"))
+    first.put([chunk("b"), chunk("a", "text changed")])
+    crash(first)
+    second, third = opened(), opened()
+    assert everywhere(second) == ({"a", "b"},) * 3
+    fill(third, chunk("c"))
+    assert third.check().problems == ()
+
+
+def test_a_reader_of_a_crashed_index_finds_by_vector(opened):
+    """A read-only store brings nothing up to date; accepted chunks are read and found by vector."""
+    first = opened()
+    fill(first, chunk("a"))
+    first.put([chunk("b")])
+    crash(first)
+    reader = opened(read_only=True)
+    assert everywhere(reader) == ({"a", "b"}, {"a", "b"}, {"a"})
+    assert any("keyword index" in line for line in reader.check().unchecked)
+
+
+def test_engines_that_cannot_be_brought_up_to_date_leave_the_store_readable(opened, monkeypatch, caplog):
+    """With a full disk at the opening after a crash, reading works and the log contains the reason."""
+    first = opened()
+    fill(first, chunk("a"))
+    first.put([chunk("b")])
+    crash(first)
+
+    def full(*_):
+        raise StoreError("no space left on device")
+
+    monkeypatch.setattr(TantivyIndex, "apply", full)
+    store = opened()
+    assert set(by_vector(store, "text")) == {"a", "b"}
+    assert "no space left" in caplog.text
+    assert any("no space left" in problem for problem in store.check().problems)
+    monkeypatch.undo()
+    store.settle()
+    assert store.check().problems == ()
+
+
+def test_the_error_of_a_failing_engine_states_that_nothing_is_lost(opened, monkeypatch):
+    """The write is in the catalogue, the error says so, and the next settle brings the engines up to date."""
+    store = opened()
+    fill(store, chunk("a"))
+    monkeypatch.setattr(TantivyIndex, "apply", lambda *_: (_ for _ in ()).throw(StoreError("disk full")))
+    store.put([chunk("b")])
+    with pytest.raises(StoreError, match=r"safe in the catalogue.*disk full"):
+        store.settle()
+    assert set(by_vector(store, "text")) == {"a", "b"}
+    monkeypatch.undo()
+    store.settle()
+    assert everywhere(store) == ({"a", "b"},) * 3
+
+
+# -- a model fitted to the corpus -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=PLACES)
+def fitted(request, opened, folder):
+    path = folder if request.param == "disk" else None
+    return opened(path, FittedWords(), "fitted", load=FittedWords.load)
+
+
+def test_before_the_fit_keyword_search_works(fitted):
+    """Until settle there are no vectors: vector search reports it, and reading works."""
+    fitted.put([chunk("a")])
+    found = fitted.vector_search(Query("text", 1), 1)
+    assert (list(found.entries), found.reason) == ([], "no-lsa-index")
+    assert fitted.read(["a"], Scope(), {}).keys() == {"a"}
+    assert not fitted.vectors(["a"]).any()
+    assert fitted.vector_scores(np.ones(16, np.float32), ["a"]) == {}
+
+
+def test_settle_fits_the_model_and_later_texts_use_it(fitted):
+    """The first settle fits the model to all texts; later texts get vectors of the same model."""
+    fitted.put([chunk("a", "red cat")])
+    fitted.put([chunk("b", "blue dog")])
+    fitted.settle()
+    assert by_vector(fitted, "cat")[0] == "a"
+    assert fitted.embedding.words == ["blue", "cat", "dog", "red"]
+    fitted.put([chunk("c", "red dog")])
+    assert by_vector(fitted, "red dog")[0] == "c"
+    assert fitted.stats()["generation"] == 1
+    assert fitted.check().problems == ()
+
+
+def test_vectors_cannot_be_given_to_a_fitted_model(fitted):
+    """Its vectors come from the texts, so others would be lost at the next fit."""
+    with pytest.raises(ValueError, match="fitted to the texts"):
+        fitted.put([chunk("a")], vectors=[[1.0] * 16])
+    assert len(fitted) == 0
+
+
+def test_the_model_is_fitted_again_when_the_corpus_has_doubled(fitted):
+    """New words are learned, all chunks get vectors of the new model, and the old files are gone."""
+    fill(fitted, chunk("a", "red"), chunk("b", "blue"))
+    fill(fitted, chunk("c", "green"))
+    assert (fitted.stats()["generation"], fitted.embedding.words) == (1, ["blue", "red"])
+    fill(fitted, chunk("d", "pink"))
+    assert (fitted.stats()["generation"], fitted.embedding.words) == (2, ["blue", "green", "pink", "red"])
+    for id, word in (("a", "red"), ("c", "green"), ("d", "pink")):
+        assert by_vector(fitted, word)[0] == id
+    if fitted.path:
+        assert generations(fitted.path) == {"2"}
+    assert fitted.check().problems == ()
+
+
+def test_the_model_is_fitted_again_when_it_needs_a_refit(fitted):
+    """needs_refit is called with new texts, never without any."""
+    fill(fitted, *(chunk(f"c{n}", "red") for n in range(5)))
+    fitted.embedding.is_due = True
+    fitted.settle()
+    assert fitted.stats()["generation"] == 1
+    fill(fitted, chunk("new", "zebra"))
+    assert (fitted.stats()["generation"], by_vector(fitted, "zebra")[0]) == (2, "new")
+
+
+def test_refit_fits_the_model_again(fitted):
+    """Due or not, all chunks get vectors of a model that knows every word; without chunks nothing is fitted."""
+    assert (fitted.refit(), fitted.stats()["generation"]) == (0, 0)
+    fill(fitted, chunk("a", "red"), chunk("b", "blue"))
+    fill(fitted, chunk("c", "green"))
+    assert fitted.embedding.words == ["blue", "red"]
+    assert fitted.refit() == 3
+    assert (fitted.stats()["generation"], fitted.embedding.words) == (2, ["blue", "green", "red"])
+    assert by_vector(fitted, "green")[0] == "c"
+    assert fitted.check().problems == ()
+
+
+def test_a_pretrained_model_is_not_fitted(opened):
+    """The error names it, and nothing is embedded."""
+    with pytest.raises(ConfigurationError, match="words is not fitted to the texts"):
+        opened().refit()
+
+
+def test_all_tenants_chunks_count_for_the_model(opened):
+    """The folder's model is fitted again when the folder has doubled, although no single tenant has."""
+    for tenant, words in (("x", ["red", "blue"]), ("y", ["green"]), ("z", ["pink"])):
+        store = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load, tenant=tenant)
+        fill(store, *(chunk(word, word) for word in words))
+        store.close()
+    store = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load, tenant="x")
+    assert (store.stats()["generation"], store.embedding.words) == (2, ["blue", "green", "pink", "red"])
+
+
+def generations(folder):
+    """Return the numbers of the generations that have files in the folder."""
+    return {path.stem.partition("-")[2] for stem in ("vectors", "model", "chroma") for path in folder.glob(f"{stem}-*")}
+
+
+def once_more_alive(remove, die):
+    """A refit first removes leftovers of the next generation, and the previous generation last."""
+    calls = iter([remove, die])
+
+    def call(generation):
+        next(calls)(generation)
+
+    return call
+
+
+def fitted_folder(opened, *texts):
+    store = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load)
+    fill(store, *(chunk(f"c{n}", text) for n, text in enumerate(texts)))
+    return store
+
+
+def test_the_model_is_loaded_with_the_folder(opened):
+    """A store opened with an unfitted model uses the folder's own."""
+    fitted_folder(opened, "red", "blue").close()
+    store = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load)
+    assert by_vector(store, "blue")[0] == "c1"
+
+
+def test_a_fitted_folder_refuses_another_model(opened):
+    """A folder with its own model is distinguished from one with a public model."""
+    fitted_folder(opened, "red", "blue").close()
+    with pytest.raises(EmbeddingMismatchError, match="'fitted'"):
+        opened()
+
+
+def test_a_fitted_model_refuses_another_folder(opened):
+    """An index made with an external model cannot be opened with a fitted one."""
+    first = opened()
+    fill(first, chunk("a"))
+    first.close()
+    with pytest.raises(EmbeddingMismatchError, match="'words'"):
+        opened(embedding=FittedWords(), name="fitted", load=FittedWords.load)
+
+
+def test_readers_follow_a_new_generation(opened):
+    """A store that stays open uses the new model and matrix at its next call."""
+    writer = fitted_folder(opened, "red", "blue")
+    reader = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load, read_only=True)
+    assert by_vector(reader, "red")[0] == "c0"
+    for n, word in enumerate(("green", "pink", "black", "white", "grey", "brown")):
+        fill(writer, chunk(f"new{n}", word))
+        assert by_vector(reader, "red")[0] == "c0"
+    assert reader.stats()["generation"] == 3
+    assert by_vector(reader, "black")[0] == "new2"
+
+
+@pytest.mark.parametrize("moment", ["fill", "log_changes", "remove"])
+def test_a_crash_in_a_refit_leaves_a_usable_store(opened, folder, monkeypatch, moment):
+    """Before the switch the old generation is used, after it the new one; the next write removes leftovers."""
+    store = fitted_folder(opened, "red", "blue")
+
+    class Death(BaseException):
+        pass
+
+    def die(*_):
+        raise Death
+
+    with monkeypatch.context() as patch:
+        store.put([chunk("c", "green"), chunk("d", "pink")])
+        owner = writer.catalog if moment == "log_changes" else writer.Generation
+        patch.setattr(owner, moment, die if moment != "remove" else once_more_alive(owner.remove, die))
+        with pytest.raises(Death):
+            store.settle()
+    crash(store)
+    again = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load)
+    assert again.stats()["generation"] == (2 if moment == "remove" else 1)
+    assert by_vector(again, "red")[0] == "c0"
+    assert set(by_vector(again, "red")) == {"c0", "c1", "c", "d"}
+    again.settle()
+    assert by_vector(again, "pink")[0] == "d"
+    assert generations(folder) == {"2"}
+    assert again.check().problems == ()
+
+
+@pytest.mark.parametrize("damage", [lambda file: file.unlink(), lambda file: file.write_bytes(b"PK damaged")])
+def test_a_lost_model_is_fitted_again(opened, folder, damage):
+    """The folder opens, reports the loss and is searched by words; repair fits a new model."""
+    fitted_folder(opened, "red", "blue").close()
+    damage(folder / "model-1.npz")
+    store = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load)
+    assert store.vector_search(Query("red", 1), 1).reason == "no-vector-index"
+    assert by_word(store, "red") == ["c0"]
+    assert any("model" in problem for problem in store.check().problems)
+    assert store.repair().problems == ()
+    assert by_vector(store, "red")[0] == "c0"
+
+
+# -- care -----------------------------------------------------------------------------------------------------------
+
+
+def damaged_words(store, folder, remove=(), add=()):
+    """Change Tantivy's rows behind the store's back, without changing its applied mark."""
+    version = store.stats()["version"]
+    store.close()
+    with closing(TantivyIndex(folder / "keywords", writable=True)) as index:
+        index.apply(version, [(row, "text ghost") for row in add], remove)
+
+
+def damaged_chroma(store, folder, remove=(), add=()):
+    store.close()
+    with closing(chroma.ChromaRows(folder / "chroma-0")) as collection:
+        collection.delete(remove)
+        if add:
+            collection.upsert(add, np.ones((len(add), 64), np.float32))
+
+
+def flipped(store, folder):
+    store.close()
+    data = bytearray((folder / "vectors-0.f32").read_bytes())
+    data[300] ^= 0x40
+    (folder / "vectors-0.f32").write_bytes(bytes(data))
+
+
+def truncated(store, folder):
+    store.close()
+    os.truncate(folder / "vectors-0.f32", 64 * 4)
+
+
+def without(name):
+    def remove(store, folder):
+        store.close()
+        for path in sorted(folder.glob(f"{name}/**/*"), reverse=True):
+            path.rmdir() if path.is_dir() else path.unlink()
+        (folder / name).rmdir() if (folder / name).is_dir() else (folder / name).unlink()
+
+    return remove
+
+
+def overwritten(name):
+    def overwrite(store, folder):
+        store.close()
+        (folder / name).write_bytes(b"\0damaged" * 500)
+
+    return overwrite
+
+
+def dropped_outbox(store, folder):
+    """Add an accepted row that no outbox entry names any more."""
+    store.put([chunk("late"), chunk("a", "text changed")])
+    crash(store)
+    with sqlite3.connect(folder / "catalogue.sqlite") as connection:
+        connection.execute("DELETE FROM changes WHERE version = (SELECT max(version) FROM changes)")
+
+
+def edge_to_nothing(store, folder):
+    store.close()
+    with sqlite3.connect(folder / "catalogue.sqlite") as connection:
+        connection.execute("INSERT INTO edges VALUES (1, 'r', 9999, 1.0, '', NULL, NULL, 0)")
+
+
+DAMAGES = {
+    "a row missing in Tantivy": (lambda s, f: damaged_words(s, f, remove=[1]), None),
+    "a row too many in Tantivy": (lambda s, f: damaged_words(s, f, add=[77]), None),
+    "a row missing in Chroma": (lambda s, f: damaged_chroma(s, f, remove=[1]), "Chroma: 1 chunks are missing"),
+    "a row too many in Chroma": (lambda s, f: damaged_chroma(s, f, add=[77]), "Chroma: 1 deleted chunks"),
+    "a bit flipped in the matrix": (flipped, "vector matrix: 1 chunks"),
+    "the matrix cut off": (truncated, "vector matrix: 2 chunks"),
+    "no matrix": (without("vectors-0.f32"), "vector matrix: 3 chunks"),
+    "no checksums": (without("vectors-0.crc"), "vector matrix: 3 chunks"),
+    "no Tantivy": (without("keywords"), None),
+    "no Chroma": (without("chroma-0"), None),
+    "Tantivy's head overwritten": (overwritten("keywords/meta.json"), None),
+    "Chroma's head overwritten": (overwritten("chroma-0/chroma.sqlite3"), None),
+    "an outbox entry dropped": (dropped_outbox, None),
+    "an outbox entry dropped, with Chroma": (dropped_outbox, "Chroma: 2 chunks are missing"),
+    "an edge to nothing": (edge_to_nothing, "1 edges point to missing nodes"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_check_reports_damage_and_repair_fixes_it(opened, folder, damage, monkeypatch):
+    """check reports the damage (unless opening has repaired it); after repair all is found and check is clean."""
+    if "Chroma" in damage:
+        monkeypatch.setattr(index_folder, "MATRIX_BYTES", 0)
+    injure, problem = DAMAGES[damage]
+    store = opened()
+    fill(store, chunk("a"), chunk("b"), chunk("c"))
+    injure(store, folder)
+    again = opened()
+    problems = again.check().problems
+    assert any(problem in found for found in problems) if problem else problems == ()
+    assert again.repair().problems == ()
+    expected = {"a", "b", "c", "late"} if "outbox" in damage else {"a", "b", "c"}
+    assert everywhere(again) == (expected,) * 3
+    again.close()
+    assert opened().check().problems == ()
+
+
+def test_a_truncated_graph_in_chroma(opened, folder, large, caplog):
+    """As after a full disk: the next opening rebuilds Chroma's part and logs why."""
+    store = opened()
+    many = [chunk(f"c{n}") for n in range(1_100)]  # Chroma writes its graph after 1,000 changes
+    fill(store, *many, vectors=np.random.default_rng(0).normal(size=(1_100, 64)))
+    assert store.check().ok
+    store.close()
+    (cut,) = folder.glob("chroma-0/*/index_metadata.pickle")
+    os.truncate(cut, 0)
+    again = opened()
+    assert "cannot be used and is rebuilt" in caplog.text
+    assert len(by_vector(again, "text", 2_000)) == 1_100
+    assert again.check().problems == ()
+    assert again._folder.chroma.collected is not None
+
+
+def test_a_sound_store_has_no_problems(store):
+    """check counts the chunks and leaves nothing unchecked."""
+    fill(store, chunk("a"), chunk("b"), parents=[chunk("p")], edges=[Edge("a", "nowhere", "r")])
+    report = store.check()
+    assert (report.ok, report.problems, report.unchecked, report.counts) == (True, (), (), {"chunks": 2, "edges": 1})
+
+
+def test_a_matrix_that_shrinks_under_an_open_store(opened, folder):
+    """check reports it instead of crashing."""
+    store = opened()
+    fill(store, *(chunk(f"c{n}") for n in range(100)))
+    os.truncate(folder / "vectors-0.f32", 64 * 4)
+    assert any("99 chunks" in problem for problem in store.check().problems)
+    assert store.repair().ok
+    assert len(by_vector(store, "text", 200)) == 100
+
+
+@pytest.mark.parametrize("engine", ["keywords", "vectors"])
+def test_an_engine_is_rebuilt_without_the_embedding(opened, large, engine):
+    """Catalogue and matrix are enough to rebuild either engine."""
+    store = opened()
+    fill(store, chunk("a"), chunk("b"))
+    store.embedding.texts.clear()
+    store.rebuild(engine)
+    assert everywhere(store) == ({"a", "b"},) * 3
+    assert (store.embedding.texts, store.check().problems) == ([], ())
+
+
+def test_only_engines_are_rebuilt(store):
+    """The error for another name lists the engines."""
+    with pytest.raises(ValueError, match="'keywords' or 'vectors'"):
+        store.rebuild("chroma")
+
+
+def test_repair_embeds_only_what_is_damaged(opened, folder):
+    """One flipped bit costs one embedding."""
+    store = opened()
+    fill(store, chunk("a"), chunk("b"), chunk("c"))
+    flipped(store, folder)
+    again = opened()
+    again.embedding.texts.clear()
+    again.repair()
+    assert again.embedding.texts == ["text of b"]
+
+
+def test_stats_are_counts_and_facts(opened):
+    """stats returns counts, facts of the index and its size on disk."""
+    store = opened()
+    fill(store, chunk("a"), chunk("b"), parents=[chunk("p")], edges=[Edge("a", "b", "r")])
+    stats = store.stats()
+    assert stats.pop("bytes") > 1000
+    assert stats == {
+        "chunks": 2,
+        "parents": 1,
+        "edges": 1,
+        "entities": 0,
+        "sessions": 0,
+        "retracted": 0,
+        "layers": 0,
+        "dimension": 64,
+        "embedding": "words",
+        "language": "english",
+        "tenant": None,
+        "version": 1,
+        "generation": 0,
+    }
+
+
+def test_an_empty_store(store):
+    """An empty store has no content, no problems and raises no errors."""
+    assert (len(store), store.get(["a"]), store.remove(["a"]), store.edges(["a"])) == (0, [], 0, [])
+    assert store.put([]) == {"added": 0, "updated": 0, "unchanged": 0, "embedded": 0}
+    store.settle()
+    assert (by_vector(store, "text"), by_word(store, "text"), store.find(Scope())) == ([], [], [])
+    assert store.vectors(["a"]).shape == (1, 1)
+    assert (store.check().problems, store.repair().problems) == ((), ())
+
+
+@pytest.mark.parametrize("copied", [lambda s: pickle.loads(pickle.dumps(s)), copy.copy, copy.deepcopy])
+def test_a_store_on_disk_is_copied_by_its_path(opened, copied):
+    """The copy opens the folder on first use, writes, and outlives the first store."""
+    first = opened()
+    fill(first, chunk("a"))
+    second = copied(first)
+    assert not {"_gate", "_catalogue"} & second.__dict__.keys()
+    first.close()
+    assert everywhere(second) == ({"a"},) * 3
+    fill(second, chunk("b"))
+    assert everywhere(second) == ({"a", "b"},) * 3
+    assert second.check().ok
+    second.close()
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_store_in_memory_cannot_be_copied(opened, copied):
+    """The error suggests an alternative."""
+    with pytest.raises(StoreError, match=r"in memory cannot be copied or pickled: give it a folder, EmbeddedStore"):
+        copied(opened(None))
+
+
+def test_a_copy_whose_folder_is_gone_raises_at_each_use(opened, folder):
+    """The error is that of opening, on every use."""
+    first = opened()
+    fill(first, chunk("a"))
+    second = copy.copy(first)
+    first.close()
+    (folder / "catalogue.sqlite").unlink()
+    for _ in range(2):
+        with pytest.raises(NotAnIndexError, match="holds no index"):
+            len(second)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_last_reference_closes_the_store(folder, place):
+    """Without close(), files are released with the last reference, even without the garbage collector."""
+    gc.disable()
+    try:
+        stores = [EmbeddedStore(folder if place == "disk" else None, embedding=HashedWords(), name="words")]
+        stores.append(copy.copy(stores[0]) if place == "disk" else stores[0])
+        fill(stores[1], chunk("a"), chunk("b"), edges=[Edge("a", "b", "r")])
+        assert everywhere(stores[0]) == ({"a", "b"},) * 3
+        stores[0].graph(Scope(), EdgeFilter())
+        stores[0].find(Scope(filter=parse_filter({"page": 1})))
+        catalogue = stores[0]._catalogue
+        stores.pop()
+        assert not catalogue._closed
+        stores.pop()
+        assert catalogue._closed
+    finally:
+        gc.enable()
+
+
+def test_every_open_attribute_is_listed(opened):
+    """Every attribute is a setting, which a pickle keeps, or belongs to the process and is opened again."""
+    store = opened()
+    fill(store, chunk("a", uri="a/b"), edges=[Edge("a", "b", "r")])
+    everywhere(store)
+    store.graph(Scope(), EdgeFilter())
+    store.remembered(["a"], Scope())
+    store.tree(Scope())
+    store.layers()
+    assert store.has_graph
+    settings = {
+        "path",
+        "name",
+        "clock",
+        "tenant",
+        "write_timeout",
+        "_unfitted_embedding",
+        "_load",
+        "_read_only",
+        "_wanted_language",
+    }
+    assert store.__dict__.keys() - index_folder.OPEN_STATE == settings

@@ -1,0 +1,99 @@
+"""One generation of the vectors: matrix, Chroma collection and fitted model that belong together."""
+
+import numpy as np
+import pytest
+from fitted_words import FittedWords
+
+from langchain_hybridgraph.stores.embedded.generation import Generation, remove_leftovers
+from langchain_hybridgraph.stores.engines.vector_matrix import unit
+
+MODEL = FittedWords(["a"])
+
+
+@pytest.fixture
+def generation(tmp_path):
+    made = Generation(tmp_path, 3, None, MODEL)
+    yield made
+    made.close()
+
+
+def files(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def vectors(rows):
+    return unit(np.random.default_rng(0).normal(size=(rows, 4)))
+
+
+def test_fill_leaves_gaps_as_zeros(generation):
+    """Pages of rows with gaps become a matrix; the rows between stay zeros, and written rows are sound."""
+    some = vectors(5)
+    generation.fill(iter([([0, 1, 4], some[:3], [b"a"] * 3), ([9, 11], some[3:], [b"b"] * 2)]))
+    expected = np.zeros((12, 4), np.float32)
+    expected[[0, 1, 4, 9, 11]] = some
+    assert generation.matrix.take(range(12)).tolist() == expected.tolist()
+    assert np.flatnonzero(generation.matrix.sound(range(12))).tolist() == [0, 1, 4, 9, 11]
+
+
+def test_vectors_come_in_batches_up_to_the_end(generation):
+    """Rows beyond the end of the matrix are left out."""
+    generation.fill(iter([(range(10_000), vectors(10_000), [b""] * 10_000)]))
+    parts = list(generation.vectors([*range(9_000), 20_000]))
+    assert [len(rows) for rows, _ in parts] == [8_192, 808]
+    assert all(len(rows) == len(found) for rows, found in parts)
+
+
+def test_zeros_stay_out_of_the_collection(generation):
+    """A vector of zeros is near to nothing, so Chroma does not get it."""
+    some = vectors(4)
+    some[2] = 0
+    generation.fill(iter([(range(4), some, [b""] * 4)]))
+    assert generation.nonzero_rows([0, 1, 2, 3]) == {0, 1, 3}
+
+
+def test_remove_leaves_nothing(generation, tmp_path):
+    """All files of the generation go, others and the collection of its owner stay; removing twice is fine."""
+    generation.fill(iter([([0], vectors(1), [b""])]))
+    MODEL.save(generation.model_file)
+    (tmp_path / "chroma-3").mkdir()
+    (tmp_path / "chroma-3" / "data").touch()
+    (tmp_path / "other").touch()
+    assert files(tmp_path) == ["chroma-3", "model-3.npz", "other", "vectors-3.crc", "vectors-3.f32", "vectors-3.own"]
+    generation.remove()
+    generation.remove()
+    assert files(tmp_path) == ["chroma-3", "other"]
+
+
+def test_leftovers_of_other_generations_go(generation, tmp_path):
+    """Leftovers of a crash in the middle of a switch are deleted, the present generation stays."""
+    for number in (2, 3, 4):
+        each = Generation(tmp_path, number, None, MODEL)
+        each.fill(iter([([0], vectors(1), [b""])]))
+        MODEL.save(each.model_file)
+    (tmp_path / "vectors-of-mine").touch()
+    (tmp_path / "model-3.npz.1234.tmp").touch()
+    dropped = []
+    remove_leftovers(generation, dropped.append)
+    assert sorted(dropped) == [2, 4]
+    assert files(tmp_path) == ["model-3.npz", "vectors-3.crc", "vectors-3.f32", "vectors-3.own", "vectors-of-mine"]
+
+
+def test_what_is_missing_is_lost(tmp_path, caplog):
+    """A missing matrix and an unreadable model are reported; the given embedding is kept."""
+    assert Generation(tmp_path, 1, None, MODEL).lost == ()
+    generation = Generation(tmp_path, 1, 4, MODEL)
+    assert generation.lost == ("vectors",)
+    generation.model_file.write_bytes(b"no archive")
+    generation.load(FittedWords.load)
+    assert generation.lost == ("vectors", "model")
+    assert generation.embedding is MODEL
+    assert "repair()" in caplog.text
+
+
+def test_in_memory_there_are_no_files():
+    """Without a folder the matrix is in memory and nothing is removed."""
+    generation = Generation(None, 0, None, MODEL)
+    generation.fill(iter([([0], vectors(1), [b""])]))
+    assert generation.model_file is None
+    generation.remove()
+    assert len(generation.matrix.take([0])) == 1

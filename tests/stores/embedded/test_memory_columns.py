@@ -1,0 +1,220 @@
+"""The state of memories as columns in memory: equal to the catalogue's after every change."""
+
+import sqlite3
+from contextlib import closing
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.errors import TenantError
+from langchain_hybridgraph.records import Chunk, MemoryState, Scope
+from langchain_hybridgraph.stores.embedded import catalog_feedback
+from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from langchain_hybridgraph.stores.protocols import MemoryColumns
+from langchain_hybridgraph.testing import HashedWords
+
+IDS = ["a", "b", "c", "nobody"]
+GIVEN = {
+    "confidence": 0.7,
+    "utility": 0.0,
+    "active_count": 3,
+    "updated_at": 20.0,
+    "created_at": 10.0,
+    "valid_until": 9e9,
+    "memory_type": "semantic",
+    "provenance_depth": 2,
+}
+
+
+def opened(path=None, tenant=None, **options):
+    store = EmbeddedStore(path, embedding=HashedWords(), name="words", tenant=tenant, **options)
+    store.clock = lambda: 1_000.0
+    return store
+
+
+def put(store, **chunks):
+    store.put([Chunk(id, f"text of {id}", metadata) for id, metadata in chunks.items()])
+    store.settle()
+
+
+def rows(known):
+    """One record per memory, its type by name."""
+    kinds = [None if kind < 0 else known.kinds[kind] for kind in known.kind.tolist()]
+    numbers = [[None if np.isnan(value) else value for value in column.tolist()] for column in known[:8]]
+    return list(zip(*numbers, kinds, strict=True))
+
+
+def assert_alike(store, scope=None):
+    scope = scope or Scope()
+    known = store.learned(IDS, scope)
+    expected = MemoryColumns.of([known.get(id, MemoryState()) for id in IDS])
+    assert rows(store.remembered(IDS, scope)) == rows(expected)
+
+
+def fail_inside(store):
+    with store._catalogue.writing() as connection:
+        connection.execute("UPDATE learned SET confidence = 0")
+        raise ZeroDivisionError
+
+
+def test_columns_of_records():
+    """NaN is unset, −1 means no type; a valid memory began when it became valid."""
+    times = {"updated_at": 1.5, "valid_from": 2.0, "created_at": 1.0}
+    known = MemoryColumns.of([MemoryState(0.5, None, 3, **times, memory_type="semantic"), MemoryState()])
+    assert rows(known) == [
+        (0.5, None, 3, None, 1.5, 2.0, None, 0, "semantic"),
+        (None, None, 0, None, None, None, None, 0, None),
+    ]
+
+
+def test_of_nothing():
+    """Without ids there are no rows; in an empty store all values are unset."""
+    with closing(opened()) as store:
+        assert rows(store.remembered([], Scope())) == []
+        assert rows(store.remembered(["a"], Scope())) == rows(MemoryColumns.of([MemoryState()]))
+
+
+def test_what_the_metadata_give_and_what_is_learned():
+    """First values, then each verb; another text under the same id."""
+    with closing(opened()) as store:
+        put(store, a=GIVEN, b={})
+        assert_alike(store)
+        assert rows(store.remembered(["a"], Scope())) == [(0.7, 0.0, 3, None, 20.0, 10.0, 9e9, 2, "semantic")]
+        for verb in ("validate", "refute", "useful", "stale"):
+            store.feedback(["b", "a"], verb)
+            assert_alike(store)
+        store.mark_used("b")
+        assert_alike(store)
+        store.put([Chunk("a", "another text", {"confidence": 0.1}), Chunk("c", "new", {"memory_type": "own"})])
+        store.settle()
+        assert_alike(store)
+
+
+def test_an_end_that_was_learned_later():
+    """It does not count as an expected end, neither in records nor in columns; a given end does."""
+    with closing(opened()) as store:
+        put(store, a={}, b=GIVEN)
+        store.clock = lambda: 1_500.0
+        store._supersede("a", Chunk("c", "text of c"), 2_000.0)
+        assert [store.learned(["a", "b"], Scope())[id].end_learned for id in ("a", "b")] == [True, False]
+        assert not store.learned(["a"], Scope(known_at=1_000.0))["a"].end_learned
+        assert [row[6] for row in rows(store.remembered(["a", "b"], Scope()))] == [None, 9e9]
+        assert_alike(store)
+
+
+def test_as_it_was_known_then():
+    """With known_at the catalogue returns what was known then."""
+    with closing(opened()) as store:
+        put(store, a=GIVEN)
+        store.clock = lambda: 2_000.0
+        store.feedback("a", "refute")
+        assert_alike(store, Scope(known_at=1_500.0))
+        assert store.remembered(["a"], Scope(known_at=1_500.0)).confidence == [0.7]
+        assert store.remembered(["a"], Scope()).confidence == [0.05]
+
+
+def test_another_process_follows(tmp_path):
+    """A reader sees what the writer has learned since, also if the log no longer has it."""
+    with closing(opened(tmp_path / "i")) as writer, closing(opened(tmp_path / "i", read_only=True)) as reader:
+        put(writer, a=GIVEN, b={})
+        assert_alike(reader)
+        writer.feedback("a", "refute")
+        put(writer, c={"confidence": 0.2})
+        assert_alike(reader)
+        assert reader.remembered(["a", "c"], Scope()).confidence.tolist() == [0.05, 0.2]
+        writer.feedback("b", "validate")
+        with closing(sqlite3.connect(tmp_path / "i" / "catalogue.sqlite")) as connection, connection:
+            connection.execute("DELETE FROM learned_changes")
+            connection.execute("INSERT INTO learned_changes VALUES (99, 0)")
+        assert_alike(reader)
+
+
+def test_the_log_stays_short():
+    """It keeps the last 5,000 changes; a mirror further behind reads everything again."""
+    with closing(opened()) as store:
+        put(store, a=GIVEN)
+        assert_alike(store)
+        with store._catalogue.writing() as connection:
+            for _ in range(5_100):
+                connection.execute("UPDATE learned SET active_count = active_count + 1")
+            assert connection.execute("SELECT count(*) FROM learned_changes").fetchone()[0] == 5_000
+            assert catalog_feedback.is_forgotten(connection, 50)
+            assert not catalog_feedback.is_forgotten(connection, 101)
+        assert_alike(store)
+
+
+def test_a_rolled_back_change_is_not_learned():
+    """A transaction that fails leaves the columns unchanged."""
+    with closing(opened()) as store:
+        put(store, a=GIVEN)
+        assert_alike(store)
+        with pytest.raises(ZeroDivisionError):
+            fail_inside(store)
+        assert_alike(store)
+        store.feedback("a", "validate")
+        assert_alike(store)
+
+
+def test_repaired_values_are_seen(tmp_path):
+    """Values that repair restores appear in columns that were read before."""
+    with closing(opened(tmp_path / "i")) as store:
+        put(store, a=GIVEN, b={})
+        with store._catalogue.writing() as connection:
+            connection.execute("DELETE FROM learned")
+        assert np.isnan(store.remembered(["a"], Scope()).confidence).all()
+        assert store.repair().ok
+        assert_alike(store)
+
+
+def test_tenants_do_not_see_each_other(tmp_path):
+    """Neither by rows nor by scope."""
+    with closing(opened(tmp_path / "i", tenant="one")) as one:
+        put(one, a=GIVEN)
+    with closing(opened(tmp_path / "i", tenant="two")) as two:
+        put(two, b={"confidence": 0.9})
+        known = two.remembered(["a", "b"], Scope(tenant="two"))
+        assert rows(known)[0] == rows(MemoryColumns.of([MemoryState()]))[0]
+        assert known.confidence[1] == 0.9
+        with pytest.raises(TenantError):
+            two.remembered(["a"], Scope(tenant="one"))
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["validate", "refute", "useful", "stale"]), st.sampled_from("abc")),
+        st.tuples(st.just("use"), st.sampled_from("abc")),
+        st.tuples(st.just("retract"), st.sampled_from("abc")),
+        st.tuples(st.just("delete"), st.sampled_from("abc")),
+        st.tuples(st.just("put"), st.sampled_from("abc"), st.sampled_from([{}, GIVEN, {"confidence": 0.3}])),
+        st.tuples(st.just("look")),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS)
+def test_the_columns_equal_the_catalogue_after_any_changes(steps):
+    """For all chunks that are not retracted, since no search finds the others."""
+    with closing(opened()) as store:
+        put(store, a=GIVEN, b={}, c={})
+        for step in [*steps, ("look",)]:
+            match step:
+                case ("use", id):
+                    store.mark_used(id)
+                case ("retract", id):
+                    store.retract([id] if id in store.find(Scope()) else [])
+                case ("delete", id):
+                    store.remove([id])
+                case ("put", id, metadata):
+                    store.put([Chunk(id, f"text {len(metadata)}", metadata)])
+                    store.settle()
+                case ("look",):
+                    known = store.learned(IDS, Scope())
+                    found = dict(zip(IDS, rows(store.remembered(IDS, Scope())), strict=True))
+                    expected = {id: rows(MemoryColumns.of([learned]))[0] for id, learned in known.items()}
+                    assert {id: found[id] for id in known} == expected
+                case (verb, id) if store.get([id]):
+                    store.feedback(id, verb)

@@ -1,0 +1,183 @@
+"""Sessions of the embedded store: turns, their numbers, their expiry."""
+
+import subprocess
+import sys
+from contextlib import closing
+from datetime import timedelta
+
+import pytest
+
+from langchain_hybridgraph.errors import TenantError
+from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.records import Chunk, Query, Scope
+from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from langchain_hybridgraph.stores.protocols import HasSessions, implements
+from langchain_hybridgraph.testing import HashedWords
+
+
+def opened(path, tenant=None, now=1_000.0):
+    store = EmbeddedStore(path, embedding=HashedWords(), name="words", tenant=tenant)
+    store.clock = lambda: now
+    return store
+
+
+@pytest.fixture(params=["disk", "memory"])
+def store(request, tmp_path):
+    with closing(opened(tmp_path / "index" if request.param == "disk" else None)) as store:
+        yield store
+
+
+@pytest.fixture
+def memory():
+    with closing(opened(None)) as store:
+        yield store
+
+
+def said(store, session, n=9, **scope):
+    return [turn.text for turn in store.session_turns(session, n, Scope(**scope))]
+
+
+def test_turns_are_chunks(store):
+    """With session, number, role, time and type in their metadata; a search finds them like any other."""
+    ids = store._add_turns("s", [("user", "which car"), ("Ada", "the roadster")], metadata={"topic": "cars"})
+    assert ids == ["session:s#1", "session:s#2"]
+    [first, second] = store.get(ids)
+    assert dict(first.metadata) == {
+        "memory_type": "episodic",
+        "topic": "cars",
+        "session_id": "s",
+        "role": "user",
+        "turn": 1,
+        "created_at": "1970-01-01T00:16:40Z",
+    }
+    assert (second.metadata["role"], second.document) == ("Ada", "session:s")
+    assert [entry.id for entry in store.keyword_search(Query("roadster", 9), 9).entries] == [ids[1]]
+    known = store.learned(ids, Scope())[ids[0]]
+    assert (known.memory_type, known.created_at) == ("episodic", 1_000.0)
+
+
+def test_the_newest_turn_comes_first(store):
+    """At most n of them, counted on over several calls; another session's are not among them."""
+    assert implements(store, HasSessions)
+    store._add_turns("s", [("user", "one"), ("ai", "two")])
+    store._add_turns("t", [("user", "other")])
+    store._add_turns("s", [("user", "three")])
+    assert (said(store, "s"), said(store, "s", 2), said(store, "s", 0)) == (
+        ["three", "two", "one"],
+        ["three", "two"],
+        [],
+    )
+    assert (said(store, "t"), said(store, "unknown")) == (["other"], [])
+
+
+def test_more_turns_than_a_page(memory):
+    """The order holds over hundreds of turns: nine comes before ten."""
+    memory._add_turns("s", [("user", f"turn {n}") for n in range(250)])
+    assert said(memory, "s", 300) == [f"turn {n}" for n in reversed(range(250))]
+
+
+def test_chunks_of_an_ingest_may_be_turns(memory):
+    """A chunk with a session_id belongs to the session; without a number it is ordered by time, then age."""
+    made = ("late", 30), ("early", 10), ("middle", 20), ("timeless", None)
+    memory.put([Chunk(id, id, {"session_id": 7, "created_at": at}) for id, at in made])
+    assert said(memory, "7") == ["late", "middle", "early", "timeless"]
+    assert memory._add_turns("7", [("user", "now")]) == ["session:7#1"]
+    assert said(memory, "7", 1) == ["now"]
+
+
+def test_turns_are_in_the_calls_scope(store):
+    """Filter, validity, and the time at which they were known."""
+    store._add_turns("s", [("user", "one"), ("ai", "two")], ttl=60)
+    store.clock = lambda: 2_000.0
+    store._add_turns("s", [("user", "three")])
+    store.retract("session:s#2")
+    assert said(store, "s", filter=parse_filter({"role": "user"})) == ["three", "one"]
+    assert said(store, "s", as_of=1_061.0) == ["three"]
+    assert said(store, "s", known_at=1_500.0, as_of=1_060.0) == ["two", "one"]
+
+
+def test_numbers_go_on_after_a_retracted_turn(memory):
+    """A number is not used twice while its turn is kept."""
+    memory._add_turns("s", [("user", "one"), ("ai", "two")])
+    memory.retract("session:s#2")
+    assert memory._add_turns("s", [("user", "three")]) == ["session:s#3"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (("", [("user", "t")]), {}, "session_id must be a text with at least one character, got ''"),
+        ((7, [("user", "t")]), {}, "session_id must be a text .*, got 7"),
+        (("s", [("user", "t")]), {"ttl": 0}, "ttl must be a timedelta or a number of seconds above 0, got 0"),
+        (("s", [("user", "t")]), {"ttl": timedelta(-1)}, "ttl must be"),
+        (("s", [("user", "t")]), {"created_at": "soon"}, "'soon' is not a time"),
+        (("s", [("user", "t")]), {"metadata": {"confidence": 7}}, "confidence: 7 is not a number from 0 to 1"),
+    ],
+)
+def test_invalid_turns_are_refused(store, arguments, options, message):
+    """Clear errors, and nothing is written."""
+    with pytest.raises(ValueError, match=message):
+        store._add_turns(*arguments, **options)
+    assert len(store) == 0
+
+
+def test_sessions_are_listed_and_deleted(store):
+    """With the number of their turns; deleting one deletes its turns and no others."""
+    store._add_turns("s", [("user", "one"), ("ai", "two")])
+    store._add_turns("t", [("user", "three")])
+    assert (store.sessions(), store.stats()["sessions"]) == ({"s": 2, "t": 1}, 2)
+    assert (store.delete_session("s"), store.delete_session("s")) == (2, 0)
+    assert (store.sessions(), len(store)) == ({"t": 1}, 1)
+
+
+def test_expired_chunks_are_deleted(store):
+    """By its own valid_until or its session's time to live; valid chunks and chunks without an end are kept."""
+    store.put(
+        [Chunk("over", "t", {"valid_until": 1_999}), Chunk("still", "t", {"valid_until": 2_000}), Chunk("plain", "t")]
+    )
+    store._add_turns("s", [("user", "one")], ttl=timedelta(seconds=60))
+    store.clock = lambda: 2_000.0
+    assert (store.expire(), store.expire()) == (2, 0)
+    assert (set(store.find(Scope())), store.sessions()) == ({"still", "plain"}, {})
+
+
+def test_history_does_not_expire(memory):
+    """A superseded fact has ended, too, but is kept for searches in the past."""
+    memory.put([Chunk("old", "t")])
+    memory._supersede("old", Chunk("new", "u"), 500.0)
+    assert memory.expire() == 0
+    assert memory.find(Scope(as_of=400.0)) == ["old"]
+
+
+def test_sessions_of_tenants(tmp_path):
+    """The same session in two tenants: each has its own turns, numbers and end."""
+    folder = tmp_path / "index"
+    with closing(opened(folder, "one")) as store:
+        store._add_turns("s", [("user", "mine"), ("ai", "too")], ttl=60)
+    with closing(opened(folder, "two", now=5_000.0)) as store:
+        assert (said(store, "s"), store.sessions(), store.delete_session("s"), store.expire()) == ([], {}, 0, 0)
+        assert store._add_turns("s", [("user", "others'")]) == ["session:s#1"]
+        with pytest.raises(TenantError, match="open for tenant 'two', but the call requests tenant 'one'"):
+            said(store, "s", tenant="one")
+    with closing(opened(folder, "one")) as store:
+        assert (said(store, "s"), store.sessions()) == (["too", "mine"], {"s": 2})
+
+
+def test_a_killed_process_has_added_all_turns_or_none(tmp_path):
+    """Killed inside the transaction, none of the turns is there, and numbers begin where they did."""
+    folder = tmp_path / "index"
+    code = f"""
+import os
+from pathlib import Path
+from langchain_hybridgraph.stores.embedded import catalog
+from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from langchain_hybridgraph.testing import HashedWords
+store = EmbeddedStore(Path({str(folder)!r}), embedding=HashedWords(), name="words")
+store._add_turns("s", [("user", "one")])
+catalog.log_changes = lambda *args: os.kill(os.getpid(), 9)
+store._add_turns("s", [("user", "two"), ("ai", "three")])
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    with closing(opened(folder)) as store:
+        assert said(store, "s") == ["one"]
+        assert store._add_turns("s", [("user", "two")]) == ["session:s#2"]

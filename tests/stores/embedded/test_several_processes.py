@@ -1,0 +1,601 @@
+"""One folder in several processes: writers in turn, forks, and pickles."""
+
+import asyncio
+import hashlib
+import json
+import multiprocessing
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import urllib.request
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.errors import ConfigurationError, StoreError, StoreLockedError
+from langchain_hybridgraph.records import Chunk, Edge, Query, Scope
+from langchain_hybridgraph.stores.embedded import index_folder, shared_folder
+
+TEXTS_EACH = 15
+PATIENCE = 120
+
+
+class Distinct(Embeddings):
+    """A vector of its own for every text, the same in every process."""
+
+    model = "distinct"
+
+    def embed_documents(self, texts):
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text):
+        seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+        return np.random.default_rng(seed).standard_normal(32).tolist()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "index"
+
+
+def opened(folder, **options):
+    return HybridGraphStore(folder, Distinct(), **options)
+
+
+def ids_by_vector(store, text, k=10_000):
+    return {entry.id for entry in store.vector_search(Query(text, k, Scope()), k).entries}
+
+
+def ids_by_word(store, text, k=10_000):
+    return {entry.id for entry in store.keyword_search(Query(text, k, Scope()), k).entries}
+
+
+def assert_all_there(folder, ids):
+    """Every text is stored once, and is found by its own vector and by its own word."""
+    with closing(opened(folder)) as store:
+        assert len(store) == len(ids)
+        assert ids_by_vector(store, "text") == ids_by_word(store, "text") == ids
+        for id in ids:
+            [(best, score)] = store.similarity_search_with_score(f"text {id}", k=1)
+            assert (best.id, round(score, 5)) == (id, 1.0)
+            assert ids_by_word(store, id) == {id}
+        assert store.check().problems == ()
+
+
+def add_one_at_a_time(store, who, count=TEXTS_EACH):
+    ids = [f"{who}x{n}" for n in range(count)]
+    for id in ids:
+        store.add_texts([f"text {id}"], ids=[id])
+    return ids
+
+
+# -- writers in turn ------------------------------------------------------------------------------------------------
+
+
+def write_in_another_process(folder, who, count=TEXTS_EACH):
+    with closing(opened(folder)) as store:
+        return add_one_at_a_time(store, who, count)
+
+
+@pytest.mark.parametrize("makes_the_folder", ["parent", "children"])
+def test_several_processes_add_at_the_same_time(folder, makes_the_folder):
+    """Nothing is refused, lost or duplicated, also if the processes create the folder at the same moment."""
+    if makes_the_folder == "parent":
+        opened(folder).close()
+    with ProcessPoolExecutor(3, mp_context=multiprocessing.get_context("spawn")) as pool:
+        jobs = [pool.submit(write_in_another_process, folder, f"p{n}") for n in range(3)]
+        ids = {id for job in jobs for id in job.result(PATIENCE)}
+    assert len(ids) == 3 * TEXTS_EACH
+    assert_all_there(folder, ids)
+
+
+def test_a_reader_follows_several_writers(folder):
+    """A store that stays open finds, at its next call, what other processes have added."""
+    with (
+        closing(opened(folder)) as reader,
+        ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool,
+    ):
+        jobs = [pool.submit(write_in_another_process, folder, f"p{n}") for n in range(2)]
+        seen = 0
+        while not all(job.done() for job in jobs):
+            there = ids_by_vector(reader, "text")
+            assert len(there) >= seen
+            seen = len(there)
+        ids = {id for job in jobs for id in job.result(PATIENCE)}
+        assert ids_by_vector(reader, "text") == ids_by_word(reader, "text") == ids
+
+
+def test_threads_and_stores_of_one_process_add_at_the_same_time(folder):
+    """Stores of one process share their open files, and their threads take turns."""
+    stores = [opened(folder) for _ in range(3)]
+    assert len({id(store._folder) for store in stores}) == 1
+    added, errors = [], []
+
+    def work(number):
+        try:
+            added.extend(add_one_at_a_time(stores[number % 3], f"t{number}", 8))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the test shows it
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert errors == []
+    for store in stores:
+        store.close()
+    assert_all_there(folder, set(added))
+
+
+def test_tenants_of_one_folder_write_in_turn(folder):
+    """Stores of two tenants in one process do not block each other, and do not see each other."""
+    with closing(opened(folder, tenant="x")) as x, closing(opened(folder, tenant="y")) as y:
+        for n in range(3):
+            x.add_texts([f"text x{n}"], ids=[f"x{n}"])
+            y.add_texts([f"text y{n}"], ids=[f"y{n}"])
+        assert (ids_by_word(x, "text"), ids_by_word(y, "text")) == ({"x0", "x1", "x2"}, {"y0", "y1", "y2"})
+
+
+def test_a_writer_that_waits_too_long_raises_an_error(folder):
+    """The error names the writing process and the option; afterwards the store writes again."""
+    script = """
+        import sys
+        from langchain_hybridgraph.stores.embedded.writer_lock import WriterLock
+        from pathlib import Path
+        with WriterLock(Path(sys.argv[1]) / "writer.lock").turn(timeout=10):
+            print("held", flush=True)
+            sys.stdin.read()
+    """
+    with closing(opened(folder, write_timeout=0.05)) as store:
+        store.add_texts(["text a"], ids=["a"])
+        holder = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(script), folder],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(StoreLockedError, match=rf"waited 0.05 s .*process {holder.pid} .*write_timeout"):
+            store.add_texts(["text b"], ids=["b"])
+        assert ids_by_word(store, "text") == {"a"}
+        holder.communicate()
+        store.add_texts(["text b"], ids=["b"])
+        assert ids_by_word(store, "text") == {"a", "b"}
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan"), "soon", None])
+def test_an_invalid_timeout(folder, seconds):
+    """It is refused before anything is opened; the error states what is expected."""
+    with pytest.raises(ConfigurationError, match="write_timeout must be a number of seconds, at least 0, got"):
+        opened(folder, write_timeout=seconds)
+
+
+def test_a_slow_embedding_keeps_nobody_from_writing(folder):
+    """Texts are embedded before the turn to write is taken."""
+    is_embedding, may_go_on = threading.Event(), threading.Event()
+
+    class Slow(Distinct):
+        def embed_documents(self, texts):
+            if "slow" in texts[0]:
+                is_embedding.set()
+                assert may_go_on.wait(PATIENCE)
+            return super().embed_documents(texts)
+
+    with closing(HybridGraphStore(folder, Slow())) as slow, closing(opened(folder, write_timeout=5)) as other:
+        other.add_texts(["text first"], ids=["first"])
+        thread = threading.Thread(target=slow.add_texts, args=(["text slow"],), kwargs={"ids": ["slow"]})
+        thread.start()
+        assert is_embedding.wait(PATIENCE)
+        other.add_texts(["text other"], ids=["other"])
+        may_go_on.set()
+        thread.join(PATIENCE)
+    assert_all_there(folder, {"first", "other", "slow"})
+
+
+def test_a_text_that_changes_while_it_is_embedded_gets_its_own_vector(folder):
+    """Texts embedded before the turn are checked against what others have written since."""
+
+    class Racing(Distinct):
+        is_racing = False
+
+        def embed_documents(self, texts):
+            vectors = super().embed_documents(texts)
+            if texts == ["text new"] and not self.is_racing:
+                self.is_racing = True
+                store.add_texts(["text old"], ids=["b"])
+            return vectors
+
+    with closing(HybridGraphStore(folder, Racing())) as store:
+        store.add_texts(["text old", "text b"], ids=["a", "b"])
+        store.add_texts(["text new", "text b"], ids=["a", "b"])
+        assert [store.similarity_search(text, k=1)[0].id for text in ("text new", "text b")] == ["a", "b"]
+        assert store.check().problems == ()
+
+
+async def test_adds_at_the_same_time_bring_the_engines_up_to_date_together(folder, monkeypatch):
+    """The first of many concurrent adds to settle does it for all that are written by then."""
+    with closing(opened(folder)) as store:
+        store.add_texts(["text first"], ids=["first"])
+        steps, step = [], type(store)._step
+        monkeypatch.setattr(type(store), "_step", lambda self, **options: (steps.append(1), step(self, **options)))
+        documents = [Document(f"text n{n}", id=f"n{n}") for n in range(20)]
+        await asyncio.gather(*(store.aadd_documents([document]) for document in documents))
+    assert 0 < len(steps) < 20
+    assert_all_there(folder, {"first", *(f"n{n}" for n in range(20))})
+
+
+# -- forks ----------------------------------------------------------------------------------------------------------
+
+
+class Child:
+    """A forked child that runs a function; ``result`` waits for its return value, sent as JSON."""
+
+    def __init__(self, work):
+        self._reading, writing = os.pipe()
+        self._process = os.fork()
+        if not self._process:
+            try:
+                result = {"value": work()}
+            except BaseException as error:  # noqa: BLE001 - the parent raises it
+                result = {"error": f"{type(error).__name__}: {error}"}
+            os.write(writing, json.dumps(result).encode())
+            os._exit(0)
+        os.close(writing)
+
+    def result(self):
+        with os.fdopen(self._reading) as file:
+            result = json.loads(file.read())
+        assert os.waitpid(self._process, 0)[1] == 0
+        assert "error" not in result, result["error"]
+        return result["value"]
+
+
+@pytest.mark.parametrize("does_parent_write", [True, False])
+def test_forked_children_of_a_process_that_has_written(folder, does_parent_write):
+    """Each child opens the folder itself: nothing is lost, and no text gets another text's vector."""
+    with closing(opened(folder)) as store:
+        ids = set(add_one_at_a_time(store, "before", 5))
+        assert ids_by_word(store, "text") == ids
+        children = [Child(lambda n=n: add_one_at_a_time(store, f"c{n}")) for n in range(2)]
+        if does_parent_write:
+            ids.update(add_one_at_a_time(store, "parent"))
+        for child in children:
+            ids.update(child.result())
+        assert ids_by_word(store, "text") == ids_by_vector(store, "text") == ids
+    assert_all_there(folder, ids)
+
+
+def test_a_child_that_only_searches(folder):
+    """A retriever preloaded before the fork finds its parent's writes, also later ones."""
+    with closing(opened(folder)) as store:
+        store.add_texts(["text one", "text two"], ids=["one", "two"])
+        retriever = HybridRetriever(store, k=5)
+        assert {found.id for found in retriever.invoke("two")} == {"one", "two"}
+        reading, writing = os.pipe()
+
+        def search():
+            os.read(reading, 1)
+            return sorted(found.id for found in retriever.invoke("three"))
+
+        child = Child(search)
+        store.add_texts(["text three"], ids=["three"])
+        os.write(writing, b"!")
+        assert child.result() == ["one", "three", "two"]
+        os.close(reading)
+        os.close(writing)
+
+
+def test_a_fork_while_other_threads_write(folder):
+    """The fork waits for a moment in which no thread writes, so the child can use the folder."""
+    with closing(opened(folder)) as store:
+        ids, stop = set(), threading.Event()
+
+        def write():
+            number = 0
+            while not stop.is_set():
+                ids.update(store.add_texts([f"text t{number}"], ids=[f"t{number}"]))
+                number += 1
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        while len(ids) < 3:
+            time.sleep(0.01)
+        children = [Child(lambda n=n: add_one_at_a_time(store, f"c{n}", 5)) for n in range(2)]
+        for child in children:
+            ids.update(child.result())
+        stop.set()
+        thread.join(PATIENCE)
+    assert_all_there(folder, ids)
+
+
+def test_a_fork_in_the_middle_of_a_long_write(folder, monkeypatch):
+    """If no such moment comes, the child reports that it cannot use the folder; the parent continues."""
+    monkeypatch.setattr(shared_folder, "FORK_PATIENCE", 0.05)
+    is_writing, may_go_on = threading.Event(), threading.Event()
+    with closing(opened(folder)) as store:
+        store.add_texts(["text a"], ids=["a"])
+
+        def write():
+            with store._writer():
+                is_writing.set()
+                assert may_go_on.wait(PATIENCE)
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        assert is_writing.wait(PATIENCE)
+
+        def search():
+            with pytest.raises(StoreError, match=r"was forked while another thread was using the index.*spawn"):
+                len(store)
+            return "refused"
+
+        child = Child(search)
+        may_go_on.set()
+        thread.join(PATIENCE)
+        assert child.result() == "refused"
+        store.add_texts(["text b"], ids=["b"])
+    assert_all_there(folder, {"a", "b"})
+
+
+def test_a_fork_inside_a_write_of_the_same_thread(folder, monkeypatch):
+    """An embedding that forks workers, as some do, neither hangs nor lets them write in its parent's turn."""
+    monkeypatch.setattr(shared_folder, "FORK_PATIENCE", 0.05)
+    parent = os.getpid()
+
+    class Forking(Distinct):
+        def embed_documents(self, texts):
+            if os.getpid() == parent:
+                assert Child(lambda: store._folder is not None).result()
+            return super().embed_documents(texts)
+
+    with closing(HybridGraphStore(folder, Forking())) as store:
+        with store._writer():
+            store.add_texts(["text a"], ids=["a"])
+        store.add_texts(["text b"], ids=["b"])
+    assert_all_there(folder, {"a", "b"})
+
+
+def test_a_child_of_a_large_index_leaves_chroma_to_its_parent(folder, monkeypatch):
+    """Chroma's library keeps the parent's state, so the child searches the matrix."""
+    monkeypatch.setattr(index_folder, "MATRIX_BYTES", 0)
+    with closing(opened(folder)) as store:
+        ids = set(add_one_at_a_time(store, "before", 5))
+        assert store._folder.chroma.collected is not None
+
+        def work():
+            return [add_one_at_a_time(store, "child", 3), store._folder.chroma.is_open, [*ids_by_vector(store, "text")]]
+
+        child = Child(work)
+        added, is_open, found = child.result()
+        assert (is_open, set(found)) == (False, ids | set(added))
+        assert store._folder.chroma.is_open
+        assert ids_by_vector(store, "text") == ids | set(added)
+        assert store.check().problems == ()
+
+
+def test_an_index_in_memory_is_copied_by_a_fork(folder):
+    """The child has the parent's chunks, and its additions are its own."""
+    with closing(HybridGraphStore(None, Distinct())) as store:
+        store.add_texts(["text a"], ids=["a"])
+        child = Child(lambda: [*store.add_texts(["text b"], ids=["b"]), *sorted(ids_by_word(store, "text"))])
+        assert child.result() == ["b", "a", "b"]
+        assert ids_by_word(store, "text") == {"a"}
+
+
+def test_a_fork_while_other_threads_use_an_index_in_memory():
+    """The fork waits for their calls, so that the child finds no lock that is never released."""
+    with closing(HybridGraphStore(None, Distinct())) as store:
+        is_over = threading.Event()
+
+        def write():
+            while not is_over.is_set():
+                store.add_texts(["text b"], ids=["b"])
+                store.delete(["b"])
+
+        def add():
+            store.add_texts(["text c"], ids=["c"])
+            return sorted(ids_by_word(store, "c"))
+
+        threads = [threading.Thread(target=write) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        try:
+            assert [Child(add).result() for _ in range(4)] == [["c"]] * 4
+        finally:
+            is_over.set()
+            for thread in threads:
+                thread.join()
+
+
+def test_a_fork_in_the_middle_of_a_long_call_to_an_index_in_memory(monkeypatch):
+    """The child reports that it cannot use the index; the parent continues."""
+    monkeypatch.setattr(index_folder, "FORK_PATIENCE", 0.05)
+    is_inside, may_go_on = threading.Event(), threading.Event()
+    with closing(HybridGraphStore(None, Distinct())) as store:
+
+        def write():
+            with store._writer():
+                is_inside.set()
+                assert may_go_on.wait(PATIENCE)
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        assert is_inside.wait(PATIENCE)
+
+        def search():
+            with pytest.raises(StoreError, match="forked while another thread was using the index in memory"):
+                store.add_texts(["text a"])
+            return "refused"
+
+        child = Child(search)
+        may_go_on.set()
+        thread.join(PATIENCE)
+        assert child.result() == "refused"
+        store.add_texts(["text b"], ids=["b"])
+        assert len(store) == 1
+
+
+def add_by_store(store, who):
+    return add_one_at_a_time(store, who, 5)
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_a_pool_of_processes_gets_the_store_as_an_argument(folder, method):
+    """Pickled by its path, a store is opened in each worker, however that was started."""
+    with closing(opened(folder)) as store:
+        store.add_texts(["text first"], ids=["first"])
+        with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(method)) as pool:
+            jobs = [pool.submit(add_by_store, store, f"p{n}") for n in range(4)]
+            ids = {id for job in jobs for id in job.result(PATIENCE)}
+        assert ids_by_word(store, "text") == ids | {"first"}
+    assert_all_there(folder, ids | {"first"})
+
+
+def test_joblib_gets_the_retriever_as_an_argument(folder):
+    """joblib pickles by cloudpickle, as Ray and Spark do."""
+    with closing(opened(folder)) as store:
+        store.add_texts(["text one", "text two"], ids=["one", "two"])
+        retriever = HybridRetriever(store, k=1)
+        call = joblib.delayed(retriever.invoke)
+        found = joblib.Parallel(n_jobs=2)([call("one"), call("two")])
+    assert [document.id for [document] in found] == ["one", "two"]
+
+
+def test_retrievers_are_pickled_with_their_store(folder):
+    """Settings are kept; the copy returns the same results."""
+    with closing(opened(folder)) as store:
+        store.put([*(Chunk(name, f"text {name}") for name in ("one", "two"))], edges=[Edge("one", "two", "references")])
+        store.settle()
+        for retriever in (HybridRetriever(store, k=2, semantic_weight=0.4), GraphRetriever(store, k=2)):
+            again = pickle.loads(pickle.dumps(retriever))
+            assert again.invoke("one") == retriever.invoke("one")
+            assert again.k == 2
+
+
+GUNICORN = """
+import os
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from test_several_processes import Distinct
+
+store = HybridGraphStore(os.environ["FOLDER"], Distinct())
+store.add_texts(["text preloaded"], ids=["preloaded"])
+retriever = HybridRetriever(store, k=3)
+retriever.invoke("preloaded")
+
+def app(environ, start_response):
+    id = environ["PATH_INFO"].strip("/")
+    store.add_texts([f"text {id}"], ids=[id])
+    found = store.similarity_search(f"text {id}", k=1)[0].id
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [f"{os.getpid()} {found}".encode()]
+"""
+
+
+def test_gunicorn_with_preload(tmp_path, folder):
+    """Workers forked from a program that has written and searched add and find."""
+    (tmp_path / "program.py").write_text(GUNICORN)
+    with socket.socket() as chosen:
+        chosen.bind(("127.0.0.1", 0))
+        port = chosen.getsockname()[1]
+    command = [sys.executable, "-m", "gunicorn", "--preload", "--workers", "2", "--bind", f"127.0.0.1:{port}"]
+    environment = {
+        **os.environ,
+        "FOLDER": str(folder),
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parent), *sys.path]),
+    }
+    server = subprocess.Popen([*command, "program:app"], cwd=tmp_path, env=environment)
+    try:
+
+        def add(id):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{id}", timeout=PATIENCE) as answer:
+                return answer.read().decode().split()
+
+        wait_for(lambda: add("first"), server)
+        with ThreadPoolExecutor(4) as threads:
+            answers = dict(zip(ids := [f"g{n}" for n in range(16)], threads.map(add, ids), strict=True))
+        assert [found for _, found in answers.values()] == ids
+        assert len({worker for worker, _ in answers.values()}) == 2
+    finally:
+        server.terminate()
+        server.wait(PATIENCE)
+    assert_all_there(folder, {"preloaded", "first", *ids})
+
+
+CELERY = """
+import os
+from celery import Celery
+from langchain_hybridgraph import HybridGraphStore
+from test_several_processes import Distinct
+
+store = HybridGraphStore(os.environ["FOLDER"], Distinct())
+store.add_texts(["text preloaded"], ids=["preloaded"])
+queue = os.environ["QUEUE"]
+app = Celery("program", broker="filesystem://", backend=f"file://{queue}")
+folders = {"data_folder_in": queue, "data_folder_out": queue, "processed_folder": queue}
+app.conf.update(broker_transport_options={**folders, "polling_interval": 0.05}, worker_prefetch_multiplier=1)
+
+@app.task
+def add(id):
+    store.add_texts([f"text {id}"], ids=[id])
+    return [os.getpid(), store.similarity_search(f"text {id}", k=1)[0].id]
+"""
+
+
+def test_celery_prefork(tmp_path, folder):
+    """Tasks in forked workers write to the store that the program made when it was imported."""
+    (tmp_path / "program.py").write_text(CELERY)
+    (tmp_path / "queue").mkdir()
+    environment = {
+        **os.environ,
+        "FOLDER": str(folder),
+        "QUEUE": str(tmp_path / "queue"),
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parent), *sys.path]),
+    }
+    command = [sys.executable, "-m", "celery", "-A", "program", "worker", "--pool", "prefork", "--concurrency", "2"]
+    quick = ["--without-mingle", "--without-gossip", "--without-heartbeat"]
+    worker = subprocess.Popen([*command, *quick, "--loglevel", "ERROR"], cwd=tmp_path, env=environment)
+    asking = textwrap.dedent("""
+        import json
+        from program import add
+        tasks = [add.delay(f"k{n}") for n in range(10)]
+        print(json.dumps([task.get(timeout=100, interval=0.05) for task in tasks]))
+    """)
+    try:
+        asked = subprocess.run(
+            [sys.executable, "-c", asking],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=True,
+        )
+    finally:
+        worker.terminate()
+        worker.wait(PATIENCE)
+    ids = [f"k{n}" for n in range(10)]
+    assert [found for _, found in json.loads(asked.stdout)] == ids
+    assert_all_there(folder, {"preloaded", *ids})
+
+
+def wait_for(attempt, process):
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return attempt()
+        except OSError:
+            assert process.poll() is None, "the server has ended"
+            assert time.monotonic() < until, "the server does not answer"
+            time.sleep(0.1)

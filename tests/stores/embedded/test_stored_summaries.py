@@ -1,0 +1,188 @@
+"""The summaries' own index: kept out of all other searches, and up to date with the vectors."""
+
+import time
+from types import SimpleNamespace
+
+import pytest
+from langchain_core.embeddings import DeterministicFakeEmbedding
+
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, build_layers
+from langchain_hybridgraph.errors import ReadOnlyError
+from langchain_hybridgraph.records import Chunk, Query, Scope
+
+PAGES = {"pets/cats.md": "Cats purr and sleep.", "pets/dogs.md": "Dogs bark at night.", "cars/fast.md": "It is fast."}
+
+
+def filled(path=None, embedding="lsa", **known):
+    store = HybridGraphStore(path, embedding, **known)
+    store.put([Chunk(uri, text, {"uri": uri}, uri) for uri, text in PAGES.items()])
+    store.settle()
+    return store
+
+
+def test_there_are_none_before_they_are_made():
+    """Looking for them creates none."""
+    store = filled()
+    assert store.layers() is None
+    assert store.stats()["layers"] == 0
+
+
+@pytest.mark.parametrize("retriever", [HybridRetriever, GraphRetriever])
+def test_no_other_search_sees_them(retriever):
+    """Results, scores and counts are the same with and without them."""
+    with_layers, without = filled(), filled()
+    build_layers(with_layers)
+    for question in ("Which pets purr?", "pets", "cars fast"):
+        one, other = (retriever(store, k=10).retrieve(question) for store in (with_layers, without))
+        assert [(hit.id, hit.score) for hit in one.hits] == [(hit.id, hit.score) for hit in other.hits]
+    assert len(with_layers) == len(without) == 3
+    assert with_layers.find(Scope()) == without.find(Scope())
+    assert with_layers.document_ids() == without.document_ids()
+
+
+def test_they_are_counted_by_themselves():
+    """Two directories."""
+    store = filled()
+    build_layers(store)
+    assert store.stats()["layers"] == 2
+    assert store.check().counts == {"chunks": 3, "edges": 0, "layers": 2}
+
+
+def test_they_last(tmp_path):
+    """A later opening, and a reader, find them."""
+    store = filled(tmp_path)
+    build_layers(store)
+    store.close()
+    for read_only in (False, True):
+        store = HybridGraphStore(tmp_path, read_only=read_only)
+        assert sorted(store.layers().document_ids()) == ["cars", "pets"]
+        store.close()
+
+
+def test_a_reader_sees_those_that_are_made_later(tmp_path):
+    """Without being opened again."""
+    writer = filled(tmp_path)
+    reader = HybridGraphStore(tmp_path, read_only=True)
+    assert reader.layers() is None
+    build_layers(writer)
+    assert len(reader.layers()) == 2
+    reader.close()
+    writer.close()
+
+
+def test_a_reader_creates_none(tmp_path):
+    """A store that is open for reading raises an error."""
+    filled(tmp_path).close()
+    store = HybridGraphStore(tmp_path, read_only=True)
+    with pytest.raises((ReadOnlyError, Exception), match="read_only"):
+        build_layers(store)
+    assert store.layers() is None
+    store.close()
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_a_new_model_takes_the_summaries_over(tmp_path, in_memory):
+    """Vectors of another generation are not compared; the texts are embedded again, not written again."""
+    store = filled(None if in_memory else tmp_path)
+    build_layers(store)
+    generation = store.stats()["generation"]
+    store.put([Chunk(f"more/{n}", f"word{n} other{n} text", {"uri": f"more/{n}"}, f"more/{n}") for n in range(20)])
+    store.settle()
+    assert store.stats()["generation"] > generation
+    assert sorted(store.summaries().get(["cars", "pets", "more"])) == ["cars", "pets"]
+    assert "pets" in [entry.id for entry in store.layers().vector_search(Query("Which pets purr?", 5), 5).entries]
+    assert build_layers(store).summarised == 1
+    assert sorted(store.layers().document_ids()) == ["cars", "more", "pets"]
+    if not in_memory:
+        assert len(list(tmp_path.glob("layers-*"))) == 1
+    store.close()
+
+
+def test_a_new_model_takes_everybodys_summaries_over(tmp_path):
+    """The writing tenant's refit loses no tenant's summaries."""
+    for tenant in ("one", "two"):
+        store = filled(tmp_path, tenant=tenant)
+        build_layers(store)
+        store.close()
+    store = HybridGraphStore(tmp_path, tenant="two")
+    store.add_texts([f"word{n} other{n} text" for n in range(40)])
+    generation = store.stats()["generation"]
+    store.close()
+    for tenant in ("one", "two"):
+        store = HybridGraphStore(tmp_path, tenant=tenant, read_only=True)
+        assert sorted(store.summaries().get(["cars", "pets"])) == ["cars", "pets"]
+        store.close()
+    assert [folder.name for folder in tmp_path.glob("layers-*")] == [f"layers-{generation}"]
+
+
+def put(store):
+    store.put([Chunk("pets/cats.md", "Cats hiss.", {"uri": "pets/cats.md"}, "pets/cats.md")])
+
+
+@pytest.mark.parametrize("change", [put, lambda store: store.remove(["pets/dogs.md"])])
+def test_a_change_hides_a_summary_at_once(tmp_path, change):
+    """The directory's summary, in every process; the text itself is kept, so that no other is made again."""
+    writer = filled(tmp_path, DeterministicFakeEmbedding(size=8))
+    build_layers(writer)
+    reader = HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8), read_only=True)
+    assert sorted(reader.summaries().get(["cars", "pets"])) == ["cars", "pets"]
+    change(writer)
+    for store in (writer, reader):
+        summaries = store.summaries()
+        assert list(summaries.get(["cars", "pets"])) == ["cars"]
+        assert [summaries.is_true(uri) for uri in ("cars", "pets", "nowhere")] == [True, False, False]
+    report = build_layers(writer)
+    assert (report.summarised, report.unchanged) == (1, 1)
+    assert sorted(reader.summaries().get(["cars", "pets"])) == ["cars", "pets"]
+    reader.close()
+    writer.close()
+
+
+def test_a_change_hides_the_summaries_above():
+    """They may repeat the old text, too."""
+    store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
+    store.put([Chunk(uri, "It is so.", {"uri": uri}, uri) for uri in ("a/b/c/deep", "a/x/y", "z/end")])
+    build_layers(store)
+    store.remove(["a/b/c/deep"])
+    assert sorted(store.summaries().get(["a", "a/b", "a/b/c", "a/x", "z"])) == ["a/x", "z"]
+
+
+def test_a_text_that_expires_hides_the_summary(monkeypatch):
+    """From its last moment on, without a write."""
+    store, later = filled(), time.time() + 3_600
+    store.put([Chunk("pets/old.md", "An old secret.", {"uri": "pets/old.md", "valid_until": later}, "pets/old.md")])
+    build_layers(store)
+    assert list(store.summaries().get(["pets"])) == ["pets"]
+    monkeypatch.setattr("langchain_hybridgraph.stores.embedded.summaries.time", SimpleNamespace(time=lambda: later + 1))
+    assert list(store.summaries().get(["pets"])) == []
+
+
+def test_check_looks_into_them(tmp_path):
+    """A problem of the summaries is reported as theirs, and repair fixes it."""
+    store = filled(tmp_path, DeterministicFakeEmbedding(size=8))
+    build_layers(store)
+    with store.layers()._catalogue.writing() as connection:
+        connection.execute("INSERT INTO edges VALUES (1, 'lost', 999, 1.0, '', NULL, NULL, 0)")
+    assert store.check().problems == ("summaries of directories: 1 edges point to missing nodes",)
+    assert store.repair().ok
+    store.close()
+
+
+def test_tenants_have_their_own(tmp_path):
+    """One's summaries are not among another's."""
+    for tenant in ("one", "two"):
+        store = HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8), tenant=tenant)
+        store.put([Chunk("a", f"of {tenant}", {"uri": f"{tenant}/a"}, "a")])
+        build_layers(store)
+        assert store.layers().document_ids() == [tenant]
+        store.close()
+
+
+def test_closing_closes_them(tmp_path):
+    """The folder's locks are released."""
+    store = filled(tmp_path)
+    build_layers(store)
+    store.close()
+    again = HybridGraphStore(tmp_path)
+    assert build_layers(again).unchanged == 2
+    again.close()

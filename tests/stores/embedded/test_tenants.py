@@ -1,0 +1,225 @@
+"""Listing and dropping the tenants of a folder."""
+
+import shutil
+import sqlite3
+
+import pytest
+from langchain_core.embeddings import DeterministicFakeEmbedding
+
+from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph.errors import NotAnIndexError, TenantError
+from langchain_hybridgraph.ingestion import ingest
+from langchain_hybridgraph.ingestion.summaries import build_layers
+from langchain_hybridgraph.records import Chunk, Edge, Scope
+
+SECRET = "xylophonist"
+MODEL = DeterministicFakeEmbedding(size=16)
+
+
+def opened(path, tenant, **options):
+    return HybridGraphStore(path, MODEL, tenant=tenant, **options)
+
+
+def filled(path, tenant, word):
+    """Write every kind of data of a tenant: chunks, edges, a session, feedback, a mode, summaries."""
+    with opened(path, tenant) as store:
+        chunks = [
+            Chunk(f"{word}-{n}", f"The {word} plays piece {n}.", {"source": f"{word}.md", "uri": f"{word}/{n}.md"},
+                  parent_id=f"{word}-parent")
+            for n in range(5)
+        ]  # fmt: skip
+        edges = [
+            Edge(f"{word}-0", f"{word}-1", "cites", description=f"by the {word}"),
+            Edge(f"{word}-0", f"entity:{word}", "mentions"),
+        ]
+        store.put(chunks, parents=[Chunk(f"{word}-parent", f"All about the {word}.")], edges=edges)
+        store.settle()
+        store.add_turns(f"session-{word}", [("user", f"Who is the {word}?")])
+        store.feedback(f"{word}-0", "validate")
+        store.supersede(f"{word}-4", f"The {word} has retired.")
+        store.set_mode("procedural")
+        build_layers(store)
+        return store.stats()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder of two tenants, and one that never had the first of them."""
+    both, alone = tmp_path_factory.mktemp("both") / "index", tmp_path_factory.mktemp("alone") / "index"
+    filled(both, "ada", SECRET)
+    filled(both, "bo", "drummer")
+    filled(alone, "bo", "drummer")
+    return both, alone
+
+
+@pytest.fixture
+def folder(made, tmp_path):
+    """A folder of two tenants."""
+    return shutil.copytree(made[0], tmp_path / "index")
+
+
+@pytest.fixture
+def alone(made):
+    """The folder as it would be without the first tenant."""
+    return made[1]
+
+
+def rows(path, table):
+    with sqlite3.connect(path / "catalogue.sqlite") as connection:
+        return connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+
+
+def everything(path):
+    """The bytes of all files."""
+    return b"".join(file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file())
+
+
+def test_tenants_are_listed_with_their_chunks(folder):
+    """By name, each with the number of its chunks."""
+    assert HybridGraphStore.tenants(folder) == {"ada": 7, "bo": 7}
+
+
+def test_a_tenant_without_chunks_is_listed_too(folder):
+    """A mode or a source's credibility counts as data of a tenant."""
+    with opened(folder, "cy") as store:
+        store.set_mode("procedural")
+    assert HybridGraphStore.tenants(folder)["cy"] == 0
+
+
+@pytest.mark.parametrize("call", [HybridGraphStore.tenants, lambda path: HybridGraphStore.drop_tenant(path, "ada")])
+def test_a_folder_without_tenants_refuses(tmp_path, call):
+    """A folder without tenants has none to list or drop; a path without an index is an error."""
+    HybridGraphStore.from_texts(["one"], MODEL, path=tmp_path / "single").close()
+    with pytest.raises(TenantError, match="without tenants"):
+        call(tmp_path / "single")
+    with pytest.raises(NotAnIndexError, match="no index"):
+        call(tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_dropping_returns_counts(folder):
+    """The counts are those of the tenant's own statistics."""
+    with opened(folder, "ada", read_only=True) as store:
+        before = store.stats()
+    dropped = HybridGraphStore.drop_tenant(folder, "ada")
+    assert dropped == {name: before[name] for name in ("chunks", "parents", "edges", "entities", "sessions", "layers")}
+    assert dropped["layers"] > 0
+    assert HybridGraphStore.tenants(folder) == {"bo": 7}
+
+
+def test_nothing_of_a_dropped_tenant_is_left(folder, alone):
+    """Every table has the rows that it would have without the tenant, and no file has a word of it."""
+    assert SECRET.encode() in everything(folder)
+    HybridGraphStore.drop_tenant(folder, "ada")
+    for table in ("nodes", "learned", "past_validity", "past_trust", "credibility", "edges"):
+        assert rows(folder, table) == rows(alone, table), table
+    assert rows(folder / "layers-0", "nodes") == rows(alone / "layers-0", "nodes")
+    assert SECRET.encode() not in everything(folder)
+    with opened(folder, "ada") as store:
+        assert store.mode is None
+        assert store.credibility(f"{SECRET}.md") == 0.5
+        assert store.sessions() == {}
+        assert store.layers() is None or len(store.layers()) == 0
+
+
+def test_no_vector_of_a_dropped_tenant_is_left(folder):
+    """The rows of the matrix that were the tenant's hold zeros."""
+    own = MODEL.embed_query(f"The {SECRET} plays piece 1.")
+    with opened(folder, "ada") as store:
+        [there] = store.similarity_search_with_score_by_vector(own, 1)
+        assert there[1] == pytest.approx(1.0, abs=1e-5)
+        [row] = store._rows.rows([f"{SECRET}-1"])
+    HybridGraphStore.drop_tenant(folder, "ada")
+    with opened(folder, "bo", read_only=True) as store:
+        assert not store._generation.matrix.take([row]).any()
+
+
+def test_other_tenants_stay_as_they_are(folder):
+    """Counts, vector, keyword and graph results are unchanged, and check reports no problem."""
+
+    def seen():
+        with opened(folder, "bo") as store:
+            stats = {name: value for name, value in store.stats().items() if name not in ("version", "bytes")}
+            found = store.similarity_search_with_score("The drummer plays piece 2.", k=5)
+            edges = store.edges([f"drummer-{n}" for n in range(5)])
+            assert store.check().problems == ()
+            return stats, found, edges, store.mode, store.credibility("drummer.md"), store.sessions()
+
+    before = seen()
+    HybridGraphStore.drop_tenant(folder, "ada")
+    assert seen() == before
+
+
+def test_an_open_store_of_the_tenant_sees_that_it_is_gone(folder):
+    """A reader of another tenant continues; one of the dropped tenant finds nothing."""
+    with opened(folder, "ada", read_only=True) as ada, opened(folder, "bo", read_only=True) as bo:
+        assert ada.similarity_search("piece 2", k=3)
+        HybridGraphStore.drop_tenant(folder, "ada")
+        assert ada.similarity_search("piece 2", k=3) == []
+        assert ada.edges([f"{SECRET}-0"]) == []
+        assert len(bo.similarity_search("piece 2", k=3)) == 3
+
+
+def test_a_store_goes_on_writing_meanwhile(folder):
+    """Dropping takes its turn like any other change, in the same process too."""
+    with opened(folder, "bo") as bo, opened(folder, "ada") as ada:
+        bo.add_texts(["Before."], ids=["before"])
+        ada.add_texts(["Of no use any more."])
+        HybridGraphStore.drop_tenant(folder, "ada")
+        bo.add_texts(["After."], ids=["after"])
+        assert {"before", "after"} <= {found.id for found in bo.similarity_search("Before. After.", k=20)}
+        assert ada.similarity_search("piece 2", k=3) == []
+        assert bo.check().problems == ()
+
+
+def test_an_unknown_tenant_is_an_error(folder):
+    """Nothing is dropped for a misspelt name, and the error suggests the nearest name."""
+    with pytest.raises(TenantError, match="did you mean 'ada'"):
+        HybridGraphStore.drop_tenant(folder, "adda")
+    assert HybridGraphStore.tenants(folder) == {"ada": 7, "bo": 7}
+
+
+def test_a_folder_of_which_all_tenants_were_dropped_takes_new_ones(folder):
+    """It stays a folder for tenants, made with the same embedding."""
+    for tenant in ("ada", "bo"):
+        HybridGraphStore.drop_tenant(folder, tenant)
+    assert HybridGraphStore.tenants(folder) == {}
+    with opened(folder, "ada") as store:
+        store.add_texts(["A new beginning."], ids=["new"])
+        assert [found.id for found in store.similarity_search("beginning")] == ["new"]
+        assert store.check().problems == ()
+
+
+def test_the_embedding_is_still_recognised(folder):
+    """The probe text for recognising another model was the dropped tenant's; the next write chooses another."""
+    from langchain_hybridgraph.errors import EmbeddingMismatchError
+
+    HybridGraphStore.drop_tenant(folder, "ada")
+    with opened(folder, "bo") as store:
+        store.add_texts(["A later text."])
+    with pytest.raises(EmbeddingMismatchError):
+        HybridGraphStore(folder, DeterministicFakeEmbedding(size=17), tenant="bo")
+
+
+def test_a_model_of_the_texts_needs_nobody_to_load_it(tmp_path):
+    """In a folder with an LSA model the other tenant is found as before."""
+    for tenant, word in (("ada", SECRET), ("bo", "drummer")):
+        with HybridGraphStore(tmp_path, "lsa", tenant=tenant) as store:
+            store.add_texts([f"The {word} plays piece {n}." for n in range(4)])
+    with HybridGraphStore(tmp_path, tenant="bo", read_only=True) as store:
+        before = store.similarity_search_with_score("drummer")
+    HybridGraphStore.drop_tenant(tmp_path, "ada")
+    with HybridGraphStore(tmp_path, tenant="bo") as store:
+        assert store.similarity_search_with_score("drummer") == before
+        assert store.check().problems == ()
+
+
+def test_an_ingested_tenant_can_be_ingested_again(folder):
+    """A dropped tenant's documents are new again."""
+    from langchain_core.documents import Document
+
+    HybridGraphStore.drop_tenant(folder, "ada")
+    with opened(folder, "ada") as store:
+        report = ingest([Document("The harp has strings.", metadata={"source": "harp.md"})], store)
+        assert report.added == 1
+        assert [chunk.text for chunk in store.get(store.find(Scope(tenant="ada")))] == ["The harp has strings."]

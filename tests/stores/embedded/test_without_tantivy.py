@@ -1,0 +1,101 @@
+"""A process that cannot import Tantivy reads and writes all the same; one that can brings the index up to date."""
+
+import json
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+
+from langchain_hybridgraph.records import Chunk, Query
+from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from langchain_hybridgraph.testing import HashedWords
+
+BLOCKED = """
+import json, sys
+from pathlib import Path
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name == "tantivy":
+            raise {error}
+
+sys.meta_path.insert(0, Blocked())
+from langchain_hybridgraph.records import Chunk, Query
+from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from langchain_hybridgraph.testing import HashedWords
+
+def by_word(store, text):
+    found = store.keyword_search(Query(text, 10), 10)
+    return [[entry.id for entry in found.entries], found.reason]
+"""
+
+READ_AND_WRITE = """
+store = EmbeddedStore(Path(sys.argv[1]) if len(sys.argv) > 1 else None, embedding=HashedWords(), name="words")
+said = [by_word(store, "cat")]
+for id, text in (("bird", "a bird sings"), ("cat", "a cat that barks"), ("fish", "a fish swims")):
+    store.put([Chunk(id, text)])
+    store.settle()
+store.remove(["fish"])
+said += [by_word(store, word) for word in ("bird", "cat", "barks", "fish")]
+store.close()
+print(json.dumps(said))
+"""
+
+
+def run(script, *arguments, error="ImportError('libtantivy.so: undefined symbol')"):
+    code = BLOCKED.replace("{error}", error) + script
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """An index with two chunks, written with Tantivy."""
+    with closing(EmbeddedStore(tmp_path / "index", embedding=HashedWords(), name="words")) as store:
+        store.put([Chunk("cat", "a cat purrs"), Chunk("dog", "a dog barks")])
+        store.settle()
+    return tmp_path / "index"
+
+
+@pytest.mark.parametrize("error", ["ImportError('undefined symbol')", "OSError('cannot read the wheel')"])
+def test_an_index_is_read_and_written_without_tantivy(folder, error):
+    """The fallback answers and says so, writes are accepted, and a process with Tantivy finds all of it afterwards."""
+    fallback = "keyword-fallback"
+    assert run(READ_AND_WRITE, folder, error=error) == [
+        [["cat"], fallback],
+        [["bird"], fallback],
+        [["cat"], fallback],
+        [["dog", "cat"], fallback],
+        [[], fallback],
+    ]
+    with closing(EmbeddedStore(folder, embedding=HashedWords(), name="words")) as store:
+        found = store.keyword_search(Query("bird purrs barks fish", 10), 10)
+        assert ({entry.id for entry in found.entries}, found.reason) == ({"bird", "cat", "dog"}, None)
+        assert store.check().problems == ()
+
+
+def test_a_store_in_memory_works_without_tantivy():
+    """Nothing is found at first, then the chunks that were written."""
+    assert run(READ_AND_WRITE)[1:3] == [[["bird"], "keyword-fallback"], [["cat"], "keyword-fallback"]]
+
+
+OTHER_STORES = """
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_hybridgraph import HybridRetriever
+
+documents = [Document("a cat purrs", id="cat"), Document("a dog barks", id="dog")]
+store = InMemoryVectorStore.from_documents(documents, DeterministicFakeEmbedding(size=8))
+found = HybridRetriever(store, documents, k=1, keyword_weight=1).retrieve("cat purrs")
+print(json.dumps([found[0].id, list(found.degraded)]))
+"""
+
+
+def test_other_vector_stores_are_searched_by_keyword_without_tantivy():
+    """rank_bm25 replaces Tantivy over any store, and the result says so."""
+    assert run(OTHER_STORES) == ["cat", ["keyword-fallback"]]

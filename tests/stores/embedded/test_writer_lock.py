@@ -1,0 +1,220 @@
+"""Turns to write: between threads, between processes, and across a fork."""
+
+import errno
+import fcntl
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from langchain_hybridgraph.errors import ReadOnlyError, StoreError, StoreLockedError
+from langchain_hybridgraph.stores.embedded.writer_lock import FairLock, FileLock, WriterLock
+
+HOLD = """
+import sys
+from pathlib import Path
+from langchain_hybridgraph.stores.embedded.writer_lock import WriterLock
+with WriterLock(Path(sys.argv[1])).turn(timeout=10):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+# Takes turns without a pause until its input ends.
+GREEDY = """
+import sys, threading
+from pathlib import Path
+from langchain_hybridgraph.stores.embedded.writer_lock import WriterLock
+lock = WriterLock(Path(sys.argv[1]))
+stop = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
+turns = 0
+while not stop.is_set():
+    with lock.turn(timeout=30):
+        turns += 1
+        if turns == 1:
+            print("begun", flush=True)
+print(turns)
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "writer.lock"
+
+
+def started(script, path, says):
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == f"{says}\n"
+    return process
+
+
+def can_write(path):
+    try:
+        with WriterLock(path).turn(timeout=0):
+            return True
+    except StoreLockedError:
+        return False
+
+
+def test_one_turn_at_a_time(path):
+    """A turn excludes every other, also one of another lock object in the same process, until it ends."""
+    with WriterLock(path).turn(timeout=1):
+        assert not can_write(path)
+    assert can_write(path)
+
+
+def test_a_turn_may_be_taken_again_inside(path):
+    """The same thread goes on at once; the turn ends with the outermost block."""
+    lock = WriterLock(path)
+    with lock.turn(timeout=1):
+        with lock.turn(timeout=0):
+            assert not can_write(path)
+        assert not can_write(path)
+    assert can_write(path)
+
+
+def test_a_turn_ends_with_an_error(path):
+    """An error inside a turn ends it, and the next one can write."""
+    with pytest.raises(KeyError), WriterLock(path).turn(timeout=1):
+        raise KeyError
+    assert can_write(path)
+
+
+def test_the_error_of_a_timeout_names_the_writer(path):
+    """The error contains the process, the time waited, and the option to wait longer."""
+    holder = started(HOLD, path, "held")
+    with (
+        pytest.raises(StoreLockedError, match=rf"waited 0.05 s .* process {holder.pid} .*write_timeout"),
+        WriterLock(path).turn(timeout=0.05),
+    ):
+        pass
+    holder.communicate()
+    assert can_write(path)
+
+
+def test_another_thread_is_named_as_such(path):
+    """Within one process the process id would not help."""
+    lock, result = WriterLock(path), []
+
+    def attempt():
+        try:
+            with lock.turn(timeout=0.01):
+                pass
+        except StoreLockedError as error:
+            result.append(str(error))
+
+    with lock.turn(timeout=1):
+        thread = threading.Thread(target=attempt)
+        thread.start()
+        thread.join()
+    assert "another thread of this process" in result[0]
+
+
+def test_a_killed_holder_frees_the_lock(path):
+    """While its process lives the lock is held; SIGKILL frees it."""
+    holder = started(HOLD, path, "held")
+    assert not can_write(path)
+    holder.kill()
+    holder.communicate()
+    assert can_write(path)
+
+
+def test_a_greedy_process_cannot_keep_others_out(path):
+    """Each of two processes that write without a pause has to queue behind the other."""
+    greedy = [started(GREEDY, path, "begun") for _ in range(2)]
+    lock = WriterLock(path)
+    for _ in range(20):
+        with lock.turn(timeout=10):
+            pass
+    turns = [int(process.communicate()[0]) for process in greedy]
+    assert min(turns) > 0
+
+
+def test_threads_get_their_turn_in_order(path):
+    """First come, first served, and a thread that has had its turn queues at the end."""
+    lock, order, waiting = FairLock(), [], []
+
+    def work(name):
+        assert lock.acquire(timeout=10)
+        order.append(name)
+        lock.release()
+
+    assert lock.acquire(timeout=1)
+    for name in range(8):
+        waiting.append(threading.Thread(target=work, args=(name,)))
+        waiting[-1].start()
+        while len(lock._waiting) <= name:
+            time.sleep(0.001)
+    lock.release()
+    assert lock.acquire(timeout=10)
+    order.append("first again")
+    lock.release()
+    for thread in waiting:
+        thread.join()
+    assert order == [*range(8), "first again"]
+
+
+def test_a_thread_that_gives_up_is_passed_over(path):
+    """The lock goes on to the next one in the queue."""
+    lock, gave_up, done = FairLock(), [], []
+    assert lock.acquire(timeout=1)
+    first = threading.Thread(target=lambda: gave_up.append(lock.acquire(timeout=0.01)))
+    first.start()
+    first.join()
+    second = threading.Thread(target=lambda: done.append(lock.acquire(timeout=10)))
+    second.start()
+    lock.release()
+    second.join()
+    assert (gave_up, done) == ([False], [True])
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    """If no file can be created the error says that searches work."""
+    with (
+        pytest.raises(ReadOnlyError, match="cannot be written to"),
+        WriterLock(tmp_path / "missing" / "writer.lock").turn(timeout=0),
+    ):
+        pass
+
+
+def test_a_lock_that_cannot_name_its_holder_holds(path, monkeypatch):
+    """On a full disk the process id cannot be written; the lock still excludes others."""
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with WriterLock(path).turn(timeout=1):
+        assert not can_write(path)
+
+
+def test_a_forked_child_does_not_keep_its_parents_lock(path):
+    """A child made in the middle of a turn neither holds it nor keeps it from ending with the parent's."""
+    lock = FileLock(path)
+    assert lock.acquire(deadline=0)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(writing)
+        os.read(reading, 1)
+        os._exit(int(lock.held))
+    os.close(reading)
+    lock.release()
+    is_free = can_write(path)
+    os.close(writing)
+    assert (is_free, os.waitpid(child, 0)[1]) == (True, 0)
+
+
+def test_a_file_system_without_locks(path, monkeypatch):
+    """Some network shares refuse every lock; the error says what to do."""
+
+    def refuse(file, operation):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(StoreError, match=r"cannot be locked .No locks available.*put the index on a local disk"):
+        FileLock(path).acquire(time.monotonic())

@@ -1,0 +1,86 @@
+"""The signs of vectors, one bit per dimension: near vectors agree in most of them."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.stores.engines.binary_quantization import BinaryQuantizer, _differing, _signs
+from langchain_hybridgraph.stores.engines.vector_matrix import unit
+
+
+def drawn(rows, dimension, seed=0):
+    return unit(np.random.default_rng(seed).normal(size=(rows, dimension)))
+
+
+def taken_in(matrix):
+    signs = BinaryQuantizer()
+    signs.take_in(matrix)
+    return signs
+
+
+def every(matrix):
+    return np.ones(len(matrix), np.bool_)
+
+
+@given(st.integers(1, 200), st.integers(1, 30), st.integers(0, 1_000))
+def test_differing_bits_are_counted(dimension, rows, seed):
+    """The bits in which one vector is above 0 and the other is not, for any number of dimensions."""
+    matrix, (vector,) = drawn(rows, dimension, seed), drawn(1, dimension, seed + 1)
+    counted = _differing(_signs(matrix).T.copy(), _signs(vector[None])[0])
+    assert counted.tolist() == ((matrix > 0) != (vector > 0)).sum(axis=1).tolist()
+
+
+@pytest.mark.parametrize("row", [0, 17, 299])
+def test_a_vector_is_nearest_to_itself(row):
+    """A row of the matrix is found by its own vector."""
+    matrix = drawn(300, 96)
+    assert row in taken_in(matrix).nearest(matrix[row], 1, every(matrix))
+
+
+def test_most_of_the_nearest_are_found():
+    """Of 10,000 vectors in clusters, the 300 with fewest differing signs hold nine tenths of the nearest 20."""
+    dice = np.random.default_rng(0)
+    matrix = unit(dice.normal(size=(200, 128))[dice.integers(200, size=10_000)] + dice.normal(size=(10_000, 128)))
+    signs, found = taken_in(matrix), []
+    for vector in matrix[:50]:
+        nearest = np.argsort(-(matrix @ vector))[:20]
+        found.append(np.isin(nearest, signs.nearest(vector, 300, every(matrix))).mean())
+    assert np.mean(found) > 0.9
+
+
+def test_about_the_requested_number():
+    """A sample estimates the cut, so that the number is neither half nor twice the requested one."""
+    matrix = drawn(20_000, 128)
+    assert 500 < len(taken_in(matrix).nearest(matrix[5], 1_000, every(matrix))) < 2_000
+
+
+def test_all_that_agree_alike_are_there():
+    """A thousand equal vectors are all as near."""
+    matrix = np.concatenate([drawn(3_000, 64), np.tile(drawn(1, 64, seed=5), (1_000, 1))])
+    assert set(range(3_000, 4_000)) <= set(taken_in(matrix).nearest(matrix[3_500], 10, every(matrix)).tolist())
+
+
+def test_rows_that_are_not_allowed_are_left_out():
+    """Only allowed rows come back, in their order; nothing when none is allowed."""
+    matrix = drawn(1_000, 64)
+    allowed = np.arange(1_000) % 3 == 0
+    found = taken_in(matrix).nearest(matrix[0], 50, allowed)
+    assert allowed[found].all()
+    assert found.tolist() == sorted(found.tolist())
+    assert taken_in(matrix).nearest(matrix[0], 50, np.zeros(1_000, np.bool_)).tolist() == []
+
+
+def test_rows_that_come_later_are_found():
+    """A matrix may be added piece by piece; known rows stay known."""
+    matrix, signs = drawn(3_000, 64), BinaryQuantizer()
+    for stop in (1_000, 1_001, 3_000, 2_000):
+        signs.take_in(matrix[:stop])
+    for row in (0, 999, 1_000, 2_999):
+        assert row in signs.nearest(matrix[row], 1, every(matrix))
+
+
+def test_the_middle_of_all_vectors_is_where_signs_are_read():
+    """Vectors that all point the same way, as those of many models do, still differ."""
+    matrix = unit(drawn(2_000, 64) + 5)
+    assert len(taken_in(matrix).nearest(matrix[7], 20, every(matrix))) < 200

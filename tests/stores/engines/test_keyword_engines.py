@@ -1,0 +1,311 @@
+"""The contract that every keyword engine fulfils."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.stores.engines.rank_bm25 import RankBM25Index
+from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
+from langchain_hybridgraph.text.analyzer import Analyzer
+
+ENGINES = {"tantivy": lambda language="english": TantivyIndex(None, language), "rank_bm25": RankBM25Index}
+
+
+@pytest.fixture(params=ENGINES)
+def make(request):
+    made = []
+
+    def made_with(*texts, language="english"):
+        index = ENGINES[request.param](language)
+        made.append(index)
+        if texts:
+            index.apply(1, enumerate(texts), [])
+        return index
+
+    yield made_with
+    for index in made:
+        index.close()
+
+
+def found(index, text, n=100, allowed=None):
+    return [row for row, _ in index.search(text, n, allowed)]
+
+
+# -- searching -------------------------------------------------------------------------------------------------
+
+
+def test_an_empty_index_finds_nothing(make):
+    """It has no version, no row, no score and no bound."""
+    index = make()
+    assert (index.applied, index.rows(), index.search("ada", 5)) == (0, set(), [])
+    assert (index.scores("ada", [0, 1]), index.bound("ada")) == ({}, 0)
+
+
+def test_texts_without_words_are_rows_that_nothing_finds(make):
+    """An empty text is indexed and never found."""
+    index = make("", "?!", "\x00")
+    assert (index.rows(), index.search("ada ?!", 5)) == ({0, 1, 2}, [])
+
+
+@pytest.mark.parametrize("text", ["", "?", "zebra", "the of and"])
+def test_questions_without_known_words_find_nothing(make, text):
+    """No word, an unknown word, or stop words that no text holds."""
+    assert make("ada wrote programs").search(text, 5) == []
+
+
+@pytest.mark.parametrize("texts", [["ada"], ["ada", "ada"], ["ada", "charles"], ["ada", "ada", "charles"]])
+def test_small_corpora_find_what_they_hold(make, texts):
+    """A word in half of the texts, or in all of them, has a score above 0 (BM25Okapi's has not)."""
+    hits = make(*texts).search("ada", 5)
+    assert [row for row, _ in hits] == [row for row, text in enumerate(texts) if text == "ada"]
+    assert all(score > 0 for _, score in hits)
+
+
+def test_the_best_text_comes_first(make):
+    """Rare words count more than frequent ones, short texts more than long ones, two words more than one."""
+    index = make(
+        "engine engine oil", "the analytical engine of charles", "ada and the analytical engine", "oil on water"
+    )
+    assert found(index, "ada's analytical engine") == [2, 1, 0]
+
+
+@pytest.mark.parametrize("n", [0, -1])
+def test_no_hits_are_requested(make, n):
+    """n below 1 gives nothing."""
+    assert make("ada").search("ada", n) == []
+
+
+def test_more_hits_than_there_are(make):
+    """n may be larger than the corpus."""
+    assert found(make("ada", "charles"), "ada", 10**12) == [0]
+
+
+def test_a_question_of_stop_words_finds_them(make):
+    """Stop words are indexed, and searched for if there are no other words."""
+    assert found(make("a band named The Who", "a man named Ada"), "The Who?") == [0]
+
+
+def test_a_word_that_occurs_twice_counts_twice(make):
+    """As in rank_bm25 and Lucene; the bound counts it twice, too."""
+    index = make("ada charles", "charles engine", "ada")
+    once, twice = dict(index.search("ada", 5)), dict(index.search("ada Ada's", 5))
+    assert twice == pytest.approx({row: 2 * score for row, score in once.items()})
+    assert index.bound("ada ada") == pytest.approx(2 * index.bound("ada"))
+
+
+@pytest.mark.parametrize(
+    "text", ["ada C++ AND", 'ada c "and', "AND:ada +c", "(c* OR-and ada", "ada^2 c~1 and\\", "ada\x00c\ud800and"]
+)
+def test_operators_are_text(make, text):
+    """Only the words are searched for, whatever is between them."""
+    index = make("ada likes c", "c and ada and or", "or", "2 1")
+    expected = {word: index.search(word, 5) for word in ("ada", "c", "2", "1")}
+    assert set(found(index, text)) <= {row for hits in expected.values() for row, _ in hits}
+    assert set(found(index, text)) >= {0, 1}
+
+
+def test_a_question_of_100000_characters(make):
+    """A pasted text finds the texts it was pasted from, above all those with its most informative words."""
+    texts = [" ".join(f"{'x' * 24}{(i * 37 + j) % 2000}" for j in range(20)) for i in range(200)]
+    question = " ".join([*texts, *["zebra"] * 9])
+    index = make(*texts, "zebra")
+    assert len(question) > 100_000
+    assert 200 in found(index, question, 300)
+    assert len(found(index, question, 300)) > 5
+
+
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("数据库管理系统", "数据库"),
+        ("我喜欢猫", "猫"),
+        ("東京都に住んでいます", "東京"),
+        ("데이터베이스를 관리", "데이터베이스"),
+        ("ฉันชอบแมวมาก", "แมว"),
+        ("Das Café in der Straße", "cafe strasse"),
+        ("call os.path.join here", "join"),
+        ("RecursiveCharacterTextSplitter", "character splitter"),
+        ("release v1.2.3", "v1.2.3"),
+    ],
+)
+def test_words_are_found_in_an_english_index(make, text, question):
+    """Scripts without spaces, accents and parts of identifiers need no setting."""
+    assert found(make("something else", text, "另外一些文字"), question) == [1]
+
+
+# -- order -----------------------------------------------------------------------------------------------------
+
+
+def test_equal_texts_are_ordered_by_row(make):
+    """Ties go by row, whatever the order in which the rows came, and across commits."""
+    index = make()
+    index.apply(1, [(row, "ada") for row in (9, 3, 7)], [])
+    index.apply(2, [(row, "ada") for row in (8, 1, 5)], [])
+    assert found(index, "ada") == [1, 3, 5, 7, 8, 9]
+    assert found(index, "ada", 2) == [1, 3]
+
+
+def test_ties_at_the_cut_are_settled_by_row(make):
+    """However many texts tie, the first rows of them are returned."""
+    index = make()
+    index.apply(1, [(row, "ada") for row in reversed(range(300))], [])
+    assert found(index, "ada", 3) == [0, 1, 2]
+
+
+def test_equal_texts_have_exactly_equal_scores(make):
+    """Wherever a text is stored and whatever is next to it, to the last digit: otherwise it would not tie.
+
+    Some of the question's words stand in early texts only, and the sum must not change when they have run out.
+    """
+    numbers = np.random.default_rng(5)
+    vocabulary = [f"b{i}" for i in range(24)]
+    twice = [" ".join(numbers.choice(vocabulary, 6, replace=False)) for _ in range(50)]
+    between = [" ".join(numbers.choice(vocabulary, 3, replace=False)) for _ in range(5000)]
+    index = make(*twice, *(f"a{i}" for i in range(50)), *between, *twice, language="none")
+    for row, text in enumerate(twice[:20]):
+        scores = index.scores(f"a{row} {text} a{row + 1}", [row, row + 5100])
+        assert scores[row] == scores[row + 5100]
+
+
+def test_short_answers_are_heads_of_long_ones(make):
+    """In a corpus where many texts almost tie."""
+    numbers = np.random.default_rng(6)
+    texts = [" ".join(f"w{i}" for i in numbers.zipf(1.3, 10) % 100) for _ in range(2000)]
+    index = make(*texts)
+    whole = index.search(texts[0], 2000)
+    assert len(whole) > 1000
+    assert all(index.search(texts[0], n) == whole[:n] for n in (1, 2, 3, 10, 50, 100, 500))
+
+
+# -- the mask --------------------------------------------------------------------------------------------------
+
+
+def test_rows_that_are_not_allowed_stay_out(make):
+    """False excludes a row, and so does the end of the mask."""
+    index = make("ada", "ada", "ada", "ada")
+    assert found(index, "ada", 5, np.array([False, True, True])) == [1, 2]
+
+
+@pytest.mark.parametrize("allowed", [[], [False], [False] * 9])
+def test_nothing_is_allowed(make, allowed):
+    """Nothing is found."""
+    assert make("ada").search("ada", 5, np.array(allowed, dtype=bool)) == []
+
+
+@pytest.mark.parametrize("share", [0.001, 0.3, 0.97])
+def test_a_masked_answer_is_the_allowed_part_of_the_whole(make, share):
+    """With the same scores and the same order, for masks that allow few rows and many."""
+    numbers = np.random.default_rng(3)
+    texts = [" ".join(f"w{i}" for i in numbers.zipf(1.4, 8) % 50) for _ in range(3000)]
+    index = make(*texts)
+    allowed = numbers.random(3000) < share
+    whole = [hit for hit in index.search("w1 w2 w3 w7", 3000) if allowed[hit[0]]]
+    assert whole
+    for n in (1, 10, 3000):
+        assert index.search("w1 w2 w3 w7", n, allowed) == whole[:n]
+
+
+def test_scores_of_many_rows(make):
+    """Scores of thousands of rows are those of the search."""
+    numbers = np.random.default_rng(4)
+    texts = [" ".join(f"w{i}" for i in numbers.zipf(1.4, 8) % 50) for _ in range(3000)]
+    index = make(*texts)
+    assert index.scores("w1 w2 w3 w7", range(-5, 5000)) == dict(index.search("w1 w2 w3 w7", 3000))
+
+
+# -- writing ---------------------------------------------------------------------------------------------------
+
+
+def test_rows_are_added_and_removed(make):
+    """An added row replaces its number, a removed one may be missing, added wins over removed."""
+    index = make("ada", "charles", "engine")
+    index.apply(2, [(1, "ada"), (2, "ada")], [0, 2, 77])
+    assert (index.rows(), found(index, "ada"), found(index, "charles")) == ({1, 2}, [1, 2], [])
+    assert index.applied == 2
+
+
+def test_the_last_of_a_row_counts(make):
+    """The same row twice in one call is one row."""
+    index = make()
+    index.apply(1, [(4, "ada"), (4, "charles")], [])
+    assert (index.rows(), found(index, "ada"), found(index, "charles")) == ({4}, [], [4])
+
+
+def test_applying_twice_changes_nothing(make):
+    """A batch that is replayed after a crash leaves the same rows and the same order."""
+    index = make("ada wrote", "charles built")
+    batch = (2, [(2, "ada built"), (3, "charles wrote")], [1])
+    index.apply(*batch)
+    once = (index.applied, index.rows(), found(index, "ada wrote"))
+    index.apply(*batch)
+    assert (index.applied, index.rows(), found(index, "ada wrote")) == once
+
+
+def test_a_batch_that_breaks_off_leaves_no_trace(make):
+    """The error is passed on unchanged, and neither this commit nor the next one contains anything of the batch."""
+
+    def breaks_off():
+        yield 5, "zebra"
+        raise LookupError("no more texts")
+
+    index = make("ada")
+    with pytest.raises(LookupError, match="no more texts"):
+        index.apply(2, breaks_off(), [0])
+    assert (index.applied, index.rows()) == (1, {0})
+    index.apply(3, [(1, "charles")], [])
+    assert (index.applied, index.rows(), found(index, "zebra")) == (3, {0, 1}, [])
+
+
+# -- properties ------------------------------------------------------------------------------------------------
+
+WORDS = st.sampled_from(["ada", "charles", "engine", "oil", "c", "the", "数据", "RedHat"])
+TEXTS = st.lists(WORDS, max_size=6).map(" ".join)
+BATCHES = st.lists(st.lists(st.tuples(st.integers(0, 30), TEXTS), max_size=12), min_size=1, max_size=3)
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def engine(request):
+    return ENGINES[request.param]
+
+
+@given(batches=BATCHES, question=TEXTS, mask=st.lists(st.booleans(), max_size=32), n=st.integers(1, 12))
+@settings(max_examples=60)
+def test_answers_agree_with_each_other(engine, batches, question, mask, n):
+    """Scores equal the search's, no score exceeds the bound, and every answer is the head of a longer one."""
+    index = engine()
+    for version, batch in enumerate(batches, 1):
+        index.apply(version, batch, [])
+    whole = index.search(question, 100)
+    allowed = np.array(mask, dtype=bool)
+    assert whole == sorted(whole, key=lambda hit: (-hit[1], hit[0]))
+    assert index.search(question, n) == whole[:n]
+    assert index.search(question, n, allowed) == [hit for hit in whole if hit[0] < len(mask) and mask[hit[0]]][:n]
+    assert index.scores(question, range(40)) == dict(whole)
+    assert all(0 < score <= index.bound(question) for _, score in whole)
+    index.close()
+
+
+@given(batches=BATCHES, question=TEXTS)
+@settings(max_examples=60)
+def test_what_shares_a_word_is_found(engine, batches, question):
+    """Exactly the rows that contain one of the question's words."""
+    index, analyzer = engine(), Analyzer("english")
+    for version, batch in enumerate(batches, 1):
+        index.apply(version, batch, [])
+    rows = {row: set(analyzer.all_words(text)) for batch in batches for row, text in batch}
+    asked = set(analyzer.words(question))
+    assert index.rows() == set(rows)
+    assert set(found(index, question)) == {row for row, words in rows.items() if words & asked}
+    index.close()
+
+
+@given(text=st.text(), question=st.text())
+@settings(max_examples=60)
+def test_no_text_and_no_question_raises(engine, text, question):
+    """Whatever the characters; and a text with words is found by itself."""
+    index = engine()
+    index.apply(1, [(0, text)], [])
+    assert found(index, text) == ([0] if Analyzer("english").all_words(text) else [])
+    index.search(question, 5)
+    index.close()

@@ -1,0 +1,357 @@
+"""Columns evaluate a filter over all rows with the same result as on each row's metadata."""
+
+import math
+import threading
+from datetime import UTC, date, datetime
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.filters import created_after, parse_filter
+from langchain_hybridgraph.stores.engines import metadata_columns as columns_module
+from langchain_hybridgraph.stores.engines.metadata_columns import MetadataColumns
+
+
+class Rows:
+    """Metadata by row, None for a dead one; records which ranges were read."""
+
+    def __init__(self, metadata):
+        self.metadata = list(metadata)
+        self.reads = []
+
+    def __call__(self, start, stop):
+        self.reads.append((start, stop))
+        return [(row, self.metadata[row]) for row in range(start, stop) if self.metadata[row] is not None]
+
+
+def masked(rows, condition, count=None):
+    mask = MetadataColumns(rows).mask(parse_filter(condition), len(rows.metadata) if count is None else count)
+    return mask.tolist()
+
+
+# -- identical to matches --------------------------------------------------------------------------------------
+
+times = st.datetimes(min_value=datetime(2023, 12, 31), max_value=datetime(2024, 1, 2)).map(datetime.isoformat)
+texts = st.one_of(
+    st.sampled_from(["", "a", "b", "ab", "abc", "é", "z", "\ud800", "2024", "20240101", "2024-01-01 nearly"]),
+    st.sampled_from(["2024-01-01", "2024-01-01T00:00:00", "2024-01-01T00:00:00Z", "2024-01-01T01:00+01:00"]),
+    times,
+    st.text(max_size=3),
+)
+numbers = st.one_of(
+    st.sampled_from(
+        [0, 1, -1, 1.0, -0.0, 0.5, 2**53, 2**53 + 1, 2.0**53, 2**63, 2.0**63, 2**63 + 1, -(2**60), 10**400, -(10**400)]
+    ),
+    st.sampled_from([math.inf, -math.inf, 1704067200.0, 5e-324]),
+    st.integers(-3, 3),
+    st.floats(allow_nan=False),
+)
+moments = st.sampled_from([datetime(2024, 1, 1), datetime(2024, 1, 1, tzinfo=UTC), date(2024, 1, 1), date(2024, 1, 2)])
+scalars = texts | numbers | st.booleans()
+json_values = st.recursive(
+    scalars | st.none() | st.just(math.nan),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["k", "l", "k.l", ""]), inner, max_size=2)
+    ),
+    max_leaves=6,
+)
+names = ["k", "l", "k.l", r"k\.l", "k.k", ""]
+metadatas = st.dictionaries(st.sampled_from(["k", "l", "k.l", ""]), json_values | moments, max_size=3)
+operands = json_values.filter(lambda value: value is not None and "nan" not in repr(value)) | moments
+orderable = texts | numbers | moments
+operations = st.one_of(
+    st.tuples(st.sampled_from(["$eq", "$ne"]), operands),
+    st.tuples(st.sampled_from(["$gt", "$gte", "$lt", "$lte"]), orderable),
+    st.tuples(st.sampled_from(["$in", "$nin"]), st.lists(operands, max_size=12)),
+    st.tuples(st.sampled_from(["$contains", "$not_contains"]), scalars | moments),
+    st.tuples(st.just("$exists"), st.booleans()),
+)
+filters = st.recursive(
+    st.dictionaries(
+        st.sampled_from(names), st.lists(operations, min_size=1, max_size=2).map(dict), min_size=1, max_size=2
+    ),
+    lambda inner: st.one_of(
+        st.builds(
+            lambda name, parts: {name: parts}, st.sampled_from(["$and", "$or"]), st.lists(inner, min_size=1, max_size=3)
+        ),
+        st.builds(lambda part: {"$not": part}, inner),
+    ),
+    max_leaves=4,
+).map(parse_filter)
+
+
+@pytest.mark.parametrize(("few", "several"), [(8, 500), (0, 0)], ids=["as shipped", "by tables"])
+@settings(max_examples=150, deadline=None)
+@given(
+    rows=st.lists(metadatas | st.none(), max_size=20), asked=st.lists(filters, min_size=1, max_size=4), data=st.data()
+)
+def test_a_mask_is_matches_on_every_row(few, several, rows, asked, data):
+    """For any metadata and filters, evaluated while rows are added, mask[row] is filter.matches(metadata)."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns_module, "_FEW", few)
+        patch.setattr(columns_module, "_SEVERAL", several)
+        columns = MetadataColumns(Rows(rows))
+        for filter in asked:
+            count = data.draw(st.integers(0, len(rows)))
+            mask = columns.mask(filter, count)
+            assert mask.shape == (count,)
+            assert mask.dtype == np.bool_
+            alive = [row for row in range(count) if rows[row] is not None]
+            assert mask[alive].tolist() == [filter.matches(rows[row]) for row in alive]
+
+
+def one_comparison(rows, operation):
+    """Return the mask of one comparison on one key, and the result of matches for each row."""
+    filter = parse_filter({"k": dict([operation])})
+    metadata = [{"k": value} for value in rows]
+    mask = MetadataColumns(Rows(metadata)).mask(filter, len(rows))
+    return mask.tolist(), [filter.matches(each) for each in metadata]
+
+
+CLOSE = [
+    *["", "2023", "2024-01-01", "2024-01-01T00:00Z", "2024-01-02", "2024-02-30", "3", "a"],
+    *[datetime(2024, 1, 1), date(2024, 1, 1), datetime(2024, 1, 2, tzinfo=UTC)],
+    *[
+        0,
+        1,
+        True,
+        False,
+        0.5,
+        2**53,
+        2.0**53,
+        2**53 + 1,
+        2**53 + 3,
+        2.0**53 + 4,
+        2**63,
+        2.0**63,
+        -(2**53) - 1,
+        -(2.0**53),
+    ],
+    *[10**400, -(10**400), math.inf, -math.inf, 1704067200, math.nan],
+    *[[], ["a"], [1], [True], ["2024-01-01"], ["a", "3"], {}, {"a": 1}, {"a": True}, None],
+]
+ORDERED = [
+    value
+    for value in CLOSE
+    if isinstance(value, (str, int, float, date)) and repr(value) not in ("True", "False", "nan")
+]
+COMPARED = [value for value in CLOSE if repr(value) not in ("None", "nan")]
+SINGLE = [value for value in COMPARED if not isinstance(value, (list, dict))]
+
+
+@pytest.mark.parametrize(
+    ("operator", "operand"),
+    [
+        *[(operator, operand) for operator in ("$gt", "$gte", "$lt", "$lte") for operand in ORDERED],
+        *[(operator, operand) for operator in ("$eq", "$ne") for operand in COMPARED],
+        *[(operator, [operand, "b", 7]) for operator in ("$in", "$nin") for operand in COMPARED],
+        *[("$contains", operand) for operand in SINGLE],
+        *[("$exists", operand) for operand in (True, False)],
+    ],
+    ids=repr,
+)
+def test_values_that_are_easily_confused(operator, operand):
+    """True and 1, large integers and their floats, dates and their texts: the mask agrees with matches."""
+    mask, expected = one_comparison(CLOSE, (operator, operand))
+    assert mask == expected
+
+
+@given(st.lists(json_values | moments, max_size=8), operations)
+def test_a_comparison_is_matches_on_every_value(rows, operation):
+    """For any values of one key and one operator, the mask agrees with matches."""
+    mask, expected = one_comparison(rows, operation)
+    assert mask == expected
+
+
+@given(st.lists(numbers, min_size=1, max_size=8), numbers)
+def test_orders_and_equality_of_numbers_are_exact(values, operand):
+    """Integers that no float can hold compare as Python compares them, on either side."""
+    rows = Rows([{"n": value} for value in values])
+    assert masked(rows, {"n": {"$gt": operand}}) == [value > operand for value in values]
+    assert masked(rows, {"n": {"$gte": operand}}) == [value >= operand for value in values]
+    assert masked(rows, {"n": {"$lt": operand}}) == [value < operand for value in values]
+    assert masked(rows, {"n": {"$lte": operand}}) == [value <= operand for value in values]
+    assert masked(rows, {"n": operand}) == [value == operand for value in values]
+
+
+def test_many_values_and_long_lists_of_operands():
+    """A thousand different texts and numbers, asked for by lists of hundreds, are found exactly."""
+    rows = Rows([{"id": f"doc-{row}", "n": row / 3} for row in range(1000)])
+    wanted = set(range(0, 1000, 3))
+    by_id = masked(rows, {"id": {"$in": [f"doc-{row}" for row in wanted]}})
+    by_number = masked(rows, {"n": {"$in": [row / 3 for row in wanted] * 2}})
+    assert by_id == by_number == [row in wanted for row in range(1000)]
+    assert masked(rows, {"id": {"$gt": "doc-5", "$lt": "doc-6"}}) == [
+        "doc-5" < f"doc-{row}" < "doc-6" for row in range(1000)
+    ]
+
+
+def test_labels():
+    """$contains finds the rows whose list holds the label, and texts that hold it."""
+    rows = Rows([{"labels": ["a", "b"]}, {"labels": ["b"]}, {"labels": []}, {"labels": "abc"}, {}, {"labels": ["ab"]}])
+    assert masked(rows, {"labels": {"$contains": "a"}}) == [True, False, False, True, False, False]
+
+
+def test_times_in_any_form():
+    """created_after finds ISO texts and unix seconds alike."""
+    stamps = ["2024-05-01T00:00:01", "2024-04-30T23:00-02:00", 1714521600.5, "2024-05-01", 1714521600, "soon", None]
+    rows = Rows([{"created_at": stamp} for stamp in stamps])
+    mask = MetadataColumns(rows).mask(created_after("2024-05-01"), len(stamps))
+    assert mask.tolist() == [True, True, True, False, False, False, False]
+
+
+# -- built lazily, extended, remembered ------------------------------------------------------------------------
+
+ABC = [{"a": 1, "b": "x"}, {"a": 2}, {"a": 3, "b": "y"}]
+
+
+def test_several_missing_keys_are_built_in_one_pass():
+    """A filter on three new keys reads the rows once."""
+    rows = Rows(ABC)
+    masked(rows, {"a": 1, "b": {"$ne": "x"}, "c.d": {"$exists": False}})
+    assert rows.reads == [(0, 3)]
+
+
+def test_a_built_column_is_not_read_again():
+    """A new filter on known keys reads nothing."""
+    rows = Rows(ABC)
+    columns = MetadataColumns(rows)
+    columns.mask(parse_filter({"a": 1, "b": "x"}), 3)
+    columns.mask(parse_filter({"b": {"$gt": "x"}}), 3)
+    assert rows.reads == [(0, 3)]
+
+
+def test_only_the_new_rows_are_read():
+    """A column is extended by the rows that were added since, a new one is built from the start."""
+    rows = Rows(ABC)
+    columns = MetadataColumns(rows)
+    columns.mask(parse_filter({"a": 1}), 3)
+    rows.metadata.append({"a": 1, "b": "x"})
+    assert columns.mask(parse_filter({"a": 1}), 4).tolist() == [True, False, False, True]
+    assert columns.mask(parse_filter({"a": 1, "b": "x"}), 4).tolist() == [True, False, False, True]
+    assert rows.reads == [(0, 3), (3, 4), (0, 4)]
+
+
+def test_fewer_rows_are_the_head_of_more():
+    """A query that began before rows were added still gets its own number of rows."""
+    columns = MetadataColumns(Rows(ABC))
+    assert columns.mask(parse_filter({"a": {"$gt": 1}}), 3).tolist() == [False, True, True]
+    assert columns.mask(parse_filter({"a": {"$gt": 1}}), 2).tolist() == [False, True]
+
+
+def test_growth_keeps_what_was_there():
+    """Hundreds of extensions by one row each give the column that one pass would have given."""
+    rows = Rows([])
+    columns = MetadataColumns(rows)
+    odd = parse_filter({"$or": [{"n": {"$gt": 150}}, {"t": {"$contains": "odd"}}]})
+    for row in range(200):
+        rows.metadata.append({"n": row, "t": ["odd"] if row % 2 else "even"} if row % 5 else {})
+        mask = columns.mask(odd, row + 1)
+    assert mask.tolist() == [odd.matches(metadata) for metadata in rows.metadata]
+
+
+def test_numbers_that_appear_late_in_a_column():
+    """A column of texts takes numbers in later rows."""
+    rows = Rows([{"v": "x"}])
+    columns = MetadataColumns(rows)
+    columns.mask(parse_filter({"v": "x"}), 1)
+    rows.metadata += [{"v": 5}, {"v": 2**70}]
+    assert columns.mask(parse_filter({"v": {"$gte": 5}}), 3).tolist() == [False, True, True]
+
+
+def test_an_equal_filter_gets_the_same_mask():
+    """Masks of the last filters are kept: an equal filter is answered by the same array."""
+    columns = MetadataColumns(Rows(ABC))
+    first = columns.mask(parse_filter({"a": 1, "b": "x"}), 3)
+    assert columns.mask(parse_filter({"a": 1, "b": "x"}), 3) is first
+    assert columns.mask(parse_filter({"a": True, "b": "x"}), 3) is not first
+
+
+def test_only_the_last_masks_are_kept():
+    """The number of masks that are kept is bounded."""
+    columns = MetadataColumns(Rows(ABC))
+    first = columns.mask(parse_filter({"a": 0}), 3)
+    for operand in range(1, 100):
+        columns.mask(parse_filter({"a": operand}), 3)
+    assert columns.mask(parse_filter({"a": 0}), 3) is not first
+
+
+def test_a_mask_is_read_only():
+    """Masks are shared, so writing into one raises."""
+    mask = MetadataColumns(Rows(ABC)).mask(parse_filter({"a": 1}), 3)
+    with pytest.raises(ValueError, match="read-only"):
+        mask[0] = False
+
+
+def test_no_rows():
+    """Over no rows a mask is empty."""
+    assert masked(Rows([]), {"a": 1}) == []
+
+
+def test_drop_reads_the_named_column_again():
+    """drop forgets a column whose values have changed, and the masks that were made of it."""
+    rows = Rows([{"confidence": 0.5, "a": {"b": 1}}])
+    columns = MetadataColumns(rows)
+    sure = parse_filter({"confidence": {"$gt": 0.7}, "a.b": 1})
+    assert columns.mask(sure, 1).tolist() == [False]
+    rows.metadata[0] = {"confidence": 0.9, "a": {"b": 2}}
+    columns.drop("confidence")
+    assert columns.mask(sure, 1).tolist() == [True]
+    columns.drop("a.b")
+    assert columns.mask(sure, 1).tolist() == [False]
+
+
+def test_clear_starts_afresh():
+    """After clear the rows are read again, however many there are now."""
+    rows = Rows(ABC)
+    columns = MetadataColumns(rows)
+    columns.mask(parse_filter({"a": 1}), 3)
+    rows.metadata = [{"a": 5}, {"a": 1}]
+    columns.clear()
+    assert columns.mask(parse_filter({"a": 1}), 2).tolist() == [False, True]
+
+
+def test_an_error_while_reading_is_raised_and_leaves_no_half_column():
+    """The error is passed on; the next call builds the complete column."""
+    broken = [True]
+
+    def read(start, stop):
+        yield 0, {"a": 1}
+        if broken:
+            raise OSError("disk gone")
+        yield 1, {"a": 1}
+
+    columns = MetadataColumns(read)
+    with pytest.raises(OSError, match="disk gone"):
+        columns.mask(parse_filter({"a": 1}), 2)
+    broken.clear()
+    assert columns.mask(parse_filter({"a": 1}), 2).tolist() == [True, True]
+
+
+def test_threads_that_ask_while_rows_are_added_get_right_masks():
+    """Readers on several threads, each at its own number of rows, get the result of matches."""
+    everything = [{"n": row % 7, "t": f"text {row % 50}", "l": [str(row % 3)]} for row in range(600)]
+    columns = MetadataColumns(lambda start, stop: [(row, everything[row]) for row in range(start, stop)])
+    asked = [
+        {"n": {"$gt": 3}},
+        {"t": {"$gte": "text 3"}},
+        {"l": {"$contains": "1"}},
+        {"t": {"$contains": "4"}, "n": {"$ne": 2}},
+    ]
+    wrong = []
+
+    def ask(offset):
+        for step in range(40):
+            filter = parse_filter(asked[(step + offset) % len(asked)])
+            rows = (step * 37 + offset * 101) % 600
+            if columns.mask(filter, rows).tolist() != [filter.matches(metadata) for metadata in everything[:rows]]:
+                wrong.append((filter, rows))
+
+    threads = [threading.Thread(target=ask, args=(offset,)) for offset in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []

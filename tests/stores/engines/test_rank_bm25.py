@@ -1,0 +1,62 @@
+"""The properties of the rank_bm25 engine beyond those of every keyword engine."""
+
+import math
+import threading
+
+import pytest
+
+from langchain_hybridgraph.stores.engines.rank_bm25 import RankBM25Index
+
+
+def test_scores_are_bm25():
+    """k1 1.2, b .75, idf ln((N + 1)/n): by hand for "a" in two texts of lengths 3 and 1, mean 2."""
+    index = RankBM25Index("none")
+    index.apply(1, [(0, "a a b"), (1, "c")], [])
+    idf = math.log(3 / 1)
+    assert index.search("a", 5) == [(0, pytest.approx(idf * 2 * 2.2 / (2 + 1.2 * (0.25 + 0.75 * 3 / 2))))]
+    assert index.bound("a") == pytest.approx(2.2 * idf)
+
+
+def test_words_of_the_same_language():
+    """It takes a language as Tantivy's index does."""
+    index = RankBM25Index("german")
+    index.apply(1, [(0, "die Häuser der Stadt")], [])
+    assert [row for row, _ in index.search("haus", 5)] == [0]
+
+
+def test_it_is_built_once_after_each_change(monkeypatch):
+    """Not at every batch, and not at every question."""
+    from langchain_hybridgraph.stores.engines import rank_bm25
+
+    counted = []
+    count = rank_bm25._counted
+    monkeypatch.setattr(rank_bm25, "_counted", lambda words, forms: counted.append(len(words)) or count(words, forms))
+    index = RankBM25Index()
+    for version in range(5):
+        index.apply(version, [(version, "ada")], [])
+    for _ in range(3):
+        index.search("ada", 5)
+    assert counted == [5]
+
+
+def test_threads_see_whole_versions():
+    """A search during a change sees the state before or after it, and the last one the last state."""
+    index = RankBM25Index()
+    index.apply(1, [(0, "ada")], [])
+    wrong = []
+
+    def ask():
+        while index.applied < 60:
+            rows = [row for row, _ in index.search("ada", 100)]
+            if rows != list(range(len(rows))):
+                wrong.append(rows)
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for version in range(2, 61):
+        index.apply(version, [(version - 1, "ada")], [])
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert len(index.search("ada", 100)) == 60

@@ -1,0 +1,420 @@
+"""The properties of Tantivy's index beyond those of every keyword engine: a folder shared by processes."""
+
+import json
+import math
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tantivy
+
+from langchain_hybridgraph.errors import ReadOnlyError, StoreError, StoreLockedError
+from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex, _Engine
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with the texts "ada" and "charles" in rows 0 and 1, version 1."""
+    with_two = tmp_path / "keywords"
+    index = TantivyIndex(with_two, writable=True)
+    index.apply(1, [(0, "ada"), (1, "charles")], [])
+    index.close()
+    return with_two
+
+
+def found(index, text, n=100):
+    return [row for row, _ in index.search(text, n)]
+
+
+# -- scores ----------------------------------------------------------------------------------------------------
+
+TEXTS = ["a a b", "a b c d", "c c c e", "b", "e e d a", ""]
+
+
+@pytest.mark.parametrize("question", ["a", "b c", "a e e", "d c b a"])
+def test_scores_are_bm25(question):
+    """k1 1.2, b .75, idf ln(1 + (N − n + .5)/(n + .5)); the mark is one more text, without words."""
+    texts = [text.split() for text in TEXTS]
+    many = len(texts) + 1
+    mean = sum(map(len, texts)) / many
+
+    def bm25(words):
+        total = 0.0
+        for word in question.split():
+            holding = sum(word in text for text in texts)
+            frequency = words.count(word)
+            length = 1 - 0.75 + 0.75 * len(words) / mean
+            idf = math.log(1 + (many - holding + 0.5) / (holding + 0.5))
+            total += idf * frequency * 2.2 / (frequency + 1.2 * length)
+        return total
+
+    index = TantivyIndex(None, "none")
+    index.apply(1, enumerate(TEXTS), [])
+    expected = {row: bm25(words) for row, words in enumerate(texts) if set(words) & set(question.split())}
+    assert dict(index.search(question, 10)) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("many", [1, 99, 100, 101, 512, 513])
+def test_the_scores_of_some_rows_are_those_of_the_search(many):
+    """For any number of rows, existing or not."""
+    index = TantivyIndex(None, "none")
+    index.apply(1, ((row, f"a{' b' * (row % 7)} c") for row in range(400)), [])
+    assert index.scores("a b b", range(many)) == {row: score for row, score in index.search("a b b", 400) if row < many}
+
+
+def test_the_bound_is_the_sum_of_idfs():
+    """Σ idf·2.2, a word said twice counting twice: here N 3 with the mark, n 1 and 2."""
+    index = TantivyIndex(None, "none")
+    index.apply(1, [(0, "a b"), (1, "b")], [])
+    once = 2.2 * (math.log(1 + 2.5 / 1.5) + 2 * math.log(1 + 1.5 / 2.5))
+    assert index.bound("a b b unknown") == pytest.approx(once, rel=1e-5)
+
+
+def test_the_bound_holds_while_removed_texts_still_count():
+    """Tantivy counts removed texts until it merges; the bound counts as it does."""
+    index = TantivyIndex(None, "none")
+    index.apply(1, [(row, ("a " if row % 50 == 0 else "b ") * 200) for row in range(400)], [])
+    index.apply(2, [], [row for row in range(400) if row % 50])
+    (score, *_) = (score for _, score in index.search("a", 1))
+    assert 0.95 * index.bound("a") < score <= index.bound("a")
+
+
+# -- the folder ------------------------------------------------------------------------------------------------
+
+
+def test_an_index_outlives_its_process(folder):
+    """Version, rows and words are there after a reopening, and writing goes on."""
+    index = TantivyIndex(folder, writable=True)
+    assert (index.applied, index.rows(), found(index, "ada")) == (1, {0, 1}, [0])
+    index.apply(2, [(2, "ada")], [0])
+    index.close()
+    index = TantivyIndex(folder)
+    assert (index.applied, index.rows(), found(index, "ada")) == (2, {1, 2}, [2])
+
+
+def test_the_texts_are_not_kept(folder):
+    """Only their words are, since the catalogue has the texts."""
+    index = TantivyIndex(folder, writable=True)
+    index.apply(2, [(2, "Incomprehensibilities!")], [])
+    index.close()
+    assert all(b"Incomprehensibilities" not in file.read_bytes() for file in folder.iterdir())
+
+
+def test_a_missing_index_is_an_error_for_a_reader(tmp_path):
+    """The message contains how to create one."""
+    with pytest.raises(StoreError, match=r"there is no keyword index in .*writable=True"):
+        TantivyIndex(tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_a_damaged_index_is_a_store_error(folder, writable):
+    """So that the store can fall back to another engine."""
+    (folder / "meta.json").write_text("{")
+    with pytest.raises(StoreError, match="cannot open the keyword index"):
+        TantivyIndex(folder, writable=writable)
+
+
+def test_a_lost_file_is_a_store_error(folder):
+    """When a segment's words are gone."""
+    next(folder.glob("*.term")).unlink()
+    with pytest.raises(StoreError, match="cannot"):
+        TantivyIndex(folder)
+
+
+def test_a_file_is_not_a_folder(tmp_path):
+    """The path may be taken by something else."""
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(StoreError, match="cannot open the keyword index"):
+        TantivyIndex(tmp_path / "taken", writable=True)
+
+
+def test_another_language_is_a_store_error(folder):
+    """Its words could not be found."""
+    with pytest.raises(StoreError, match=r"english.*german.*rebuild"):
+        TantivyIndex(folder, "german")
+
+
+def test_another_schema_is_a_store_error(tmp_path):
+    """A folder of some other Tantivy index."""
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("title")
+    tantivy.Index(builder.build(), str(tmp_path))
+    with pytest.raises(StoreError, match="cannot open the keyword index"):
+        TantivyIndex(tmp_path)
+
+
+# -- several at once -------------------------------------------------------------------------------------------
+
+
+def test_a_reader_cannot_write(folder):
+    """The error names the setting."""
+    with pytest.raises(ReadOnlyError, match="writable=True"):
+        TantivyIndex(folder).apply(2, [], [])
+
+
+def test_two_write_in_turn(folder):
+    """The engine's own lock is free between writes, and nothing of the other is lost."""
+    first, second = TantivyIndex(folder, writable=True), TantivyIndex(folder, writable=True)
+    first.apply(2, [(2, "ada")], [])
+    second.apply(3, [(3, "ada")], [])
+    first.apply(4, [(4, "ada")], [])
+    second.reload()
+    assert (second.applied, found(second, "ada")) == (4, [0, 2, 3, 4])
+
+
+def test_one_writes_at_a_time(folder):
+    """Writing while another one is writing is an error; afterwards it works."""
+    first, second = TantivyIndex(folder, writable=True), TantivyIndex(folder, writable=True)
+
+    def texts():
+        with pytest.raises(StoreLockedError):
+            second.apply(3, [], [])
+        yield 2, "ada"
+
+    first.apply(2, texts(), [])
+    second.apply(3, [(3, "ada")], [])
+    assert (second.applied, found(second, "ada")) == (3, [0, 2, 3])
+
+
+def test_a_reader_sees_commits_when_it_reloads(folder):
+    """Not before, so that one query has one result."""
+    writer, reader = TantivyIndex(folder, writable=True), TantivyIndex(folder)
+    writer.apply(2, [(2, "ada")], [])
+    assert (reader.applied, found(reader, "ada")) == (1, [0])
+    reader.reload()
+    assert (reader.applied, found(reader, "ada")) == (2, [0, 2])
+
+
+def test_searches_run_beside_a_writer(folder):
+    """Threads that search while another writes and merges get complete results: row 0 always, first."""
+    index = TantivyIndex(folder, writable=True)
+    wrong = []
+
+    def ask():
+        while index.applied < 12:
+            if found(index, "ada")[:1] != [0] or index.scores("ada", [0]).keys() != {0}:
+                wrong.append(index.applied)
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for version in range(2, 13):
+        index.apply(version, [(version, "ada")], [1])
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_a_folder_that_may_only_be_read_is_read(folder, monkeypatch):
+    """Tantivy would lock a file there; nothing in the folder changes, and other processes' commits are seen."""
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda path, mode: False)
+        reader = TantivyIndex(folder, writable=True)
+    for lock in folder.glob(".*.lock"):
+        lock.chmod(0)
+    assert (reader.applied, found(reader, "ada")) == (1, [0])
+    with pytest.raises(ReadOnlyError):
+        reader.apply(2, [], [])
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+    for lock in folder.glob(".*.lock"):
+        lock.chmod(0o644)
+    writer = TantivyIndex(folder, writable=True)
+    writer.apply(2, [(2, "ada")], [0])
+    reader.reload()
+    assert (reader.applied, found(reader, "ada")) == (2, [2])
+    reader.close()
+    writer.close()
+
+
+def test_a_closed_index_says_so(folder):
+    """Closing twice is a no-op."""
+    index = TantivyIndex(folder)
+    index.close()
+    index.close()
+    with pytest.raises(StoreError, match="is closed"):
+        index.search("ada", 1)
+
+
+# -- the engine's edge -----------------------------------------------------------------------------------------
+
+
+def test_a_panic_is_a_store_error(folder, capfd):
+    """Tantivy's panic (here: for zero hits) is a BaseException; it is raised as a StoreError."""
+    index = TantivyIndex(folder)
+    with pytest.raises(StoreError, match="the search failed"), _Engine("the search failed"):
+        index._searcher.search(tantivy.Query.all_query(), 0)
+    assert found(index, "ada") == [0]
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_interruptions_pass(stop):
+    """An interruption is not wrapped in a StoreError."""
+    with pytest.raises(stop), _Engine("the search failed"):
+        raise stop
+
+
+def test_an_interrupted_batch_leaves_no_trace(folder):
+    """Ctrl-C in the middle of an ingest; the next batch is written as usual."""
+
+    def interrupted():
+        yield 5, "zebra"
+        raise KeyboardInterrupt
+
+    index = TantivyIndex(folder, writable=True)
+    with pytest.raises(KeyboardInterrupt):
+        index.apply(2, interrupted(), [0])
+    index.apply(3, [(6, "ada")], [])
+    assert (index.applied, index.rows()) == (3, {0, 1, 6})
+
+
+# -- crashes ---------------------------------------------------------------------------------------------------
+
+
+def child(code, *arguments):
+    """A process that runs ``code`` with this one's modules."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+WRITE_ON = """
+import sys
+from pathlib import Path
+from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
+index = TantivyIndex(Path(sys.argv[1]), writable=True)
+while True:
+    version = index.applied + 1
+    index.apply(version, [(version * 10 + i, f"ada v{version}") for i in range(5)], [(version - 1) * 10])
+    print(version, flush=True)
+"""
+
+
+def rows_of(version):
+    rows = {v * 10 + i for v in range(1, version + 1) for i in range(5)}
+    return rows - {v * 10 for v in range(1, version)}
+
+
+def test_a_killed_writer_leaves_a_whole_index(tmp_path):
+    """After kill -9 version and rows agree, nothing confirmed is lost, and writing continues."""
+    said = 0
+    for pause in (0.0, 0.013, 0.031, 0.057):
+        writer = child(WRITE_ON, tmp_path / "keywords")
+        assert select.select([writer.stdout], [], [], 60)[0]
+        said = int(writer.stdout.readline())
+        time.sleep(pause)
+        writer.send_signal(signal.SIGKILL)
+        rest, _ = writer.communicate()
+        said = max([said, *map(int, rest.split())])
+        index = TantivyIndex(tmp_path / "keywords")
+        assert said <= index.applied <= said + 1
+        assert index.rows() == rows_of(index.applied)
+        assert set(found(index, "ada", 10_000)) == rows_of(index.applied)
+        index.close()
+    assert said >= 4
+
+
+READ_BESIDE = """
+import json, sys
+from pathlib import Path
+from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
+index = TantivyIndex(Path(sys.argv[1]))
+for line in sys.stdin:
+    index.reload()
+    print(json.dumps([index.applied, index.search("ada", 100)]), flush=True)
+"""
+
+
+def test_another_process_reads_beside_the_writer(folder):
+    """It sees each commit, with the writer's own scores."""
+    writer = TantivyIndex(folder, writable=True)
+    reader = child(READ_BESIDE, folder)
+    for version in range(2, 8):
+        writer.apply(version, [(version, f"ada and {version} more")], [])
+        print(file=reader.stdin, flush=True)
+        applied, hits = json.loads(reader.stdout.readline())
+        assert (applied, [tuple(hit) for hit in hits]) == (version, writer.search("ada", 100))
+    reader.communicate()
+    writer.close()
+
+
+FILL_UP = """
+import json, resource, sys
+from pathlib import Path
+from langchain_hybridgraph.errors import StoreError
+from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
+index = TantivyIndex(Path(sys.argv[1]), writable=True)
+soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
+try:
+    index.apply(2, [(10 + i, f"word{i} " * 50 + f"other{i}") for i in range(20_000)], [0])
+except StoreError as error:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    index.apply(3, [(2, "ada")], [])
+    print(json.dumps([index.applied, sorted(index.rows()), str(error)]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="needs a limit on the size of files")
+def test_a_full_disk_loses_nothing(folder):
+    """The write that finds no room is an error of ours; what was there stays, and writing goes on with room."""
+    filling = child(FILL_UP, folder)
+    said, _ = filling.communicate(timeout=60)
+    applied, rows, error = json.loads(said)
+    assert (applied, rows) == (3, [0, 1, 2])
+    assert "cannot write to the keyword index" in error
+    index = TantivyIndex(Path(folder))
+    assert (index.applied, found(index, "ada")) == (3, [0, 2])
+
+
+def test_many_commits_are_merged(folder):
+    """One document at a time does not heap up segments without end."""
+    index = TantivyIndex(folder, writable=True)
+    for version in range(2, 20):
+        index.apply(version, [(version, "ada")], [])
+    index.close()
+    assert TantivyIndex(folder).rows() == set(range(20))
+    assert len(list(folder.glob("*.term"))) < 12
+
+
+def test_the_same_answer_from_one_segment_and_from_many():
+    """Ranking does not depend on how the texts were batched."""
+    numbers = np.random.default_rng(8)
+    texts = [" ".join(f"w{i}" for i in numbers.zipf(1.4, 8) % 60) for _ in range(300)]
+    whole, parts = TantivyIndex(None), TantivyIndex(None)
+    whole.apply(1, enumerate(texts), [])
+    for version in range(3):
+        parts.apply(version + 1, [(row, texts[row]) for row in range(version, 300, 3)], [])
+    assert found(whole, "w1 w5 w9") == found(parts, "w1 w5 w9")
+
+
+def killed_before_the_commit(path):
+    """Make a folder as a process leaves it that is killed in a commit: with all files of the commit but its list."""
+    index = TantivyIndex(path, writable=True)
+    index.apply(1, [(row, f"word{row} cat") for row in range(20)], [])
+    index.close()
+    committed = (path / "meta.json").read_bytes()
+    index = TantivyIndex(path, writable=True)
+    index.apply(2, [(20, "late")], [3])
+    index.close()
+    (path / "meta.json").write_bytes(committed)
+    assert list(path.glob("*.del"))
+
+
+def test_what_a_kill_left_behind_does_not_stop_the_next_commit(tmp_path):
+    """The next commit deletes what was never committed; its file of deletions would have the same name."""
+    killed_before_the_commit(tmp_path / "words")
+    with closing(TantivyIndex(tmp_path / "words", writable=True)) as index:
+        assert index.applied == 1
+        index.apply(2, [(20, "late")], [3])
+        assert (index.rows(), index.search("late", 5)[0][0]) == ({*range(21)} - {3}, 20)

@@ -1,0 +1,245 @@
+"""The vector matrix: one row of float32 per chunk version."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.stores.engines import vector_matrix as vectors_module
+from langchain_hybridgraph.stores.engines.vector_matrix import GATHER_SHARE, GATHERED, VectorMatrix, checksums, unit
+
+
+@pytest.fixture(params=["disk", "memory"])
+def path(request, tmp_path):
+    return tmp_path / "vectors.f32" if request.param == "disk" else None
+
+
+def random_units(seed, rows, dimension=8):
+    return unit(np.random.default_rng(seed).normal(size=(rows, dimension)))
+
+
+def test_rows_come_back_as_written(path):
+    """Rows may be written in any pieces; those never written are zeros."""
+    matrix, vectors = VectorMatrix(path, 8), random_units(0, 10)
+    matrix.write(3, vectors[3:10])
+    matrix.write(1, vectors[1:2])
+    expected = vectors.copy()
+    expected[[0, 2]] = 0
+    assert matrix.take(range(10)).tolist() == expected.tolist()
+
+
+def test_scores_are_the_cosines_of_the_rows_in_their_order():
+    """For any number of rows, more than are gathered at once, in any order, repeated and beyond the end."""
+    matrix, vectors = VectorMatrix(None, 8), random_units(1, 400)
+    matrix.write(0, vectors)
+    rows = [*np.random.default_rng(2).integers(400, size=2 * GATHERED + 3).tolist(), 10_000]
+    expected = [float(vectors[row] @ vectors[7]) if row < 400 else 0.0 for row in rows]
+    assert matrix.scores(vectors[7], rows).tolist() == pytest.approx(expected, abs=1e-6)
+    assert matrix.scores(vectors[7], []).tolist() == []
+
+
+def test_rows_beyond_the_end_are_zeros(path):
+    """A row that was never written is zeros, wherever it is."""
+    matrix = VectorMatrix(path, 2)
+    matrix.write(0, unit([[1.0, 0.0]]))
+    assert matrix.take([10_000, 0]).tolist() == [[0, 0], [1, 0]]
+
+
+def test_no_rows(path):
+    """An empty matrix answers with nothing."""
+    matrix = VectorMatrix(path, 4)
+    assert len(matrix) == 0
+    assert matrix.take([]).shape == (0, 4)
+    rows, scores = matrix.search(np.ones(4, np.float32), 3, np.zeros(0, np.bool_))
+    assert (len(rows), len(scores)) == (0, 0)
+
+
+def test_writing_again_overwrites(path):
+    """Rows that a crash left behind beyond the last accepted one are overwritten."""
+    matrix, one, other = VectorMatrix(path, 8), random_units(1, 5), random_units(2, 5)
+    matrix.write(0, one)
+    matrix.write(2, other[2:])
+    assert matrix.take(range(5)).tolist() == np.concatenate([one[:2], other[2:]]).tolist()
+
+
+def test_returned_vectors_are_copies(path):
+    """Returned vectors are copies."""
+    matrix = VectorMatrix(path, 8)
+    matrix.write(0, random_units(1, 5))
+    taken = matrix.take([0, 1])
+    before = taken.copy()
+    matrix.write(0, random_units(2, 5))
+    assert taken.tolist() == before.tolist()
+
+
+@given(
+    seed=st.integers(0, 1000),
+    rows=st.integers(1, 60),
+    n=st.integers(0, 70),
+    share=st.sampled_from([0.0, GATHER_SHARE / 2, 0.3, 1.0]),
+)
+def test_search_is_a_sort_of_all_cosines(seed, rows, n, share):
+    """For any mask, the result is the n allowed rows of largest cosine, ties by row."""
+    generator = np.random.default_rng(seed)
+    vectors = np.round(generator.normal(size=(rows, 2)) * 2)  # few directions: many ties
+    matrix = VectorMatrix(None, 2)
+    matrix.write(0, unit(vectors))
+    allowed = generator.random(rows) < share
+    vector = unit(generator.normal(size=2))
+    found, scores = matrix.search(vector, n, allowed)
+    cosines = matrix.take(range(rows)) @ vector
+    expected = sorted(np.flatnonzero(allowed).tolist(), key=lambda row: (-cosines[row], row))[:n]
+    assert sorted(found.tolist()) == sorted(expected) or scores[-1] == pytest.approx(cosines[expected[-1]], abs=1e-6)
+    assert scores.tolist() == pytest.approx(sorted(cosines[allowed].tolist(), reverse=True)[:n], abs=1e-6)
+
+
+def test_ties_are_broken_by_row_before_the_cut():
+    """Among equal rows those with the lowest numbers come back, through the scan as through the gathering."""
+    matrix = VectorMatrix(None, 2)
+    matrix.write(0, unit([[1.0, 0.0]] * 1000))
+    few = np.zeros(1000, np.bool_)
+    few[[900, 40, 70]] = True
+    vector = np.array([1, 0], np.float32)
+    assert matrix.search(vector, 2, few)[0].tolist() == [40, 70]
+    assert matrix.search(vector, 2, np.ones(1000, np.bool_))[0].tolist() == [0, 1]
+
+
+def test_another_object_sees_the_rows_after_remap(tmp_path):
+    """A reader keeps its rows, and sees appended ones when it maps again."""
+    writer, reader = VectorMatrix(tmp_path / "v.f32", 8), VectorMatrix(tmp_path / "v.f32", 8)
+    vectors = random_units(0, 4)
+    writer.write(0, vectors[:2])
+    assert len(reader) == 0
+    reader.remap()
+    writer.write(2, vectors[2:])
+    assert reader.take([0, 1]).tolist() == vectors[:2].tolist()
+    assert len(reader) == 2
+    reader.remap()
+    assert reader.take([3]).tolist() == vectors[3:].tolist()
+
+
+def test_a_map_survives_the_file(tmp_path):
+    """A file that is removed while it is mapped can still be searched."""
+    matrix = VectorMatrix(tmp_path / "v.f32", 8)
+    matrix.write(0, random_units(0, 3))
+    (tmp_path / "v.f32").unlink()
+    assert len(matrix.search(random_units(1, 1)[0], 3, np.ones(3, np.bool_))[0]) == 3
+
+
+def test_an_incomplete_row_does_not_count(tmp_path):
+    """A row truncated by a full disk does not count."""
+    matrix = VectorMatrix(tmp_path / "v.f32", 8)
+    matrix.write(0, random_units(0, 3))
+    with (tmp_path / "v.f32").open("ab") as file:
+        file.write(b"12345")
+    assert len(VectorMatrix(tmp_path / "v.f32", 8)) == 3
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Treat every matrix as one in which only some 300 vectors are compared."""
+    monkeypatch.setattr(vectors_module, "EXACT_BYTES", 0)
+    monkeypatch.setattr(vectors_module, "LEAST_RESCORED", 300)
+
+
+def test_a_large_matrix_gives_the_nearest_in_their_order(path, large):
+    """The results are rows of the exact search, with the same cosines, in the same order."""
+    matrix, vectors = VectorMatrix(path, 96), random_units(0, 4_000, 96)
+    matrix.write(0, vectors)
+    allowed = np.arange(4_000) % 2 == 0
+    near = unit(vectors[6] + 0.8 * vectors[8])
+    rows, scores = matrix.near(near, 10, allowed)
+    exact = dict(zip(*(each.tolist() for each in matrix.search(near, 2_000, allowed)), strict=True))
+    assert rows[:2].tolist() == [6, 8]
+    assert len(rows) == 10
+    assert scores.tolist() == pytest.approx([exact[row] for row in rows.tolist()])
+    assert scores.tolist() == sorted(scores.tolist(), reverse=True)
+
+
+def test_a_large_matrix_of_equal_vectors_is_searched_exactly(path, large):
+    """If all agree the signs do not discriminate: ties go by row, as in the exact search."""
+    matrix = VectorMatrix(path, 64)
+    matrix.write(0, np.tile(random_units(0, 1, 64), (3_000, 1)))
+    assert matrix.near(matrix.take([0])[0], 5, np.ones(3_000, np.bool_))[0].tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("n", [1, 10, 400, 2_000, 5_000])
+def test_a_large_matrix_gives_as_many_as_are_asked_for(path, large, n):
+    """However many that is."""
+    matrix = VectorMatrix(path, 64)
+    matrix.write(0, random_units(0, 3_000, 64))
+    assert len(matrix.near(random_units(5, 1, 64)[0], n, np.ones(3_000, np.bool_))[0]) == min(n, 3_000)
+
+
+def test_rows_that_are_overwritten_are_found_as_they_are(path, large):
+    """Leftovers of a crash beyond the last accepted row have not been verified when they are overwritten."""
+    matrix, vectors = VectorMatrix(path, 64), random_units(0, 4_000, 64)
+    matrix.write(0, vectors)
+    accepted = np.ones(3_000, np.bool_)
+    matrix.near(vectors[0], 3, accepted)
+    matrix.write(3_000, random_units(7, 1_000, 64))
+    found, _ = matrix.near(matrix.take([3_500])[0], 1, np.ones(4_000, np.bool_))
+    assert found.tolist() == [3_500]
+
+
+def damage(file, offset, change):
+    data = bytearray(file.read_bytes())
+    data[offset] = change(data[offset])
+    file.write_bytes(bytes(data))
+
+
+@pytest.mark.parametrize(
+    ("offset", "change"),
+    [(32, lambda byte: byte ^ 1), (35, lambda byte: byte ^ 0x80), (50, lambda byte: byte ^ 0xFF)],
+    ids=["lowest bit", "sign", "byte"],
+)
+def test_every_flipped_bit_is_noticed(tmp_path, offset, change):
+    """A row that differs in one bit from what was written is not sound, the others are."""
+    matrix = VectorMatrix(tmp_path / "v.f32", 8)
+    matrix.write(0, random_units(0, 3))
+    assert matrix.sound([0, 1, 2]).tolist() == [True, True, True]
+    damage(tmp_path / "v.f32", offset, change)
+    assert VectorMatrix(tmp_path / "v.f32", 8).sound([0, 1, 2]).tolist() == [True, False, True]
+
+
+def test_a_zeroed_row_is_noticed(tmp_path):
+    """Zeros are sound where they were written, and only there."""
+    matrix, vectors = VectorMatrix(tmp_path / "v.f32", 8), random_units(0, 3)
+    vectors[2] = 0
+    matrix.write(0, vectors)
+    data = bytearray((tmp_path / "v.f32").read_bytes())
+    data[:32] = bytes(32)
+    (tmp_path / "v.f32").write_bytes(bytes(data))
+    assert VectorMatrix(tmp_path / "v.f32", 8).sound([0, 1, 2, 3]).tolist() == [False, True, True, False]
+
+
+def test_a_truncated_file_is_noticed_and_does_not_kill(tmp_path):
+    """Rows beyond the end are not sound; an open matrix releases the map when it maps again."""
+    matrix = VectorMatrix(tmp_path / "v.f32", 8)
+    matrix.write(0, random_units(0, 5000))
+    with (tmp_path / "v.f32").open("r+b") as file:
+        file.truncate(40)
+    matrix.remap()
+    assert matrix.sound([0, 4999]).tolist() == [True, False]
+
+
+def test_without_checksums_nothing_is_sound(tmp_path):
+    """The file of checksums belongs to the matrix."""
+    matrix = VectorMatrix(tmp_path / "v.f32", 8)
+    matrix.write(0, random_units(0, 2))
+    checksums(tmp_path / "v.f32").unlink()
+    assert matrix.sound([0, 1]).tolist() == [False, False]
+
+
+def test_unit_has_length_one():
+    """Vectors get length 1, zeros stay zeros, lists and single vectors are accepted."""
+    assert unit([[3.0, 4.0], [0.0, 0.0]]).tolist() == [[pytest.approx(0.6), pytest.approx(0.8)], [0, 0]]
+    assert unit([0.0, 2.0]).tolist() == [0, 1]
+    assert unit([[1, 2]]).dtype == np.float32
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300])
+def test_unit_refuses_what_is_not_finite(bad):
+    """A NaN in one vector would poison every search."""
+    with pytest.raises(ValueError, match="finite"):
+        unit([[1.0, bad]])

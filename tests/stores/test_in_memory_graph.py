@@ -1,0 +1,285 @@
+"""Edges in memory: the graph that a traversal needs."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_chroma import Chroma
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+
+from langchain_hybridgraph.adapters.texts import DocumentIndex
+from langchain_hybridgraph.adapters.vector_store import VectorStoreAdapter
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.records import MENTIONS, Edge, EdgeFilter, Scope
+from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.protocols import HasGraph, implements
+
+MENTIONED = [
+    Edge("a", "entity:ada", MENTIONS, 0.5),
+    Edge("b", "entity:ada", MENTIONS, 0.8),
+    Edge("a", "c", "cites", 0.3),
+]
+
+
+def neighbours(graph, id):
+    """Return (id, weight, entity between) of all nodes one hop away."""
+    hops = graph.neighbours(graph.nodes([id]))
+    via = [graph.ids(np.array([node]))[0] if node >= 0 else None for node in hops.via.tolist()]
+    return sorted(zip(graph.ids(hops.node), hops.weight.round(9).tolist(), via, strict=True))
+
+
+def links(graph, id):
+    hops = graph.links(graph.nodes([id]))
+    return sorted(zip(graph.ids(hops.node), hops.weight.tolist(), strict=True))
+
+
+def opened(edges, *, as_of=None, visible=None, **ways):
+    return InMemoryGraph(edges, visible=visible).graph(Scope(as_of=as_of), EdgeFilter(**ways))
+
+
+def test_it_has_a_graph():
+    """As soon as there is an edge."""
+    store = InMemoryGraph()
+    assert implements(store, HasGraph)
+    assert not store.has_graph
+    store.add([Edge("a", "b", "cites")])
+    assert (store.has_graph, len(store)) == (True, 1)
+
+
+def test_chunks_one_hop_away():
+    """By an edge, or by an entity that both mention, with the product of the weights."""
+    assert neighbours(opened(MENTIONED), "a") == [("b", 0.4, "entity:ada"), ("c", 0.3, None)]
+
+
+def test_links_are_the_edges_themselves():
+    """To chunks and entities, and from an entity to the chunks that mention it."""
+    graph = opened(MENTIONED)
+    assert links(graph, "a") == [("c", 0.3), ("entity:ada", 0.5)]
+    assert links(graph, "entity:ada") == [("a", 0.5), ("b", 0.8)]
+
+
+@pytest.mark.parametrize(("direction", "expected"), [("out", ["c"]), ("in", ["z"]), ("both", ["c", "z"])])
+def test_direction(direction, expected):
+    """Edges are traversed from source to target, back, or either way."""
+    graph = opened([Edge("a", "c", "cites"), Edge("z", "a", "cites")], direction=direction)
+    assert [id for id, _, _ in neighbours(graph, "a")] == expected
+
+
+def test_entities_are_shared_in_every_direction():
+    """Sharing a mention has no direction."""
+    assert [id for id, _, _ in neighbours(opened(MENTIONED, direction="in"), "a")] == ["b"]
+
+
+def test_relations_and_weight():
+    """Edges excluded by the ways do not exist."""
+    assert neighbours(opened(MENTIONED, relations=frozenset({"cites"})), "a") == [("c", 0.3, None)]
+    assert neighbours(opened(MENTIONED, min_weight=0.5), "a") == [("b", 0.4, "entity:ada")]
+    assert neighbours(opened(MENTIONED, relations=frozenset({"unknown"})), "a") == []
+
+
+@pytest.mark.parametrize(("as_of", "expected"), [(9.0, []), (10.0, ["b"]), (20.0, ["b"]), (21.0, []), (None, ["b"])])
+def test_an_edge_has_its_time(as_of, expected):
+    """Both ends of it are valid; without a time every edge is."""
+    graph = opened([Edge("a", "b", "cites", valid_from=10.0, valid_until=20.0)], as_of=as_of)
+    assert [id for id, _, _ in neighbours(graph, "a")] == expected
+
+
+def test_hidden_chunks_are_neither_led_to_nor_through():
+    """Not as a neighbour, not through an entity, not as a start."""
+    graph = opened(MENTIONED, visible=lambda ids, scope: {id for id in ids if id != "b"})
+    assert neighbours(graph, "a") == [("c", 0.3, None)]
+    assert links(graph, "entity:ada") == [("a", 0.5)]
+    assert graph.nodes(["b", "nowhere"]).tolist() == [-1, -1]
+
+
+def test_a_chunk_is_asked_for_once():
+    """However often it is reached."""
+    asked = []
+
+    def visible(ids, scope):
+        asked.extend(ids)
+        return ids
+
+    graph = opened(MENTIONED, visible=visible)
+    neighbours(graph, "a")
+    links(graph, "a")
+    assert sorted(asked) == ["a", "b", "c"]
+
+
+def test_of_two_equal_edges_the_heavier_stays():
+    """With its description, whichever came first."""
+    light, heavy = Edge("a", "b", "cites", 0.3, "light"), Edge("a", "b", "cites", 0.7, "heavy")
+    for edges in ([light, heavy], [heavy, light]):
+        assert opened(edges).edges([("a", "b")]) == [heavy]
+
+
+def test_several_ways_between_two_chunks_are_one_hop():
+    """With the largest weight, over all relations."""
+    edges = [Edge("a", "b", "cites", 0.3), Edge("a", "b", "supports", 0.6), Edge("b", "a", "cites", 0.4)]
+    assert neighbours(opened(edges, direction="both"), "a") == [("b", 0.6, None)]
+
+
+def test_of_equally_heavy_entities_the_rarest_counts():
+    """entity:y is mentioned by more."""
+    edges = [Edge(chunk, entity, MENTIONS) for chunk in "ab" for entity in ("entity:x", "entity:y")]
+    edges.append(Edge("c", "entity:y", MENTIONS))
+    assert neighbours(opened(edges), "a")[0] == ("b", 1.0, "entity:x")
+
+
+def test_hubs_pass_on_less():
+    """A chunk of four edges and an entity of four mentions pass on half where two are allowed; links are unchanged."""
+    edges = [Edge("hub", str(n), "cites") for n in range(4)]
+    assert neighbours(opened(edges, hub_degree=2), "hub")[0] == ("0", 0.5, None)
+    mentions = [Edge(str(n), "entity:e", MENTIONS) for n in range(4)]
+    assert neighbours(opened(mentions, hub_degree=2), "0")[0] == ("1", 0.5, "entity:e")
+    assert links(opened(edges, hub_degree=2), "hub")[0] == ("0", 1.0)
+
+
+def test_a_chunk_that_is_mentioned_is_a_chunk():
+    """A node with edges of its own is not an entity, whatever leads to it."""
+    graph = opened([Edge("a", "b", MENTIONS), Edge("b", "c", "cites")])
+    assert graph.is_chunk(graph.nodes(["a", "b", "c"])).tolist() == [True, True, True]
+    assert neighbours(graph, "a") == [("b", 1.0, None)]
+
+
+def test_degrees_count_every_edge():
+    """Whatever the ways allow."""
+    graph = opened(MENTIONED, relations=frozenset({"none"}))
+    assert graph.degrees(graph.nodes(["a", "b", "entity:ada"])).tolist() == [2, 1, 2]
+
+
+def test_how_many_chunks():
+    """Entities are not counted."""
+    assert len(opened(MENTIONED)) == 3
+
+
+def test_what_each_step_was():
+    """The heaviest edge as it is stored, or both mentions, or nothing."""
+    graph = opened([*MENTIONED, Edge("a", "c", "supports", 0.2)], direction="both")
+    assert graph.edges([("a", "c"), ("c", "a"), ("b", "a"), ("b", "c"), ("a", "nowhere")]) == [
+        MENTIONED[2],
+        MENTIONED[2],
+        (MENTIONED[1], MENTIONED[0]),
+        None,
+        None,
+    ]
+
+
+def test_removing_takes_all_edges_of_a_chunk():
+    """In both directions; the number is returned, and an open graph does not change."""
+    store = InMemoryGraph([Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("c", "a", "cites")])
+    before = store.graph(Scope(), EdgeFilter())
+    assert (store.remove(["b", "nowhere"]), len(store)) == (2, 1)
+    after = store.graph(Scope(), EdgeFilter())
+    assert (neighbours(before, "a"), neighbours(after, "c")) == ([("b", 1.0, None)], [("a", 1.0, None)])
+    assert after.nodes(["b"]).tolist() == [-1]
+
+
+def test_which_relations_there_are():
+    """The relations of present edges, whatever the call may traverse."""
+    graph = InMemoryGraph([Edge("a", "b", "cites"), Edge("b", "c", "likes")])
+    assert graph.graph(Scope(), EdgeFilter(relations=frozenset({"likes"}))).relations == {"cites", "likes"}
+    graph.remove(["c"])
+    assert graph.graph(Scope(), EdgeFilter()).relations == {"cites"}
+
+
+def test_an_edge_can_come_back():
+    """In the slot of a removed one."""
+    store = InMemoryGraph([Edge("a", "b", "cites", 0.9), Edge("b", "c", "cites")])
+    store.remove(["a"])
+    store.add([Edge("a", "b", "cites", 0.2)])
+    assert neighbours(store.graph(Scope(), EdgeFilter()), "a") == [("b", 0.2, None)]
+
+
+def test_cosines_are_the_stores():
+    """NaN where the store has none, or where there is no store."""
+    edges = [Edge("a", "b", "cites")]
+    asked = InMemoryGraph(edges, cosines=lambda vector, ids: {"a": 0.5}).graph(Scope(), EdgeFilter())
+    nodes = asked.nodes(["a", "b"])
+    assert asked.cosines(np.ones(2, np.float32), nodes).tolist() == pytest.approx([0.5, math.nan], nan_ok=True)
+    assert np.isnan(opened(edges).cosines(np.ones(2, np.float32), nodes)).all()
+
+
+def test_a_plain_store_says_what_may_be_seen():
+    """Its filter applies to every hop, its vectors give the cosines."""
+    embeddings = DeterministicFakeEmbedding(size=8)
+    documents = [
+        Document(id=id, page_content=id, metadata={"year": year}) for id, year in (("a", 1), ("b", 2), ("c", 1))
+    ]
+    store = VectorStoreAdapter(
+        Chroma.from_documents(documents, embeddings, collection_name="visible"), DocumentIndex(documents)
+    )
+    edges = [Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("a", "c", "cites", 0.5), Edge("a", "gone", "cites")]
+    beside = InMemoryGraph(edges, visible=lambda ids, scope: store.read(ids, scope, {}), cosines=store.vector_scores)
+    graph = beside.graph(Scope(filter=parse_filter({"year": 1})), EdgeFilter())
+    assert neighbours(graph, "a") == [("c", 0.5, None)]
+    own = np.array(embeddings.embed_query("c"), np.float32)
+    assert graph.cosines(own / np.linalg.norm(own), graph.nodes(["c"])).tolist() == pytest.approx([1.0])
+
+
+IDS = "abcde"
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(IDS), st.sampled_from(IDS), st.sampled_from("rs"), st.integers(1, 5)), max_size=20
+    ),
+    st.lists(st.sampled_from(IDS), max_size=2),
+    st.sampled_from(["out", "in", "both"]),
+)
+def test_it_equals_a_loop_over_the_edges(drawn, removed, direction):
+    """After additions and removals, compared with a loop over the edges."""
+    edges = [Edge(a, b, r, w / 5) for a, b, r, w in drawn if a != b]
+    store = InMemoryGraph(edges[:10])
+    store.remove(removed)
+    store.add(edges[10:])
+    there = [e for e in edges[:10] if not {e.source, e.target} & set(removed)] + edges[10:]
+    expected = {}
+    for edge in there:
+        for a, b, way in ((edge.source, edge.target, "out"), (edge.target, edge.source, "in")):
+            if direction in (way, "both"):
+                expected[a, b] = max(expected.get((a, b), 0.0), edge.weight)
+    graph = store.graph(Scope(), EdgeFilter(direction))
+    nodes = graph.nodes(list(IDS))
+    inside = [id for id, node in zip(IDS, nodes, strict=True) if node >= 0]
+    hops = graph.neighbours(nodes[nodes >= 0])
+    found = {(inside[o], id): w for o, id, w in zip(hops.origin, graph.ids(hops.node), hops.weight, strict=True)}
+    assert found == expected
+    assert all(edge is not None for edge in graph.edges(list(expected)))
+
+
+def test_what_has_no_edge_left_is_no_chunk_any_more():
+    """The number of chunks, against which an entity is rare: a and b, when c is gone."""
+    store = InMemoryGraph([Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("c", "entity:x", "mentions")])
+    store.remove(["c"])
+    assert len(store.graph(Scope(), EdgeFilter())) == 2
+
+
+@pytest.mark.parametrize("ends", [(None, "b", "r"), ("", "b", "r"), ("a", "b", ""), ("a", "b", None)])
+def test_values_that_a_store_refuses_are_refused(ends):
+    """Ids and relations are texts, as in every store; of a list with a bad one nothing is added."""
+    store = InMemoryGraph()
+    with pytest.raises(ValueError, match="at least one character"):
+        store.add([Edge("a", "b", "r"), Edge(*ends)])
+    assert len(store) == 0
+
+
+def test_one_edge_is_not_a_list():
+    """The error shows an example."""
+    with pytest.raises(ConfigurationError, match=r"must be a list of Edge, such as \[Edge"):
+        InMemoryGraph().add(Edge("a", "b", "r"))
+
+
+def test_an_edge_is_walked_in_the_time_that_was_given_as_text():
+    """On the last day of its validity, and not on the next."""
+    edges = [Edge("a", "b", "r", valid_from="1970-01-02", valid_until="1970-01-03")]
+    assert [neighbours(opened(edges, as_of=day * 86_400.0 + 3_600.0), "a") for day in (0, 1, 2, 3)] == [
+        [],
+        [("b", 1.0, None)],
+        [("b", 1.0, None)],
+        [],
+    ]

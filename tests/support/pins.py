@@ -1,0 +1,29 @@
+"""The small graph that the specification pins numbers on, and how to walk over edges in a test."""
+
+import numpy as np
+
+from langchain_hybridgraph.records import Edge, Scope
+from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+
+EDGES = [
+    Edge("A", "C", "cites", 0.8),
+    Edge("B", "C", "cites", 1.0),
+    Edge("C", "D", "cites", 0.9),
+    Edge("Z", "A", "cites", 0.6),
+]
+SEEDS = [("A", 0.9), ("B", 0.5)]
+
+
+def walked(edges, traversal, score, *, seeds=SEEDS, own=None):
+    """The walk over these edges; ``own`` holds cosines, of all others nothing is known."""
+    cosines = None if own is None else lambda vector, ids: {id: own[id] for id in ids if id in own}
+    graph = InMemoryGraph(edges, cosines=cosines).graph(Scope(), traversal.ways)
+    return traversal.walk(graph, seeds, score, None if own is None else np.ones(1, np.float32))
+
+
+def by_id(walk):
+    return {arrived.id: arrived for arrived in walk.reached}
+
+
+def values(walk):
+    return {arrived.id: arrived.value for arrived in walk.reached}

@@ -1,0 +1,333 @@
+"""Listening: who hears of which search, and what of it."""
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from langchain_core.runnables import ConfigurableField
+from pets import QUESTION, TEXTS, broken, pets, stages
+
+from langchain_hybridgraph import (
+    AdvancedRetriever,
+    GraphRetriever,
+    HierarchicalRetriever,
+    HybridRetriever,
+    LogSink,
+    RetrievalError,
+    TokenBudget,
+    add_sink,
+    remove_sink,
+)
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.query.trace import Trace
+from langchain_hybridgraph.telemetry import SearchEnded, dispatch, flush
+
+PLAIN = ["gather", "score", "fuse", "admit", "select", "search"]
+
+
+@pytest.fixture(scope="module")
+def store():
+    return pets()
+
+
+@pytest.fixture
+def heard():
+    """What a sink of the whole process hears; flushed when it is read by ``all_of``."""
+    events = []
+    sink = events.append
+    add_sink(sink)
+    yield events
+    remove_sink(sink)
+
+
+def all_of(events):
+    assert flush(10)
+    return events
+
+
+def test_one_event_per_stage_and_one_per_search(store, heard):
+    """In the order in which the stages ended, the search last."""
+    HybridRetriever(store, k=2).invoke(QUESTION)
+    assert stages(all_of(heard)) == PLAIN
+
+
+def test_every_stage_that_runs_is_told(store, heard):
+    """A walk, a reranker and a budget are stages, too."""
+    GraphRetriever(store, reranker=broken, budget=TokenBudget()).retrieve(QUESTION)
+    assert stages(all_of(heard)) == [*PLAIN[:4], "expand", "rerank", "select", "budget", "search"]
+
+
+def test_an_event_tells_the_search(store, heard):
+    """Retriever, k, mode, ids and scores; the query by its length and hash in what is printed."""
+    found = HybridRetriever(store, k=2).retrieve(QUESTION)
+    event = all_of(heard)[-1]
+    assert (event.search.retriever, event.search.k, event.mode) == ("HybridRetriever", 2, "hybrid")
+    assert event.results == tuple((d.id, d.metadata["relevance_score"]) for d in found)
+    assert (event.search.query, event.search.query_length) == (QUESTION, 17)
+    assert all(QUESTION not in repr(each) for each in heard)
+
+
+def test_stages_lie_within_their_search(store, heard):
+    """Begin and end of each stage are between those of the search."""
+    HybridRetriever(store).invoke(QUESTION)
+    *parts, whole = all_of(heard)
+    end = whole.search.began + whole.took_ms * 1e6
+    assert all(whole.search.began <= part.began <= part.began + part.took_ms * 1e6 <= end for part in parts)
+
+
+def plain():
+    """A retriever over a foreign vector store, which is awaited."""
+    from langchain_core.documents import Document
+    from langchain_core.vectorstores import InMemoryVectorStore
+
+    from langchain_hybridgraph import LSAEmbeddings
+
+    documents = [Document(text, id=id) for id, text in TEXTS.items()]
+    embeddings = LSAEmbeddings().fit(list(TEXTS.values()))
+    return HybridRetriever(InMemoryVectorStore.from_documents(documents, embeddings), documents, k=1)
+
+
+async def test_a_search_that_is_awaited_is_heard(heard):
+    """Several at once in one loop, each with its own stages."""
+    retriever = plain()
+    await asyncio.gather(*(retriever.aretrieve(QUESTION) for _ in range(5)))
+    searches = {event.search for event in all_of(heard)}
+    told = [stages(event for event in heard if event.search is search) for search in searches]
+    assert [each[-1] for each in told] == ["search"] * 5
+    assert {search.parent for search in searches} == {None}
+
+
+def test_settings_that_change_per_call_keep_the_listeners(store):
+    """LangChain's configurable_fields make the retriever anew; its sinks are the same."""
+    events = []
+    retriever = HybridRetriever(store, sinks=[events.append]).configurable_fields(k=ConfigurableField(id="k"))
+    retriever.invoke(QUESTION, {"configurable": {"k": 1}})
+    assert all_of(events)[-1].search.k == 1
+
+
+def test_what_failed_is_told(store, heard):
+    """A degraded search says reasons and errors, and what it found."""
+    HybridRetriever(store, k=1, reranker=broken).invoke(QUESTION)
+    event = all_of(heard)[-1]
+    assert (event.degraded, event.error_types) == (("rerank-failed",), {"rerank": "TimeoutError"})
+    assert (event.error, len(event.results)) == (None, 1)
+
+
+def test_a_search_that_raises_is_told(store, heard):
+    """The exception is in the event, and the caller has it, too."""
+    retriever = HybridRetriever(store, reranker=broken, mmr_lambda=0.5)
+    with pytest.raises(ConfigurationError):
+        retriever.retrieve(3)
+    event = all_of(heard)[-1]
+    assert isinstance(event.error, ConfigurationError)
+    assert event.error_types == {"retriever": "ConfigurationError"}
+
+
+@pytest.mark.parametrize("ask", ["invoke", "retrieve", "ainvoke", "aretrieve", "stream", "batch", "abatch"])
+async def test_every_way_of_asking_is_heard_once(store, heard, ask):
+    """Each call of each method is one search."""
+    retriever = HybridRetriever(store, k=1)
+    if ask in ("batch", "abatch"):
+        asked = getattr(retriever, ask)([QUESTION, "Who barks?"])
+    else:
+        asked = getattr(retriever, ask)(QUESTION)
+    if ask == "stream":
+        list(asked)
+    elif asyncio.iscoroutine(asked):
+        await asked
+    assert stages(all_of(heard)).count("search") == (2 if "batch" in ask else 1)
+
+
+def test_searches_of_many_threads_do_not_mix(store, heard):
+    """Each has its own stages and no parent."""
+    retriever = HybridRetriever(store, k=1)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(retriever.invoke, [QUESTION] * 40))
+    by_search = {}
+    for event in all_of(heard):
+        by_search.setdefault(event.search, []).append(event)
+    assert [stages(events) for events in by_search.values()] == [PLAIN] * 40
+    assert {search.parent for search in by_search} == {None}
+
+
+HISTORY = ["User: Tell me of the cat.", "Assistant: The cat sat on the mat."]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_retriever_over_a_retriever_is_the_parent(store, heard, is_async):
+    """The search of an AdvancedRetriever is the parent of that of the one below it."""
+    retriever = AdvancedRetriever(HybridRetriever(store, k=1))
+    if is_async:
+        await retriever.aretrieve_with_context("Where is it?", HISTORY)
+    else:
+        retriever.retrieve_with_context("Where is it?", HISTORY)
+    below, above = [event for event in all_of(heard) if isinstance(event, SearchEnded)]
+    assert (above.search.retriever, above.search.k, above.mode) == ("AdvancedRetriever", 1, "hybrid")
+    assert below.search.parent is above.search
+    assert [event.stage for event in heard if event.search is above.search and event is not above] == [
+        "expand-query",
+        "embed",
+    ]
+
+
+def test_two_searches_of_one_question_have_one_parent(store, heard):
+    """Raw and expanded question, searched for on two threads."""
+    retriever = AdvancedRetriever(
+        HybridRetriever(store, k=1), expander=lambda query, said: f"{query} cat", fuse_raw=True
+    )
+    retriever.retrieve_with_context("Where is it?", HISTORY)
+    *below, above = [event.search for event in all_of(heard) if isinstance(event, SearchEnded)]
+    assert [search.parent for search in below] == [above, above]
+    assert sorted(search.query for search in below) == ["Where is it?", "Where is it? cat"]
+
+
+def test_a_retriever_as_a_source_is_a_part(store, heard):
+    """The keyword side of a hybrid search is its child when it is one of ours."""
+    HybridRetriever(store, k=1, keyword_retriever=HybridRetriever(store)).invoke(QUESTION)
+    below, above = [event.search for event in all_of(heard) if isinstance(event, SearchEnded)]
+    assert below.parent is above
+
+
+async def test_a_tree_is_told(store, heard):
+    """find, search and invoke of a HierarchicalRetriever are searches in its mode, with the uris found."""
+    tree = pets_tree()
+    retriever = HierarchicalRetriever(tree, k=1)
+    retriever.find("Which pets purr?")
+    await retriever.asearch("Which pets purr?", session=["What do you know?"])
+    retriever.invoke("Which pets purr?")
+    ended = [event for event in all_of(heard) if isinstance(event, SearchEnded)]
+    assert [(event.mode, event.results[0][0]) for event in ended] == [("hierarchical", "pets/cats.md")] * 3
+    assert "walk" in stages(heard)
+
+
+def pets_tree():
+    from langchain_core.documents import Document
+
+    from langchain_hybridgraph import HybridGraphStore, build_layers, ingest
+
+    store = HybridGraphStore(None)
+    pages = {"pets/cats.md": "Cats purr.", "pets/dogs.md": "Dogs bark.", "cars/fast.md": "A roadster is fast."}
+    ingest([Document(text, metadata={"uri": uri}, id=uri) for uri, text in pages.items()], store)
+    build_layers(store)
+    return store
+
+
+def test_a_retrievers_own_sinks_hear_what_is_below_it(store):
+    """And nothing of other retrievers; below it means a part of its searches."""
+    heard = []
+    below = HybridRetriever(store, k=1)
+    above = AdvancedRetriever(below, sinks=[heard.append])
+    below.invoke(QUESTION)
+    assert all_of(heard) == []
+    above.invoke(QUESTION)
+    assert stages(all_of(heard)) == [*PLAIN, "search"]
+
+
+def test_a_sink_that_is_named_twice_hears_once(store, heard):
+    """In the process and in the retriever, or added twice."""
+    twice = []
+    sink = twice.append
+    first, second = add_sink(sink), add_sink(sink)
+    try:
+        HybridRetriever(store, sinks=[sink]).invoke(QUESTION)
+    finally:
+        remove_sink(sink)
+    assert first is second
+    assert stages(all_of(twice)) == PLAIN
+    HybridRetriever(store).invoke(QUESTION)
+    assert stages(all_of(twice)) == PLAIN
+
+
+@pytest.mark.parametrize(
+    ("sink", "mend"),
+    [("prometheus", r"such as PrometheusSink\(\)"), (None, r"such as PrometheusSink\(\)"), (LogSink, r": LogSink\(\)")],
+)
+def test_what_is_no_sink_is_refused_at_once(store, sink, mend):
+    """By the process and by a retriever, with the line that mends it; a class is not the sink made of it."""
+    before = dispatch._of_all
+    with pytest.raises(ConfigurationError, match=mend):
+        add_sink(sink)
+    assert dispatch._of_all == before
+    with pytest.raises(ValueError, match=mend):
+        HybridRetriever(store, sinks=[sink])
+
+
+async def test_a_cancelled_search_is_told(store, heard):
+    """As cancelled, without an error, and the next search has no parent."""
+    retriever = AdvancedRetriever(HybridRetriever(store), expander=Waiting())
+    task = asyncio.create_task(retriever.aretrieve_with_context("Where is it?", HISTORY))
+    await retriever.expander.asked.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    event = all_of(heard)[-1]
+    assert (event.cancelled, event.error, event.results) == (True, None, ())
+    await HybridRetriever(store).aretrieve(QUESTION)
+    assert all_of(heard)[-1].search.parent is None
+
+
+class Waiting:
+    """An expander that never answers."""
+
+    def __init__(self):
+        self.asked = asyncio.Event()
+
+    def __call__(self, query, said):
+        threading.Event().wait()
+
+    async def acall(self, query, said):
+        self.asked.set()
+        await asyncio.Event().wait()
+
+
+def test_an_interrupted_search_is_no_parent_of_the_next(store, heard):
+    """Ctrl-C in an engine leaves no search behind that is still running."""
+
+    def interrupted(query, texts):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        HybridRetriever(store, reranker=interrupted).invoke(QUESTION)
+    HybridRetriever(store).invoke(QUESTION)
+    cut, after = [event for event in all_of(heard) if isinstance(event, SearchEnded)]
+    assert (cut.cancelled, after.search.parent) == (True, None)
+
+
+def test_without_a_listener_there_is_only_the_search(store):
+    """Nothing is wrapped, no event is made, no thread begins."""
+    retriever = HybridRetriever(store)
+    search = iter(())
+    assert dispatch.deliveries_for_search() == ()
+    assert retriever._observed(search, Trace(), QUESTION, 1, lambda answer: ()) is search
+
+
+def test_the_failure_of_all_sources_is_reported(store, heard):
+    """The event has the errors of the components and that of the search."""
+
+    class Failing(HybridRetriever):
+        def _sources(self, options, callbacks=None):
+            from langchain_hybridgraph.query.effects import Effect
+
+            class Source:
+                name, weight = "keyword", 1.0
+
+                def search(self, query, n):
+                    return Effect("keyword", lambda: 1 / 0)
+
+                def score(self, query, found, ids):
+                    return None
+
+            return (Source(),)
+
+    with pytest.raises(RetrievalError):
+        Failing(store).invoke(QUESTION)
+    assert all_of(heard)[-1].error_types == {"keyword": "ZeroDivisionError", "retriever": "RetrievalError"}
+
+
+@pytest.mark.parametrize("setting", [{"tracer": "jaeger"}, {"logger": 3}, {"sinks": ["stdout"]}])
+def test_an_invalid_sink_is_rejected_by_the_constructor(store, setting):
+    """The error quotes the value."""
+    (value,) = setting.values()
+    with pytest.raises(ValueError, match=str(value).strip("[]")):
+        HybridRetriever(store, **setting)

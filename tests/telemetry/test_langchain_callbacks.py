@@ -1,0 +1,197 @@
+"""What LangChain's handlers and tracers see of our retrievers."""
+
+import asyncio
+
+import pytest
+from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.tracers import BaseTracer
+from pets import QUESTION, broken, pets
+
+from langchain_hybridgraph import AdvancedRetriever, HierarchicalRetriever, HybridGraphStore, HybridRetriever, ingest
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.telemetry.langchain_callbacks import SEARCH, STAGE
+
+HISTORY = ["User: Tell me of the cat.", "Assistant: The cat sat on the mat."]
+STAGES = ["gather", "score", "fuse", "admit", "select"]
+
+
+@pytest.fixture(scope="module")
+def store():
+    return pets()
+
+
+class Handler(BaseCallbackHandler):
+    """Notes what it hears, with the run it belongs to."""
+
+    def __init__(self):
+        self.heard = []
+
+    def on_retriever_start(self, serialized, query, *, run_id, **kwargs):
+        self.heard.append(("start", run_id, kwargs.get("name")))
+
+    def on_retriever_end(self, documents, *, run_id, **kwargs):
+        self.heard.append(("end", run_id, len(documents)))
+
+    def on_retriever_error(self, error, *, run_id, **kwargs):
+        self.heard.append(("error", run_id, type(error).__name__))
+
+    def on_custom_event(self, name, data, *, run_id, **kwargs):
+        self.heard.append((name, run_id, data))
+
+
+class AwaitingHandler(AsyncCallbackHandler):
+    """Notes the custom events that it hears, and whether it does in the loop."""
+
+    def __init__(self):
+        self.loop = asyncio.get_running_loop()
+        self.heard = []
+
+    async def on_custom_event(self, name, data, *, run_id, **kwargs):
+        assert asyncio.get_running_loop() is self.loop
+        self.heard.append((name, run_id, data))
+
+
+class Kept(BaseTracer):
+    """Runs as LangSmith's tracer has them, kept."""
+
+    def __init__(self):
+        super().__init__()
+        self.roots = []
+
+    def _persist_run(self, run):
+        self.roots.append(run)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_run_has_an_event_per_stage(store, is_async):
+    """Between start and end of the one run, the stages in their order, then the search; all of the same run."""
+    handler = Handler()
+    retriever, config = HybridRetriever(store, k=1), {"callbacks": [handler]}
+    _ = await retriever.ainvoke(QUESTION, config) if is_async else retriever.invoke(QUESTION, config)
+    names = [name for name, _, _ in handler.heard]
+    assert names == ["start", *[STAGE] * 5, SEARCH, "end"]
+    assert [data["stage"] for name, _, data in handler.heard if name == STAGE] == STAGES
+    assert len({run for _, run, _ in handler.heard}) == 1
+
+
+def test_an_event_says_how_it_went(store):
+    """When a stage began after the search did, how long it took; the search's mode and degradation."""
+    handler = Handler()
+    HybridRetriever(store, reranker=broken).invoke(QUESTION, {"callbacks": [handler]})
+    *stages, (_, _, search) = [each for each in handler.heard if each[0] in (STAGE, SEARCH)]
+    assert {tuple(data) for _, _, data in stages} == {("stage", "after_ms", "took_ms", "error")}
+    assert [data["after_ms"] for _, _, data in stages] == sorted(data["after_ms"] for _, _, data in stages)
+    assert (search["mode"], search["degraded"]) == ("hybrid", ["rerank-failed"])
+
+
+async def test_awaiting_handlers_hear_in_their_loop(store):
+    """Also of an embedded store, whose search runs on a thread."""
+    handler = AwaitingHandler()
+    await HybridRetriever(store).ainvoke(QUESTION, {"callbacks": [handler]})
+    assert [name for name, _, _ in handler.heard] == [*[STAGE] * 5, SEARCH]
+
+
+async def test_stream_events_have_the_stages(store):
+    """astream_events gives them as on_custom_event, with the run of the retriever."""
+    events = [event async for event in HybridRetriever(store).astream_events(QUESTION, version="v2")]
+    custom = [event for event in events if event["event"] == "on_custom_event"]
+    assert [event["data"]["stage"] for event in custom if event["name"] == STAGE] == STAGES
+    assert {event["run_id"] for event in events} == {events[0]["run_id"]}
+
+
+def test_a_failing_run_has_its_stages_too(store):
+    """They come before the error."""
+    handler = Handler()
+    with pytest.raises(ConfigurationError):
+        HybridRetriever(store).invoke(3, {"callbacks": [handler]})
+    assert [name for name, _, _ in handler.heard] == ["start", SEARCH, "error"]
+
+
+def test_a_handler_that_raises_touches_no_search(store):
+    """LangChain logs its error."""
+
+    class Failing(BaseCallbackHandler):
+        def on_custom_event(self, name, data, **kwargs):
+            raise ValueError(name)
+
+    assert HybridRetriever(store, k=1).invoke(QUESTION, {"callbacks": [Failing()]})[0].id == "cat"
+
+
+def test_a_run_has_the_names_that_langsmith_shows(store):
+    """Run name, tags and metadata of the retriever and of the call, and LangSmith's own."""
+    tracer = Kept()
+    retriever = HybridRetriever(store, k=1, tags=["mine"], metadata={"team": "search"})
+    retriever.invoke(QUESTION, {"callbacks": [tracer], "tags": ["call"]})
+    (run,) = tracer.roots
+    assert (run.name, run.run_type, set(run.tags)) == ("HybridRetriever", "retriever", {"mine", "call"})
+    metadata = run.extra["metadata"]
+    assert metadata["team"] == "search"
+    assert {name: value for name, value in metadata.items() if name.startswith("ls_re") or name.startswith("ls_v")} == {
+        "ls_retriever_name": "hybrid",
+        "ls_vector_store_provider": "HybridGraphStore",
+    }
+    assert metadata["ls_embedding_provider"] == "LSAEmbeddings"
+    assert [document.id for document in run.outputs["documents"]] == ["cat"]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_the_retriever_below_is_a_child_run(store, is_async):
+    """AdvancedRetriever is one run; the searches for question and conversation are its children, told apart by tag."""
+    tracer = Kept()
+    retriever = AdvancedRetriever(
+        HybridRetriever(store, k=1), expander=lambda query, said: f"{query} cat", fuse_raw=True
+    )
+    asked, config = {"input": "Where is it?", "chat_history": HISTORY}, {"callbacks": [tracer]}
+    _ = await retriever.ainvoke(asked, config) if is_async else retriever.invoke(asked, config)
+    (run,) = tracer.roots
+    assert (run.name, {child.name for child in run.child_runs}) == ("AdvancedRetriever", {"HybridRetriever"})
+    assert sorted(child.tags for child in run.child_runs) == [["conversation"], ["question"]]
+
+
+class Shelf(BaseRetriever):
+    """A foreign retriever."""
+
+    def _get_relevant_documents(self, query, *, run_manager):
+        return [Document("The cat sat on the mat.", id="cat")]
+
+
+def test_a_retriever_as_a_source_is_a_child_run(store):
+    """Any LangChain retriever as the keyword side of a hybrid search."""
+    tracer = Kept()
+    HybridRetriever(store, keyword_retriever=Shelf()).invoke(QUESTION, {"callbacks": [tracer]})
+    (run,) = tracer.roots
+    (child,) = run.child_runs
+    assert (child.name, child.tags) == ("Shelf", ["keyword"])
+
+
+async def test_a_tree_has_its_stages():
+    """Those of a walk down a tree, invoked in both ways."""
+    tree = HybridGraphStore(None)
+    ingest([Document("Cats purr.", metadata={"uri": "pets/cats.md"}, id="cats")], tree)
+    for is_async in (False, True):
+        handler = Handler()
+        retriever, config = HierarchicalRetriever(tree, k=1), {"callbacks": [handler]}
+        _ = await retriever.ainvoke("Who purrs?", config) if is_async else retriever.invoke("Who purrs?", config)
+        assert "walk" in [data["stage"] for name, _, data in handler.heard if name == STAGE]
+        assert [data["mode"] for name, _, data in handler.heard if name == SEARCH] == ["hierarchical"]
+
+
+def test_an_advanced_run_has_its_own_stages(store):
+    """Those of the conversation; the search below has its own, of its own run."""
+    handler = Handler()
+    AdvancedRetriever(HybridRetriever(store, k=1)).invoke(
+        {"input": "Where is it?", "chat_history": HISTORY}, {"callbacks": [handler]}
+    )
+    above = handler.heard[0][1]
+    stages = [(run == above, data["stage"]) for name, run, data in handler.heard if name == STAGE]
+    assert stages == [*((False, stage) for stage in STAGES), (True, "expand-query"), (True, "embed")]
+
+
+def test_without_handlers_there_is_no_event(store, monkeypatch):
+    """Nothing is made of the stages when nobody hears of them."""
+    from langchain_hybridgraph.telemetry import langchain_callbacks
+
+    monkeypatch.setattr(langchain_callbacks, "_events", lambda trace: pytest.fail("events were made"))
+    assert HybridRetriever(store, k=1).invoke(QUESTION)[0].id == "cat"

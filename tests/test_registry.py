@@ -1,0 +1,89 @@
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import pytest
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.registry import from_config, named, parameters_of, to_config
+
+
+@dataclass(frozen=True)
+class Wide:
+    """A kind with a parameter, a field of the pipeline's, and facts about itself."""
+
+    is_wide: ClassVar[bool] = True
+
+    width: int = 3
+    names: frozenset[str] = frozenset()
+    told: str = field(default="", repr=False)
+    made: bool = field(default=True, init=False)
+
+    def __post_init__(self):
+        if self.width < 1:
+            raise ConfigurationError("width is from 1")
+        self.names.union(self.names)
+
+
+class Narrow:
+    """A kind that is no dataclass."""
+
+    def __init__(self, *, edge=1):
+        self.edge = edge
+
+
+KINDS = {"wide": Wide, "narrow": Narrow}
+
+
+def made(form):
+    return from_config("road", form, KINDS, lambda one: hasattr(one, "width"))
+
+
+def test_a_name_a_mapping_and_an_object():
+    """A name has the defaults, a mapping its parameters, an object stays itself."""
+    assert made("wide") == Wide()
+    assert made({"type": "wide", "width": 5}) == Wide(5)
+    assert made({"type": "narrow", "edge": 2}).edge == 2
+    assert made(own := Wide(7)) is own
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ("wode", r"road 'wode' is unknown; did you mean 'wide'\? wanted one of wide, narrow"),
+        ({"width": 3}, "road {'width': 3} has no 'type'; wanted one of wide, narrow"),
+        ({"type": ["wide"]}, "is unknown; .*wanted one of wide, narrow"),
+        (7, "road is 7; wanted one of wide, narrow, a mapping"),
+        (None, "road is None; wanted one of wide, narrow, a mapping"),
+        (Wide, "road is <class .*Wide'>; wanted one of wide, narrow"),
+        ({"type": "wide", "widht": 3}, r"no parameter 'widht'; did you mean 'width'\? wanted width, names"),
+        ({"type": "wide", "told": "x"}, "no parameter 'told'"),
+        ({"type": "wide", "made": False}, "no parameter 'made'"),
+        ({"type": "wide", 3: 4}, "no parameter '3'"),
+        ({"type": "narrow", "width": 3}, "no parameter 'width'; wanted edge"),
+        ({"type": "wide", "width": "3"}, "road 'wide' cannot use {'width': '3'}"),
+        ({"type": "wide", "names": "ab"}, "road 'wide' cannot use {'names': 'ab'}"),
+        ({"type": "wide", "width": 0}, "^width is from 1$"),
+    ],
+)
+def test_a_form_that_says_nothing(form, said):
+    """The error has the setting, what was given, what is near and what there is."""
+    with pytest.raises(ConfigurationError, match=said):
+        made(form)
+
+
+def test_parameters_are_those_that_a_file_may_give():
+    """No class variables, no fields that are set later or elsewhere."""
+    assert parameters_of(Wide) == ["width", "names"]
+    assert parameters_of(Narrow) == ["edge"]
+
+
+def test_naming_makes_nothing():
+    """Name and parameters can be looked at before an object is made, which may take a model."""
+    assert named("road", {"type": "wide", "width": 0}, KINDS) == ("wide", {"width": 0})
+
+
+def test_the_form_of_an_object():
+    """It has every parameter, with sets as sorted lists; what is of no kind has none."""
+    assert to_config("road", Wide(4, frozenset("ba")), KINDS) == {"type": "wide", "width": 4, "names": ["a", "b"]}
+    with pytest.raises(ConfigurationError, match="road 3 has no form as a mapping; those of wide, narrow have one"):
+        to_config("road", 3, KINDS)

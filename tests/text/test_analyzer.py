@@ -1,0 +1,176 @@
+"""From texts to words."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.text.analyzer import LANGUAGES, MOST_TERMS, Analyzer, language_name, telling_terms
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Engines running quickly", ["engin", "run", "quick"]),
+        ("don't Ada's we'll Ada’s", ["don", "ada", "we", "ada"]),
+        ("C++ and C#", ["c", "and", "c"]),
+        ("snake_case_name", ["snake", "case", "name"]),
+        ("os.path.join", ["os", "path", "join"]),
+        ("v1.2.3", ["v1", "2", "3"]),
+        ("state-of-the-art", ["state", "of", "the", "art"]),
+        ("TextSplitter", ["textsplitt", "text", "splitter"]),
+        ("XMLHttpRequest", ["xmlhttprequest", "xml", "http", "request"]),
+        ("HTML5Parser", ["html5parser", "html5", "parser"]),
+        ("URLs iPhone SaaS", ["url", "iphon", "saa"]),
+        ("\x00a\x00b\n", ["a", "b"]),
+        ("a\ud800b", ["a", "b"]),
+        ("❤️ 1️⃣", ["1"]),
+        ("", []),
+        ("?!*()\"'", []),
+    ],
+)
+def test_english_words(text, words):
+    """Words are stems of runs of letters and digits; identifiers fall into their parts; the rest separates."""
+    assert Analyzer("english").all_words(text) == words
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("数据库", ["数", "据", "库", "数据", "据库"]),
+        ("猫", ["猫"]),
+        ("犬とネコ", ["犬", "と", "ネ", "コ", "犬と", "とネ", "ネコ"]),
+        ("한국어", ["한", "국", "어", "한국", "국어"]),
+        ("รถไฟ", ["รถ", "ถไ", "ไฟ"]),
+        ("ก", ["ก"]),
+        ("ใช้Python3กับ数", ["ใช้", "python3", "กับ", "数"]),
+    ],
+)
+def test_scripts_without_spaces_fall_into_neighbours_in_every_language(language, text, words):
+    """Characters and pairs for Han, kana and Hangul, pairs of letters with their marks for Thai."""
+    got = Analyzer(language).all_words(text)
+    assert [word for word in got if not word.startswith("python")] == [w for w in words if w != "python3"]
+
+
+@pytest.mark.parametrize(
+    ("language", "one", "other"),
+    [
+        ("english", "café", "cafe"),
+        ("english", "cafe\u0301s", "CAFÉS"),
+        ("french", "célébrité", "celebrite"),
+        ("french", "Œuvre", "oeuvre"),
+        ("german", "Straße", "Strasse"),
+        ("german", "Häuser", "Haus"),
+        ("polish fallback", "Łódź", "lodz"),
+        ("turkish", "IŞIK", "ışık"),
+        ("turkish", "İstanbul", "istanbul"),
+        ("english", "İstanbul", "Istanbul"),
+        ("russian", "ёлка", "елка"),
+        ("greek", "Ελλάδα", "ΕΛΛΑΔΑ"),
+        ("arabic", "كِتَاب", "كتاب"),
+        ("hindi", "हिन्दी", "हिन्दी"),
+        ("none", "ＡＢＣ１", "abc1"),
+        ("none", "co\u00adoperate", "cooperate"),
+        ("none", "ﬁle", "file"),
+    ],
+)
+def test_spellings_of_one_word(language, one, other):
+    """Case, accents, ligatures, widths and ways to compose a letter make no difference."""
+    analyzer = Analyzer("none" if "fallback" in language else language)
+    assert analyzer.all_words(one) == analyzer.all_words(other)
+    assert len(analyzer.all_words(one)) == 1
+
+
+@pytest.mark.parametrize(
+    ("language", "one", "other"),
+    [("vietnamese", "má", "ma"), ("none", "край", "краи"), ("hindi", "की", "का"), ("none", "running", "run")],
+)
+def test_different_words_stay_different(language, one, other):
+    """Tones of Vietnamese, й, vowel signs of Hindi, and everything without a stemmer."""
+    analyzer = Analyzer(language)
+    assert analyzer.all_words(one) != analyzer.all_words(other)
+
+
+def test_questions_omit_stop_words():
+    """Questions search for their informative words, in order and as often as they occur."""
+    assert Analyzer("english").words("What is the engine of an engine?") == ["engin", "engin"]
+
+
+@pytest.mark.parametrize("word", ["elves", "art", "hot", "ton", "heir", "ow", "us"])
+def test_a_stop_word_is_a_whole_word(word):
+    """Words that are parts of stop words stay."""
+    assert Analyzer("english").words(f"the {word}") == Analyzer("english").all_words(word)
+
+
+def test_a_question_of_stop_words_searches_for_them():
+    """A question has nothing else to search for, and stop words are indexed."""
+    assert Analyzer("english").words("To be or not to be") == ["to", "be", "or", "not", "to", "be"]
+
+
+@pytest.mark.parametrize(
+    ("language", "stop_word"), [("german", "welche"), ("french", "quelle"), ("russian", "какой"), ("spanish", "donde")]
+)
+def test_stop_words_of_other_languages(language, stop_word):
+    """Languages bring their own stop words where Tantivy has them."""
+    assert Analyzer(language).words(f"{stop_word} 1848") == ["1848"]
+
+
+def test_words_of_any_length_are_cut():
+    """A blob of data is one word of 128 characters, not thousands of parts."""
+    blob = "aBcDeFgHiJkLmNoP" * 10_000
+    assert [len(word) for word in Analyzer("none").all_words(blob)] == [128]
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("en", "english"),
+        ("EN-us", "english"),
+        ("pt_BR", "portuguese"),
+        (" German ", "german"),
+        (None, "none"),
+        ("nb", "norwegian"),
+        ("zh-Hant", "chinese"),
+    ],
+)
+def test_language_names(given, name):
+    """Names and ISO codes with their regions, in any case; None for none."""
+    assert language_name(given) == name
+
+
+def test_an_unknown_language_names_the_known_ones():
+    """The error contains the given and the possible names."""
+    with pytest.raises(ConfigurationError, match=r"'klingon'.*english.*german.*'none'"):
+        Analyzer("klingon")
+
+
+def test_the_name_of_an_analysis_tells_languages_apart():
+    """An index records it; two languages never share it."""
+    assert len({Analyzer(language).name for language in LANGUAGES}) == len(LANGUAGES)
+
+
+def test_a_long_question_keeps_its_most_telling_words():
+    """Words that stand often in the question and seldom in the texts; unknown ones are gone."""
+    frequencies = {f"w{i:03}": i for i in range(1, 301)} | {"topic": 300, "unknown": 0}
+    kept = dict(telling_terms([*frequencies, *["topic"] * 50], frequencies.__getitem__, 300))
+    assert len(kept) == MOST_TERMS
+    assert kept["topic"] == 51
+    assert set(kept) - {"topic"} == {f"w{i:03}" for i in range(1, MOST_TERMS)}
+
+
+@given(st.text(), st.sampled_from(LANGUAGES))
+def test_any_text_has_words_without_spaces(text, language):
+    """No text raises, no word is empty or holds a space, and a question's words are words of the text."""
+    analyzer = Analyzer(language)
+    words = analyzer.all_words(text)
+    assert all(word and word.split() == [word] for word in words)
+    assert set(analyzer.words(text)) <= set(words)
+    assert bool(analyzer.words(text)) == bool(words)
+
+
+@given(st.text(st.characters(codec="ascii")))
+def test_ascii_words_are_the_words_of_any_text(text):
+    """The short way for ASCII gives what the long way gives."""
+    analyzer = Analyzer("english")
+    assert analyzer.all_words(text) == analyzer.all_words(text + " é")[:-1]

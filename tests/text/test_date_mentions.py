@@ -1,0 +1,78 @@
+"""The times that a question names."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.text.date_mentions import named_spans
+
+NOW = datetime(2024, 3, 13, 15, 30, tzinfo=UTC)  # a Wednesday
+
+
+def spans(text):
+    return [
+        tuple(datetime.fromtimestamp(each, UTC).date().isoformat() for each in span)
+        for span in named_spans(text, NOW.timestamp())
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [
+        ("What happened on 3 May 2023?", ("2023-05-03", "2023-05-04")),
+        ("What happened on May 3rd, 2023?", ("2023-05-03", "2023-05-04")),
+        ("the 3rd of May 2023", ("2023-05-03", "2023-05-04")),
+        ("2023-05-03, what was said?", ("2023-05-03", "2023-05-04")),
+        ("Who came in December 2023?", ("2023-12-01", "2024-01-01")),
+        ("Who came in Dec. 2023?", ("2023-12-01", "2024-01-01")),
+        ("Where was she in 2022?", ("2022-01-01", "2023-01-01")),
+        ("Where was she in summer 2022?", ("2022-01-01", "2023-01-01")),
+        ("What did I say yesterday?", ("2024-03-12", "2024-03-13")),
+        ("What did I say today?", ("2024-03-13", "2024-03-14")),
+        ("What did I say last night?", ("2024-03-12", "2024-03-14")),
+        ("What did I do last week?", ("2024-03-04", "2024-03-11")),
+        ("What did I do last weekend?", ("2024-03-09", "2024-03-11")),
+        ("What did I do this month?", ("2024-03-01", "2024-04-01")),
+        ("What did I do last month?", ("2024-02-01", "2024-03-01")),
+        ("What did I do last year?", ("2023-01-01", "2024-01-01")),
+        ("What did I buy two days ago?", ("2024-03-11", "2024-03-12")),
+    ],
+)
+def test_a_time_that_is_named(text, span):
+    """Days, months, years, and what is told from today."""
+    assert spans(text) == [span]
+
+
+def test_without_a_year_it_may_be_any():
+    """June is that of any of the last five years."""
+    assert [start[:4] for start, _ in spans("When did they camp in June?")] == ["2024", "2023", "2022", "2021", "2020"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "May I ask who wrote it?",
+        "Who marched to the sun?",
+        "What is the 31 June 2023 about?",
+        "Which 3 cars cost 2000 euros?",
+        "",
+        "the second of them",
+        "999 years ago 0 days",
+    ],
+)
+def test_what_names_no_time(text):
+    """Words that are months' names too, days that are none, and numbers are no times."""
+    assert [span for span in spans(text) if span[0] > "1900"] == []
+
+
+def test_a_date_is_read_once():
+    """The year of a day is not named as a year as well."""
+    assert spans("in 2023-05-03 and in 2021") == [("2023-05-03", "2023-05-04"), ("2021-01-01", "2022-01-01")]
+
+
+@given(st.text(max_size=60), st.floats(0, 4e9))
+def test_any_text_can_be_read(text, now):
+    """Nothing raises, and every span has a beginning before its end."""
+    assert all(start < end for start, end in named_spans(text, now))

@@ -1,0 +1,161 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.stores.engines.rank_bm25 import RankBM25Index
+from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
+from langchain_hybridgraph.text.identifiers import FEW, HELD, NAMED, RARE, compounds, forms, name_of
+
+ENGINES = {"tantivy": lambda: TantivyIndex(None), "rank_bm25": RankBM25Index}
+PACKAGES = [
+    "ruby-faker: fake data\nA port of another library, for Ruby programs.",
+    "php-faker: fake data\nFaker, for PHP programs; Faker is a port of ruby faker.",
+    "faker-doc: fake data\nThe documentation of ruby faker programs.",
+    "Trains are late.",
+    "Ships are late.",
+]
+
+
+@pytest.fixture(params=ENGINES)
+def make(request):
+    made = []
+
+    def made_with(*texts):
+        index = ENGINES[request.param]()
+        made.append(index)
+        index.apply(1, enumerate(texts), [])
+        return index
+
+    yield made_with
+    for index in made:
+        index.close()
+
+
+# -- forms -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "compound"),
+    [
+        ("the (libfoo2-dev) package", "libfoo2-dev"),
+        ("call os.path.join(a, b)", "os.path.join"),
+        ("getUserName()", "getusername"),
+        ("Error E-4711: refused.", "e-4711"),
+        ("E\u20114711, with a hyphen that does not break", "e-4711"),
+        ("snake_case", "snake_case"),
+        ("in C++.", "c++"),
+        ("__init__.py", "init__.py"),
+        ("see config/settings.py", "settings.py"),
+        ("型番ABC-123を", "abc-123"),
+        ("pump P-7's seal", "p-7"),
+    ],
+)
+def test_a_compound_is_found_as_it_is_written(text, compound):
+    """Without what is around it, in lower case."""
+    assert compounds(text) == [compound]
+
+
+@pytest.mark.parametrize("text", ["Plain words.", "NASA’s URLs", "e.g. the U.S.", "and/or", "a—b", "हिन्दी में", "don't"])
+def test_words_are_not_compounds(text):
+    """Capitals, abbreviations, contractions and combining marks make none."""
+    assert compounds(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("ruby-faker: fake data", "ruby-faker"),
+        ("# Requests\n\nHTTP for humans.", "requests"),
+        ("zlib — compression", "zlib"),
+        ("`json.dumps`:\nwrites JSON", "json.dumps"),
+        ("zlib", "zlib"),
+        ("A library: it is old", None),
+        ("Trains are late.", None),
+        ("", None),
+        ("---", None),
+    ],
+)
+def test_the_name_of_a_text(text, name):
+    """One form, before a colon, a dash or the end of the line."""
+    assert name_of(text) == name
+
+
+@given(st.text())
+def test_no_text_raises(text):
+    """Whatever stands in it, a form has no blank, and compounds are forms."""
+    assert all(form and not any(map(str.isspace, form)) for form in forms(text))
+    assert set(compounds(text)) <= forms(text).keys()
+    assert name_of(text) is None or name_of(text) in forms(text)
+
+
+# -- exact matches ---------------------------------------------------------------------------------------------
+
+
+def test_the_text_of_a_name_is_meant(make):
+    """One text is named so, and others with the same words are worth less than half as much."""
+    found = make(*PACKAGES).exact("what is ruby-faker for?")
+    assert found[0] == pytest.approx(NAMED)
+    assert all(value < NAMED / 2 for row, value in found.items() if row)
+
+
+def test_a_compound_counts_by_its_share_of_the_question(make):
+    """Alone it is all that is asked; among other words of the corpus it is a part."""
+    index = make("Hall 4 has pump P-1208.", "Hall 4 has pump P-1209.", "Trains are late.")
+    alone, among = index.exact("P-1208?"), index.exact("Are trains as late as P-1208?")
+    assert alone[0] == pytest.approx(HELD)
+    assert alone.get(1, 0.0) < HELD / 4
+    assert 0 < among[0] < HELD / 2
+
+
+def test_what_several_texts_hold_is_divided_among_them(make):
+    """A word in two texts of ten is worth half as much to each."""
+    index = make("zebra one", *["cattle"] * 8, "zebra two")
+    assert index.exact("zebra") == {0: pytest.approx(HELD / 2), 9: pytest.approx(HELD / 2)}
+
+
+def test_few_texts_make_no_word_rare(make):
+    """Among five texts every word is rare; it counts where it is all that is asked, or among more texts."""
+    five = ["a zebra grazes", *["cattle low"] * 4]
+    assert make(*five).exact("zebra cattle") == {}
+    assert make(*five).exact("zebra") == {0: pytest.approx(HELD)}
+    assert list(make(*five, *["cattle low"] * RARE).exact("zebra cattle")) == [0]
+
+
+def test_what_many_texts_hold_identifies_none(make):
+    """One more than FEW."""
+    index = make(*["zebra E-4711"] * (FEW + 1))
+    assert index.exact("zebra E-4711") == {}
+
+
+def test_a_mask_narrows_what_is_counted(make):
+    """A word of many texts is rare where one of them is in scope; rows beyond the mask are out."""
+    index = make(*["a zebra"] * (FEW + 1), "cattle")
+    assert index.exact("zebra", np.array([False, True, False])) == {1: pytest.approx(HELD)}
+
+
+def test_changed_texts_stay_rare(make):
+    """What was there before does not count, however often a text was written."""
+    index = make("E-4711 is refused", "Trains are late.")
+    for version in range(2, 6):
+        index.apply(version, [(version, "E-4711 is refused")], [version - 1 if version > 2 else 0])
+    assert list(index.exact("E-4711")) == [5]
+    assert index.exact("E-4711")[5] == pytest.approx(HELD, rel=0.01)
+
+
+@pytest.mark.parametrize("question", ["", "?", "the of and", "unknown-thing", "x" * 200, "a-b " * 5000])
+def test_nothing_to_identify(make, question):
+    """No word, none that is known, or one too long."""
+    assert make(*PACKAGES).exact(question) == {}
+
+
+def test_the_engines_agree():
+    """The same rows in the same order; the idfs differ a little."""
+    for question in ("ruby-faker", "php-faker programs", "Which ships are late?", "faker"):
+        found = []
+        for engine in ENGINES.values():
+            index = engine()
+            index.apply(1, enumerate(PACKAGES), [])
+            found.append(index.exact(question))
+        assert found[0].keys() == found[1].keys()
+        assert found[0] == pytest.approx(found[1], rel=0.5)

@@ -1,0 +1,197 @@
+"""The names that a text mentions."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.text.function_words import function_words
+from langchain_hybridgraph.text.named_entities import MOST_WORDS, joined, read, text_words, words_of
+
+
+def names(*texts):
+    """The names of all texts of one document, without repeats."""
+    return list(dict.fromkeys(name.text for reading in read(texts) for name in reading.names))
+
+
+# -- capitals ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_name_is_a_run_of_capitalised_words():
+    """Neighbouring capitalised words are one name, lower-case words and commas part them."""
+    assert names("She met Charles Babbage, Mary Somerville and the mathematician Augustus Morgan in London.") == [
+        "Charles Babbage",
+        "Mary Somerville",
+        "Augustus Morgan",
+        "London",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("He left the University of Copenhagen early.", "University of Copenhagen"),
+        ("We read the Lord of the Rings there.", "Lord of the Rings"),
+        ("Ayer llegó Juan de la Cruz a casa.", "Juan de la Cruz"),
+        ("Gisteren sprak Vincent van Gogh met haar.", "Vincent van Gogh"),
+        ("They quote Jean-Paul Sartre often.", "Jean-Paul Sartre"),
+        ("They quote Patrick O'Brien often.", "Patrick O'Brien"),
+        ("We flew with Apollo 11 then.", "Apollo 11"),
+        ("We use the iPhone now.", "iPhone"),
+        ("This is Johnson & Johnson again.", "Johnson & Johnson"),
+        ("We met J. K. Rowling there.", "J. K. Rowling"),
+        ("We saw St. Louis once.", "St. Louis"),
+        ("We saw Schindler's List once.", "Schindler's List"),
+    ],
+)
+def test_what_holds_a_name_together(text, name):
+    """Small words, hyphens, apostrophes, initials, abbreviations and numbers stand inside names."""
+    assert names(text)[0] == name
+
+
+def test_and_parts_names():
+    """ "and" joins two names rather than being part of one."""
+    assert names("We went to London and Paris.") == ["London", "Paris"]
+
+
+def test_the_parts_of_a_long_name_are_names_too():
+    """What stands on either side of "of" is mentioned too, with less weight than the whole."""
+    (reading,) = read(["He left the University of Arkansas early."])
+    assert [(name.text, name.weight) for name in reading.names] == [
+        ("University of Arkansas", 0.8),
+        ("University", 0.4),
+        ("Arkansas", 0.4),
+    ]
+
+
+def test_a_middle_initial_may_be_missing_elsewhere():
+    """A name with initials inside is also the name without."""
+    assert names("It was directed by Nathan H. Juran.") == ["Nathan H. Juran", "Nathan Juran"]
+
+
+def test_a_title_before_a_name_may_be_missing_elsewhere():
+    """Of three words and more the last two may be the name."""
+    assert names("It was won by General Douglas MacArthur.") == ["General Douglas MacArthur", "Douglas MacArthur"]
+
+
+# -- where capitals say nothing ----------------------------------------------------------------------------------------
+
+
+def test_the_first_word_of_a_sentence_is_no_name_by_its_capital():
+    """A single word that has its capital from the beginning of the sentence is left out."""
+    assert names("Dogs bark. Loud ones bite. Nobody cares.") == []
+
+
+def test_the_first_word_counts_when_the_document_has_it_inside_a_sentence():
+    """A word that is capitalised elsewhere in the document is a name at the beginning too, also in another text."""
+    assert names("Lovelace wrote it.", "It was Lovelace.") == ["Lovelace"]
+    assert names("Lovelace wrote it.", "It was she.") == []
+
+
+def test_function_words_before_a_name_are_not_part_of_it():
+    """Articles, prepositions and pronouns at the beginning of a sentence are taken off, in several languages."""
+    assert names("In London it was the same for him.") == ["London"]
+    assert names("Der Dichter Goethe war da. Im Weimar der Zeit und mit ihm.") == ["Dichter Goethe", "Weimar", "Zeit"]
+    assert names("En Madrid no hay nada para los niños.") == ["Madrid"]
+
+
+def test_months_weekdays_and_numbers_are_no_names():
+    """Dates are not what texts have in common."""
+    assert names("It was on Monday, June 17, 1843, and in 1844 again, and it cost 12 to 15.") == []
+
+
+def test_what_is_shouted_is_no_name():
+    """A run of more than eight capitalised words is a heading."""
+    assert names(" ".join(["Word"] * (MOST_WORDS + 1))) == []
+
+
+def test_german_nouns_count_little():
+    """Where every noun has a capital, a single one is hardly a name; two are."""
+    (reading,) = read(["Die Stadt und der Fluss sind nicht mit Karl Friedrich Gauß verbunden."])
+    weights = {name.text: name.weight for name in reading.names}
+    assert weights["Fluss"] == 0.2
+    assert weights["Karl Friedrich Gauß"] == 0.8
+
+
+def test_a_sentence_may_begin_without_a_space():
+    """A full stop without a space after it ends a sentence, between initials it does not."""
+    assert names("He was a screenwriter.Films were shown in the U.S. Army.") == ["U.S. Army"]
+
+
+# -- quotation marks ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ('the film "Why is there air?" was late', "Why is there air"),
+        ("der Film „Das Boot im See“ kam spät", "Das Boot im See"),
+        ("la novela «Cien años de soledad» es larga", "Cien años de soledad"),
+        ("他写了《红楼梦》一书。", "红楼梦"),
+        ("彼は『吾輩は猫である』を書いた。", "吾輩は猫である"),
+    ],
+)
+def test_a_quoted_title_is_a_name(text, name):
+    """What stands in quotation marks is a name, in any script, unless it begins in lower case."""
+    assert name in names(text)
+
+
+def test_quoted_words_in_lower_case_are_no_name():
+    """Quotation marks around a common word make no name."""
+    assert names('this is "a so-called word" here') == []
+
+
+# -- normal forms ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Café Müller", "CAFE MULLER"),
+        ("Ada’s", "Ada"),
+        ("U.S.", "US"),
+        ("J. K. Rowling", "J.K. Rowling"),
+        ("Jean-Paul", "Jean Paul"),
+        ("ﬁnance", "Finance"),
+        ("Straße", "STRASSE"),
+        ("القاهرة", "والقاهرة"),
+        ("أحمد", "احمد"),
+        ("東京・大学", "東京大学"),
+        ("हिन्दी", "हिन्दी।"),
+        ("Αθήνα", "ΑΘΗΝΑ"),
+    ],
+)
+def test_spellings_of_one_name(one, other):
+    """Case, accents, punctuation, possessives and Arabic prefixes make no other name."""
+    assert words_of(one) == words_of(other)
+
+
+@pytest.mark.parametrize(("one", "other"), [("हिन्दी", "हिन्दु"), ("東京", "京都"), ("Ada Lovelace", "Ada Love")])
+def test_names_that_are_not_one(one, other):
+    """Vowel signs, characters and letters tell names apart."""
+    assert words_of(one) != words_of(other)
+
+
+def test_words_between_sentences():
+    """No title can reach over the end of a sentence."""
+    assert text_words("It is in Paris. Texas is far") == ["", "it", "is", "in", "paris", "", "texas", "is", "far"]
+
+
+def test_characters_are_joined_without_spaces():
+    """Words of scripts with spaces keep theirs."""
+    assert joined(words_of("NBA总决赛 2010")) == "nba 总决赛 2010"
+
+
+@settings(deadline=None)
+@given(st.text(max_size=300))
+def test_any_text_can_be_read(text):
+    """Whatever the text holds, its names have letters or digits, and its words have no spaces."""
+    (reading,) = read([text])
+    assert all(words_of(name.text) and 0 < name.weight <= 1 for name in reading.names)
+    assert not any(" " in word for word in reading.words)
+
+
+def test_the_language_is_that_of_most_words():
+    """Function words tell the language; without any, there are none."""
+    assert "the" in function_words(["the", "engine", "of", "the", "house"]).articles
+    assert function_words(["der", "wagen", "und", "die", "kinder"]).capital_nouns
+    assert not function_words(["数", "据"]).words
