@@ -9,7 +9,7 @@ the relevance_score of its first hit, 0 without one.
 - across: all sets together, one threshold; within: the mean and the least over the sets.
 - without the answer: the set's own questions, with the texts that answer them deleted from what is searched. Their
   neighbours stay, so this asks for more than a topic.
-- partial: questions of conversations that the set marks as answered, beside those answered in part.
+- partial: questions of conversations that the set marks as answered, compared with those answered in part.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How many documents are read, and how fast, beside markitdown if that is installed?
+"""How many documents are read, and how fast, compared with markitdown if that is installed?
 
     python benchmarks/documents.py FOLDER
 

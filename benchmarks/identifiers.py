@@ -4,7 +4,7 @@
 
 6,000 descriptions of packages, 300 names in three forms of question: the bare name, a short question, a sentence.
 HybridRetriever is asked with ready-made all-MiniLM-L6-v2 vectors, with LSA, and with vectors drawn at random, which
-know nothing of the words; beside BM25 alone and fixed weights over the same index.
+know nothing of the words; compared with BM25 alone and fixed weights over the same index.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 class Drawn(Embeddings):
-    """A vector drawn at random for each text, the same whenever it is asked for."""
+    """A vector drawn at random for each text, the same every time."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """One vector per text."""

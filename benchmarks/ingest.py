@@ -74,7 +74,7 @@ MEASURES = ("first", "cpu", "again", "changed")
 
 
 def measured(folder: Path, size: int, checkout: Path) -> dict[str, float]:
-    """The times of one checkout with so many files."""
+    """The times of one checkout with this number of files."""
     with tempfile.TemporaryDirectory() as place:
         docs = Path(place, "docs")
         grow(folder, docs, size)
@@ -94,7 +94,7 @@ def measured(folder: Path, size: int, checkout: Path) -> dict[str, float]:
 
 
 def grow(folder: Path, target: Path, size: int) -> None:
-    """Copy the text files of a tree until there are so many."""
+    """Copy the text files of a tree until the number is reached."""
     pages = [path for path in sorted(folder.rglob("*")) if path.suffix in SUFFIXES and path.is_file()]
     copies = ((number, page) for number in count() for page in pages)
     for number, page in islice(copies, size):

@@ -175,7 +175,7 @@ _TABLE = (
 )
 
 REASONS: Mapping[str, Degradation] = MappingProxyType({each.name: each for each in _TABLE})
-"""All reasons by name, in the order of the documentation. ``SOURCE`` stands for the name of any source."""
+"""All reasons by name, in the order of the documentation. ``SOURCE`` is the name of any source."""
 
 
 def degradation(reason: str) -> Degradation:

@@ -290,7 +290,7 @@ class SourceResult(NamedTuple):
     the search was limited, else None; ``remark`` adds detail. ``rest`` is the largest score that an unlisted chunk
     can have, or None if unknown. ``are_cosines`` tells whether the scores of a vector search are cosines; if not,
     only their order is meaningful. ``exact`` is that of :class:`Ranking`. ``words`` are those that a
-    keyword search was asked for.
+    keyword search was requested.
     """
 
     entries: Sequence[ScoredId]

@@ -61,7 +61,7 @@ def named(what: str, form: Any, kinds: Mapping[str, Callable[..., Any]]) -> tupl
 
 
 def to_config(what: str, thing: object, kinds: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
-    """The mapping that :func:`from_config` makes this object of; sets stand there as sorted lists.
+    """The mapping that :func:`from_config` makes this object of; sets become sorted lists.
 
     Raises ConfigurationError for an object of none of the ``kinds``.
     """

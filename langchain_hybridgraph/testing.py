@@ -1,4 +1,4 @@
-"""The suite that proves a store against the protocols of ``stores.base``.
+"""The suite that proves a store against the protocols of ``stores.protocols``.
 
 A new engine is proved by a class of a few lines in a test file:
 
@@ -7,7 +7,7 @@ A new engine is proved by a class of a few lines in a test file:
         def store(self):
             return MyStore(embedding=self.embedding)
 
-What the store does not declare (a protocol of ``stores.base`` that it lacks) is skipped. Needs pytest.
+What the store does not declare (a protocol of ``stores.protocols`` that it lacks) is skipped. Needs pytest.
 """
 
 from __future__ import annotations
@@ -313,7 +313,7 @@ class StoreSuite:
         """No ids, no rows."""
         assert len(self._only(filled, GivesVectors).vectors([])) == 0
 
-    # -- TakesChunks ------------------------------------------------------------------------------------------
+    # -- AcceptsChunks ------------------------------------------------------------------------------------------
 
     def test_put_tells_new_changed_and_unchanged_apart(self, filled: Engine) -> None:
         """The counts say what happened: nothing the second time, one of each kind after changes."""

@@ -20,7 +20,7 @@ def rows(heading):
 
 
 def test_the_code_says_what_it_promises(capsys):
-    """All blocks run, one after the other, and every print says what stands beside it."""
+    """All blocks run, one after the other, and every print gives what its comment says."""
     code = "".join(re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
     namespace = {}
     exec(compile(code, "docs/memory.md", "exec"), namespace)

@@ -129,7 +129,7 @@ def openai(monkeypatch):
 
 @pytest.mark.parametrize("path", HOW_TO, ids=lambda path: path.stem)
 def test_a_how_to_does_what_it_says(folder, openai, capsys, path):
-    """Its blocks run in an empty folder, and every print says what stands beside it."""
+    """Its blocks run in an empty folder, and every print gives what its comment says."""
     page = path.read_text(encoding="utf-8")
     needed = {"fastapi": "fastapi", "choose-an-embedding": "langchain_openai", "chunk-size": "ir_measures"}
     if path.stem in needed:

@@ -111,7 +111,7 @@ def test_a_misspelt_setting_is_an_error_and_nothing_else_is(errors, checker):
     assert found == wrong, text
 
 
-# What is no setting: the first argument, and what a retriever makes of it.
+# Not settings: the first argument, and what a retriever makes of it.
 _INNER = {"vector_store", "retriever", "texts", "plain"}
 
 

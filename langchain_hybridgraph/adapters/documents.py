@@ -64,7 +64,7 @@ def annotate(
     """The hits as new Documents whose metadata say how they were found; stored objects stay as they are.
 
     With ``level`` ``"score"`` they say the score alone, with ``"none"`` nothing: the metadata are those that were
-    stored. ``prefix`` stands before each of our keys, for metadata that has such keys itself.
+    stored. ``prefix`` precedes each of our keys, for metadata that has such keys itself.
     """
     documents = []
     for rank, hit in enumerate(hits, start=1):

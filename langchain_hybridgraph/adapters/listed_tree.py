@@ -47,7 +47,7 @@ class ListedTree:
 
 
 class _State:
-    """The rows of one version of the texts (see ``stores.tree.TreeRows``)."""
+    """The rows of one version of the texts (see ``stores.embedded.directory_tree.TreeRows``)."""
 
     def __init__(self, version: int, places: Places, texts: Mapping[int, Chunk], nearest: Nearest) -> None:
         self.version = version

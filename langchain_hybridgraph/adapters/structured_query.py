@@ -16,7 +16,7 @@ class FilterTranslator(Visitor):
     """Translates what a query constructor has read from a question, as SelfQueryRetriever asks for it.
 
     The result is a query and the options of a call: ``filter``, and ``k`` where the question has a limit. ``like`` has
-    no counterpart, so a query constructor is told not to use it; raises FilterError for it.
+    no counterpart, so a query constructor must not use it; raises FilterError for it.
 
     >>> recent = Comparison(Comparator.GTE, "year", 2020)
     >>> FilterTranslator().visit_structured_query(StructuredQuery("cats", recent, limit=3))

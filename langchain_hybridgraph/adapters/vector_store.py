@@ -1,4 +1,4 @@
-"""Any LangChain VectorStore, with a keyword index beside it, as a store that the pipeline can search."""
+"""Any LangChain VectorStore with a keyword index next to it, as a store that the pipeline can search."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ WRONGLY_ASKED = (ConfigurationError, EmbeddingMismatchError, FilterError, NotAnI
 
 
 class OneLineErrors(TyperGroup):
-    """Commands whose errors are one line on stderr; a reader that goes away, as head does, is no error.
+    """Commands whose errors are one line on stderr; a reader that goes away, as head does, is not an error.
 
     An error that is nobody's purpose keeps its traceback.
     """

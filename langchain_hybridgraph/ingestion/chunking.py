@@ -115,7 +115,7 @@ class Cutter:
         self._taken: dict[str, int] = {}  # how often each hash was used in the latest document
 
     def cut(self, document: Document | Chunk | CutDocument) -> CutDocument:
-        """The chunks of a document. Raises ConfigurationError for what is no Document or Chunk, and for an empty id."""
+        """The chunks of a document. Raises ConfigurationError for other objects and for an empty id."""
         if isinstance(document, CutDocument):
             return document
         if isinstance(document, Chunk):

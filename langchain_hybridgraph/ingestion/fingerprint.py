@@ -1,4 +1,4 @@
-"""Names what the chunks and edges of a document depend on beside its text."""
+"""Fingerprints of everything but the text that a document's chunks and edges depend on."""
 
 from __future__ import annotations
 

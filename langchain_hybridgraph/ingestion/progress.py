@@ -13,7 +13,7 @@ from langchain_hybridgraph.steps import Step, listening
 
 Progress = Callable[[Step], None]
 INTERVAL = 10.0
-"""Seconds between two lines where there is no terminal to draw on."""
+"""Seconds between two lines of progress where the output is not a terminal."""
 
 
 @contextmanager

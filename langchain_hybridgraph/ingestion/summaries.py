@@ -112,7 +112,7 @@ def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress
 
     A directory is changed when a chunk that stands in it is, or a summary below it. Asking a model also has those made
     anew that were made without one; None keeps what a model has made as long as it is true. Until it runs again, a
-    directory in which anything has changed is as if it had no summary (``stores.layered.Summaries``).
+    directory in which anything has changed is as if it had no summary (``stores.embedded.summaries.Summaries``).
 
     Raises ConfigurationError for a store without a tree and for a ``summarise`` that cannot be used.
 

@@ -92,6 +92,6 @@ def source_of(given: Path, file: Path) -> str:
 
 
 def is_regular(file: Path, *, may_be_pipe: bool) -> bool:
-    """Whether a file ends: it is no device, and no pipe that nobody named."""
+    """Whether reading a file comes to an end: it is not a device, and a pipe only if it was named."""
     mode = file.stat().st_mode
     return stat.S_ISREG(mode) or (may_be_pipe and stat.S_ISFIFO(mode))

@@ -128,7 +128,7 @@ def _tokens(text: str) -> list[str]:
 _LONGEST_REWORDED = 20
 # Characters; a text of more of them is not compared word by word.
 _LONGEST = 10_000
-# English words that say nothing by themselves: with them "is fond of" may stand for "likes".
+# English words that say nothing by themselves: with them "is fond of" may replace "likes".
 _WEAK = """
 a an the is are am be being of that to it its there which do does and also just very really quite truly so too
 indeed actually definitely certainly

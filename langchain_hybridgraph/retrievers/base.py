@@ -434,7 +434,7 @@ def _nothing() -> Any:
 
 
 def with_k(options: CallSettings, k: int | None) -> CallOptions:
-    """The options of ``retrieve``, which says everything about its Documents unless it is told otherwise."""
+    """The options of ``retrieve``, which annotates its Documents with everything unless ``annotate`` says otherwise."""
     return cast(CallOptions, {**options, "k": k, "annotate": options.get("annotate") or "all"})
 
 

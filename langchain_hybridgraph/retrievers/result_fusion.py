@@ -36,7 +36,7 @@ def fused_by_score(
 
     A score is 0 where a search has not found the Document, so the mean says what a single search's score says, and
     what has less than ``least`` is left out. It is the mean of the scores that rank, in the units of the first
-    Documents together. ``prefix`` stands before our keys in the metadata. All else is as in :func:`fused_by_rank`.
+    Documents together. ``prefix`` precedes our keys in the metadata. All else is as in :func:`fused_by_rank`.
     """
     found = _found(answers, trace)
     rankings = [_ranking(name, weights[name], one, prefix + "score", unit_of(one)) for name, one in found.items()]

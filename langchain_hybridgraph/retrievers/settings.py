@@ -37,7 +37,7 @@ Preset = Literal["evidence", "hop_decay", "distance_decay", "propagation", "ring
 
 
 class ObservedSettings(TypedDict, total=False):
-    """What LangChain and the listeners of a retriever are told about it."""
+    """What LangChain and the listeners of a retriever receive about it."""
 
     name: str | None
     tags: list[str] | None

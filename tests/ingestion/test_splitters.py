@@ -98,7 +98,7 @@ def test_no_piece_crosses_a_heading():
 
 
 def test_small_sections_share_a_piece():
-    """A section of less than half the size goes with the one that follows it, if both fit; others stand alone."""
+    """A section of less than half the size is joined with the next one if both fit; others are separate chunks."""
     small, large = "## S\n\none two", f"## L\n\n{' '.join(['word'] * 8)}"  # 5.2 and 13 tokens with their headings
     splitter = RecursiveSplitter(20, 0)
     assert texts(splitter, f"{small}\n\n{large}\n\n{small}") == [f"{small}\n\n{large}", small]

@@ -8,7 +8,7 @@ from langchain_hybridgraph.records import Chunk, Edge
 
 
 class PlainStore:
-    """Fulfils ``TakesChunks`` and no more, and keeps a list of what was called."""
+    """Fulfils ``AcceptsChunks`` and no more, and keeps a list of what was called."""
 
     def __init__(self) -> None:
         self.chunks: dict[str, Chunk] = {}

@@ -31,7 +31,7 @@ class Backlinks:
     Who linked to a heading that went, or to a document that has got another one, is known by the edges: one look-up
     for each such document. Deleting a document deletes the edges that led to it, so of a document that is new those
     chunks count that wait for it, and the ``MOST_FOUND`` of largest BM25 that name it by its file name or title (of a
-    store that can search: ``stores.base.SearchesKeywords``).
+    store that can search: ``stores.protocols.SearchesKeywords``).
     """
 
     def __init__(self, store: Readable, relation: str) -> None:

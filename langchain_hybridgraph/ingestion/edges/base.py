@@ -240,8 +240,8 @@ class LinkEdges:
     renderers make different ones of a heading; the role of a label or object leads to the one chunk that has it
     among its ``anchors``. A document is known by its id, ``source``, ``uri``, and, for
     wiki links and ``links``, by its title or file name where only one document has it; those of earlier
-    ingests by their id and, where the store can be asked (``stores.base.ReadsBack``), by their title or the file name
-    in their id. A relative link to what is not there yet is kept as an edge to the id that its first
+    ingests by their id and, where the store can list them (``stores.protocols.ReadsIndex``), by their title or the
+    file name in their id. A relative link to what is not there yet is kept as an edge to the id that its first
     chunk will have (``pending=False``: it is dropped). Links to the web that lead to no document are no
     edges.
 

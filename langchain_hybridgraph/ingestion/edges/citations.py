@@ -26,8 +26,8 @@ class CitationEdges:
 
     An entry is an id, a title, a DOI (in any usual spelling), a source or a uri, or an object that has one of them. A
     title counts where only one document has it. Documents of earlier ingests are known by their id, and by the others
-    (titles letter by letter) where the store can be asked for them (``stores.base.ReadsBack``). What is not there yet
-    is kept as an edge to the id that its first chunk would have (``pending=False``: it is dropped), which becomes an
+    (titles letter by letter) where the store can list them (``stores.protocols.ReadsIndex``). What is not there yet is
+    kept as an edge to the id that its first chunk would have (``pending=False``: it is dropped), which becomes an
     edge to the document when one comes with that id, title (letter by letter), DOI, source or uri.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest

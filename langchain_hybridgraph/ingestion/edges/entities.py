@@ -40,7 +40,7 @@ ABOUT, STATEMENTS = 0.8, 3  # what a document is about beside its title: the sub
 SHORTENED = 0.6  # the whole name, where the text has only a part of it
 MOST_NAMES = 100  # of a chunk; the surest stay
 BLOCK = 1_000  # chunks whose edges are written together
-FEW_WORDS = 2_000  # for so many the titles are asked for in which they may stand; for more, all titles are read
+FEW_WORDS = 2_000  # up to this number the titles that may contain them are queried; for more, all titles are read
 
 
 class EntityEdges:

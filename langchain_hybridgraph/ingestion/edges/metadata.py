@@ -31,7 +31,7 @@ class MetadataEdges:
     several 1 − (1 − ``weight``)ⁿ.
 
     A chunk that is handed in is joined to those of earlier ingests where the store can be asked for them
-    (``stores.base.ReadsBack``): adding documents one by one gives the edges of adding them at once. Where one was
+    (``stores.protocols.ReadsIndex``): adding documents one by one gives the edges of adding them at once. Where one was
     deleted, its neighbours are joined to the next ones when one of them is ingested again.
 
     Raises ConfigurationError for no keys, ``per_value`` below 1 and a weight outside (0, 1].

@@ -18,7 +18,7 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
     book = json.loads(path.read_bytes())
     cells = book.get("cells") if isinstance(book, dict) else None
     if not isinstance(cells, list):
-        raise UnreadableError("it is no notebook of format 4; open it in Jupyter and save it")
+        raise UnreadableError("it is not a notebook of format 4; open it in Jupyter and save it")
     described = book.get("metadata", {})
     language = described.get("language_info", {}).get("name") or described.get("kernelspec", {}).get("language", "")
     text = joined(block for cell in cells for block in _blocks(cell, language))

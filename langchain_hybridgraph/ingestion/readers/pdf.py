@@ -41,7 +41,7 @@ def read(path: Path, note: Callable[[str], None]) -> Iterator[Part]:
 
 
 def _headings(reader: Any) -> Mapping[int, str]:
-    """The path of bookmarks that each page stands under."""
+    """The path of bookmarks above each page."""
     starts: dict[int, str] = {}
     _collect(reader, reader.outline, (), starts)
     found: dict[int, str] = {}

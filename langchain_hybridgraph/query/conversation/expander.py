@@ -11,7 +11,7 @@ from langchain_hybridgraph.serialization import Serializable
 
 
 class Said(Protocol):
-    """A turn of a conversation (``query.history.Turn``)."""
+    """A turn of a conversation (``query.conversation.history.Turn``)."""
 
     @property
     def speaker(self) -> str:

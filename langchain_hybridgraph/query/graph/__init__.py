@@ -54,7 +54,7 @@ def traversal_from(form: str | Mapping[str, Any] | Traversal) -> Traversal:
 
 
 def traversal_form(traversal: Traversal) -> dict[str, Any]:
-    """The mapping that :func:`traversal_from` makes this traversal of; sets stand there as sorted lists.
+    """The mapping that :func:`traversal_from` makes this traversal of; sets become sorted lists.
 
     Raises ConfigurationError for an object that is none of :data:`TRAVERSALS`.
 

@@ -1,4 +1,4 @@
-"""What a filter matches, where nothing is asked beside it."""
+"""Lists of what a filter matches, for calls with a filter and no query."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def list_matches(run: SearchContext) -> Search[list[Hit]]:
 
 
 def _with_parents(run: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
-    """The hits or their parents, which stand where the first of their children stood."""
+    """The hits or their parents; a parent takes the place of the first of its children."""
     places: dict[str, int] = {}
     for place, hit in enumerate(hits):
         places.setdefault(hit.id, place)

@@ -57,7 +57,7 @@ def rerank(run: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
 
 
 def select_hits(run: SearchContext, hits: list[Hit], unit: float = 1.0) -> Search[list[Hit]]:
-    """The k hits that the selection wants; ``unit`` is what scores will be multiplied by before they are told."""
+    """Return the k hits that the selection chooses; ``unit`` is the factor by which scores are scaled at the end."""
     query, pipeline, trace = run
     store, selection = pipeline.store, replace(pipeline.selection, min_score=pipeline.selection.min_score / unit)
     if selection.mmr_lambda is None or not hits:

@@ -183,7 +183,7 @@ def _items(answer: Any) -> Iterator[Any]:
     elif isinstance(answer, list):
         yield from answer
     else:
-        raise ValueError(f"the model's answer is no list of queries: {shorten(str(answer), 200)}")
+        raise ValueError(f"the model's answer is not a list of queries: {shorten(str(answer), 200)}")
 
 
 def _listed(queries: Any) -> Iterator[Any]:

@@ -38,7 +38,7 @@ class TreedIndex(SearchedIndex):
     _tree: tuple[Snapshot, TreeState] | None = None
 
     def tree(self, scope: Scope) -> ScopedTree:
-        """Return the tree as a call with this scope may see it (see ``stores.base.HasTree``)."""
+        """Return the tree as a call with this scope may see it (see ``stores.protocols.HasTree``)."""
         self._check_scope(scope)
         with self._gate:
             seen, grown = self._latest_tree()
@@ -208,7 +208,7 @@ class TreeState:
 
 
 class ScopedTree:
-    """One state of the tree, as one call may see it (see ``stores.base.Tree``); empty nodes do not exist."""
+    """One state of the tree, as one call may see it (see ``stores.protocols.Tree``); empty nodes do not exist."""
 
     def __init__(self, grown: TreeState, rows: TreeRows, allowed: Mask) -> None:
         self._grown, self._seen, self._allowed = grown, rows, allowed

@@ -59,7 +59,7 @@ class WalkedIndex(SearchedIndex):
             return self._has_graph[1]
 
     def graph(self, scope: Scope, ways: EdgeFilter) -> ScopedGraph:
-        """Return the graph as a call with this scope may traverse it (see ``stores.base.HasGraph``)."""
+        """Return the graph as a call with this scope may traverse it (see ``stores.protocols.HasGraph``)."""
         self._check_scope(scope)
         with self._gate:
             seen, adjacency = self._refresh_graph()
@@ -115,7 +115,7 @@ class WalkedIndex(SearchedIndex):
 
 @dataclass(frozen=True, slots=True)
 class ScopedGraph:
-    """One state of the edges, as one call may traverse them (see ``stores.base.Graph``).
+    """One state of the edges, as one call may traverse them (see ``stores.protocols.Graph``).
 
     Hops come in no particular order. :meth:`neighbours` treats an edge as leaving the node it is traversed from,
     whichever way it points. Where that node's degree exceeds ``hub_degree``, the edge's weight is multiplied by

@@ -471,5 +471,5 @@ def _reopen_in_child() -> None:
         store._forget_parent()
 
 
-# Runs before the hook of the module open_folder, which is registered first, and after a fork after it.
+# Runs before the hook of the module shared_folder, which is registered first, and after a fork after it.
 os.register_at_fork(before=_hold_memory, after_in_parent=_release_memory, after_in_child=_reopen_in_child)

@@ -43,7 +43,7 @@ class SearchedIndex(OpenIndex):
     # -- reading --------------------------------------------------------------------------------------------
 
     def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        """Return the chunks among ``ids`` that exist, pass the filter and are valid (see ``stores.base.Reads``)."""
+        """Return those of ``ids`` that exist, pass the filter and are valid (see ``stores.protocols.Reads``)."""
         self._check_scope(scope)
         with self._gate:
             stored = self._stored(ids, scope.known_at)
@@ -62,7 +62,7 @@ class SearchedIndex(OpenIndex):
         return stored
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
-        """Return the parents among ``ids`` that exist and are valid (see ``stores.base.HasParents``)."""
+        """Return the parents among ``ids`` that exist and are valid (see ``stores.protocols.HasParents``)."""
         self._check_scope(scope)
         with self._gate:
             stored = self._catalogue.read_ids(self._rows.tenant, ids, scope.known_at)
@@ -91,7 +91,7 @@ class SearchedIndex(OpenIndex):
     is_local = True
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """Return the ids of the chunks with these texts and sources (see ``stores.base.KnowsContents``)."""
+        """Return the ids of the chunks with these texts and sources (see ``stores.protocols.KnowsContents``)."""
         with self._gate:
             held = self._catalogue.read_texts(self._rows.tenant, [text_hash(text) for text, _ in contents])
         known = {(entry.text, str(entry.chunk().metadata.get("source", ""))): entry.id for entry in held}
@@ -135,7 +135,7 @@ class SearchedIndex(OpenIndex):
     # -- searching ------------------------------------------------------------------------------------------
 
     def vector_search(self, query: Query, n: int) -> SourceResult:
-        """Return the n chunks with the largest cosine (see ``stores.base.SearchesVectors``).
+        """Return the n chunks with the largest cosine (see ``stores.protocols.SearchesVectors``).
 
         Exact up to ``EXACT_BYTES`` of vectors and under a selective filter. Beyond that approximate: by the vectors'
         signs up to ``MATRIX_BYTES`` and in every process that does not own Chroma, otherwise by Chroma.
@@ -190,7 +190,7 @@ class SearchedIndex(OpenIndex):
         return self._rows.living <= QUICK_ROWS and self._keywords.reason is None
 
     def keyword_search(self, query: Query, n: int) -> SourceResult:
-        """Return the n chunks with the largest BM25 (see ``stores.base.SearchesKeywords``).
+        """Return the n chunks with the largest BM25 (see ``stores.protocols.SearchesKeywords``).
 
         The BM25 statistics cover the full folder, also if it holds several tenants.
         """

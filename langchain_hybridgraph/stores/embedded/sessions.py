@@ -26,7 +26,7 @@ class SessionedIndex(WrittenIndex):
     """An index that keeps the turns of sessions, each a chunk with ``session_id`` and ``turn`` in its metadata."""
 
     def session_turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
-        """Return the last n turns of a session in the scope, the newest first (see ``stores.base.HasSessions``)."""
+        """Return the last n turns of a session in the scope, newest first (see ``stores.protocols.HasSessions``)."""
         self._check_scope(scope)
         with self._gate:
             turns = self._catalogue.turns(self._rows.tenant, reference(session_id), scope.known_at)

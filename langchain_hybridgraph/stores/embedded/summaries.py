@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 FOLDER = "layers"
 STATE = "state"
-"""The metadata key of a summary for the state of the directory it was made from (see ``stores.base.Tree``)."""
+"""The metadata key of a summary for the state of the directory it was made from (see ``stores.protocols.Tree``)."""
 
 
 class SummaryIndex(SearchedIndex, CaredIndex):
     """An index of summaries, each a chunk with the uri of its directory; it is only searched and written.
 
-    It is opened, and its folder is laid out, like any index (``stores.opening.OpenIndex``).
+    It is opened, and its folder is laid out, like any index (``stores.embedded.index_folder.OpenIndex``).
     """
 
 

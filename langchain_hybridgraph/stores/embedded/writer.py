@@ -45,7 +45,7 @@ class WrittenIndex(FollowedIndex):
         edges: Sequence[Edge] = (),
         vectors: NDArray[Any] | Sequence[Sequence[float]] | None = None,
     ) -> dict[str, int]:
-        """Write one batch in one transaction (see ``stores.base.TakesChunks``).
+        """Write one batch in one transaction (see ``stores.protocols.AcceptsChunks``).
 
         The heavier of two edges with the same source, target and relation is kept, even if it was stored earlier;
         :meth:`replace_edges` changes edges whatever their weight.
@@ -192,7 +192,7 @@ class WrittenIndex(FollowedIndex):
         return count
 
     def files(self) -> list[FileRecord]:
-        """Return records of files whose chunks and edges are as ingested (see ``stores.base.RecordsFiles``)."""
+        """Return records of files whose chunks and edges are as ingested (see ``stores.protocols.RecordsFiles``)."""
         with self._gate:
             return self._catalogue.files(self._rows.tenant)
 

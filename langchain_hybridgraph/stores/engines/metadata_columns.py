@@ -47,7 +47,7 @@ _REMEMBERED = 16  # masks; one byte per row each
 _FEW = 8  # codes: up to this number comparing each is faster than looking all rows up in a table
 _SEVERAL = 500  # numbers: up to this number comparing each is faster than numpy's isin, which sorts
 _EXACT = 2**53  # every integer up to this one is a float
-_MISSING, _NUMBER = 0, 1  # codes that do not stand for a value of the dictionary
+_MISSING, _NUMBER = 0, 1  # codes that are not in the dictionary
 
 
 class MetadataColumns:
@@ -314,7 +314,7 @@ class _Sorted:
         self._values = [values[code] for code in codes]
 
     def in_order(self, operator: str, operand: Any) -> NDArray[np.int32]:
-        """Return the codes of the values that stand in this order relation to the operand."""
+        """Return the codes of the values that have this order relation to the operand."""
         match operator:
             case "$gt":
                 return self._codes[bisect_right(self._values, operand) :]
@@ -330,7 +330,7 @@ def _codes() -> array[int]:
 
 
 def _in_order(floats: NDArray[np.float64], operator: str, operand: float) -> Mask:
-    """Return which floats stand in this order relation to a number, exact even for integers no float can hold."""
+    """Return which floats have this order relation to a number, exact even for integers no float can hold."""
     below = _below(operand)
     between = below != operand  # the operand is between two neighbouring floats
     if operator == "$gt" or (operator == "$gte" and between):

@@ -115,7 +115,7 @@ def test_deletion_leaves_nothing():
 
 
 def test_a_store_that_cannot_be_asked():
-    """Over a store with nothing but TakesChunks ids are found, also of earlier ingests."""
+    """Over a store with nothing but AcceptsChunks ids are found, also of earlier ingests."""
     store = MemoryStore()
     ingest([paper("b")], store, split=None, edges=None)
     ingest([paper("a", "b", "C paper"), paper("c", title="C paper")], store, split=None, edges=[CitationEdges()])

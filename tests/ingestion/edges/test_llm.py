@@ -451,7 +451,7 @@ def test_in_memory_the_builder_remembers():
 
 
 def test_a_store_that_cannot_be_asked():
-    """Over a store with nothing but TakesChunks the edges are there; it is asked about them each time."""
+    """Over a store with nothing but AcceptsChunks the edges are there; it is asked about them each time."""
     llm, store = reader(), MemoryStore()
     builder = LLMEdges(llm)
     for _ in range(2):

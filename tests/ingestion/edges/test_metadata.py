@@ -124,7 +124,7 @@ def test_deletion_leaves_nothing():
 
 
 def test_a_store_that_cannot_be_asked_joins_within_an_ingest():
-    """Over a store with nothing but TakesChunks the documents of one ingest are joined."""
+    """Over a store with nothing but AcceptsChunks the documents of one ingest are joined."""
     assert joined(MemoryStore(), [chunk(id, author="Ada") for id in "ab"]).links("shares") == {("a", "b"), ("b", "a")}
 
 
