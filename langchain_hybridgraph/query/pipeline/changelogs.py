@@ -23,20 +23,16 @@ _CHANGELOG = re.compile(
 )
 
 
+@lru_cache(16_384)
 def is_changelog(id: str) -> bool:
-    """Whether a chunk is from a change log or release notes, by the path in its id.
+    """Tell whether a chunk is from a change log or release notes, by the path in its id.
 
     The names are changelog, changes, release-notes and whats-new, of a file or a folder, and HISTORY and NEWS.
 
     >>> is_changelog("docs/release-notes.md#fixes"), is_changelog("doc/changes/1.3.rst#0"), is_changelog("news/a.md#0")
     (True, True, False)
     """
-    return _is_changelog(id.partition("#")[0])
-
-
-@lru_cache(4_096)
-def _is_changelog(document: str) -> bool:
-    return _CHANGELOG.search(document) is not None
+    return _CHANGELOG.search(id.partition("#")[0]) is not None
 
 
 def lowered(fusion: Fusion, weight: float) -> Fusion:
