@@ -23,7 +23,7 @@ lint: $(VENV)/.develops ## check style and types
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy
 
-docs: $(VENV)/.develops ## check the examples in the docstrings, README.md and ARCHITECTURE.md
+docs: $(VENV)/.develops ## check the documentation and the examples in the docstrings
 	$(RUN)/python -m pytest --doctest-modules langchain_hybridgraph $(wildcard tests/test_readme.py tests/test_architecture.py) $(ARGS)
 
 notebooks: $(VENV)/.develops ## run the notebooks without a network
