@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.query.conversation import HistoryTerms as HistoryTerms
     from langchain_hybridgraph.query.conversation import LLMRewrite as LLMRewrite
     from langchain_hybridgraph.query.conversation import StripQuestion as StripQuestion
+    from langchain_hybridgraph.query.hierarchy.results import FindResult as FindResult
     from langchain_hybridgraph.query.llm_rerank import LLMReranker as LLMReranker
     from langchain_hybridgraph.query.planning import QueryPlan as QueryPlan
     from langchain_hybridgraph.query.planning import QueryPlanner as QueryPlanner
@@ -77,7 +78,6 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever as AdvancedRetriever
     from langchain_hybridgraph.retrievers.graph import GraphRetriever as GraphRetriever
     from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever as HierarchicalRetriever
-    from langchain_hybridgraph.retrievers.hierarchy.results import FindResult as FindResult
     from langchain_hybridgraph.retrievers.history_aware import history_aware as history_aware
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever as HybridRetriever
     from langchain_hybridgraph.retrievers.memory import MemoryRetriever as MemoryRetriever
@@ -125,7 +125,7 @@ _HOMES = {
     "query.rerank": ("CrossEncoderReranker", "ScoreReranker"),
     "records": ("ALL_TIME", "Chunk", "Edge", "Hit", "RetrievalResult"),
     "retrievers.advanced": ("AdvancedRetriever",),
-    "retrievers.hierarchy.results": ("FindResult",),
+    "query.hierarchy.results": ("FindResult",),
     "retrievers.graph": ("GraphRetriever",),
     "retrievers.hierarchical": ("HierarchicalRetriever",),
     "retrievers.history_aware": ("history_aware",),

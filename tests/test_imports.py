@@ -105,6 +105,8 @@ def test_stores_know_no_query():
     assert broken(lambda i: not i.by.startswith("stores.") or is_ground(i.of) or i.of.startswith("stores.")) == []
 
 
+# The searches, which are made of stages.
+SEARCHES = {"query.pipeline", "query.hierarchy"}
 STAGE_OF = {
     "query.graph.scores": "query.graph",
     "query.graph.expansion": "query.graph",
@@ -126,14 +128,14 @@ def stage(module):
 def test_no_stage_imports_a_stage():
     """A stage imports itself, the ground, the store's protocols and the plumbing: each could be left out."""
     allowed = PLUMBING | {"stores.protocols"}
-    inside = [i for i in OWN if i.by.startswith("query.") and stage(i.by) != "query.pipeline"]
+    inside = [i for i in OWN if i.by.startswith("query.") and stage(i.by) not in SEARCHES]
     assert [i for i in inside if not is_ground(i.of) and i.of not in allowed and stage(i.of) != stage(i.by)] == []
 
 
-def test_the_pipeline_knows_no_engine():
-    """The pipeline imports stages and protocols, never an engine or the rim."""
+def test_searches_import_no_engine():
+    """A search imports stages and protocols, never an engine or the rim."""
     allowed = {"stores.protocols", "memory.scoring", *PLUMBING}
-    below = [i for i in OWN if stage(i.by) == "query.pipeline" and not is_ground(i.of)]
+    below = [i for i in OWN if stage(i.by) in SEARCHES and not is_ground(i.of)]
     assert [i for i in below if i.of not in allowed and not i.of.startswith("query.")] == []
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from langchain_core.documents import Document
 
     from langchain_hybridgraph.cli.tree_listing import Branch
+    from langchain_hybridgraph.query.hierarchy.results import FindResult, QueryResult
     from langchain_hybridgraph.records import Hit, RetrievalResult
-    from langchain_hybridgraph.retrievers.hierarchy.results import FindResult, QueryResult
 
 WIDEST = 100
 INDENT = 11  # below the title

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from langchain_hybridgraph.ingestion.summaries import name_of
+from langchain_hybridgraph.query.hierarchy.uri_lookup import targeted
 from langchain_hybridgraph.records import Scope
-from langchain_hybridgraph.retrievers.hierarchy.uri_lookup import targeted
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.retrievers.store import HybridGraphStore

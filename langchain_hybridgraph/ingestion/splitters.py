@@ -12,8 +12,8 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_checkable
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.ingestion import split_points
 from langchain_hybridgraph.ingestion.markdown import Outline, Section, outline
+from langchain_hybridgraph.text import split_points
 from langchain_hybridgraph.text.tokens import approximate_tokens, token_weight
 
 if TYPE_CHECKING:

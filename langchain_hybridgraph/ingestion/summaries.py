@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -17,22 +17,16 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from langchain_hybridgraph.errors import ConfigurationError, shorten
 from langchain_hybridgraph.ingestion.markdown import outline
 from langchain_hybridgraph.ingestion.progress import Progress, counted, showing
-from langchain_hybridgraph.ingestion.split_points import sentences, spans
 from langchain_hybridgraph.records import Chunk, Scope
 from langchain_hybridgraph.serialization import Serializable
 from langchain_hybridgraph.steps import report
 from langchain_hybridgraph.stores.embedded.summaries import STATE
 from langchain_hybridgraph.stores.protocols import HasTree, Tree
 from langchain_hybridgraph.structured_output import SILENT, answer_schema, parse_answer, prompt_messages, with_schema
-
-ABSTRACT, OVERVIEW = 256, 4_000
-"""The most characters of a directory's L0 and of its L1."""
+from langchain_hybridgraph.text.abstracts import ABSTRACT_LENGTH, OVERVIEW_LENGTH, abstract_of, clip
 
 _TERMS = 800  # characters of an overview that are for distinctive terms
 _LEAST_LINE = 40
-_LOOKED_AT = 8_000  # characters of a text that are looked at for its lead
-_HEADING = re.compile(r"\s*(#{1,6}\s|[=~^*-]{3,}\s*$|```)")
-_SENTENCE_END = re.compile(r"\w[.!?…][\"')\]]*(\s|$)|[。！？।]")
 _READ = 200  # so many documents of a directory are read whole; of more, so many evenly
 _SAMPLE = 2_000  # texts that tell which words are common
 _BATCH = 200
@@ -138,34 +132,6 @@ def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress
     return run.finish()
 
 
-@lru_cache(2_048)
-def abstract_of(text: str, title: str = "", most: int = ABSTRACT) -> str:
-    """The lead sentences of a text, without its headings, in up to ``most`` characters; ``title`` if it has none.
-
-    >>> abstract_of("# Cats\\n\\nThey purr. They sleep.", most=12)
-    'They purr.'
-    """
-    body, lead = _body(text, title), ""
-    for _, end in islice(spans(0, sentences(body, 0, len(body)), len(body)), 20):
-        longer = " ".join(body[:end].split())
-        if lead and len(longer) > most:
-            break
-        lead = longer
-    return clipped(lead or title, most)
-
-
-def clipped(text: str, most: int) -> str:
-    """The beginning of a text, up to ``most`` characters, cut between words where that is possible.
-
-    >>> clipped("the quick brown fox", 12)
-    'the quick …'
-    """
-    if len(text) <= most:
-        return text
-    words, space, _ = text[: most - 1].rpartition(" ")
-    return f"{words.rstrip() if space else text[: most - 2]} …"
-
-
 def name_of(uri: str) -> str:
     """The last part of a uri."""
     return re.split(r"[/#]", uri.rstrip("/#"))[-1] or uri
@@ -178,21 +144,21 @@ def extracted(directory: Directory, terms: Iterable[str] = ()) -> Summary:
         f"{part.name} ({part.abstract})" if part.abstract and not part.is_directory else part.name
         for part in directory.parts[:20]
     )
-    abstract = clipped(f"{directory.title}: {lead or listed}", ABSTRACT)
+    abstract = clip(f"{directory.title}: {lead or listed}", ABSTRACT_LENGTH)
     return Summary(abstract, _overview(directory, abstract, list(terms)))
 
 
 def _overview(directory: Directory, abstract: str, terms: Sequence[str]) -> str:
-    said = clipped(" ".join(terms), _TERMS)
+    said = clip(" ".join(terms), _TERMS)
     lines = [abstract]
     if headings := _headings(directory.text):
-        lines.append(clipped(f"Sections: {'; '.join(headings)}", 400))
-    room = OVERVIEW - len(said) - sum(map(len, lines)) - len(lines) - 1
+        lines.append(clip(f"Sections: {'; '.join(headings)}", 400))
+    room = OVERVIEW_LENGTH - len(said) - sum(map(len, lines)) - len(lines) - 1
     line = max(_LEAST_LINE, room // max(len(directory.parts), 1) - 1)
     for part in directory.parts:
         if room < _LEAST_LINE:
             break
-        lines.append(clipped(f"{part.name}: {part.abstract}" if part.abstract else part.name, min(line, room)))
+        lines.append(clip(f"{part.name}: {part.abstract}" if part.abstract else part.name, min(line, room)))
         room -= len(lines[-1]) + 1
     return "\n".join([*lines, said] if said else lines)
 
@@ -200,19 +166,6 @@ def _overview(directory: Directory, abstract: str, terms: Sequence[str]) -> str:
 def _headings(text: str) -> list[str]:
     found = (section.path[-1] for section in outline(text).sections if section.path)
     return list(dict.fromkeys(islice(found, _HEADINGS)))
-
-
-def _body(text: str, title: str) -> str:
-    """The first paragraph that is made of sentences, else the first one; headings and a bare title are none."""
-    found = []
-    for paragraph in re.split(r"\n[ \t]*\n", text[:_LOOKED_AT].strip()):
-        lines = [line for line in paragraph.splitlines() if not _HEADING.match(line)]
-        body = "\n".join(lines).strip()
-        if body and body != title:
-            if _SENTENCE_END.search(body):
-                return body
-            found.append(body)
-    return found[0] if found else ""
 
 
 # -- by a model ---------------------------------------------------------------------------------------------------
@@ -379,12 +332,12 @@ class _Run:
             return plain, ""
         try:
             made = self.summarise(directory)
-            abstract = clipped(" ".join(made.abstract.split()), ABSTRACT)
+            abstract = clip(" ".join(made.abstract.split()), ABSTRACT_LENGTH)
         except Exception as error:  # noqa: BLE001 - a model fails with anything; the summary without it is always there
             self._warnings[f"{directory.uri}: not summarised as asked ({type(error).__name__}: {error})"] = None
             return plain, ""
-        said = clipped(" ".join(terms), _TERMS)
-        overview = clipped(made.overview, OVERVIEW - len(said) - len(abstract) - 2)
+        said = clip(" ".join(terms), _TERMS)
+        overview = clip(made.overview, OVERVIEW_LENGTH - len(said) - len(abstract) - 2)
         return Summary(abstract, "\n".join(part for part in (abstract, overview, said) if part)), self._kind
 
     def _read(self, node: int, children: Sequence[int]) -> tuple[Directory, list[str]]:
@@ -400,8 +353,8 @@ class _Run:
             # Of a document that is a directory, too, its own lead says more than a list of what is in it.
             first = chunks[0].text if chunks else ""
             said = abstract_of(first, _title(chunks)) if first else _without_name(layer)
-            parts.append(Part(name_of(uri), clipped(said, ABSTRACT), layer is not None))
-        text = "\n\n".join(chunk.text for chunk in own)[: 4 * OVERVIEW]
+            parts.append(Part(name_of(uri), clip(said, ABSTRACT_LENGTH), layer is not None))
+        text = "\n\n".join(chunk.text for chunk in own)[: 4 * OVERVIEW_LENGTH]
         title = _title(own) or name_of(tree.uri(node))
         every = [chunk.text for chunks in (own, *read.values()) for chunk in chunks]
         return Directory(tree.uri(node), title, text, tuple(parts)), every

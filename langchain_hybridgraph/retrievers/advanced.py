@@ -33,6 +33,7 @@ from langchain_hybridgraph.query.conversation import (
 )
 from langchain_hybridgraph.query.conversation.history import Turn, turns
 from langchain_hybridgraph.query.effects import Effect, Failure, Search, adrive, deadline_in, drive, part_of_deadline
+from langchain_hybridgraph.query.hierarchy.planning import messages_call
 from langchain_hybridgraph.query.length import bounded
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.query.workers import lane_of
@@ -40,7 +41,6 @@ from langchain_hybridgraph.records import RetrievalResult
 from langchain_hybridgraph.retrievers.base import PipelineRetriever, taken
 from langchain_hybridgraph.retrievers.conversation_input import ConversationCall, Input, read
 from langchain_hybridgraph.retrievers.delegate import AnyRetriever, Result
-from langchain_hybridgraph.retrievers.hierarchy.planning import messages_call
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.instrumentation import ObservedRetriever, hits_of, scores_of
 from langchain_hybridgraph.retrievers.query_log import AskedQueries

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
 from functools import partial
@@ -252,7 +252,7 @@ class PipelineRetriever(ObservedRetriever):
     def _streams_early(self) -> bool:
         return self.reranker is not None or self._graph is not None
 
-    def _prepare(self, query: str | None, options: CallOptions, callbacks: Any = None) -> _Prepared:
+    def _prepare(self, query: str | None, options: CallOptions, callbacks: Any = None) -> PreparedSearch:
         put, options = taken(EARLY, options)
         self._check_options(options)
         trace = Trace()
@@ -266,7 +266,7 @@ class PipelineRetriever(ObservedRetriever):
         asked = self._query_of(bounded(query, trace), options)
         deadline_ms = _first(options.get("deadline_ms"), self.deadline_ms)
         deadline = None if deadline_ms is None else time.monotonic() + deadline_ms / 1e3
-        return _Prepared(asked, pipeline, trace, deadline, level=level, early=early)
+        return PreparedSearch(asked, pipeline, trace, deadline, level, early)
 
     def _query_of(self, query: str | None, options: CallOptions) -> Query:
         vector = options.get("vector")
@@ -348,17 +348,18 @@ class PipelineRetriever(ObservedRetriever):
             as_of=resolve_as_of(as_of),
         )
 
-    def _run(self, prepared: _Prepared) -> RetrievalResult[Document]:
+    def _run(self, prepared: PreparedSearch) -> RetrievalResult[Document]:
         with self._statistics.counting_errors():
             return drive(self._retrieving(prepared), prepared.deadline)
 
-    async def _arun(self, prepared: _Prepared) -> RetrievalResult[Document]:
+    async def _arun(self, prepared: PreparedSearch) -> RetrievalResult[Document]:
         with self._statistics.counting_errors():
             return await adrive(self._retrieving(prepared), prepared.deadline, lane_of("search", self._store))
 
-    def _retrieving(self, prepared: _Prepared) -> Search[RetrievalResult[Document]]:
+    def _retrieving(self, prepared: PreparedSearch) -> Search[RetrievalResult[Document]]:
         query, trace = prepared.query, prepared.trace
-        hits = yield from self._observed(prepared.search, trace, query.text, query.k, hits_of)
+        found = search(query, prepared.pipeline, trace)
+        hits = yield from self._observed(found, trace, query.text, query.k, hits_of)
         return self._result(hits, prepared)
 
     def _announce(self, early: EarlyDocuments, trace: Trace, level: Annotate, certain: Certain) -> None:
@@ -369,7 +370,7 @@ class PipelineRetriever(ObservedRetriever):
                 document.metadata[f"{self.metadata_prefix}retrieval_rank"] = None
         early.hand_out(documents)
 
-    def _result(self, hits: list[Hit], prepared: _Prepared) -> RetrievalResult[Document]:
+    def _result(self, hits: list[Hit], prepared: PreparedSearch) -> RetrievalResult[Document]:
         trace = prepared.trace
         documents = annotate(hits, trace.method, trace.reasons, self.metadata_prefix, prepared.level)
         if prepared.early is not None:
@@ -381,33 +382,24 @@ class PipelineRetriever(ObservedRetriever):
             hits=hits,
             degraded=trace.reasons,
             took_ms=trace.took_ms,
-            plan=prepared.described(),
+            plan=prepared.plan(),
             answerability=trace.answerability,
         )
 
 
-class _Prepared:
+@dataclass(frozen=True, slots=True)
+class PreparedSearch:
     """One call, ready to run."""
 
-    def __init__(
-        self,
-        query: Query,
-        pipeline: Pipeline,
-        trace: Trace,
-        deadline: float | None,
-        *,
-        level: Annotate = "all",
-        early: EarlyDocuments | None = None,
-    ) -> None:
-        self.query = query
-        self.pipeline = pipeline
-        self.trace = trace
-        self.deadline = deadline
-        self.level = level
-        self.early = early
-        self.search = search(query, pipeline, trace) if query.k else _nothing()
+    query: Query
+    pipeline: Pipeline
+    trace: Trace
+    deadline: float | None
+    level: Annotate = "all"
+    early: EarlyDocuments | None = None
 
-    def described(self) -> dict[str, Any]:
+    def plan(self) -> dict[str, Any]:
+        """Return what was searched, with which settings, and how it went: the ``plan`` of a result."""
         walk = self.pipeline.expansion
         return {
             "query": self.query.text,
@@ -426,11 +418,6 @@ class _Prepared:
 def _named(stage: Any) -> str:
     """What to call a stage, which may be a function of the caller's."""
     return str(getattr(stage, "__name__", type(stage).__name__))
-
-
-def _nothing() -> Any:
-    return []
-    yield
 
 
 def with_k(options: CallSettings, k: int | None) -> CallOptions:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, Unpack, cast
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
@@ -16,16 +16,16 @@ from pydantic import Field, PrivateAttr, field_validator
 from langchain_hybridgraph.adapters.documents import annotate
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.query.effects import Search, adrive, drive
+from langchain_hybridgraph.query.hierarchy.best_first import BestFirstSettings
+from langchain_hybridgraph.query.hierarchy.contents import NodeContents, standing
+from langchain_hybridgraph.query.hierarchy.planning import as_session
+from langchain_hybridgraph.query.hierarchy.results import FindResult
+from langchain_hybridgraph.query.hierarchy.search import Answer, HierarchicalCall, answered
+from langchain_hybridgraph.query.hierarchy.uri_lookup import as_targets
 from langchain_hybridgraph.query.planning import MEMORY, RESOURCE, SKILL, RulePlanner
 from langchain_hybridgraph.query.workers import lane_of
 from langchain_hybridgraph.records import RetrievalResult, Scope
-from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings, handed_over, taken, with_k
-from langchain_hybridgraph.retrievers.hierarchy.best_first import BestFirstSettings
-from langchain_hybridgraph.retrievers.hierarchy.contents import NodeContents, standing
-from langchain_hybridgraph.retrievers.hierarchy.planning import as_session
-from langchain_hybridgraph.retrievers.hierarchy.results import FindResult
-from langchain_hybridgraph.retrievers.hierarchy.search import Answer, HierarchicalCall, answered
-from langchain_hybridgraph.retrievers.hierarchy.uri_lookup import as_targets
+from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings, PreparedSearch, handed_over, taken, with_k
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.instrumentation import hits_of
 from langchain_hybridgraph.retrievers.named_stages import PLANNERS, made
@@ -267,7 +267,7 @@ class HierarchicalRetriever(HybridRetriever):
     ) -> list[Document]:
         complete, options = taken(COMPLETE, options)
         asked = self._asked(query, options, run_manager.get_child())
-        with stage_events(run_manager, asked.trace):
+        with stage_events(run_manager, asked.call.trace):
             return handed_over(self._run_tree(asked), complete)
 
     async def _aget_relevant_documents(
@@ -275,7 +275,7 @@ class HierarchicalRetriever(HybridRetriever):
     ) -> list[Document]:
         complete, options = taken(COMPLETE, options)
         asked = self._asked(query, options, run_manager.get_child())
-        async with stage_events_async(run_manager, asked.trace):
+        async with stage_events_async(run_manager, asked.call.trace):
             return handed_over(await self._arun_tree(asked), complete)
 
     # -- the layers of one directory or document ------------------------------------------------------------
@@ -324,20 +324,19 @@ class HierarchicalRetriever(HybridRetriever):
         *,
         contexts: bool = False,
         per_type: bool = False,
-    ) -> HierarchicalCall:
+    ) -> _PreparedCall:
         if query is not None and not isinstance(query, str):
             raise ConfigurationError(f"the query is {query!r}; wanted a text")
         self._check_options(cast(CallOptions, options))
         common = cast(CallOptions, {key: value for key, value in options.items() if key not in _OURS})
         prepared = self._prepare(query, common, callbacks)
-        prepared.search.close()
         session = options.get("session")
         mode = options.get("mode") or ("quick" if session is None else "thinking")
         if mode not in ("thinking", "quick"):
             raise ConfigurationError(f"mode is {mode!r}; wanted 'thinking' or 'quick'")
         threshold = options.get("score_threshold")
         pipeline = prepared.pipeline
-        return HierarchicalCall(
+        call = HierarchicalCall(
             query=prepared.query,
             pipeline=pipeline if mode == "thinking" else replace(pipeline, reranker=None),
             tree=self._tree,
@@ -359,54 +358,61 @@ class HierarchicalRetriever(HybridRetriever):
                 max_rounds=self.max_rounds,
                 threshold=self.score_threshold if threshold is None else threshold,
             ),
-            described=prepared.described,
-            level=prepared.level,
         )
+        return _PreparedCall(call, prepared)
 
-    def _run_tree(self, asked: HierarchicalCall) -> RetrievalResult[Document]:
+    def _run_tree(self, asked: _PreparedCall) -> RetrievalResult[Document]:
         return self._as_documents(self._driven(asked), asked)
 
-    async def _arun_tree(self, asked: HierarchicalCall) -> RetrievalResult[Document]:
+    async def _arun_tree(self, asked: _PreparedCall) -> RetrievalResult[Document]:
         return self._as_documents(await self._adriven(asked), asked)
 
-    def _found(self, asked: HierarchicalCall) -> FindResult:
+    def _found(self, asked: _PreparedCall) -> FindResult:
         return self._as_result(self._driven(asked), asked)
 
-    async def _afound(self, asked: HierarchicalCall) -> FindResult:
+    async def _afound(self, asked: _PreparedCall) -> FindResult:
         return self._as_result(await self._adriven(asked), asked)
 
-    def _driven(self, asked: HierarchicalCall) -> Answer:
+    def _driven(self, asked: _PreparedCall) -> Answer:
         with self._statistics.counting_errors():
-            return drive(self._answering(asked), asked.deadline)
+            return drive(self._answering(asked), asked.call.deadline)
 
-    async def _adriven(self, asked: HierarchicalCall) -> Answer:
+    async def _adriven(self, asked: _PreparedCall) -> Answer:
         with self._statistics.counting_errors():
-            return await adrive(self._answering(asked), asked.deadline, lane_of("search", self._store))
+            return await adrive(self._answering(asked), asked.call.deadline, lane_of("search", self._store))
 
-    def _answering(self, asked: HierarchicalCall) -> Search[Answer]:
-        return self._observed(answered(asked), asked.trace, asked.query.text, asked.query.k, _contexts_of)
+    def _answering(self, asked: _PreparedCall) -> Search[Answer]:
+        call = asked.call
+        return self._observed(answered(call), call.trace, call.query.text, call.query.k, _contexts_of)
 
-    def _as_result(self, answer: Answer, asked: HierarchicalCall) -> FindResult:
-        trace = asked.trace
+    def _as_result(self, answer: Answer, asked: _PreparedCall) -> FindResult:
+        trace = asked.call.trace
         self._statistics.answered(trace, len(answer.contexts))
         return FindResult(answer.contexts, answer.plan, answer.results, trace.reasons, trace.took_ms)
 
-    def _as_documents(self, answer: Answer, asked: HierarchicalCall) -> RetrievalResult[Document]:
-        trace, prefix = asked.trace, self.metadata_prefix
+    def _as_documents(self, answer: Answer, asked: _PreparedCall) -> RetrievalResult[Document]:
+        trace, prefix = asked.call.trace, self.metadata_prefix
         hits = [each.hit for each in answer.contexts if each.hit is not None]
-        documents = annotate(hits, trace.method, trace.reasons, prefix, asked.level)
-        if asked.level == "all":
+        documents = annotate(hits, trace.method, trace.reasons, prefix, asked.prepared.level)
+        if asked.prepared.level == "all":
             for document, each in zip(documents, answer.contexts, strict=True):
                 for name in ("uri", "context_type", "is_leaf", "abstract"):
                     document.metadata[prefix + name] = getattr(each, name)
         trace.results = hits_of(hits)
         self._statistics.answered(trace, len(hits))
-        described = asked.described() | {
+        described = asked.prepared.plan() | {
             "queries": [each.plan() for each in answer.results],
             "reasoning": answer.plan.reasoning,
             "session_context": answer.plan.session_context,
         }
         return RetrievalResult(documents, hits=hits, degraded=trace.reasons, took_ms=trace.took_ms, plan=described)
+
+
+class _PreparedCall(NamedTuple):
+    """One call: its search of the tree, and the search of the texts that it is made from."""
+
+    call: HierarchicalCall
+    prepared: PreparedSearch
 
 
 def _contexts_of(answer: Answer) -> list[tuple[str, float]]:

@@ -373,6 +373,40 @@ class SearchesKeywords(Protocol):
         ...
 
 
+class SearchableStore(Reads, SearchesVectors, SearchesKeywords, Protocol):
+    """A store that a pipeline can search by vector and by keywords."""
+
+
+class Summaries(Protocol):
+    """The summaries of a store's directories."""
+
+    @property
+    def kept(self) -> SearchableStore:
+        """All summaries, as a store to search: each is a chunk whose id is the uri of its directory."""
+        ...
+
+    def __len__(self) -> int:
+        """Return the number of summaries, up to date or not."""
+        ...
+
+    def is_true(self, uri: str) -> bool:
+        """Return whether the directory has a summary that is up to date."""
+        ...
+
+    def get(self, uris: Iterable[str]) -> dict[str, Chunk]:
+        """Return the up-to-date summaries of these directories, by uri."""
+        ...
+
+
+@runtime_checkable
+class HasSummaries(Protocol):
+    """A store that keeps summaries of its directories."""
+
+    def summaries(self) -> Summaries | None:
+        """Return the summaries; None if no directory has been summarised."""
+        ...
+
+
 @runtime_checkable
 class HasFastLookups(Protocol):
     """A store whose look-ups by id are local and take well under a millisecond."""

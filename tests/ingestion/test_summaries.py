@@ -11,17 +11,14 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_hybridgraph import HybridGraphStore, build_layers, ingest
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.summaries import (
-    ABSTRACT,
-    OVERVIEW,
     Directory,
     LayersReport,
     Part,
     Summary,
-    abstract_of,
-    clipped,
     extracted,
     name_of,
 )
+from langchain_hybridgraph.text.abstracts import ABSTRACT_LENGTH, OVERVIEW_LENGTH
 
 PAGES = {
     "docs/guide.md": "# Guide\n\n## Install\n\nRun the installer. It takes a minute.\n\n## Use\n\nOpen the window.",
@@ -110,31 +107,8 @@ def test_a_directory_that_is_a_document_says_its_own():
 def test_layers_are_short(text, title, parts):
     """L0 has up to 256 characters, L1 up to 4,000, whatever there is."""
     found = extracted(Directory("d", title, text, tuple(Part(*part) for part in parts)), ["term"] * 500)
-    assert len(found.abstract) <= ABSTRACT
-    assert len(found.overview) <= OVERVIEW
-
-
-@pytest.mark.parametrize(
-    ("text", "lead"),
-    [
-        ("# Title\n\nOne. Two.", "One. Two."),
-        ("os.walk(top)\n\nWalks a tree.", "Walks a tree."),
-        ("只有一句话。还有一句。", "只有一句话。还有一句。"),
-        ("no sentence at all", "no sentence at all"),
-        ("", "Title"),
-        ("# Title", "Title"),
-        ("===\n\n***", "Title"),
-    ],
-)
-def test_leads(text, lead):
-    """The first paragraph of sentences, else the first, else the title."""
-    assert abstract_of(text, "Title") == lead
-
-
-@given(st.text(), st.integers(3, 50))
-def test_clipped_is_short(text, most):
-    """Never longer than asked for."""
-    assert len(clipped(text, most)) <= most
+    assert len(found.abstract) <= ABSTRACT_LENGTH
+    assert len(found.overview) <= OVERVIEW_LENGTH
 
 
 # -- again ------------------------------------------------------------------------------------------------------
@@ -260,8 +234,8 @@ def test_long_answers_are_cut():
     """A model that does not stop cannot break the layers' sizes."""
     store = filled()
     build_layers(store, lambda directory: Summary("a " * 5_000, "b " * 50_000))
-    assert len(layer(store, "docs").metadata["abstract"]) <= ABSTRACT
-    assert len(layer(store, "docs").text) <= OVERVIEW
+    assert len(layer(store, "docs").metadata["abstract"]) <= ABSTRACT_LENGTH
+    assert len(layer(store, "docs").text) <= OVERVIEW_LENGTH
 
 
 # -- bad input --------------------------------------------------------------------------------------------------
@@ -291,7 +265,7 @@ def test_a_thousand_children():
     store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
     ingest([Document(f"Text {n}.", metadata={"uri": f"d/{n:04}"}, id=str(n)) for n in range(1_000)], store)
     build_layers(store)
-    assert 2_000 < len(layer(store, "d").text) <= OVERVIEW
+    assert 2_000 < len(layer(store, "d").text) <= OVERVIEW_LENGTH
 
 
 def test_expired_texts_are_not_summarised():

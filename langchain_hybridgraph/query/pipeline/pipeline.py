@@ -23,6 +23,8 @@ from langchain_hybridgraph.stores.protocols import Graph
 
 def search(query: Query, pipeline: Pipeline, trace: Trace) -> Search[list[Hit]]:
     """The hits of a query, best first; yields calls to engines and models and is sent what came of them."""
+    if not query.k:
+        return []
     trace.raises = pipeline.on_error == "raise"
     run = SearchContext(plan(query), pipeline, trace)
     found: Mapping[Source, SourceResult] = {}

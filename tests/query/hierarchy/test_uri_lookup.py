@@ -6,8 +6,8 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_hybridgraph import HybridGraphStore, ingest
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion import read_files
+from langchain_hybridgraph.query.hierarchy.uri_lookup import targeted
 from langchain_hybridgraph.records import Chunk, Scope
-from langchain_hybridgraph.retrievers.hierarchy.uri_lookup import targeted
 
 PAGES = ("docs/api/get.md", "docs/api/put.md", "docs/Guide.md", "web://Site/page", "a/x", "A/y")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from langchain_hybridgraph.ingestion.summaries import OVERVIEW, abstract_of
+from langchain_hybridgraph.query.hierarchy.nodes import summaries_of
+from langchain_hybridgraph.query.hierarchy.uri_lookup import targeted
 from langchain_hybridgraph.records import Chunk, Scope
-from langchain_hybridgraph.retrievers.hierarchy.nodes import summaries_of
-from langchain_hybridgraph.retrievers.hierarchy.uri_lookup import targeted
+from langchain_hybridgraph.text.abstracts import OVERVIEW_LENGTH, abstract_of
 
 
 class NodeContents(NamedTuple):
@@ -23,7 +23,7 @@ class NodeContents(NamedTuple):
 
     def overview(self) -> str:
         """L1, up to 4,000 characters: of a document the beginning of its text."""
-        return self.text()[:OVERVIEW] if self.summary is None else self.summary.text
+        return self.text()[:OVERVIEW_LENGTH] if self.summary is None else self.summary.text
 
     def text(self) -> str:
         """L2: the whole text of a document."""

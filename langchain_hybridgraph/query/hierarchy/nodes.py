@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from langchain_hybridgraph.query.effects import Effect, Failure, Search
+from langchain_hybridgraph.query.hierarchy.best_first import Reached, ScoredLevel
+from langchain_hybridgraph.query.hierarchy.scores import Scores, own_hit, propagated
 from langchain_hybridgraph.query.pipeline import Pipeline, SearchContext, current, fuse, gather, rerank, score_all
 from langchain_hybridgraph.query.sources import KeywordSource, VectorSource
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.records import Chunk, Hit, Scope
-from langchain_hybridgraph.retrievers.hierarchy.best_first import Reached, ScoredLevel
-from langchain_hybridgraph.retrievers.hierarchy.scores import Scores, own_hit, propagated
+from langchain_hybridgraph.stores.protocols import HasSummaries, implements
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Mask, Vector
-    from langchain_hybridgraph.stores.embedded.summaries import Summaries
-    from langchain_hybridgraph.stores.protocols import Level, Tree
+    from langchain_hybridgraph.stores.protocols import Level, Summaries, Tree
 
 
 TOP = -1
@@ -278,8 +278,6 @@ def _as_read(judged: ScoredLevel) -> dict[int, _Read]:
     return {node: _Read(answer, way, counts=True) for node, answer, way in every}
 
 
-def summaries_of(store: Any) -> Summaries | None:
-    """The summaries of a store's directories that may be shown, None where it has none."""
-    summaries = getattr(store, "summaries", None)
-    found: Summaries | None = summaries() if callable(summaries) else None
-    return found
+def summaries_of(store: object) -> Summaries | None:
+    """Return the summaries of a store's directories; None if it has none."""
+    return store.summaries() if implements(store, HasSummaries) else None

@@ -9,8 +9,13 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from langchain_hybridgraph.adapters.documents import Annotate
 from langchain_hybridgraph.query.effects import Effect, Failure, Search
+from langchain_hybridgraph.query.hierarchy.best_first import BestFirstSettings, descend
+from langchain_hybridgraph.query.hierarchy.contents import lead
+from langchain_hybridgraph.query.hierarchy.nodes import TOP, QueryTree
+from langchain_hybridgraph.query.hierarchy.planning import Session, planned
+from langchain_hybridgraph.query.hierarchy.results import FoundContext, QueryResult, Relation
+from langchain_hybridgraph.query.hierarchy.uri_lookup import path_of, rooted, targeted
 from langchain_hybridgraph.query.pipeline import (
     Pipeline,
     SearchContext,
@@ -25,12 +30,6 @@ from langchain_hybridgraph.query.planning import RESOURCE, QueryPlan, TypedQuery
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.query.workers import lane_of
 from langchain_hybridgraph.records import CONTAINS, MENTIONS, SEQUENCE, Edge, Hit, Query, Scope, ScoredId, SourceResult
-from langchain_hybridgraph.retrievers.hierarchy.best_first import BestFirstSettings, descend
-from langchain_hybridgraph.retrievers.hierarchy.contents import lead
-from langchain_hybridgraph.retrievers.hierarchy.nodes import TOP, QueryTree
-from langchain_hybridgraph.retrievers.hierarchy.planning import Session, planned
-from langchain_hybridgraph.retrievers.hierarchy.results import FoundContext, QueryResult, Relation
-from langchain_hybridgraph.retrievers.hierarchy.uri_lookup import path_of, rooted, targeted
 from langchain_hybridgraph.stores.protocols import HasFastLookups, implements
 
 if TYPE_CHECKING:
@@ -67,8 +66,6 @@ class HierarchicalCall:
     relate: bool
     per_type: bool
     descent: BestFirstSettings
-    described: Callable[[], dict[str, Any]]
-    level: Annotate
 
 
 class Answer(NamedTuple):

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from langchain_hybridgraph.query.effects import Failure, Search
+from langchain_hybridgraph.query.hierarchy.best_first import Reached
 from langchain_hybridgraph.query.pipeline import ScoredCandidates
 from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.records import Chunk, FusedCandidate, Hit, Query
-from langchain_hybridgraph.retrievers.hierarchy.best_first import Reached
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.protocols import Level, Weights
