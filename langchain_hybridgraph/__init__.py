@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Chunk as Chunk
     from langchain_hybridgraph.records import Edge as Edge
     from langchain_hybridgraph.records import Hit as Hit
-    from langchain_hybridgraph.records import RetrievalResult as RetrievalResult
+    from langchain_hybridgraph.result import RetrievalResult as RetrievalResult
     from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever as AdvancedRetriever
     from langchain_hybridgraph.retrievers.graph import GraphRetriever as GraphRetriever
     from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever as HierarchicalRetriever
@@ -123,7 +123,8 @@ _HOMES = {
     "query.llm_rerank": ("LLMReranker",),
     "query.planning": ("QueryPlan", "QueryPlanner", "RulePlanner", "TypedQuery"),
     "query.rerank": ("CrossEncoderReranker", "ScoreReranker"),
-    "records": ("ALL_TIME", "Chunk", "Edge", "Hit", "RetrievalResult"),
+    "records": ("ALL_TIME", "Chunk", "Edge", "Hit"),
+    "result": ("RetrievalResult",),
     "retrievers.advanced": ("AdvancedRetriever",),
     "query.hierarchy.results": ("FindResult",),
     "retrievers.graph": ("GraphRetriever",),

@@ -15,7 +15,7 @@ from langchain_core.retrievers import BaseRetriever
 from numpy.typing import NDArray
 
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
-from langchain_hybridgraph.records import RetrievalResult
+from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.delegate import AnyRetriever
 from langchain_hybridgraph.serialization import Serializable
 

@@ -7,17 +7,16 @@ This module depends on neither LangChain nor an engine nor the file system.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
 from numbers import Real
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from langchain_hybridgraph.degradation import warnings_in
 from langchain_hybridgraph.errors import quote_value, shorten
-from langchain_hybridgraph.serialization import Serializable, to_json
+from langchain_hybridgraph.serialization import Serializable
 from langchain_hybridgraph.times import parse_end, parse_time
 
 if TYPE_CHECKING:
@@ -475,146 +474,6 @@ def _step(step: Mapping[str, Any], one: str, two: str) -> str:
 def is_backward(step: Mapping[str, Any]) -> bool:
     """Return whether this edge of a ``graph_context`` was followed from its target to its source."""
     return step.get("direction") == "backward"
-
-
-SHOWN = 80  # number of characters of a text shown on one line
-D_co = TypeVar("D_co", covariant=True)
-
-
-class RetrievalResult(Sequence[D_co], Generic[D_co]):
-    """The result of one call: a sequence of documents with details of how they were found.
-
-    ``degraded`` lists the degradation reasons (:mod:`langchain_hybridgraph.degradation`) of both levels. ``warnings``
-    lists only those that mean that something requested did not happen. ``took_ms`` is the wall time in milliseconds.
-    ``plan`` describes the queries that were run and the duration of each stage. ``answerability`` says how likely the
-    question has an answer among the texts; it is None if that is unknown.
-    """
-
-    __slots__ = ("_documents", "answerability", "degraded", "hits", "plan", "took_ms")
-
-    def __init__(
-        self,
-        documents: Sequence[D_co],
-        *,
-        hits: Sequence[Hit] = (),
-        degraded: Sequence[str] = (),
-        took_ms: float = 0.0,
-        plan: Mapping[str, Any] | None = None,
-        answerability: Answerability | None = None,
-    ) -> None:
-        self._documents = list(documents)
-        self.answerability = answerability
-        self.hits = tuple(hits)
-        self.degraded = tuple(degraded)
-        self.took_ms = took_ms
-        self.plan = dict(plan or {})
-
-    @property
-    def answerable(self) -> bool | None:
-        """Whether the question has an answer among the texts, None if unknown."""
-        return None if self.answerability is None else self.answerability.is_answerable
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Reasons in ``degraded`` that mean that something requested did not happen."""
-        return warnings_in(self.degraded)
-
-    @overload
-    def __getitem__(self, index: int) -> D_co: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[D_co]: ...
-    def __getitem__(self, index: int | slice) -> D_co | list[D_co]:
-        return self._documents[index]
-
-    def __len__(self) -> int:
-        return len(self._documents)
-
-    def __iter__(self) -> Iterator[D_co]:
-        return iter(self._documents)
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, Sequence) and not isinstance(other, str):
-            return self._documents == list(other)
-        return NotImplemented
-
-    def __add__(self, other: object) -> list[D_co]:
-        """Return a plain list: a result joined with other documents is no longer the result of one call."""
-        if isinstance(other, Sequence) and not isinstance(other, str):
-            return [*self, *other]
-        return NotImplemented
-
-    def __radd__(self, other: object) -> list[D_co]:
-        if isinstance(other, Sequence) and not isinstance(other, str):
-            return [*other, *self]
-        return NotImplemented
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all fields as JSON values, converted by :func:`~langchain_hybridgraph.serialization.to_json`.
-
-        >>> hit = Hit(Chunk("a", "text"), 0.5, "vector", {"vector": 0.5})
-        >>> list(RetrievalResult([], hits=[hit]).to_dict())
-        ['documents', 'hits', 'degraded', 'took_ms', 'plan', 'answerability']
-        """
-        return {
-            "documents": to_json(self._documents),
-            "hits": [hit.to_dict() for hit in self.hits],
-            "degraded": list(self.degraded),
-            "took_ms": self.took_ms,
-            "plan": to_json(self.plan),
-            "answerability": to_json(self.answerability),
-        }
-
-    @classmethod
-    def from_dict(cls: type[RetrievalResult[Any]], data: Mapping[str, Any]) -> RetrievalResult[Any]:
-        """Rebuild a result from the output of :meth:`to_dict`, with LangChain Documents.
-
-        Datetimes and other metadata values that JSON lacks stay in their JSON form. Raises ValueError for any other
-        input.
-        """
-        # Imported here because this module needs LangChain only to rebuild a result from JSON.
-        from langchain_hybridgraph.adapters.documents import documents_from
-
-        try:
-            return cls(
-                documents_from(data["documents"]),
-                hits=[Hit.from_dict(hit) for hit in data["hits"]],
-                degraded=data["degraded"],
-                took_ms=float(data["took_ms"]),
-                plan=data["plan"],
-                answerability=None
-                if (judged := data.get("answerability")) is None
-                else Answerability.from_dict(judged),
-            )
-        except (KeyError, TypeError) as error:
-            raise ValueError(
-                f"this is not a RetrievalResult ({error}); pass the output of RetrievalResult.to_dict()"
-            ) from error
-
-    __hash__ = None  # type: ignore[assignment]  # equal to lists, which are unhashable, too
-
-    def __repr__(self) -> str:
-        degraded = f", degraded={list(self.degraded)}" if self.degraded else ""
-        return f"RetrievalResult({len(self)} documents in {self.took_ms:.1f} ms{degraded})"
-
-    def __str__(self) -> str:
-        """List the hits, one per line: rank, score, id (or source, if the id is a hash), text; then ``degraded``."""
-        if not self.hits:
-            return repr(self)
-        lines = [f"{rank:>2}. {_line(hit)}" for rank, hit in enumerate(self.hits, 1)]
-        return "\n".join([*lines, *([f"degraded: {', '.join(self.degraded)}"] if self.degraded else [])])
-
-    def _repr_html_(self) -> str:
-        # Imported here because only notebooks use it.
-        from langchain_hybridgraph.display.html_table import Table
-
-        return Table(self)._repr_html_()
-
-
-def _line(hit: Hit) -> str:
-    source = str(hit.chunk.metadata.get("source", ""))
-    label = source if source and hit.id == content_id(hit.chunk.text, source) else hit.id
-    words = " ".join(hit.chunk.text.split())
-    return f"{hit.score:.3f}  {label}  {words if len(words) <= SHOWN else words[: SHOWN - 1] + '…'}"
 
 
 def content_id(text: str, source: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from langchain_hybridgraph.degradation import REASONS, degradation, warnings_in
-from langchain_hybridgraph.records import RetrievalResult
+from langchain_hybridgraph.result import RetrievalResult
 
 ROOT = Path(__file__).parent.parent
 ANSWERS = (ROOT / "docs" / "answers.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Imports point down: the direction of ARCHITECTURE.md, read from the sources."""
+"""Imports point down: from each folder only to folders earlier in one list."""
 
 import ast
 import importlib
@@ -13,22 +13,16 @@ import pytest
 PACKAGE = "langchain_hybridgraph"
 ROOT = Path(__file__).parent.parent / PACKAGE
 
-# Modules that anything may import, next to all of ``text``.
-GROUND = {
-    *("chunk_metadata", "degradation", "errors", "filters", "forking", "records"),
-    *("serialization", "steps", "times", "uris"),
-}
-# How stages wait, are named, report, ask models.
-PLUMBING = {f"query.{name}" for name in ("asynchronous", "effects", "llm_calls", "trace", "workers")} | {
-    "registry",
-    "structured_output",
-}
-RIM = (
-    *("telemetry", "adapters", "retrievers", "ingestion", "embeddings", "cli", "llama_index"),
-    *("testing", "evaluation", "tuning", "display"),
-)
-# An answer shows itself where a notebook asks it to, and is read from JSON as Documents; a search never gets there.
-OF_THE_RIM = {("records", "display.html_table", False), ("records", "adapters.documents", False)}
+# Folders and top-level modules from bottom to top; each imports only itself and names that come before it.
+ORDER = [
+    *("errors", "degradation", "forking", "serialization", "steps", "uris", "times", "registry", "text", "filters"),
+    *("records", "chunk_metadata", "structured_output", "execution", "stores", "testing", "memory", "query"),
+    *("embeddings", "ingestion", "telemetry", "config", "adapters", "display", "result", "retrievers"),
+    *("llama_index", "evaluation", "tuning", "cli"),
+]
+BELOW_LANGCHAIN = ORDER[: ORDER.index("embeddings")]
+
+# Each third-party engine, and the modules that may import it.
 ENGINES = {
     "chromadb": {"stores.engines.chroma", "embeddings.minilm"},
     "tantivy": {"stores.engines.tantivy", "text.analyzer"},
@@ -43,147 +37,139 @@ ENGINES = {
 
 
 class Import(NamedTuple):
-    by: str
-    of: str
+    importer: str
+    imported: str
     early: bool  # runs when the module is imported
 
 
 def modules():
+    """Yield the dotted name of each module within the package, "" for the package itself, and its syntax tree."""
     for path in sorted(ROOT.rglob("*.py")):
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix("__init__").rstrip(".")
         yield name, ast.parse(path.read_text(encoding="utf-8"))
 
 
-def imports_in(node, by, early=True):
+def imports_in(node, importer, early=True):
+    """Yield every import below a syntax node, including those inside functions and for type checkers only."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import):
-            yield from (Import(by, alias.name, early) for alias in child.names)
+            yield from (Import(importer, alias.name, early) for alias in child.names)
         elif isinstance(child, ast.ImportFrom):
-            assert not child.level, f"{by}: relative imports hide their direction"
-            yield from (Import(by, target, early) for target in _targets(child))
+            assert not child.level, f"{importer}: use absolute imports"
+            yield from (Import(importer, target, early) for target in targets_of(child))
         else:
             late = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or (
                 isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
             )
-            yield from imports_in(child, by, early and not late)
+            yield from imports_in(child, importer, early and not late)
 
 
-def _targets(node):
-    """``from package import name`` may name a module of the package."""
-    for alias in node.names:
-        below = f"{node.module}.{alias.name}".removeprefix(f"{PACKAGE}.").replace(".", "/")
-        is_module = node.module.startswith(PACKAGE) and (ROOT / f"{below}.py").exists()
-        yield f"{node.module}.{alias.name}" if is_module else node.module
+def targets_of(statement):
+    """Yield the imported modules: in ``from package import name``, the name may be a module of the package."""
+    for alias in statement.names:
+        path = f"{statement.module}.{alias.name}".removeprefix(f"{PACKAGE}.").replace(".", "/")
+        is_module = statement.module.startswith(PACKAGE) and (
+            (ROOT / f"{path}.py").exists() or (ROOT / path / "__init__.py").exists()
+        )
+        yield f"{statement.module}.{alias.name}" if is_module else statement.module
 
 
-IMPORTS = [found for name, tree in modules() for found in imports_in(tree, name)]
-OWN = [
-    Import(by, of.removeprefix(PACKAGE).lstrip("."), early) for by, of, early in IMPORTS if of.split(".")[0] == PACKAGE
+MODULES = dict(modules())
+IMPORTS = [each for name, tree in MODULES.items() for each in imports_in(tree, name)]
+INTERNAL = [
+    Import(importer, imported.removeprefix(PACKAGE).lstrip("."), early)
+    for importer, imported, early in IMPORTS
+    if imported.split(".")[0] == PACKAGE
 ]
 
 
-def broken(rule):
-    return [f"{found.by or PACKAGE} imports {found.of}" for found in OWN if not rule(found)]
+def violations(rule):
+    """Return the imports within the package that break a rule, other than the lazy exports of the package itself."""
+    return [f"{each.importer} imports {each.imported}" for each in INTERNAL if each.importer and not rule(each)]
 
 
-def is_ground(module):
-    return module in GROUND or module.split(".")[0] == "text"
+def folder(module):
+    """Return the first part of a module's name: its folder, or itself at the top level."""
+    return module.split(".")[0]
 
 
-def at_rim(module):
-    return module == "" or module.split(".")[0] in RIM  # "" is the package itself with its lazy names
+def test_the_order_is_complete():
+    """Every folder and top-level module of the package is in the order, once."""
+    assert sorted(ORDER) == sorted({folder(name) for name in MODULES if name})
 
 
-def test_the_ground_stands_on_nothing():
-    """Records, filters, errors and times know only each other."""
-    assert broken(lambda i: not is_ground(i.by) or is_ground(i.of) or i in OF_THE_RIM) == []
+def test_imports_point_down():
+    """A module imports from its own folder and from earlier ones, at any time and for any purpose."""
+    place = {name: at for at, name in enumerate(ORDER)} | {"": len(ORDER)}
+    assert violations(lambda each: place[folder(each.imported)] <= place[folder(each.importer)]) == []
 
 
-def test_stores_know_no_query():
-    """A store imports the ground and stores; the protocols in ``stores.protocols`` the ground alone."""
-    assert broken(lambda i: i.by != "stores.protocols" or is_ground(i.of)) == []
-    assert broken(lambda i: not i.by.startswith("stores.") or is_ground(i.of) or i.of.startswith("stores.")) == []
+def test_there_are_no_import_cycles():
+    """No module imports, early, late or for its types, a module that imports it."""
+    imported_by = {name: {each.imported for each in INTERNAL if each.importer == name} for name in MODULES if name}
+    assert len(list(TopologicalSorter(imported_by).static_order())) >= len(imported_by)
 
 
-# The searches, which are made of stages.
-SEARCHES = {"query.pipeline", "query.hierarchy"}
-STAGE_OF = {
-    "query.graph.scores": "query.graph",
-    "query.graph.expansion": "query.graph",
-    "query.conversation.history": "query.conversation",
-    "query.conversation": "query.conversation",
-    "query.planning": "query.conversation",
-}
+def test_protocols_depend_on_no_store():
+    """The protocols of stores import none of the stores that implement them."""
+    assert violations(lambda each: each.importer != "stores.protocols" or folder(each.imported) != "stores") == []
 
 
-def stage(module):
-    """A stage is a module or a package of ``query``; walking, what it is worth and what becomes of it are one.
-
-    So are reading a conversation, making its last question whole and planning what to search for in answer to it.
-    """
-    name = ".".join(module.split(".")[:2])
-    return STAGE_OF.get(name, name)
+def test_queries_depend_on_no_store():
+    """A query reaches stores through their protocols only."""
+    uses = [each for each in INTERNAL if folder(each.importer) == "query" and folder(each.imported) == "stores"]
+    assert {each.imported for each in uses} == {"stores.protocols"}
 
 
-def test_no_stage_imports_a_stage():
-    """A stage imports itself, the ground, the store's protocols and the plumbing: each could be left out."""
-    allowed = PLUMBING | {"stores.protocols"}
-    inside = [i for i in OWN if i.by.startswith("query.") and stage(i.by) not in SEARCHES]
-    assert [i for i in inside if not is_ground(i.of) and i.of not in allowed and stage(i.of) != stage(i.by)] == []
+def part(module):
+    """Return a module's folder or file directly in ``query``, such as ``query.graph``."""
+    return ".".join(module.split(".")[:2])
 
 
-def test_searches_import_no_engine():
-    """A search imports stages and protocols, never an engine or the rim."""
-    allowed = {"stores.protocols", "memory.scoring", *PLUMBING}
-    below = [i for i in OWN if stage(i.by) in SEARCHES and not is_ground(i.of)]
-    assert [i for i in below if i.of not in allowed and not i.of.startswith("query.")] == []
+def test_stages_are_independent():
+    """What the pipeline imports from ``query`` is a stage, and a stage imports nothing else from ``query``."""
+    within = [each for each in INTERNAL if folder(each.importer) == folder(each.imported) == "query"]
+    stages = {part(each.imported) for each in within if part(each.importer) == "query.pipeline"} - {"query.pipeline"}
+    assert {"query.fusion", "query.graph", "query.rerank"} <= stages
+    assert [
+        each for each in within if part(each.importer) in stages and part(each.imported) != part(each.importer)
+    ] == []
 
 
-def test_nobody_imports_the_rim_but_the_rim():
-    """What is offered to LangChain, LlamaIndex and the shell is imported by nothing below it."""
-    assert broken(lambda i: at_rim(i.by) or not at_rim(i.of) or i in OF_THE_RIM) == []
-
-
-def test_langchain_is_at_the_rim_only():
-    """langchain_core is imported at the rim, the sunset packages nowhere."""
-    langchain = [i for i in IMPORTS if i.of.startswith("langchain") and not i.of.startswith(PACKAGE)]
-    assert [i for i in langchain if not at_rim(i.by)] == []
-    assert [i for i in langchain if i.of.split(".")[0] in {"langchain_community", "langchain_classic"}] == []
+def test_core_folders_do_not_import_langchain():
+    """Records, stores and queries work without LangChain, and nothing imports its discontinued packages."""
+    langchain = [each for each in IMPORTS if each.imported.startswith("langchain") and folder(each.imported) != PACKAGE]
+    assert langchain
+    assert [each for each in langchain if folder(each.importer) in BELOW_LANGCHAIN] == []
+    assert [each for each in langchain if folder(each.imported) in {"langchain_community", "langchain_classic"}] == []
 
 
 @pytest.mark.parametrize("library", ENGINES)
-def test_an_engine_is_imported_late_in_its_own_file(library):
-    """An engine's library is imported by its file only, and only when it is used."""
-    found = [i for i in IMPORTS if i.of.split(".")[0] == library]
-    assert {i.by for i in found} <= ENGINES[library]
-    assert [i for i in found if i.early] == []
+def test_engines_are_imported_late_in_their_own_modules(library):
+    """An engine's library is imported only in its own modules, and only when it is used."""
+    uses = [each for each in IMPORTS if folder(each.imported) == library]
+    assert uses
+    assert {each.importer for each in uses} <= ENGINES[library]
+    assert [each for each in uses if each.early] == []
 
 
-def test_nothing_runs_in_a_circle():
-    """No module imports, early, late or for its types, what imports it; but for the package, whose names are lazy."""
-    above = {
-        name: {i.of for i in OWN if i.by == name and i.of and i not in OF_THE_RIM} for name, _ in modules() if name
-    }
-    assert list(TopologicalSorter(above).static_order())
-
-
-def test_what_is_private_stays_at_home():
-    """No module imports a name of another one that begins with an underscore."""
+def test_no_module_imports_private_names_of_another():
+    """No module imports a name that begins with an underscore."""
     private = [
         f"{name} imports {alias.name} of {node.module}"
-        for name, tree in modules()
+        for name, tree in MODULES.items()
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == PACKAGE
+        if isinstance(node, ast.ImportFrom) and folder(node.module) == PACKAGE
         for alias in node.names
         if alias.name.startswith("_") and not alias.name.endswith("__")
     ]
     assert private == []
 
 
-def test_the_check_sees_what_it_should():
-    """Early, late and type-only imports are told apart, and a module after ``from package`` is seen."""
+def test_all_kinds_of_imports_are_read():
+    """Early, late and type-only imports are told apart, and a module after ``from package`` is recognised."""
     source = (
-        "import numpy\nfrom langchain_hybridgraph.query import rerank\n"
+        f"import numpy\nfrom {PACKAGE}.query import rerank\n"
         "if TYPE_CHECKING:\n    import scipy\n"
         "class A:\n    import yaml\n    def f(self):\n        import chromadb\n"
     )
@@ -197,14 +183,15 @@ def test_the_check_sees_what_it_should():
 
 
 def test_importing_the_package_is_light():
-    """``import langchain_hybridgraph`` loads neither LangChain nor an engine nor pydantic."""
+    """``import langchain_hybridgraph`` loads neither LangChain nor an engine nor Pydantic."""
     heavy = {*ENGINES, "langchain_core", "langchain_chroma", "numpy", "pydantic", "typer", "rich"}
     code = f"import sys, {PACKAGE}; print(sorted({heavy!r} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT.parent)
     assert done.stdout.strip() == "[]"
 
 
-def test_every_public_name_is_there():
-    """Each name that the package lists can be had."""
+def test_all_public_names_can_be_imported():
+    """Each name that the package lists can be imported from it."""
     package = importlib.import_module(PACKAGE)
+    assert len(package.__all__) > 20
     assert [name for name in package.__all__ if getattr(package, name) is None] == []

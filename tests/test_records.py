@@ -7,7 +7,8 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from langchain_hybridgraph.records import Chunk, Edge, Hit, RetrievalResult, content_id
+from langchain_hybridgraph.records import Chunk, Edge, Hit, content_id
+from langchain_hybridgraph.result import RetrievalResult
 
 
 def step(one, relation, weight, description, **entity):

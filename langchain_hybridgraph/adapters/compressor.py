@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.documents import BaseDocumentCompressor, Document
 
+from langchain_hybridgraph.adapters.named_stages import RERANKERS, made
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
-from langchain_hybridgraph.query.asynchronous import is_asynchronous
+from langchain_hybridgraph.execution.asynchronous import is_asynchronous
 from langchain_hybridgraph.query.rerank import Reranker, TextReranker
-from langchain_hybridgraph.retrievers.named_stages import RERANKERS, made
 
 if TYPE_CHECKING:
     from langchain_core.callbacks import Callbacks

@@ -21,8 +21,8 @@ from langchain_hybridgraph.adapters.listed_tree import ListedTree
 from langchain_hybridgraph.adapters.scopes import in_scope
 from langchain_hybridgraph.adapters.texts import DocumentIndex, chunk_of, completed
 from langchain_hybridgraph.adapters.vector_stores import Nearest, adapter_of
-from langchain_hybridgraph.query.effects import Effect
-from langchain_hybridgraph.query.workers import lane_of
+from langchain_hybridgraph.execution.effects import Effect
+from langchain_hybridgraph.execution.workers import lane_of
 from langchain_hybridgraph.records import Chunk, Query, Scope, ScoredId, SourceResult
 from langchain_hybridgraph.stores.protocols import implements
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 from enum import StrEnum
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -40,9 +41,7 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from langchain_hybridgraph import __version__
-
-        typer.echo(f"hybridgraph {__version__}")
+        typer.echo(f"hybridgraph {version('langchain-hybridgraph')}")
         raise typer.Exit
 
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.ingestion import IngestReport
     from langchain_hybridgraph.ingestion.summaries import LayersReport
     from langchain_hybridgraph.query.hierarchy.results import FindResult
-    from langchain_hybridgraph.records import Hit, RetrievalResult
+    from langchain_hybridgraph.records import Hit
+    from langchain_hybridgraph.result import RetrievalResult
     from langchain_hybridgraph.stores.embedded.maintenance import CheckReport
 
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.cli.tree_listing import Branch
     from langchain_hybridgraph.query.hierarchy.results import FindResult, QueryResult
-    from langchain_hybridgraph.records import Hit, RetrievalResult
+    from langchain_hybridgraph.records import Hit
+    from langchain_hybridgraph.result import RetrievalResult
 
 WIDEST = 100
 INDENT = 11  # below the title

@@ -32,8 +32,8 @@ KINDS: Mapping[str, str] = {
     "fusion": "query.fusion:FUSIONS",
     "traversal": "query.graph:TRAVERSALS",
     "score": "query.graph.scores:GRAPH_SCORES",
-    "reranker": "retrievers.named_stages:RERANKERS",
-    "planner": "retrievers.named_stages:PLANNERS",
+    "reranker": "adapters.named_stages:RERANKERS",
+    "planner": "adapters.named_stages:PLANNERS",
     "expander": "query.conversation:EXPANDERS",
     "mode": "retrievers.memory_modes:CHANGES",
 }

@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.records import Chunk, Hit, RetrievalResult
+from langchain_hybridgraph.records import Answerability, Chunk, Hit
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document
 
 
-def hits_in(result: RetrievalResult[Any] | Iterable[Any], prefix: str = "") -> list[Hit]:
+@runtime_checkable
+class SearchResult(Protocol):
+    """The attributes of a :class:`~langchain_hybridgraph.RetrievalResult` that are displayed."""
+
+    # A protocol, so that the result can show itself as a table without an import cycle.
+
+    hits: tuple[Hit, ...]
+    degraded: tuple[str, ...]
+    took_ms: float
+    plan: dict[str, Any]
+    answerability: Answerability | None
+
+    def __len__(self) -> int: ...
+
+
+def hits_in(result: SearchResult | Iterable[Any], prefix: str = "") -> list[Hit]:
     """Return the hits of a result, or rebuild them from the metadata of Documents, in the same order.
 
     ``prefix`` is the ``metadata_prefix`` of the retriever that returned the Documents. The score of a Document without
     one is NaN. Raises ConfigurationError for an element that is not a Document.
     """
-    if isinstance(result, RetrievalResult) and len(result.hits) == len(result):
+    if isinstance(result, SearchResult) and len(result.hits) == len(result):
         return list(result.hits)
     if isinstance(result, str) or not isinstance(result, Iterable):
         raise ConfigurationError(

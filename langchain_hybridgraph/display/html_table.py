@@ -9,11 +9,11 @@ from types import MappingProxyType
 from typing import Any
 
 from langchain_hybridgraph.display.highlight import highlight_html
-from langchain_hybridgraph.display.hits import hits_in
+from langchain_hybridgraph.display.hits import SearchResult, hits_in
 from langchain_hybridgraph.display.subgraph import edge_name
 from langchain_hybridgraph.display.text import describe_degradation, path_end, title
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.records import Hit, RetrievalResult, is_backward
+from langchain_hybridgraph.records import Hit, is_backward
 
 # Colour of each part of a score; other parts take the next colour of REST. All belong to Okabe and Ito's set (see
 # frame.COLOURS).
@@ -64,6 +64,7 @@ class Table:
     ids may come from anywhere. Raises ConfigurationError for an invalid ``found``, an unknown language, and fewer than
     1 rows.
 
+    >>> from langchain_hybridgraph import RetrievalResult
     >>> from langchain_hybridgraph.records import Chunk
     >>> hit = Hit(Chunk("a", "Ada wrote it."), 0.9, "vector", {"vector": 0.9}, found_by=("vector",))
     >>> table = Table(RetrievalResult(["a"], hits=[hit], took_ms=2.0, plan={"query": "Who wrote it?"}))
@@ -75,7 +76,7 @@ class Table:
 
     def __init__(
         self,
-        found: RetrievalResult[Any] | Iterable[Any],
+        found: SearchResult | Iterable[Any],
         query: str | None = None,
         *,
         language: str | None = "english",
@@ -84,8 +85,8 @@ class Table:
     ) -> None:
         _check_rows(rows)
         self._hits = hits_in(found, metadata_prefix)
-        self._about = _about(found) if isinstance(found, RetrievalResult) else []
-        own_query = found.plan.get("query") if isinstance(found, RetrievalResult) else None
+        self._about = _about(found) if isinstance(found, SearchResult) else []
+        own_query = found.plan.get("query") if isinstance(found, SearchResult) else None
         self._query, self._language, self._rows = query if query is not None else own_query, language, rows
         highlight_html(
             "", self._query, language
@@ -136,7 +137,7 @@ def _page(inside: str) -> str:
     return f'<div class="hybridgraph tex2jax_ignore mathjax_ignore"><style>{STYLE}</style>{inside}</div>'
 
 
-def _about(result: RetrievalResult[Any]) -> list[str]:
+def _about(result: SearchResult) -> list[str]:
     return [
         f"{len(result)} hit{'' if len(result) == 1 else 's'} in {result.took_ms:.1f} ms",
         *describe_degradation(result),

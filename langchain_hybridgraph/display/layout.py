@@ -9,9 +9,10 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from langchain_hybridgraph.degradation import warnings_in
+from langchain_hybridgraph.display.hits import SearchResult
 from langchain_hybridgraph.display.subgraph import Link, Neighbourhood, PlacedChunk
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.records import RetrievalResult
 
 Line = NDArray[np.float64]
 
@@ -72,7 +73,7 @@ class Frame(NamedTuple):
     measure: Measure
 
     @classmethod
-    def of(cls, result: RetrievalResult[Any], seen: Neighbourhood, width: float, measure: Measure) -> Frame:
+    def of(cls, result: SearchResult, seen: Neighbourhood, width: float, measure: Measure) -> Frame:
         """The frame that the names need, of this width and as high as it must be."""
         query = result.plan.get("query")
         bold = partial(measure, size=1.15 * HEADING)
@@ -146,13 +147,13 @@ def check_size(width: Any, nodes: Any) -> None:
         raise ConfigurationError(f"nodes is {nodes!r}; wanted how many chunks to draw, at least 1: try nodes=25")
 
 
-def summary(result: RetrievalResult[Any], seen: Neighbourhood) -> str:
+def summary(result: SearchResult, seen: Neighbourhood) -> str:
     """The line below the question: how many are in the picture, and what did not work as asked."""
     if not seen.spots:
-        return " · ".join(["nothing found", *result.warnings])
+        return " · ".join(["nothing found", *warnings_in(result.degraded)])
     back = sum(spot.rank is not None for spot in seen.spots.values())
     counts = [(back, "came back"), (len(seen.spots) - back, "more walked to"), (seen.left_out, "not drawn")]
-    return " · ".join([*(f"{count} {what}" for count, what in counts if count), *result.warnings])
+    return " · ".join([*(f"{count} {what}" for count, what in counts if count), *warnings_in(result.degraded)])
 
 
 def value_for_column(column: int, kinds: tuple[str, ...]) -> str:

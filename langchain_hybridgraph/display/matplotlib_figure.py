@@ -6,6 +6,7 @@ from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+from langchain_hybridgraph.display.hits import SearchResult
 from langchain_hybridgraph.display.layout import (
     COLOURS,
     HEADING,
@@ -26,7 +27,6 @@ from langchain_hybridgraph.display.layout import (
 )
 from langchain_hybridgraph.display.subgraph import Link, neighbourhood
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.records import RetrievalResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,8 +35,8 @@ SHAPES = ("o", "s", "^", "D")
 
 
 def draw(
-    result: RetrievalResult[Any],
-    around: RetrievalResult[Any] | None = None,
+    result: SearchResult,
+    around: SearchResult | None = None,
     *,
     width: float = 10.0,
     nodes: int = 25,

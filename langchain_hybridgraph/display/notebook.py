@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from langchain_hybridgraph.display.hits import is_scored_documents
+from langchain_hybridgraph.display.hits import SearchResult, is_scored_documents
 from langchain_hybridgraph.display.html_table import Table
 from langchain_hybridgraph.errors import MissingExtraError
-from langchain_hybridgraph.records import RetrievalResult
 
 
-def show(found: RetrievalResult[Any] | Iterable[Any], query: str | None = None, **options: Any) -> None:
+def show(found: SearchResult | Iterable[Any], query: str | None = None, **options: Any) -> None:
     """Show a result immediately, anywhere in a cell, as if the cell ended in it.
 
     ``options`` are those of :class:`Table`. A plain interpreter shows the table as text. Raises MissingExtraError

@@ -10,6 +10,7 @@ from html import escape
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from langchain_hybridgraph.display.hits import SearchResult
 from langchain_hybridgraph.display.layout import (
     COLOURS,
     HEADING,
@@ -30,7 +31,6 @@ from langchain_hybridgraph.display.matplotlib_figure import draw
 from langchain_hybridgraph.display.subgraph import PlacedChunk, neighbourhood
 from langchain_hybridgraph.display.text import quote
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.records import RetrievalResult
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -41,8 +41,8 @@ INCH, POINT = 96, 96 / 72
 
 
 def interactive(
-    result: RetrievalResult[Any],
-    around: RetrievalResult[Any] | None = None,
+    result: SearchResult,
+    around: SearchResult | None = None,
     *,
     width: float = 10.0,
     nodes: int = 25,

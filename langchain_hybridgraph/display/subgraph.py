@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from langchain_hybridgraph.display.hits import SearchResult
 from langchain_hybridgraph.display.text import path_end, title
-from langchain_hybridgraph.records import Hit, RetrievalResult, is_backward
+from langchain_hybridgraph.records import Hit, is_backward
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +71,7 @@ class Neighbourhood(NamedTuple):
         return 1 + max((spot.row for spot in self.spots.values()), default=0)
 
 
-def neighbourhood(
-    result: RetrievalResult[Any], around: RetrievalResult[Any] | None = None, nodes: int = 25
-) -> Neighbourhood:
+def neighbourhood(result: SearchResult, around: SearchResult | None = None, nodes: int = 25) -> Neighbourhood:
     """The hits of an answer and the chunks on their paths, and what else of ``around`` was reached over edges.
 
     Seeds, at which a path begins, stand in the first column, best first, and what was reached in n hops in the n-th

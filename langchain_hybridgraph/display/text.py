@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from langchain_hybridgraph.degradation import degradation
-from langchain_hybridgraph.records import Hit, RetrievalResult
+from langchain_hybridgraph.degradation import degradation, warnings_in
+from langchain_hybridgraph.display.hits import SearchResult
+from langchain_hybridgraph.records import Hit
 
 # Number of characters quoted from a text.
 QUOTED = 110
 
 
-def explain_result(result: RetrievalResult[Any]) -> str:
+def explain_result(result: SearchResult) -> str:
     """Explain a result: a paragraph about the search, then one about each hit, best first.
 
     The paragraph of a hit has its title, the beginning of its text, the output of :meth:`Hit.explain`, and the titles
     of the chunks on its path. An empty result says "Nothing found".
 
+    >>> from langchain_hybridgraph import RetrievalResult
     >>> from langchain_hybridgraph.records import Chunk
     >>> hit = Hit(Chunk("a", "Ada wrote it."), 0.9, "vector", {"vector": 0.9}, found_by=("vector",))
     >>> print(explain_result(RetrievalResult(["a"], hits=[hit], took_ms=2.0, plan={"query": "Who wrote it?"})))
@@ -59,22 +61,23 @@ def quote(hit: Hit, size: int = QUOTED) -> str:
     return (line[:size].rpartition(" ")[0] or line[:size]) + " …"
 
 
-def describe_degradation(result: RetrievalResult[Any]) -> list[str]:
+def describe_degradation(result: SearchResult) -> list[str]:
     """Describe ``degraded`` in sentences: the warnings with the plan's remarks, then each normal outcome.
 
+    >>> from langchain_hybridgraph import RetrievalResult
     >>> remarks = {"unknown-relation": "no edge is 'cite'; there are cites"}
     >>> reasons = ["keyword-failed", "unknown-relation"]
     >>> describe_degradation(RetrievalResult([], degraded=reasons, plan={"remarks": remarks}))
     ["Not as requested: keyword-failed, unknown-relation (no edge is 'cite'; there are cites)."]
     """
-    remarks = result.plan.get("remarks", {})
-    failures = [f"{each} ({remarks[each]})" if each in remarks else each for each in result.warnings]
+    remarks, warnings = result.plan.get("remarks", {}), warnings_in(result.degraded)
+    failures = [f"{each} ({remarks[each]})" if each in remarks else each for each in warnings]
     sentences = [f"Not as requested: {', '.join(failures)}."] if failures else []
-    normal = [reason for reason in result.degraded if reason not in result.warnings]
+    normal = [reason for reason in result.degraded if reason not in warnings]
     return [*sentences, *(f"{reason}: {degradation(reason).plain_meaning}." for reason in normal)]
 
 
-def _about(result: RetrievalResult[Any]) -> str:
+def _about(result: SearchResult) -> str:
     plan = result.plan
     query = plan.get("query")
     hits = f"{len(result.hits)} hit{'' if len(result.hits) == 1 else 's'}" if result.hits else "Nothing found"

@@ -21,11 +21,12 @@ from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.base import BaseEvent
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.llama_index.filters import filter_from
 from langchain_hybridgraph.llama_index.nodes import CONTENT, restored_relationships, to_node
 from langchain_hybridgraph.llama_index.vector_store import LlamaIndexVectorStore
-from langchain_hybridgraph.query.effects import offload
-from langchain_hybridgraph.records import Hit, RetrievalResult
+from langchain_hybridgraph.records import Hit
+from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.stores.protocols import ReadsIndex

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from langchain_hybridgraph.query.trace import Trace
+from langchain_hybridgraph.execution.trace import Trace
 
 LONGEST = 10_000
 """Number of characters of a query that are searched for.

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.errors import ConfigurationError, shorten
-from langchain_hybridgraph.query.effects import Failure, Search, adrive, deadline_in, drive
-from langchain_hybridgraph.query.llm_calls import check_timeout, model_call
+from langchain_hybridgraph.execution.effects import Failure, Search, adrive, deadline_in, drive
+from langchain_hybridgraph.execution.llm_calls import check_timeout, model_call
 from langchain_hybridgraph.structured_output import (
     answer_schema,
     list_schema,

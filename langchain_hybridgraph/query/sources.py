@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from langchain_hybridgraph.query.effects import Effect
-from langchain_hybridgraph.query.workers import lane_of
+from langchain_hybridgraph.execution.effects import Effect
+from langchain_hybridgraph.execution.workers import lane_of
 from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult
 from langchain_hybridgraph.stores.protocols import (
     AwaitsVectors,

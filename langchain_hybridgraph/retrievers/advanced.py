@@ -22,7 +22,18 @@ from langchain_hybridgraph.adapters.documents import Annotate, annotate, chosen_
 from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments, chosen_arguments, search_tool
 from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
-from langchain_hybridgraph.query.asynchronous import is_asynchronous
+from langchain_hybridgraph.execution.asynchronous import is_asynchronous
+from langchain_hybridgraph.execution.effects import (
+    Effect,
+    Failure,
+    Search,
+    adrive,
+    deadline_in,
+    drive,
+    part_of_deadline,
+)
+from langchain_hybridgraph.execution.trace import Trace
+from langchain_hybridgraph.execution.workers import lane_of
 from langchain_hybridgraph.query.conversation import (
     AppendHistory,
     AsyncExpander,
@@ -32,12 +43,9 @@ from langchain_hybridgraph.query.conversation import (
     expander_from,
 )
 from langchain_hybridgraph.query.conversation.history import Turn, turns
-from langchain_hybridgraph.query.effects import Effect, Failure, Search, adrive, deadline_in, drive, part_of_deadline
 from langchain_hybridgraph.query.hierarchy.planning import messages_call
 from langchain_hybridgraph.query.length import bounded
-from langchain_hybridgraph.query.trace import Trace
-from langchain_hybridgraph.query.workers import lane_of
-from langchain_hybridgraph.records import RetrievalResult
+from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import PipelineRetriever, taken
 from langchain_hybridgraph.retrievers.conversation_input import ConversationCall, Input, read
 from langchain_hybridgraph.retrievers.delegate import AnyRetriever, Result

@@ -19,9 +19,11 @@ from langchain_hybridgraph.adapters.compressor import as_reranker
 from langchain_hybridgraph.adapters.documents import Annotate, annotate, chosen_level, resolve_as_of
 from langchain_hybridgraph.adapters.tool import SearchArguments, chosen_arguments, search_tool
 from langchain_hybridgraph.errors import ConfigurationError, TenantError, shorten
+from langchain_hybridgraph.execution.effects import Search, adrive, drive
+from langchain_hybridgraph.execution.trace import Trace
+from langchain_hybridgraph.execution.workers import lane_of
 from langchain_hybridgraph.filters import Filter, parse_filter
 from langchain_hybridgraph.query.budget import TokenBudget
-from langchain_hybridgraph.query.effects import Search, adrive, drive
 from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion, fusion_from
 from langchain_hybridgraph.query.graph.expansion import Candidates, Expansion
 from langchain_hybridgraph.query.length import bounded
@@ -30,9 +32,8 @@ from langchain_hybridgraph.query.pipeline.changelogs import fusion_name, lowered
 from langchain_hybridgraph.query.rerank import Reranker
 from langchain_hybridgraph.query.selection import Selection
 from langchain_hybridgraph.query.sources import Source
-from langchain_hybridgraph.query.trace import Trace
-from langchain_hybridgraph.query.workers import lane_of
-from langchain_hybridgraph.records import ALL_TIME, Hit, Query, RetrievalResult, Scope, SourceResult
+from langchain_hybridgraph.records import ALL_TIME, Hit, Query, Scope, SourceResult
+from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.instrumentation import ObservedRetriever, hits_of
 from langchain_hybridgraph.retrievers.streaming import COMPLETE, EARLY, EarlyDocuments
 from langchain_hybridgraph.retrievers.validation import check_value, check_vector, stage_lines

@@ -13,11 +13,11 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.vectorstores import VectorStoreRetriever
 
 from langchain_hybridgraph.adapters.documents import Annotate
-from langchain_hybridgraph.query.asynchronous import is_asynchronous
-from langchain_hybridgraph.query.effects import Effect
+from langchain_hybridgraph.execution.asynchronous import is_asynchronous
+from langchain_hybridgraph.execution.effects import Effect
+from langchain_hybridgraph.execution.workers import lane_of
 from langchain_hybridgraph.query.sources import VectorSource
-from langchain_hybridgraph.query.workers import lane_of
-from langchain_hybridgraph.records import RetrievalResult
+from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import PipelineRetriever, unknown_options
 from langchain_hybridgraph.retrievers.streaming import COMPLETE, EARLY
 

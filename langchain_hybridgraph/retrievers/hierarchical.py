@@ -14,8 +14,10 @@ from langchain_core.vectorstores import VectorStore
 from pydantic import Field, PrivateAttr, field_validator
 
 from langchain_hybridgraph.adapters.documents import annotate
+from langchain_hybridgraph.adapters.named_stages import PLANNERS, made
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.effects import Search, adrive, drive
+from langchain_hybridgraph.execution.effects import Search, adrive, drive
+from langchain_hybridgraph.execution.workers import lane_of
 from langchain_hybridgraph.query.hierarchy.best_first import BestFirstSettings
 from langchain_hybridgraph.query.hierarchy.contents import NodeContents, standing
 from langchain_hybridgraph.query.hierarchy.planning import as_session
@@ -23,12 +25,11 @@ from langchain_hybridgraph.query.hierarchy.results import FindResult
 from langchain_hybridgraph.query.hierarchy.search import Answer, HierarchicalCall, answered
 from langchain_hybridgraph.query.hierarchy.uri_lookup import as_targets
 from langchain_hybridgraph.query.planning import MEMORY, RESOURCE, SKILL, RulePlanner
-from langchain_hybridgraph.query.workers import lane_of
-from langchain_hybridgraph.records import RetrievalResult, Scope
+from langchain_hybridgraph.records import Scope
+from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings, PreparedSearch, handed_over, taken, with_k
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.instrumentation import hits_of
-from langchain_hybridgraph.retrievers.named_stages import PLANNERS, made
 from langchain_hybridgraph.retrievers.settings import HierarchicalSettings
 from langchain_hybridgraph.retrievers.streaming import COMPLETE
 from langchain_hybridgraph.telemetry.langchain_callbacks import stage_events, stage_events_async

@@ -17,7 +17,6 @@ from pydantic import ConfigDict, Field, NonNegativeFloat, field_validator, model
 
 from langchain_hybridgraph.adapters.freshness import Freshness, Refreshed, Stored, read_store
 from langchain_hybridgraph.adapters.identity import Identity
-from langchain_hybridgraph.adapters.retriever_source import RetrieverSource
 from langchain_hybridgraph.adapters.texts import DocumentIndex, Engine, chunk_of
 from langchain_hybridgraph.adapters.vector_store import FreshKeywordSource, VectorStoreAdapter, plain_store
 from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, adapter_of
@@ -25,11 +24,12 @@ from langchain_hybridgraph.adapters.vector_stores.adapter import in_pages
 from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.embeddings import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.effects import offload
+from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion, check_weights
 from langchain_hybridgraph.query.sources import KeywordSource, Source, VectorSource
 from langchain_hybridgraph.records import Scope, SourceResult
 from langchain_hybridgraph.retrievers.base import CallOptions, PipelineRetriever
+from langchain_hybridgraph.retrievers.retriever_source import RetrieverSource
 from langchain_hybridgraph.retrievers.settings import HybridSettings
 from langchain_hybridgraph.retrievers.store import HybridGraphStore
 from langchain_hybridgraph.retrievers.validation import check_documents, check_store

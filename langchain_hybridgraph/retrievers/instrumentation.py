@@ -11,7 +11,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from langchain_hybridgraph.adapters.documents import chunk_id
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.trace import Trace
+from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.retrievers.statistics import RetrievalStatistics
 from langchain_hybridgraph.retrievers.streaming import StreamingRetriever
 from langchain_hybridgraph.retrievers.validation import check_names

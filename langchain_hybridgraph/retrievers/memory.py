@@ -22,6 +22,8 @@ from langchain_hybridgraph.adapters.scopes import in_scope
 from langchain_hybridgraph.adapters.tool import SearchArguments
 from langchain_hybridgraph.chunk_metadata import ParsedMetadata
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.execution.effects import Effect
+from langchain_hybridgraph.execution.workers import lane_of
 from langchain_hybridgraph.filters import Filter, by_meta, created_after, created_before, has_labels
 from langchain_hybridgraph.memory.scoring import (
     DAY,
@@ -33,7 +35,6 @@ from langchain_hybridgraph.memory.scoring import (
     Scoring,
 )
 from langchain_hybridgraph.query.conversation.history import turns
-from langchain_hybridgraph.query.effects import Effect
 from langchain_hybridgraph.query.fusion import ReciprocalRankFusion
 from langchain_hybridgraph.query.graph import (
     LinkEvidence,
@@ -45,9 +46,9 @@ from langchain_hybridgraph.query.graph.expansion import Expansion
 from langchain_hybridgraph.query.graph.scores import NoisyOr
 from langchain_hybridgraph.query.pipeline import Pipeline
 from langchain_hybridgraph.query.sources import SessionSource, Source, TimedVectorSource, VectorSource
-from langchain_hybridgraph.query.workers import lane_of
-from langchain_hybridgraph.records import Chunk, FusedCandidate, MemoryState, Query, RetrievalResult, Scope, content_id
+from langchain_hybridgraph.records import Chunk, FusedCandidate, MemoryState, Query, Scope, content_id
 from langchain_hybridgraph.registry import from_config, nearest
+from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings
 from langchain_hybridgraph.retrievers.conversation_input import session_in
 from langchain_hybridgraph.retrievers.graph import GraphRetriever

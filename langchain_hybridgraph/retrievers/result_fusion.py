@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 from langchain_core.documents import Document
 
 from langchain_hybridgraph.adapters.documents import Annotate, chunk_id, score_notes
-from langchain_hybridgraph.query.effects import Failure
+from langchain_hybridgraph.execution.effects import Failure
+from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.query.fusion import ConvexCombination, ReciprocalRankFusion
-from langchain_hybridgraph.query.trace import Trace
-from langchain_hybridgraph.records import FusedCandidate, Hit, Ranking, RetrievalResult, ScoredId
+from langchain_hybridgraph.records import FusedCandidate, Hit, Ranking, ScoredId
+from langchain_hybridgraph.result import RetrievalResult
 
 Result = RetrievalResult[Document]
 T = TypeVar("T")

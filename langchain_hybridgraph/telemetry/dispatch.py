@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.trace import Trace
+from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.telemetry.events import Event, Search, SearchEnded, Sink, StageEnded
 from langchain_hybridgraph.telemetry.worker import Delivery
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import traceback
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -149,6 +150,4 @@ def _tracer() -> Tracer:
             "OpenTelemetrySink needs the OpenTelemetry API, which cannot be imported: "
             'pip install "langchain-hybridgraph[otel]"'
         ) from missing
-    from langchain_hybridgraph import __version__
-
-    return get_tracer("langchain_hybridgraph", __version__)
+    return get_tracer("langchain_hybridgraph", version("langchain-hybridgraph"))

@@ -1,6 +1,7 @@
 """Answers as a walk leaves them, for what shows them."""
 
-from langchain_hybridgraph.records import Chunk, Hit, RetrievalResult
+from langchain_hybridgraph.records import Chunk, Hit
+from langchain_hybridgraph.result import RetrievalResult
 
 
 def found(id, score, **more):

@@ -20,7 +20,7 @@ from langchain_hybridgraph import (
     remove_sink,
 )
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.trace import Trace
+from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.telemetry import SearchEnded, dispatch, flush
 
 PLAIN = ["gather", "score", "fuse", "admit", "select", "search"]
@@ -307,7 +307,7 @@ def test_the_failure_of_all_sources_is_reported(store, heard):
 
     class Failing(HybridRetriever):
         def _sources(self, options, callbacks=None):
-            from langchain_hybridgraph.query.effects import Effect
+            from langchain_hybridgraph.execution.effects import Effect
 
             class Source:
                 name, weight = "keyword", 1.0

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from langchain_hybridgraph.errors import ConfigurationError, shorten
+from langchain_hybridgraph.execution.effects import Failure, Search, adrive, deadline_in, drive
+from langchain_hybridgraph.execution.llm_calls import check_timeout, model_call
 from langchain_hybridgraph.query.conversation.expander import ExpandedQuery, Said, at_least_one
 from langchain_hybridgraph.query.conversation.rewrite_parser import question_in
-from langchain_hybridgraph.query.effects import Failure, Search, adrive, deadline_in, drive
-from langchain_hybridgraph.query.llm_calls import check_timeout, model_call
 from langchain_hybridgraph.structured_output import prompt_messages
 
 _INSTRUCTIONS = (

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.effects import Search
+from langchain_hybridgraph.execution.effects import Search
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Mask

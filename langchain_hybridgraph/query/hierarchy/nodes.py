@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.query.effects import Effect, Failure, Search
+from langchain_hybridgraph.execution.effects import Effect, Failure, Search
+from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.query.hierarchy.best_first import Reached, ScoredLevel
 from langchain_hybridgraph.query.hierarchy.scores import Scores, own_hit, propagated
 from langchain_hybridgraph.query.pipeline import Pipeline, SearchContext, current, fuse, gather, rerank, score_all
 from langchain_hybridgraph.query.sources import KeywordSource, VectorSource
-from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.records import Chunk, Hit, Scope
 from langchain_hybridgraph.stores.protocols import HasSummaries, implements
 

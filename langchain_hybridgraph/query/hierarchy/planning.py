@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
-from langchain_hybridgraph.query.asynchronous import is_asynchronous
-from langchain_hybridgraph.query.effects import Effect, Failure, Search, part_of_deadline
+from langchain_hybridgraph.execution.asynchronous import is_asynchronous
+from langchain_hybridgraph.execution.effects import Effect, Failure, Search, part_of_deadline
+from langchain_hybridgraph.execution.trace import Trace
+from langchain_hybridgraph.execution.workers import lane_of
 from langchain_hybridgraph.query.planning import QueryPlan, TypedQuery, context_of
-from langchain_hybridgraph.query.trace import Trace
-from langchain_hybridgraph.query.workers import lane_of
 
 LONGEST_SUMMARY, LAST_MESSAGES = 30_000, 5
 

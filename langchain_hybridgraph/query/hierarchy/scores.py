@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from langchain_hybridgraph.query.effects import Failure, Search
+from langchain_hybridgraph.execution.effects import Failure, Search
+from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.query.hierarchy.best_first import Reached
 from langchain_hybridgraph.query.pipeline import ScoredCandidates
-from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.records import Chunk, FusedCandidate, Hit, Query
 
 if TYPE_CHECKING:

@@ -9,7 +9,9 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from langchain_hybridgraph.query.effects import Effect, Failure, Search
+from langchain_hybridgraph.execution.effects import Effect, Failure, Search
+from langchain_hybridgraph.execution.trace import Trace
+from langchain_hybridgraph.execution.workers import lane_of
 from langchain_hybridgraph.query.hierarchy.best_first import BestFirstSettings, descend
 from langchain_hybridgraph.query.hierarchy.contents import lead
 from langchain_hybridgraph.query.hierarchy.nodes import TOP, QueryTree
@@ -27,8 +29,6 @@ from langchain_hybridgraph.query.pipeline import (
     select_hits,
 )
 from langchain_hybridgraph.query.planning import RESOURCE, QueryPlan, TypedQuery
-from langchain_hybridgraph.query.trace import Trace
-from langchain_hybridgraph.query.workers import lane_of
 from langchain_hybridgraph.records import CONTAINS, MENTIONS, SEQUENCE, Edge, Hit, Query, Scope, ScoredId, SourceResult
 from langchain_hybridgraph.stores.protocols import HasFastLookups, implements
 

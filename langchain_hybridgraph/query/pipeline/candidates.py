@@ -9,12 +9,12 @@ from functools import partial
 from itertools import chain
 from typing import NamedTuple, cast
 
-from langchain_hybridgraph.query.effects import Effect, Failure, Search
+from langchain_hybridgraph.execution.effects import Effect, Failure, Search
+from langchain_hybridgraph.execution.trace import Trace
+from langchain_hybridgraph.execution.workers import lane_of
 from langchain_hybridgraph.query.fusion import DependsOnK, Fusion, Interleave, KnowsContenders
 from langchain_hybridgraph.query.pipeline.settings import POOL, Pipeline, SearchContext
 from langchain_hybridgraph.query.sources import Source
-from langchain_hybridgraph.query.trace import Trace
-from langchain_hybridgraph.query.workers import lane_of
 from langchain_hybridgraph.records import Chunk, FusedCandidate, Hit, Ranking, ScoredId, SourceResult, content_id
 from langchain_hybridgraph.stores.protocols import Rechecks, implements
 

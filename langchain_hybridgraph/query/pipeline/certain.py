@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from langchain_hybridgraph.query.effects import Search
+from langchain_hybridgraph.execution.effects import Search
 from langchain_hybridgraph.query.pipeline.calibrated import calibrate, judge
 from langchain_hybridgraph.query.pipeline.candidates import ScoredCandidates
 from langchain_hybridgraph.query.pipeline.postprocess import resolve_parents

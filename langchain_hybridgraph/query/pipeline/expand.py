@@ -8,16 +8,16 @@ from itertools import islice
 
 import numpy as np
 
+from langchain_hybridgraph.execution.effects import Effect, Failure, Search
+from langchain_hybridgraph.execution.trace import Trace
+from langchain_hybridgraph.execution.workers import lane_of
 from langchain_hybridgraph.memory.scoring import CompositeScores
-from langchain_hybridgraph.query.effects import Effect, Failure, Search
 from langchain_hybridgraph.query.fusion import KnowsContenders, ScoresOthers
 from langchain_hybridgraph.query.graph.expansion import Covered, Expansion, steps, with_context, with_path
 from langchain_hybridgraph.query.graph.paths import ReachedChunk, Walk
 from langchain_hybridgraph.query.pipeline.candidates import ScoredCandidates, add_scores, admit, unscored
 from langchain_hybridgraph.query.pipeline.memory import score_unread, weigh
 from langchain_hybridgraph.query.pipeline.settings import ALL, Pipeline, SearchContext
-from langchain_hybridgraph.query.trace import Trace
-from langchain_hybridgraph.query.workers import lane_of
 from langchain_hybridgraph.records import FusedCandidate, Hit, Query
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.stores.protocols import Graph, KnowsDocuments, implements

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from langchain_hybridgraph.query.effects import Failure, Search
+from langchain_hybridgraph.execution.effects import Failure, Search
 from langchain_hybridgraph.query.pipeline.candidates import ScoredCandidates, admit
 from langchain_hybridgraph.query.pipeline.memory import score_unread
 from langchain_hybridgraph.query.pipeline.postprocess import resolve_parents

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import cast
 
+from langchain_hybridgraph.execution.effects import Effect, Failure, Search
 from langchain_hybridgraph.memory.scoring import CompositeScores
-from langchain_hybridgraph.query.effects import Effect, Failure, Search
 from langchain_hybridgraph.query.pipeline.settings import ALL, SearchContext
 from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.records import Chunk, FusedCandidate, Hit, SourceResult

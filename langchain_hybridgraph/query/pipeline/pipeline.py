@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.effects import Search
+from langchain_hybridgraph.execution.effects import Search
+from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.query.pipeline.calibrated import calibrate, judge
 from langchain_hybridgraph.query.pipeline.candidates import ScoredCandidates, gather, rank
 from langchain_hybridgraph.query.pipeline.certain import announce_before_rerank, announce_before_walk
@@ -16,7 +17,6 @@ from langchain_hybridgraph.query.pipeline.memory import recall, score
 from langchain_hybridgraph.query.pipeline.postprocess import apply_budget, rerank, resolve_parents, select_hits
 from langchain_hybridgraph.query.pipeline.settings import Pipeline, SearchContext
 from langchain_hybridgraph.query.sources import Source
-from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.records import Hit, Query, SourceResult, replace_surrogates
 from langchain_hybridgraph.stores.protocols import Graph
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 from functools import partial
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.execution.effects import Effect, Failure, Search
+from langchain_hybridgraph.execution.workers import lane_of
 from langchain_hybridgraph.query import parents as parent_stage
-from langchain_hybridgraph.query.effects import Effect, Failure, Search
 from langchain_hybridgraph.query.pipeline.settings import SearchContext
 from langchain_hybridgraph.query.rerank import apply_scores, is_awaited
 from langchain_hybridgraph.query.selection import select
-from langchain_hybridgraph.query.workers import lane_of
 from langchain_hybridgraph.records import Hit
 from langchain_hybridgraph.stores.protocols import GivesVectors, HasParents, implements
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from langchain_hybridgraph.errors import HybridGraphError, RetrievalError
+from langchain_hybridgraph.execution.effects import Failure
+from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.memory.scoring import Scoring
 from langchain_hybridgraph.query.budget import TokenBudget
-from langchain_hybridgraph.query.effects import Failure
 from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion, KnowsContenders, ScoresOthers
 from langchain_hybridgraph.query.graph.expansion import Expansion
 from langchain_hybridgraph.query.rerank import Reranker
 from langchain_hybridgraph.query.selection import Selection
 from langchain_hybridgraph.query.sources import Source
-from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.records import Hit, Query, Scope, SourceResult
 from langchain_hybridgraph.stores.protocols import HasGraph, HasParents, Reads, implements
 

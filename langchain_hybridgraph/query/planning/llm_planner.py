@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_hybridgraph.errors import shorten
-from langchain_hybridgraph.query.effects import Failure, Search, adrive, deadline_in, drive
-from langchain_hybridgraph.query.llm_calls import check_timeout, model_call
+from langchain_hybridgraph.execution.effects import Failure, Search, adrive, deadline_in, drive
+from langchain_hybridgraph.execution.llm_calls import check_timeout, model_call
 from langchain_hybridgraph.query.planning.planner import (
     MEMORY,
     RESOURCE,

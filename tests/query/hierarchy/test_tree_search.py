@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.effects import drive
+from langchain_hybridgraph.execution.effects import drive
 from langchain_hybridgraph.query.hierarchy.best_first import BestFirstSettings, ScoredLevel, descend
 
 OWN = {

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from langchain_hybridgraph.errors import RetrievalError, TenantError
+from langchain_hybridgraph.execution.effects import Effect, drive
+from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.filters import parse_filter
-from langchain_hybridgraph.query.effects import Effect, drive
 from langchain_hybridgraph.query.fusion import ConvexCombination, ReciprocalRankFusion
 from langchain_hybridgraph.query.pipeline import Pipeline, search
 from langchain_hybridgraph.query.selection import Selection
-from langchain_hybridgraph.query.trace import Trace
 from langchain_hybridgraph.records import Chunk, Query, Scope, ScoredId, SourceResult
 
 

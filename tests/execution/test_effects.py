@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from langchain_hybridgraph.query import workers
-from langchain_hybridgraph.query.effects import Effect, Failure, adrive, drive, offload
-from langchain_hybridgraph.query.workers import Lane
+from langchain_hybridgraph.execution import workers
+from langchain_hybridgraph.execution.effects import Effect, Failure, adrive, drive, offload
+from langchain_hybridgraph.execution.workers import Lane
 
 
 def gathered(*batch: Effect):

@@ -19,7 +19,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
-from langchain_hybridgraph.query.asynchronous import is_asynchronous
+from langchain_hybridgraph.execution.asynchronous import is_asynchronous
 from langchain_hybridgraph.structured_output import with_schema
 
 with warnings.catch_warnings():

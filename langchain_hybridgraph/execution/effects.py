@@ -10,7 +10,7 @@ from contextvars import Context, copy_context
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from langchain_hybridgraph.query.workers import Job, Lane, Overloaded, submit, submit_soon
+from langchain_hybridgraph.execution.workers import Job, Lane, Overloaded, submit, submit_soon
 
 Result = TypeVar("Result")
 

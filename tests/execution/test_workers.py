@@ -12,9 +12,9 @@ from contextvars import ContextVar, copy_context
 
 import pytest
 
-from langchain_hybridgraph.query import workers
-from langchain_hybridgraph.query.effects import Effect, adrive, drive, offload
-from langchain_hybridgraph.query.workers import Job, Lane, Overloaded, Workers
+from langchain_hybridgraph.execution import workers
+from langchain_hybridgraph.execution.effects import Effect, adrive, drive, offload
+from langchain_hybridgraph.execution.workers import Job, Lane, Overloaded, Workers
 
 PATIENCE = 30.0
 
@@ -291,8 +291,8 @@ def test_a_forked_process_has_workers_of_its_own():
     program = """
 import asyncio, os, sys, threading, time
 from contextvars import copy_context
-from langchain_hybridgraph.query import workers
-from langchain_hybridgraph.query.effects import Effect, adrive, drive, offload
+from langchain_hybridgraph.execution import workers
+from langchain_hybridgraph.execution.effects import Effect, adrive, drive, offload
 
 gate = threading.Event()
 for number in range(100):
@@ -321,7 +321,7 @@ def test_hanging_calls_do_not_hold_up_the_end_of_the_process():
     """Neither asyncio.run nor the interpreter waits for a call that was abandoned."""
     program = """
 import asyncio, threading, time
-from langchain_hybridgraph.query.effects import Effect, adrive
+from langchain_hybridgraph.execution.effects import Effect, adrive
 
 def search():
     answers = yield [Effect("vector", lambda: time.sleep(600))]

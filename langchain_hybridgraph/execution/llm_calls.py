@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.asynchronous import is_asynchronous
-from langchain_hybridgraph.query.effects import Effect
-from langchain_hybridgraph.query.workers import lane_of
+from langchain_hybridgraph.execution.asynchronous import is_asynchronous
+from langchain_hybridgraph.execution.effects import Effect
+from langchain_hybridgraph.execution.workers import lane_of
 from langchain_hybridgraph.structured_output import SILENT
 
 
