@@ -75,10 +75,10 @@ def filled(place: Path, chunks: int, edges: int) -> EmbeddedStore:
     """A store of so many chunks and edges."""
     store = EmbeddedStore(place, embedding=RandomVectors(), name="random")
     for start in range(0, chunks, 5_000):
-        store.put([Chunk(f"c{number}", f"text {number}") for number in range(start, min(start + 5_000, chunks))])
-    store.settle()
+        store.upsert([Chunk(f"c{number}", f"text {number}") for number in range(start, min(start + 5_000, chunks))])
+    store.flush()
     for part in drawn_edges(chunks, edges, np.random.default_rng(1)):
-        store.put([], edges=part)
+        store.upsert([], edges=part)
     return store
 
 
@@ -111,7 +111,7 @@ def walks() -> dict[str, Callable[[EmbeddedStore, Scope, list[tuple[str, float]]
 
     def walk(traversal: Traversal, score: GraphScore) -> Callable[[EmbeddedStore, Scope, Any, Any], Any]:
         return lambda store, scope, seeds, vector: traversal.walk(
-            store.graph(scope, traversal.ways), seeds, score, vector
+            store.scoped_graph(scope, traversal.ways), seeds, score, vector
         )
 
     return {name: walk(traversal, score) for name, (traversal, score) in pairs.items()}
@@ -144,14 +144,14 @@ def measure(store: EmbeddedStore, chunks: int, rounds: int) -> None:
     """All figures of one store."""
     ways = EdgeFilter("both", hub_degree=64)
     scope = Scope(as_of=time.time())
-    row("the first call, which reads all edges", seconds(lambda: store.graph(scope, ways)), "s")
-    row("graph()", median_ms(lambda: store.graph(scope, ways), rounds))
+    row("the first call, which reads all edges", seconds(lambda: store.scoped_graph(scope, ways)), "s")
+    row("graph()", median_ms(lambda: store.scoped_graph(scope, ways), rounds))
     dice = np.random.default_rng(2)
 
     def some(count: int) -> list[str]:
         return [f"c{number}" for number in dice.integers(chunks, size=count)]
 
-    graph = store.graph(scope, ways)
+    graph = store.scoped_graph(scope, ways)
     row("nodes() of 10", median_ms(lambda: graph.nodes(some(10)), rounds))
     for count in (1, 10, 50, 500):
         hops = statistics.median(len(graph.neighbours(graph.nodes(some(count))).node) for _ in range(20))
@@ -179,17 +179,17 @@ def measure(store: EmbeddedStore, chunks: int, rounds: int) -> None:
     def add(number: int) -> float:
         edges = [Edge(f"new{number}", target, "references", 0.5) for target in some(5)]
         edges += [Edge(f"new{number}", f"entity:{entity}", MENTIONS) for entity in (0, 10, 100)]
-        store.put([Chunk(f"new{number}", "text")], edges=edges)
-        return seconds(lambda: store.graph(scope, ways)) * 1e3
+        store.upsert([Chunk(f"new{number}", "text")], edges=edges)
+        return seconds(lambda: store.scoped_graph(scope, ways)) * 1e3
 
     row("graph() after one document was added", statistics.median(add(number) for number in range(10)))
 
     def delete(number: int) -> float:
         store.remove([f"c{number}"])
-        return seconds(lambda: store.graph(scope, ways)) * 1e3
+        return seconds(lambda: store.scoped_graph(scope, ways)) * 1e3
 
     row("graph() after one document was deleted", statistics.median(delete(number) for number in range(10)))
-    graph = store.graph(scope, ways)
+    graph = store.scoped_graph(scope, ways)
     asked = iter([graph.nodes(some(50)) for _ in range(rounds + 3)])
     row("neighbours() of 50, with changes", median_ms(lambda: graph.neighbours(next(asked)), rounds))
 
@@ -207,7 +207,7 @@ def ask(chosen: argparse.Namespace, edges: int, place: Path) -> None:
         ids = [f"c{number}" for number in range(len(corpus.texts))]
         store.add_texts(corpus.texts, corpus.metadatas, ids=ids)
         for part in drawn_edges(chosen.chunks, edges, np.random.default_rng(1)):
-            store.put([], edges=part)
+            store.upsert([], edges=part)
     print(f"\n{len(store):,} chunks, {store.stats()['edges']:,} edges")
     hybrid = HybridRetriever(store, k=10)
     retrievers = {

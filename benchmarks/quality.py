@@ -95,7 +95,7 @@ def questions(name: str, sets: Any, embedding: str) -> Iterator[Question]:
         allowed = np.array([_passes(row, query.get("filter")) for row in loaded.corpus])
         near = np.lexsort((ids, np.where(allowed, -cosines, np.inf)))[: min(CANDIDATES, allowed.sum())]
         nearest = near.tolist() if cosines.any() else []  # LSA may know no word of the question
-        matched, exact = index.search(text, CANDIDATES, allowed), index.exact(text, allowed)
+        matched, exact = index.search(text, CANDIDATES, allowed), index.exact_matches(text, allowed)
         rows = list({**dict.fromkeys(nearest), **dict(matched), **exact})
         words = dict(matched) | index.scores(text, rows)
         likely = {ids[row]: value for row, value in exact.items()}

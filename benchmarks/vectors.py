@@ -75,7 +75,7 @@ def line(size: int, known: Vectors, asked: Vectors, place: Path) -> str:
 
     ways: list[Callable[[Vectors], NDArray[np.int64]]] = [
         lambda vector: matrix.search(vector, CANDIDATES, everything)[0],
-        lambda vector: matrix.near(vector, CANDIDATES, everything)[0],
+        lambda vector: matrix.approximate_search(vector, CANDIDATES, everything)[0],
         by_chroma,
     ]
     matrices.EXACT_BYTES = 0  # what is measured decides how large it is

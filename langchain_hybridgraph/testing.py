@@ -26,11 +26,11 @@ from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import Chunk, Edge, Query, Scope
 from langchain_hybridgraph.stores.protocols import (
     AcceptsChunks,
-    GivesVectors,
+    HasVectors,
     HasParents,
     HasSessions,
-    Reads,
-    Remembers,
+    ReadsChunks,
+    HasMemoryStates,
     SearchesKeywords,
     SearchesVectors,
 )
@@ -81,7 +81,7 @@ class HashedWords:
 
 
 class Engine(
-    Reads, SearchesVectors, SearchesKeywords, HasParents, GivesVectors, Remembers, HasSessions, AcceptsChunks, Protocol
+    ReadsChunks, SearchesVectors, SearchesKeywords, HasParents, HasVectors, HasMemoryStates, HasSessions, AcceptsChunks, Protocol
 ):
     """All that a store may be able to do."""
 
@@ -303,7 +303,7 @@ class StoreSuite:
 
     def test_gives_vectors_in_the_order_asked(self, filled: Engine) -> None:
         """One unit vector per id, the same id twice too, zeros for an unknown one."""
-        vectors = self._only(filled, GivesVectors).vectors(["owl", "unknown", "cat", "owl"])
+        vectors = self._only(filled, HasVectors).vectors(["owl", "unknown", "cat", "owl"])
         assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 0, 1, 1], abs=1e-5)
         assert vectors[0].tolist() == vectors[3].tolist()
         wanted = np.array(self.embedding.embed_query(CHUNKS[0].text), np.float32)
@@ -311,22 +311,22 @@ class StoreSuite:
 
     def test_gives_no_vectors_for_no_ids(self, filled: Engine) -> None:
         """No ids, no rows."""
-        assert len(self._only(filled, GivesVectors).vectors([])) == 0
+        assert len(self._only(filled, HasVectors).vectors([])) == 0
 
     # -- AcceptsChunks ------------------------------------------------------------------------------------------
 
     def test_put_tells_new_changed_and_unchanged_apart(self, filled: Engine) -> None:
         """The counts say what happened: nothing the second time, one of each kind after changes."""
         store = self._only(filled, AcceptsChunks)
-        again = store.put(CHUNKS, parents=PARENTS)
+        again = store.upsert(CHUNKS, parents=PARENTS)
         assert dict(again) == {"added": 0, "updated": 0, "unchanged": len(CHUNKS) + len(PARENTS), "embedded": 0}
         batch = [Chunk("cat", "another text"), Chunk("bond", CHUNKS[3].text, {"topic": "finance"}), Chunk("new", "x")]
-        assert dict(store.put(batch)) == {"added": 1, "updated": 2, "unchanged": 0, "embedded": 2}
+        assert dict(store.upsert(batch)) == {"added": 1, "updated": 2, "unchanged": 0, "embedded": 2}
 
     def test_a_changed_chunk_replaces_the_old_one(self, filled: Engine) -> None:
         """After an update the new text is found and the old one nowhere."""
-        self._only(filled, AcceptsChunks).put([Chunk("owl", "a zebra at noon")])
-        filled.settle()
+        self._only(filled, AcceptsChunks).upsert([Chunk("owl", "a zebra at noon")])
+        filled.flush()
         assert self._read(filled, ["owl"])["owl"].text == "a zebra at noon"
         if isinstance(filled, SearchesKeywords):
             assert [e.id for e in filled.keyword_search(Query("zebra", 9), 9).entries] == ["owl"]
@@ -347,7 +347,7 @@ class StoreSuite:
         store = self._only(filled, AcceptsChunks)
         assert store.remove(["owl", "cat", "unknown", "owl"]) == 2
         assert store.remove(["owl"]) == 0
-        filled.settle()
+        filled.flush()
         assert self._read(filled, ["owl", "cat", "dog"]).keys() == {"dog"}
         for search in ("vector_search", "keyword_search"):
             if hasattr(filled, search):
@@ -408,7 +408,7 @@ class StoreSuite:
 
     def test_knows_of_chunks_what_their_metadata_give(self, store: Any) -> None:
         """Unset is None and not 0, unusable values are unset, unknown chunks are absent."""
-        self._only(store, Remembers)
+        self._only(store, HasMemoryStates)
         given = {"confidence": 0, "utility": 7, "memory_type": "semantic", "valid_from": "2020-01-01T00:00:00Z"}
         self.fill(store, [Chunk("a", "apple", given), Chunk("b", "banana")])
         found = store.learned(["a", "b", "c"], Scope())
@@ -418,8 +418,8 @@ class StoreSuite:
 
     def test_what_was_not_known_yet_is_not_there(self, filled: Engine) -> None:
         """Asked for a time before anything was taken in, no path finds anything."""
-        store, before = self._only(filled, Remembers), Scope(known_at=BEGIN)
-        assert (store.learned(["cat"], before), self._read(store, ["cat"], before)) == ({}, {})
+        store, before = self._only(filled, HasMemoryStates), Scope(known_at=BEGIN)
+        assert (store.memory_states(["cat"], before), self._read(store, ["cat"], before)) == ({}, {})
         assert not store.vector_search(Query("the cat", 9, before), 9).entries
         assert not store.keyword_search(Query("the cat", 9, before), 9).entries
 
@@ -457,17 +457,17 @@ class StoreSuite:
         if isinstance(store, HasParents):
             assert not store.has_parents
             assert store.read_parents(["p"], Scope()) == {}
-        if isinstance(store, GivesVectors):
+        if isinstance(store, HasVectors):
             assert not store.vectors(["b"]).any()
-        if isinstance(store, Remembers):
-            assert store.learned(["a", "b"], Scope()).keys() == {"a"}
+        if isinstance(store, HasMemoryStates):
+            assert store.memory_states(["a", "b"], Scope()).keys() == {"a"}
         if isinstance(store, AcceptsChunks):
             assert store.document_chunks(["doc"]) == {"doc": {"a"}}
             assert store.remove(["a", "b", "p"]) == 1
 
     # -- helpers ----------------------------------------------------------------------------------------------
 
-    def _read(self, store: Reads, ids: Sequence[str], scope: Scope | None = None) -> dict[str, Chunk]:
+    def _read(self, store: ReadsChunks, ids: Sequence[str], scope: Scope | None = None) -> dict[str, Chunk]:
         return store.read(ids, scope or Scope(), {chunk.id: chunk for chunk in CHUNKS})
 
     def _only(self, store: Any, protocol: Any) -> Engine:

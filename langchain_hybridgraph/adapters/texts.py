@@ -73,7 +73,7 @@ class DocumentIndex:
             self.row_of |= {chunk.id: row for row, chunk in zip(rows, add, strict=True)}
             self.has_parents |= any(chunk.parent is not None for chunk in add)
             self.index.apply(
-                self.index.applied + 1, ((row, chunk.text) for row, chunk in zip(rows, add, strict=True)), gone
+                self.index.applied_version + 1, ((row, chunk.text) for row, chunk in zip(rows, add, strict=True)), gone
             )
             for id in set(remove).difference(chunk.id for chunk in add):
                 self.chunks.pop(id, None)
@@ -82,7 +82,7 @@ class DocumentIndex:
     def state(self) -> tuple[int, dict[int, Chunk], int]:
         """Return the version of the texts, the texts by row, and the number of rows that there ever were."""
         with self._changing:
-            return self.index.applied, {row: self.chunks[id] for id, row in self.row_of.items()}, len(self.ids)
+            return self.index.applied_version, {row: self.chunks[id] for id, row in self.row_of.items()}, len(self.ids)
 
     def allowed(self, scope: Scope) -> Mask | None:
         """Return which rows are in the scope; None for all."""

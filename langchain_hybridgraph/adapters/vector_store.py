@@ -94,7 +94,7 @@ class VectorStoreAdapter:
         return self._named
 
     @property
-    def quick_words(self) -> bool:
+    def has_fast_keyword_search(self) -> bool:
         """Whether the keyword side answers before a thread for it has begun; rank_bm25 looks at every text."""
         texts = self.texts
         return texts is not None and texts.engine == "tantivy" and not texts.reason and len(texts.ids) <= QUICK_ROWS
@@ -178,7 +178,7 @@ class VectorStoreAdapter:
         best = sorted(entries, key=_best_first)[:n]
         return SourceResult(best, vector, background=background, are_cosines=nearest.are_cosines)
 
-    def tree(self, scope: Scope) -> Tree:
+    def scoped_tree(self, scope: Scope) -> Tree:
         """Return the tree of the texts' directories, as a call with this scope may see it."""
         assert self.texts is not None, "a tree needs texts that can be listed"
         if self._tree is None:
@@ -210,8 +210,8 @@ class VectorStoreAdapter:
         found = index.search(query.text, n, allowed)
         entries = sorted((ScoredId(ids[row], score) for row, score in found), key=_best_first)
         rest = entries[-1].score if 0 < n <= len(entries) else 0.0
-        exact = {ids[row]: value for row, value in index.exact(query.text, allowed).items()}
-        bound, words = index.bound(query.text), index.asked(query.text)
+        exact = {ids[row]: value for row, value in index.exact_matches(query.text, allowed).items()}
+        bound, words = index.bound(query.text), index.query_words(query.text)
         return SourceResult(entries, bound=bound, reason=self.texts.reason, rest=rest, exact=exact, words=words)
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
@@ -352,7 +352,7 @@ class FreshKeywordSource:
             found = store.keyword_search(query, n)
             return found if reason is None else found._replace(reason=reason, remark=remark)
 
-        quick = store.quick_words and (freshness is None or freshness.is_up_to_date(*asked))
+        quick = store.has_fast_keyword_search and (freshness is None or freshness.is_up_to_date(*asked))
         return Effect(self.name, run, quick=quick, lane=lane_of(self.name, store))
 
     def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:

@@ -31,7 +31,7 @@ def branches(store: HybridGraphStore, under: str | None, depth: int) -> list[Bra
     """
     from langchain_hybridgraph.adapters.documents import resolve_as_of
 
-    tree = store.tree(Scope(None, store.tenant, resolve_as_of(None)))
+    tree = store.scoped_tree(Scope(None, store.tenant, resolve_as_of(None)))
     tops = tree.top() if under is None else targeted(tree, [under])[0]
     lines = [line for top in tops for line in _below(tree, top, 0, depth)]
     summaries = store.summaries()

@@ -226,7 +226,7 @@ class _Run:
         self._remember_old(batch)
         report("embedding", *self._position)
         for chunks, parents in _transactions(batch, self._batch_size):
-            self._counts.update(self.store.put(chunks, parents=parents))
+            self._counts.update(self.store.upsert(chunks, parents=parents))
         for document in batch:
             self._counts["chunks"] += len(document.chunks)
             self._counts["parents"] += len(document.parents)
@@ -250,7 +250,7 @@ class _Run:
     def _connect(self) -> None:
         """Bring the indexes up to date, and write the edges that waited for that."""
         report("index", *self._position)
-        self._counts["embedded"] += self.store.settle()
+        self._counts["embedded"] += self.store.flush()
         for done, builder in enumerate(self._builders):
             report("edges", done, len(self._builders), "kinds of edges")
             for found in builder.finish():
@@ -306,7 +306,7 @@ class _Run:
         if replaced:
             self._counts["edges"] += self.store.replace_edges(replaced, list(builder.relations), replacing)
         if adding:
-            self.store.put([], edges=adding)
+            self.store.upsert([], edges=adding)
             self._counts["edges"] += len(adding)
 
     def note(self, warning: str) -> None:

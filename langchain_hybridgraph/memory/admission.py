@@ -70,16 +70,16 @@ class Admission(Serializable):
     text: str = field(default="", compare=False)
 
 
-class TakesMemories(Protocol):
+class MemoryTarget(Protocol):
     """What admission asks of a store."""
 
     clock: Any
 
-    def alone(self) -> AbstractContextManager[None]:
+    def exclusive(self) -> AbstractContextManager[None]:
         """Nobody else writes inside."""
         ...
 
-    def embedded(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         """The unit vectors of texts, None where there is no model yet."""
         ...
 
@@ -89,11 +89,11 @@ class TakesMemories(Protocol):
         """The n chunks of largest cosine that are valid at some time of a period."""
         ...
 
-    def unread(self, text: str, beside: str) -> float:
+    def unknown_word_share(self, text: str, beside: str) -> float:
         """The share of a text's words that its vector says nothing of, and the other text does not have."""
         ...
 
-    def reads_meanings(self) -> bool:
+    def has_pretrained_model(self) -> bool:
         """Whether its vectors come from a model that has learned what words mean from more than the texts here."""
         ...
 
@@ -109,7 +109,7 @@ class TakesMemories(Protocol):
         """The edges that leave these chunks."""
         ...
 
-    def learned(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
+    def memory_states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
         """What is known of them."""
         ...
 
@@ -117,7 +117,7 @@ class TakesMemories(Protocol):
         """How far a source is to be believed."""
         ...
 
-    def take_in(
+    def insert(
         self,
         chunks: Sequence[Chunk],
         vectors: NDArray[np.float32] | None,
@@ -130,7 +130,7 @@ class TakesMemories(Protocol):
 
 def admit(
     chunks: Sequence[Chunk],
-    store: TakesMemories,
+    store: MemoryTarget,
     llm: Any = None,
     *,
     contradictions: bool = True,
@@ -164,7 +164,7 @@ def admit(
     if blank := [chunk.id for chunk in chunks if not chunk.text.strip()]:
         raise ValueError(f"memory {quote_value(blank[0])} has no text: leave it out, or say what is to be remembered")
     given = [ParsedMetadata.checked(chunk.metadata) for chunk in chunks]
-    made = store.embedded([chunk.text for chunk in chunks])
+    made = store.embed([chunk.text for chunk in chunks])
     judge = Contradictions(llm) if contradictions else None
     candidates = [
         _Candidate(chunk, values, None if made is None else made[place])
@@ -172,11 +172,11 @@ def admit(
     ]
     if llm is not None and contradictions:
         _planned(candidates, store, judge, near_duplicate)  # from here on what the model says is known
-    with store.alone():
+    with store.exclusive():
         plan = _planned(candidates, store, judge, near_duplicate)
         written = [*plan.added, *plan.relabelled()]
         vectors = [candidate.vector for candidate in written if candidate.vector is not None]
-        store.take_in(
+        store.insert(
             [candidate.chunk for candidate in written],
             np.stack(vectors) if vectors else None,
             plan.edges,
@@ -221,7 +221,7 @@ class _Candidate(NamedTuple):
 
 
 def _planned(
-    candidates: Iterable[_Candidate], store: TakesMemories, judge: Contradictions | None, near_duplicate: float
+    candidates: Iterable[_Candidate], store: MemoryTarget, judge: Contradictions | None, near_duplicate: float
 ) -> _Plan:
     """What becomes of new memories as the store is now."""
     plan = _Plan(store, judge, store.clock(), near_duplicate)
@@ -233,7 +233,7 @@ def _planned(
 class _Plan:
     """What is to be written of new memories, each judged beside those before it."""
 
-    def __init__(self, store: TakesMemories, judge: Contradictions | None, now: float, near_duplicate: float) -> None:
+    def __init__(self, store: MemoryTarget, judge: Contradictions | None, now: float, near_duplicate: float) -> None:
         self._store, self._judge, self._now = store, judge, now
         self._near_duplicate = near_duplicate
         self._labels: dict[str, list[Any]] = {}
@@ -286,7 +286,7 @@ class _Plan:
     def _novelty(self, new: _Candidate, id: str, cosine: float) -> float:
         if cosine < NEAREST:
             return 1.0 - max(cosine, 0.0)
-        return max(self._store.unread(new.chunk.text, self._chunk(id).text), 1.0 - NEAREST)
+        return max(self._store.unknown_word_share(new.chunk.text, self._chunk(id).text), 1.0 - NEAREST)
 
     def _near(self, new: _Candidate, n: int, filter: Filter | None) -> list[tuple[str, float]]:
         """(id, cosine) of memories near to a new one that are valid when it is, those to be added last."""
@@ -315,9 +315,9 @@ class _Plan:
         own = new.chunk.text
         if same_wording(own, text):
             return True
-        if self._store.unread(own, text) or self._store.unread(text, own):
+        if self._store.unknown_word_share(own, text) or self._store.unknown_word_share(text, own):
             return False  # the cosine says nothing of words that the model does not know
-        return may_be_reworded(own, text, synonyms=self._store.reads_meanings())
+        return may_be_reworded(own, text, synonyms=self._store.has_pretrained_model())
 
     def _is_there(self, id: str) -> bool:
         return bool(self._store.get([id])) or any(other.chunk.id == id for other in self.added)
@@ -394,7 +394,7 @@ class _Plan:
         added = [other for other in self.added if other.chunk.id == id]
         if added:
             return added[-1].period(self._now)
-        known = self._store.learned([id], Scope()).get(id, MemoryState())
+        known = self._store.memory_states([id], Scope()).get(id, MemoryState())
         begins = [time for time in (known.valid_from, known.created_at) if time is not None]
         return begins[0] if begins else -inf, inf if known.valid_until is None else known.valid_until
 
@@ -405,7 +405,7 @@ class _Plan:
         added = [other.confidence for other in self.added if other.chunk.id == id]
         if added:
             return added[-1]
-        known = self._store.learned([id], Scope()).get(id)
+        known = self._store.memory_states([id], Scope()).get(id)
         return CONFIDENCE if known is None or known.confidence is None else known.confidence
 
     def _change(self, id: str, confidence: float | None, uses: int = 0) -> None:

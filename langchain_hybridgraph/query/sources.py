@@ -66,7 +66,7 @@ class VectorSource:
         vector, store = found.vector, self.store
         if vector is None:
             return None
-        quick = implements(store, HasFastLookups) and store.is_local
+        quick = implements(store, HasFastLookups) and store.has_fast_lookups
         return Effect(self.name, lambda: store.vector_scores(vector, ids), quick=quick, lane=lane_of(self.name, store))
 
 
@@ -83,7 +83,7 @@ class KeywordSource:
         if query.text is None:
             return None
         store = self.store
-        quick = implements(store, HasFastKeywords) and store.quick_words
+        quick = implements(store, HasFastKeywords) and store.has_fast_keyword_search
         return Effect(self.name, lambda: store.keyword_search(query, n), quick=quick, lane=lane_of(self.name, store))
 
     def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:

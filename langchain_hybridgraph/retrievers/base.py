@@ -37,7 +37,7 @@ from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.instrumentation import ObservedRetriever, hits_of
 from langchain_hybridgraph.retrievers.streaming import COMPLETE, EARLY, EarlyDocuments
 from langchain_hybridgraph.retrievers.validation import check_value, check_vector, stage_lines
-from langchain_hybridgraph.stores.protocols import HasGraph, ListsChunks, Reads, implements
+from langchain_hybridgraph.stores.protocols import HasGraph, ListsChunks, ReadsChunks, implements
 from langchain_hybridgraph.telemetry.langchain_callbacks import stage_events, stage_events_async
 from langchain_hybridgraph.times import parse_time
 
@@ -173,7 +173,7 @@ class PipelineRetriever(ObservedRetriever):
 
     @property
     @abstractmethod
-    def _store(self) -> Reads:
+    def _store(self) -> ReadsChunks:
         """What ``admit`` asks."""
 
     @abstractmethod

@@ -33,7 +33,7 @@ from langchain_hybridgraph.retrievers.retriever_source import RetrieverSource
 from langchain_hybridgraph.retrievers.settings import HybridSettings
 from langchain_hybridgraph.retrievers.store import HybridGraphStore
 from langchain_hybridgraph.retrievers.validation import check_documents, check_store
-from langchain_hybridgraph.stores.protocols import KnowsContents, Reads, SearchesKeywords, SearchesVectors, implements
+from langchain_hybridgraph.stores.protocols import FindsContents, ReadsChunks, SearchesKeywords, SearchesVectors, implements
 
 # Weights of (vector, keyword) when none are given: benchmarks/README.md says how they were chosen.
 WEIGHTS = (0.7, 0.3)
@@ -98,7 +98,7 @@ class HybridRetriever(PipelineRetriever):
         **settings: Unpack[HybridSettings],
     ) -> None:
         super().__init__(**{**cast(Any, settings), "vector_store": vector_store})
-        if isinstance(vector_store, SearchesVectors) and isinstance(vector_store, Reads):
+        if isinstance(vector_store, SearchesVectors) and isinstance(vector_store, ReadsChunks):
             if documents is not None:
                 raise ConfigurationError(
                     f"{type(vector_store).__name__} has a keyword index of its own: add the documents to it "
@@ -254,7 +254,7 @@ class HybridRetriever(PipelineRetriever):
         return ConvexCombination(adaptive=self.weights == "adaptive")
 
     @property
-    def _store(self) -> Reads:
+    def _store(self) -> ReadsChunks:
         return self.plain if self.plain is not None else self.vector_store  # type: ignore[return-value]  # checked at construction
 
     def _sources(self, options: CallOptions, callbacks: Any = None) -> tuple[Source, ...]:
@@ -264,7 +264,7 @@ class HybridRetriever(PipelineRetriever):
         if implements(store, SearchesVectors) and vector > 0:
             sources.append(VectorSource(store, vector))
         if self.keyword_retriever is not None and keyword > 0:
-            knows = store if implements(store, KnowsContents) else None
+            knows = store if implements(store, FindsContents) else None
             sources.append(RetrieverSource(self.keyword_retriever, keyword, self.id_key, knows, callbacks))
         elif self.plain is not None and keyword > 0:
             sources.append(FreshKeywordSource(self.plain, keyword, self.refresh_policy, self.version))

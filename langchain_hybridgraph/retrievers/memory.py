@@ -56,14 +56,14 @@ from langchain_hybridgraph.retrievers.memory_modes import Mode, mode_from
 from langchain_hybridgraph.retrievers.settings import MemorySettings
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.protocols import (
-    GivesVectors,
+    HasVectors,
     HasMode,
     HasParents,
     HasSessions,
-    Reads,
+    ReadsChunks,
     ReadsIndex,
     Rechecks,
-    Remembers,
+    HasMemoryStates,
     implements,
 )
 from langchain_hybridgraph.text.date_mentions import named_spans
@@ -314,8 +314,8 @@ class MemoryRetriever(GraphRetriever):
             composite=self._mode(options).composite,
             learned=partial(_learned, store),
             given=_given,
-            remembered=store.remembered
-            if implements(store, Remembers) and not (session and session.is_foreign)
+            remembered=store.memory_columns
+            if implements(store, HasMemoryStates) and not (session and session.is_foreign)
             else None,
             hotness=self.hotness,
             novelty=self.novelty,
@@ -418,7 +418,7 @@ class MemoryRetriever(GraphRetriever):
         called, known_at = asked.get("labels"), asked.get("known_at")
         labels = {*self.labels, *_checked_labels(called)}
         known = self.known_at if known_at is None else parse_time(known_at)
-        if known is not None and not implements(self._store, Remembers):
+        if known is not None and not implements(self._store, HasMemoryStates):
             raise ConfigurationError(
                 f"known_at={known_at!r} needs a store that keeps when it learned what, such as HybridGraphStore"
             )
@@ -478,7 +478,7 @@ class Session(Protocol):
         """What reads the turns, the newest first, and keeps them."""
         ...
 
-    def vectors(self, store: Reads) -> NDArray[np.float32] | None:
+    def vectors(self, store: ReadsChunks) -> NDArray[np.float32] | None:
         """The unit vectors of the turns that were read, None where nobody knows them."""
         ...
 
@@ -501,9 +501,9 @@ class StoredTurns:
 
         return Effect("session", read, quick=True)
 
-    def vectors(self, store: Reads) -> NDArray[np.float32] | None:
+    def vectors(self, store: ReadsChunks) -> NDArray[np.float32] | None:
         """See :class:`Session`."""
-        return store.vectors([turn.id for turn in self.turns]) if implements(store, GivesVectors) else None
+        return store.vectors([turn.id for turn in self.turns]) if implements(store, HasVectors) else None
 
 
 class Messages:
@@ -528,7 +528,7 @@ class Messages:
 
         return Effect("session", read, lane=lane_of("session", self._history))
 
-    def vectors(self, store: Reads) -> NDArray[np.float32] | None:
+    def vectors(self, store: ReadsChunks) -> NDArray[np.float32] | None:
         """See :class:`Session`."""
         return self._vectors
 
@@ -541,7 +541,7 @@ def _turn(text: str, speaker: str) -> Chunk:
 class WithMessages:
     """A store, and the messages of a session as if they were in it; they pass a filter as anything else does."""
 
-    def __init__(self, store: Reads, session: Session) -> None:
+    def __init__(self, store: ReadsChunks, session: Session) -> None:
         self.store = store
         self.session = session
 
@@ -567,7 +567,7 @@ class WithMessages:
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
         """See :class:`~langchain_hybridgraph.stores.protocols.GivesVectors`; zeros for a message."""
-        if not implements(self.store, GivesVectors):
+        if not implements(self.store, HasVectors):
             return np.zeros((len(ids), 1), np.float32)
         return self.store.vectors(ids)
 
@@ -575,9 +575,9 @@ class WithMessages:
 # -- what the stage asks --------------------------------------------------------------------------------------
 
 
-def _learned(store: Reads, ids: Sequence[str], scope: Scope) -> Mapping[str, MemoryState]:
+def _learned(store: ReadsChunks, ids: Sequence[str], scope: Scope) -> Mapping[str, MemoryState]:
     """What a store knows of chunks; nothing for one that does not remember."""
-    return store.learned(ids, scope) if implements(store, Remembers) else {}
+    return store.memory_states(ids, scope) if implements(store, HasMemoryStates) else {}
 
 
 def _given(metadata: Mapping[str, Any]) -> MemoryState:
@@ -586,7 +586,7 @@ def _given(metadata: Mapping[str, Any]) -> MemoryState:
     return MemoryState(**{name: value for name, value in given.items() if value is not None})
 
 
-def _said(store: Reads, session: Session, ids: Sequence[str], query: Query, *, reads: bool = False) -> Sequence[float]:
+def _said(store: ReadsChunks, session: Session, ids: Sequence[str], query: Query, *, reads: bool = False) -> Sequence[float]:
     """The largest cosine of each chunk with a turn of the session that is not itself; 0 where none is known.
 
     ``reads`` for a session that no source has read.
@@ -594,7 +594,7 @@ def _said(store: Reads, session: Session, ids: Sequence[str], query: Query, *, r
     if reads:
         session.call(query).run()
     turns = session.vectors(store)
-    if turns is None or not len(turns) or not implements(store, GivesVectors):
+    if turns is None or not len(turns) or not implements(store, HasVectors):
         return [0.0] * len(ids)
     vectors = store.vectors(ids)
     if vectors.shape[1] != turns.shape[1]:

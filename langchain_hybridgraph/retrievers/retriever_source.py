@@ -13,7 +13,7 @@ from langchain_hybridgraph.adapters.documents import chunk_id, content_key, to_d
 from langchain_hybridgraph.execution.effects import Effect
 from langchain_hybridgraph.records import Chunk, Query, Scope, ScoredId, SourceResult
 from langchain_hybridgraph.retrievers.delegate import AnyRetriever, Result
-from langchain_hybridgraph.stores.protocols import KnowsContents, Reads, implements
+from langchain_hybridgraph.stores.protocols import FindsContents, ReadsChunks, implements
 
 SCORE_KEYS = ("bm25_score", "score", "relevance_score")
 
@@ -31,7 +31,7 @@ class RetrieverSource:
     retriever: BaseRetriever
     weight: float
     id_key: str | None = None
-    store: KnowsContents | None = None
+    store: FindsContents | None = None
     callbacks: Any = None
     name: str = "keyword"
 
@@ -68,12 +68,12 @@ class RetrieverSource:
         return SourceResult([ScoredId(chunk.id, score, chunk) for chunk, score in entries])
 
     @staticmethod
-    def _stored_ids(store: KnowsContents, documents: Sequence[Document], ids: Sequence[str], scope: Scope) -> list[str]:
+    def _stored_ids(store: FindsContents, documents: Sequence[Document], ids: Sequence[str], scope: Scope) -> list[str]:
         """The ids, or where the store does not know an id, but the text, the one that it has there."""
         stored = store.ids_of_contents([content_key(document) for document in documents])
         other = {id: stored.get(content_key(d), id) for id, d in zip(ids, documents, strict=True)}
         asked = [id for id, name in other.items() if id != name]
-        known = store.read(asked, scope, {}) if asked and implements(store, Reads) else {}
+        known = store.read(asked, scope, {}) if asked and implements(store, ReadsChunks) else {}
         return [id if id in known else other[id] for id in ids]
 
 

@@ -146,9 +146,9 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         ]
         for start in range(0, len(chunks), batch_size):
             part = slice(start, start + batch_size)
-            self.put(chunks[part], vectors=None if vectors is None else vectors[part])
+            self.upsert(chunks[part], vectors=None if vectors is None else vectors[part])
         if chunks:
-            self.settle()
+            self.flush()
         return [chunk.id for chunk in chunks]
 
     def add_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:

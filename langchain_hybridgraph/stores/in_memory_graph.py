@@ -92,7 +92,7 @@ class InMemoryGraph:
             self._state = None
             return len(places)
 
-    def graph(self, scope: Scope, ways: EdgeFilter) -> Graph:
+    def scoped_graph(self, scope: Scope, ways: EdgeFilter) -> Graph:
         """Return the graph as it is now, for a call with this scope; edges added later are not in it."""
         return _View(self._now(), scope, ways, _Asked(self.node_of, self.visible, self.cosines))
 

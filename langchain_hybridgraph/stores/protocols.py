@@ -38,7 +38,7 @@ class KeywordIndex(Protocol):
     """BM25 over rows. Texts are passed in unchanged; the engine analyses them itself."""
 
     @property
-    def applied(self) -> int:
+    def applied_version(self) -> int:
         """Version of the last :meth:`apply` that is durable; 0 for an empty index."""
         ...
 
@@ -57,11 +57,11 @@ class KeywordIndex(Protocol):
         """Return the largest BM25 score any text could reach for this query, Σ idf·(k1 + 1); 0 without known words."""
         ...
 
-    def asked(self, text: str) -> QuestionWords:
+    def query_words(self, text: str) -> QuestionWords:
         """The words that a query asks for, whether any text has them or not."""
         ...
 
-    def exact(self, text: str, allowed: Mask | None = None) -> dict[int, float]:
+    def exact_matches(self, text: str, allowed: Mask | None = None) -> dict[int, float]:
         """How likely each row is meant because it has an identifier or a rare word of the query, in (0, 1).
 
         Rows without any are left out; ``allowed`` is as in :meth:`search`.
@@ -156,7 +156,7 @@ class Graph(Protocol):
         """Return the id of each node, chunk or entity."""
         ...
 
-    def among(self, nodes: Nodes) -> Graph:
+    def restricted_to(self, nodes: Nodes) -> Graph:
         """Return the same graph with ``neighbours`` restricted to hops that lead to these chunks."""
         ...
 
@@ -197,7 +197,7 @@ class HasGraph(Protocol):
         """Whether the store has any edge now."""
         ...
 
-    def graph(self, scope: Scope, ways: EdgeFilter) -> Graph:
+    def scoped_graph(self, scope: Scope, ways: EdgeFilter) -> Graph:
         """Return the graph as a call with this scope may traverse it."""
         ...
 
@@ -215,7 +215,7 @@ class Level(NamedTuple):
     owners: Nodes
     is_directory: Mask
     is_document: Mask
-    is_whole: Mask
+    is_fully_visible: Mask
 
 
 class Tree(Protocol):
@@ -236,7 +236,7 @@ class Tree(Protocol):
         """Return the uri of a node."""
         ...
 
-    def above(self, node: int) -> int:
+    def parent(self, node: int) -> int:
         """Return the directory that contains a node, -1 at the top."""
         ...
 
@@ -252,7 +252,7 @@ class Tree(Protocol):
         """Return these nodes as if they were the children of one directory."""
         ...
 
-    def below(self, node: int) -> Level:
+    def child_level(self, node: int) -> Level:
         """Return the children of a directory; below -1, the nodes outside any directory."""
         ...
 
@@ -264,7 +264,7 @@ class Tree(Protocol):
         """Return whether the node has chunks of its own."""
         ...
 
-    def is_whole(self, node: int) -> bool:
+    def is_fully_visible(self, node: int) -> bool:
         """Return whether the call may see everything at and below the node."""
         ...
 
@@ -297,7 +297,7 @@ class Tree(Protocol):
 class HasTree(Protocol):
     """A store whose chunks are organised in directories."""
 
-    def tree(self, scope: Scope) -> Tree:
+    def scoped_tree(self, scope: Scope) -> Tree:
         """Return the tree as a call with this scope may see it."""
         ...
 
@@ -306,7 +306,7 @@ class HasTree(Protocol):
 
 
 @runtime_checkable
-class Reads(Protocol):
+class ReadsChunks(Protocol):
     """The part of every store that the ``admit`` stage calls."""
 
     def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
@@ -412,13 +412,13 @@ class HasFastLookups(Protocol):
     """A store whose look-ups by id are local and take well under a millisecond."""
 
     @property
-    def is_local(self) -> bool:
+    def has_fast_lookups(self) -> bool:
         """Whether look-ups are that fast; if so, they are not worth a thread."""
         ...
 
 
 @runtime_checkable
-class KnowsContents(Protocol):
+class FindsContents(Protocol):
     """A store that can return the ids under which it holds given texts."""
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
@@ -431,7 +431,7 @@ class HasFastKeywords(Protocol):
     """A store that knows whether its keyword search takes less time than starting a thread."""
 
     @property
-    def quick_words(self) -> bool:
+    def has_fast_keyword_search(self) -> bool:
         """Whether a keyword search takes well under a millisecond now."""
         ...
 
@@ -451,7 +451,7 @@ class HasParents(Protocol):
 
 
 @runtime_checkable
-class GivesVectors(Protocol):
+class HasVectors(Protocol):
     """A store that returns the vectors of its chunks, with which diversity (MMR) is measured."""
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
@@ -501,14 +501,14 @@ class MemoryColumns(NamedTuple):
 
 
 @runtime_checkable
-class Remembers(Protocol):
+class HasMemoryStates(Protocol):
     """A store that keeps what was learned about its chunks: confidence, utility, use, validity."""
 
-    def learned(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
+    def memory_states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
         """Return what was known of each of these chunks at the scope's ``known_at``; missing chunks are left out."""
         ...
 
-    def remembered(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
+    def memory_columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
         """Return the same as columns with one entry per id; all values of a missing chunk are unset."""
         ...
 
@@ -536,7 +536,7 @@ class HasSessions(Protocol):
 class AcceptsChunks(Protocol):
     """A store that ``ingest`` writes to."""
 
-    def put(
+    def upsert(
         self, chunks: Sequence[Chunk], *, parents: Sequence[Chunk] = (), edges: Sequence[Edge] = ()
     ) -> Mapping[str, int]:
         """Write one batch in one transaction, telling new, changed and unchanged chunks apart by their content.
@@ -547,7 +547,7 @@ class AcceptsChunks(Protocol):
         """
         ...
 
-    def settle(self) -> int:
+    def flush(self) -> int:
         """Bring every index up to date with the batches written, and do the work that waits for the end of an ingest.
 
         Return the number of texts that were embedded only now.
@@ -608,13 +608,13 @@ class RecordsFiles(Protocol):
 class ListsTitles(Protocol):
     """A store that can list the titles of its documents."""
 
-    def titles(self) -> Sequence[Edge]:
+    def title_edges(self) -> Sequence[Edge]:
         """Return the edges that lead from the first chunks of documents to their titles."""
         ...
 
 
 @runtime_checkable
-class KnowsDocuments(Protocol):
+class HasDocuments(Protocol):
     """A store that knows the chunks of each document."""
 
     def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:

@@ -183,7 +183,7 @@ async def test_a_tree_that_is_read_too_slowly_is_named(on_error):
 def test_a_tree_that_cannot_be_read():
     """No source could answer."""
     retriever = HierarchicalRetriever(InMemoryVectorStore.from_documents(documents()[:8], embedding()))
-    retriever.plain.tree = None
+    retriever.plain.scoped_tree = None
     with pytest.raises(RetrievalError, match=r"no source could answer .tree: TypeError"):
         retriever.invoke("cats")
 

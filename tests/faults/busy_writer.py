@@ -54,13 +54,13 @@ def main(folder, seed, kind):
         task = step(dice)
         say(task)
         if "put" in task:
-            store.put([Chunk(id, text) for id, text in task["put"].items()])
+            store.upsert([Chunk(id, text) for id, text in task["put"].items()])
         elif "remove" in task:
             store.remove(task["remove"])
         else:
             if kind == "fitted":
                 store.embedding.is_due = True
-            store.settle()
+            store.flush()
         say({**task, "done": True})
 
 

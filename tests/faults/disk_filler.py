@@ -54,30 +54,30 @@ def searchable(store, batches, words):
 def main(folder, ballast, megabytes):
     folder, ballast = Path(folder), Path(ballast)
     store, said = open_store(folder), {}
-    store.put(batch(0))
-    store.settle()
+    store.upsert(batch(0))
+    store.flush()
     accepted, settled, hard = [0], [0], resource.getrlimit(resource.RLIMIT_FSIZE)[1]
     if megabytes:
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(float(megabytes) * 2**20), hard))
     for number in range(1, 1000):
-        said["put"] = attempt(store.put, batch(number))
+        said["put"] = attempt(store.upsert, batch(number))
         if said["put"]:
             break
         accepted.append(number)
-        said["settle"] = attempt(store.settle)
+        said["settle"] = attempt(store.flush)
         if said["settle"]:
             break
         settled.append(number)
     said["accepted"] = len(accepted)
     said["full"] = [len(store), searchable(store, accepted, False), searchable(store, settled, True)]
-    said["again"] = [attempt(store.put, batch(5000)), attempt(store.settle)]
+    said["again"] = [attempt(store.upsert, batch(5000)), attempt(store.flush)]
     accepted += [5000] if said["again"][0] is None else []
     attempt(store.close)
     store = open_store(folder)
     said["reopened"] = [len(store), searchable(store, accepted, False)]
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     ballast.unlink(missing_ok=True)
-    said["after"] = [attempt(store.put, batch(6000)), attempt(store.settle)]
+    said["after"] = [attempt(store.upsert, batch(6000)), attempt(store.flush)]
     accepted.append(6000)
     said["wanted"] = [len(accepted) * BATCH, len(accepted), len(accepted)]
     said["freed"] = [len(store), searchable(store, accepted, False), searchable(store, accepted, True)]

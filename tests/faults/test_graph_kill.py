@@ -29,7 +29,7 @@ def answers(store):
 def killed_rounds(folder, rounds, seed):
     dice = random.Random(seed)
     with closing(open_store(folder)) as store:
-        store.put([])
+        store.upsert([])
     with closing(open_store(folder, read_only=True)) as reader:
         for number in range(rounds):
             command = [sys.executable, str(WRITER), str(folder), str(seed + number)]

@@ -74,7 +74,7 @@ def judge(folder, kind, model):
         assert set(store.find(Scope())) == model.sure.keys()
         ids = sorted(model.sure)
         if kind == "fitted":
-            store.settle()
+            store.flush()
         if ids:
             vectors = unit(store.embedding.embed_documents([model.sure[id] for id in ids]))
             assert abs(store.vectors(ids) - vectors).max() < 1e-5

@@ -70,8 +70,8 @@ def forbidden(folder):
 
 def fill(folder, kind):
     with closing(open_store(folder, kind)) as store:
-        store.put([Chunk("a", "red cat"), Chunk("b", "blue dog")])
-        store.settle()
+        store.upsert([Chunk("a", "red cat"), Chunk("b", "blue dog")])
+        store.flush()
 
 
 def found(store, text):
@@ -87,7 +87,7 @@ def judge(place, kind, read_only):
         assert store.stats()["chunks"] == 2
         report = store.check()
         assert report.problems == ()
-        for change in (lambda: store.put([Chunk("c", "x")]), lambda: store.remove(["a"]), store.repair):
+        for change in (lambda: store.upsert([Chunk("c", "x")]), lambda: store.remove(["a"]), store.repair):
             with pytest.raises(ReadOnlyError):
                 change()
 
@@ -127,9 +127,9 @@ def test_a_reader_without_rights_follows_a_writer(folder, locked, kind):
         assert found(reader, "dog") == (["b"], ["b"])
         for number in range(3):
             with closing(open_store(folder, kind)) as writer:
-                writer.put([Chunk("b", f"green dog of round{number}")])
+                writer.upsert([Chunk("b", f"green dog of round{number}")])
                 assert reader.get(["b"])[0].text.endswith(f"round{number}")
-                writer.settle()
+                writer.flush()
                 assert found(reader, f"round{number}")[0] == ["b"]
             assert reader.get(["b"])[0].text.endswith(f"round{number}")
             assert found(reader, "cat") == (["a"], ["a"])

@@ -53,8 +53,8 @@ def test_processes_beside_a_writer_for_long(tmp_path, kind):
 
 def threads(folder, kind, rounds):
     with closing(open_store(folder, kind)) as store:
-        store.put(chunks(0))
-        store.settle()
+        store.upsert(chunks(0))
+        store.flush()
         stop, watchers, errors = threading.Event(), [Watcher(store) for _ in range(8)], []
 
         def look(watcher):
@@ -68,10 +68,10 @@ def threads(folder, kind, rounds):
         for thread in running:
             thread.start()
         for version in range(1, rounds):
-            store.put(chunks(version))
+            store.upsert(chunks(version))
             if kind == "fitted" and version % 4 == 3:
                 store.embedding.is_due = True
-            store.settle()
+            store.flush()
             if version % 10 == 9:
                 store.rebuild("keywords" if version % 20 == 9 else "vectors")
         stop.set()

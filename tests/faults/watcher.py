@@ -33,16 +33,16 @@ def write(folder, kind, rounds):
     """Write rounds of one commit that changes all chunks; sometimes fit the model again or rebuild an engine."""
     store = open_store(folder, kind)
     for version in range(rounds):
-        store.put(chunks(version), edges=[Edge("c00", "c01", "r")])
-        store.put([Chunk(f"extra{version}", "extra")])
+        store.upsert(chunks(version), edges=[Edge("c00", "c01", "r")])
+        store.upsert([Chunk(f"extra{version}", "extra")])
         if kind == "fitted" and version % 4 == 3:
             store.embedding.is_due = True
-        store.settle()
+        store.flush()
         store.remove([f"extra{version - 1}"])
         if version % 5 == 4:
             store.rebuild("keywords" if version % 10 == 4 else "vectors")
-    store.put([Chunk("end", "end")])
-    store.settle()
+    store.upsert([Chunk("end", "end")])
+    store.flush()
     store.close()
 
 

@@ -409,8 +409,8 @@ def test_words_that_a_model_has_never_read_are_news():
     with closing(EmbeddedStore(None, embedding=LSAEmbeddings(), name="lsa")) as store:
         texts = ["Ada lives in Paris.", "Bo plays chess.", "The red car is fast.", "Tea is served at five."]
         admit([Chunk(text, text, {"labels": ["home"]}) for text in texts], store)
-        assert store.unread("Ada lives in Rome", texts[0]) == pytest.approx(1 / 3)
-        assert store.unread("Ada lives by the tea in Paris", texts[0]) == 0.0
+        assert store.unknown_word_share("Ada lives in Rome", texts[0]) == pytest.approx(1 / 3)
+        assert store.unknown_word_share("Ada lives by the tea in Paris", texts[0]) == 0.0
         [said, again] = admit(
             [Chunk("rome", "Ada lives in Rome.", {"labels": ["home"]}), Chunk("b", "Ada lives in Paris!")], store
         )
@@ -447,7 +447,7 @@ def test_all_of_a_call_is_one_transaction(store, monkeypatch):
 def test_tenants_remember_apart(tmp_path):
     """Another tenant's memory is neither joined nor contradicted, and its sources' credibility says nothing here."""
     with closing(opened(tmp_path / "index", "one")) as store:
-        store.put([memory("a", 0, labels=["x"], source="s", confidence=0.8)])
+        store.upsert([memory("a", 0, labels=["x"], source="s", confidence=0.8)])
         refuted(store, "a", 9)
     with closing(opened(tmp_path / "index", "two")) as store:
         said = admit([memory("b", 10, labels=["x"], source="s"), memory("c", 60, "other", labels=["x"])], store)

@@ -106,8 +106,8 @@ def test_parents_stand_where_their_first_children_stood():
 
     store = HybridGraphStore()
     children = [Chunk(f"c{9 - n}", f"child {n}", ODD, parent_id=f"p{n // 2}") for n in range(6)]
-    store.put(children, parents=[Chunk(f"p{n}", f"parent {n}", {}) for n in range(3)])
-    store.settle()
+    store.upsert(children, parents=[Chunk(f"p{n}", f"parent {n}", {}) for n in range(3)])
+    store.flush()
     assert [document.id for document in HybridRetriever(store).invoke("", filter=ODD)] == ["p0", "p1", "p2"]
 
 

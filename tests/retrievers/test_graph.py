@@ -54,7 +54,7 @@ def drawn(*extra, **metadata):
     """The store of SPEC's drawing: five chunks, four edges."""
     store = HybridGraphStore(None, Angles())
     store.add_texts(list(COSINES), [metadata.get(name, {}) for name in COSINES], ids=list(COSINES))
-    store.put([], edges=[*edges(*PINNED), *extra])
+    store.upsert([], edges=[*edges(*PINNED), *extra])
     return store
 
 
@@ -324,7 +324,7 @@ def test_what_is_over_is_not_walked_through():
 def test_an_edge_that_is_over_is_not_walked():
     """The only edge to N was valid until 1970."""
     with drawn() as store:
-        store.put([], edges=[Edge("A", "Z", "cites", 1.0, "", valid_until=1.0)])
+        store.upsert([], edges=[Edge("A", "Z", "cites", 1.0, "", valid_until=1.0)])
         assert "Z" not in {d.id for d in hop_decay(store).retrieve("q") if d.metadata["hops"]}
 
 
@@ -431,7 +431,7 @@ def test_seeds_are_found_below_any_number_of_better_hits():
     with HybridGraphStore(None, Angles()) as store:
         store.add_texts(["A"] * 300, ids=[f"c{n}" for n in range(300)])
         store.add_texts(["B"], [{"labels": ["Claim"]}], ids=["claim"])
-        store.put([], edges=[Edge("claim", "c7", "supports")])
+        store.upsert([], edges=[Edge("claim", "c7", "supports")])
         retriever = GraphRetriever(store, seed_labels=["Claim"], candidates="reached")
         assert set(scores(retriever.retrieve("q"))) == {"claim", "c7"}
 
@@ -578,7 +578,7 @@ class Broken:
 
     has_graph = True
 
-    def graph(self, scope, ways):
+    def scoped_graph(self, scope, ways):
         raise OSError("the graph has disappeared")
 
 
@@ -588,8 +588,8 @@ class Breaking(Broken):
     def __init__(self):
         self.left = 1
 
-    def graph(self, scope, ways):
-        walked = InMemoryGraph(edges(("ada", "engine", 0.8), ("engine", "loom", 0.8))).graph(scope, ways)
+    def scoped_graph(self, scope, ways):
+        walked = InMemoryGraph(edges(("ada", "engine", 0.8), ("engine", "loom", 0.8))).scoped_graph(scope, ways)
         return Ending(walked, self)
 
 
@@ -605,7 +605,7 @@ class Ending:
     def __getattr__(self, name):
         return getattr(self._walked, name)
 
-    def among(self, nodes):
+    def restricted_to(self, nodes):
         return self
 
     def neighbours(self, nodes):
@@ -651,15 +651,15 @@ def test_what_a_walk_reached_and_is_no_hit_leaves_no_gap():
 class Slow(InMemoryGraph):
     """A graph beside the store that is not walked before it is let."""
 
-    is_local = True
+    has_fast_lookups = True
     let = threading.Event()
 
     def beside(self, visible, cosines):
         return self
 
-    def graph(self, scope, ways):
+    def scoped_graph(self, scope, ways):
         self.let.wait(60)
-        return super().graph(scope, ways)
+        return super().scoped_graph(scope, ways)
 
 
 def test_a_slow_graph_is_not_waited_for():
@@ -721,7 +721,7 @@ def large():
     pairs = [(ids[one], ids[other]) for one, other in rng.integers(0, 100, (300, 2)) if one != other]
     named = [(ids[one], f"entity:{rng.choice(words)}") for one in rng.integers(0, 100, 150)]
     links = [Edge(one, other, "cites", float(rng.uniform(0.2, 1))) for one, other in pairs]
-    store.put([], edges=[*links, *(Edge(one, name, "mentions", 0.8) for one, name in named)])
+    store.upsert([], edges=[*links, *(Edge(one, name, "mentions", 0.8) for one, name in named)])
     return store
 
 
@@ -1040,7 +1040,7 @@ def test_what_is_not_scored_changes_nothing(settings):
     words = [f"w{number}" for number in range(40)]
     store.add_texts([" ".join(dice.choice(words, 12)) for _ in range(300)], ids=[f"c{n}" for n in range(300)])
     pairs = dice.integers(300, size=(900, 2)).tolist()
-    store.put([], edges=edges(*((f"c{one}", f"c{other}", 0.9) for one, other in pairs if one != other)))
+    store.upsert([], edges=edges(*((f"c{one}", f"c{other}", 0.9) for one, other in pairs if one != other)))
     for k in (1, 10):
         for question in ("w1 w2 w3", "w4", "w5 w6 w7 w8 w9"):
             some = GraphRetriever(store, k=k, **settings).retrieve(question)

@@ -210,7 +210,7 @@ def test_relations():
     """Up to five edges to other documents, the heaviest first; neighbours in a text and directories are none."""
     store = library()
     edges = [Edge("lib/pets/cats.md#0", f"{uri}#0", "cites", 0.5 + n / 10, "why") for n, uri in enumerate(TEXTS) if n]
-    store.put([], edges=edges)
+    store.upsert([], edges=edges)
     first = HierarchicalRetriever(store, k=1, directories=False).find("cats purr").contexts[0]
     assert [(each.uri, each.relation, round(each.weight, 1)) for each in first.relations] == [
         ("lib/food/bread.md", "cites", 0.9),
@@ -223,7 +223,7 @@ def test_relations():
 def test_no_more_than_five_relations():
     """Of twenty."""
     store = library({**TEXTS, **{f"more/{n}.md": f"Text {n}." for n in range(20)}})
-    store.put([], edges=[Edge("lib/pets/cats.md#0", f"more/{n}.md#0", "cites", 0.5) for n in range(20)])
+    store.upsert([], edges=[Edge("lib/pets/cats.md#0", f"more/{n}.md#0", "cites", 0.5) for n in range(20)])
     assert len(HierarchicalRetriever(store, k=1, directories=False).find("cats purr").contexts[0].relations) == 5
 
 

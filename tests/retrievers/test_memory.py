@@ -63,7 +63,7 @@ def store(memories, edges=(), **settings):
     made.add_texts(
         [text for text, _ in memories.values()], [known for _, known in memories.values()], ids=list(memories)
     )
-    made.put([], edges=list(edges))
+    made.upsert([], edges=list(edges))
     return made
 
 
@@ -373,7 +373,7 @@ def test_what_was_believed_before_it_was_known_better():
     made.retract("rumour")
     made.feedback("far", "refute")
     made.clock = may.timestamp
-    made.put([], edges=[Edge("rome", "far", "cites")])
+    made.upsert([], edges=[Edge("rome", "far", "cites")])
     retriever = MemoryRetriever(made)
 
     def known(time, **options):

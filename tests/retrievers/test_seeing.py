@@ -12,7 +12,7 @@ QUESTION = "Who wrote the first program?"
 @pytest.fixture(scope="module")
 def store():
     made = HybridGraphStore.from_texts(list(TEXTS.values()), "lsa", ids=list(TEXTS))
-    made.put([], edges=[Edge("ada", "engine", "references", 0.8, "For which machine she wrote.")])
+    made.upsert([], edges=[Edge("ada", "engine", "references", 0.8, "For which machine she wrote.")])
     return made
 
 

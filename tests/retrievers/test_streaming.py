@@ -56,7 +56,7 @@ def stored(cosines=COSINES, edges=EDGES, **metadata):
         [f"{cosine} text" for cosine in cosines.values()], [metadata.get(id, {}) for id in cosines], ids=list(cosines)
     )
     if edges:
-        store.put([], edges=edges)
+        store.upsert([], edges=edges)
     return store
 
 
@@ -78,9 +78,9 @@ class SlowGraph:
     def __init__(self, edges, gate):
         self._graph, self._gate = InMemoryGraph(edges), gate
 
-    def graph(self, scope, ways):
+    def scoped_graph(self, scope, ways):
         self._gate.wait()
-        return self._graph.graph(scope, ways)
+        return self._graph.scoped_graph(scope, ways)
 
 
 class SlowReranker:
@@ -220,7 +220,7 @@ def test_two_searches_hand_out_nothing_before_their_answer():
 class FailingGraph:
     has_graph = True
 
-    def graph(self, scope, ways):
+    def scoped_graph(self, scope, ways):
         raise OSError("the edges cannot be read")
 
 
@@ -350,8 +350,8 @@ def test_parents_come_in_place_of_their_children():
     with HybridGraphStore(None, Named()) as store:
         parents = [Chunk("p", "0.5 whole", {}, "doc")]
         children = [Chunk(f"c{n}", f"{0.9 - n / 10} part", {}, "doc", "p") for n in range(2)]
-        store.put([*children, Chunk("z", "0.3 other", {}, "z")], parents=parents, edges=[Edge("z", "c0", "cites")])
-        store.settle()
+        store.upsert([*children, Chunk("z", "0.3 other", {}, "z")], parents=parents, edges=[Edge("z", "c0", "cites")])
+        store.flush()
         gate = Gate()
         retriever = GraphRetriever(store, k=2, reranker=SlowReranker(gate))
         stream = retriever.stream("q")

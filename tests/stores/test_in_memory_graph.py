@@ -38,7 +38,7 @@ def links(graph, id):
 
 
 def opened(edges, *, as_of=None, visible=None, **ways):
-    return InMemoryGraph(edges, visible=visible).graph(Scope(as_of=as_of), EdgeFilter(**ways))
+    return InMemoryGraph(edges, visible=visible).scoped_graph(Scope(as_of=as_of), EdgeFilter(**ways))
 
 
 def test_it_has_a_graph():
@@ -172,9 +172,9 @@ def test_what_each_step_was():
 def test_removing_takes_all_edges_of_a_chunk():
     """In both directions; the number is returned, and an open graph does not change."""
     store = InMemoryGraph([Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("c", "a", "cites")])
-    before = store.graph(Scope(), EdgeFilter())
+    before = store.scoped_graph(Scope(), EdgeFilter())
     assert (store.remove(["b", "nowhere"]), len(store)) == (2, 1)
-    after = store.graph(Scope(), EdgeFilter())
+    after = store.scoped_graph(Scope(), EdgeFilter())
     assert (neighbours(before, "a"), neighbours(after, "c")) == ([("b", 1.0, None)], [("a", 1.0, None)])
     assert after.nodes(["b"]).tolist() == [-1]
 
@@ -182,9 +182,9 @@ def test_removing_takes_all_edges_of_a_chunk():
 def test_which_relations_there_are():
     """The relations of present edges, whatever the call may traverse."""
     graph = InMemoryGraph([Edge("a", "b", "cites"), Edge("b", "c", "likes")])
-    assert graph.graph(Scope(), EdgeFilter(relations=frozenset({"likes"}))).relations == {"cites", "likes"}
+    assert graph.scoped_graph(Scope(), EdgeFilter(relations=frozenset({"likes"}))).relations == {"cites", "likes"}
     graph.remove(["c"])
-    assert graph.graph(Scope(), EdgeFilter()).relations == {"cites"}
+    assert graph.scoped_graph(Scope(), EdgeFilter()).relations == {"cites"}
 
 
 def test_an_edge_can_come_back():
@@ -192,13 +192,13 @@ def test_an_edge_can_come_back():
     store = InMemoryGraph([Edge("a", "b", "cites", 0.9), Edge("b", "c", "cites")])
     store.remove(["a"])
     store.add([Edge("a", "b", "cites", 0.2)])
-    assert neighbours(store.graph(Scope(), EdgeFilter()), "a") == [("b", 0.2, None)]
+    assert neighbours(store.scoped_graph(Scope(), EdgeFilter()), "a") == [("b", 0.2, None)]
 
 
 def test_cosines_are_the_stores():
     """NaN where the store has none, or where there is no store."""
     edges = [Edge("a", "b", "cites")]
-    asked = InMemoryGraph(edges, cosines=lambda vector, ids: {"a": 0.5}).graph(Scope(), EdgeFilter())
+    asked = InMemoryGraph(edges, cosines=lambda vector, ids: {"a": 0.5}).scoped_graph(Scope(), EdgeFilter())
     nodes = asked.nodes(["a", "b"])
     assert asked.cosines(np.ones(2, np.float32), nodes).tolist() == pytest.approx([0.5, math.nan], nan_ok=True)
     assert np.isnan(opened(edges).cosines(np.ones(2, np.float32), nodes)).all()
@@ -215,7 +215,7 @@ def test_a_plain_store_says_what_may_be_seen():
     )
     edges = [Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("a", "c", "cites", 0.5), Edge("a", "gone", "cites")]
     beside = InMemoryGraph(edges, visible=lambda ids, scope: store.read(ids, scope, {}), cosines=store.vector_scores)
-    graph = beside.graph(Scope(filter=parse_filter({"year": 1})), EdgeFilter())
+    graph = beside.scoped_graph(Scope(filter=parse_filter({"year": 1})), EdgeFilter())
     assert neighbours(graph, "a") == [("c", 0.5, None)]
     own = np.array(embeddings.embed_query("c"), np.float32)
     assert graph.cosines(own / np.linalg.norm(own), graph.nodes(["c"])).tolist() == pytest.approx([1.0])
@@ -243,7 +243,7 @@ def test_it_equals_a_loop_over_the_edges(drawn, removed, direction):
         for a, b, way in ((edge.source, edge.target, "out"), (edge.target, edge.source, "in")):
             if direction in (way, "both"):
                 expected[a, b] = max(expected.get((a, b), 0.0), edge.weight)
-    graph = store.graph(Scope(), EdgeFilter(direction))
+    graph = store.scoped_graph(Scope(), EdgeFilter(direction))
     nodes = graph.nodes(list(IDS))
     inside = [id for id, node in zip(IDS, nodes, strict=True) if node >= 0]
     hops = graph.neighbours(nodes[nodes >= 0])
@@ -256,7 +256,7 @@ def test_what_has_no_edge_left_is_no_chunk_any_more():
     """The number of chunks, against which an entity is rare: a and b, when c is gone."""
     store = InMemoryGraph([Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("c", "entity:x", "mentions")])
     store.remove(["c"])
-    assert len(store.graph(Scope(), EdgeFilter())) == 2
+    assert len(store.scoped_graph(Scope(), EdgeFilter())) == 2
 
 
 @pytest.mark.parametrize("ends", [(None, "b", "r"), ("", "b", "r"), ("a", "b", ""), ("a", "b", None)])

@@ -19,7 +19,7 @@ class PlainStore:
         self.parents_written: list[str] = []
         self.fail_after: int | None = None
 
-    def put(
+    def upsert(
         self, chunks: Sequence[Chunk], *, parents: Sequence[Chunk] = (), edges: Sequence[Edge] = ()
     ) -> Mapping[str, int]:
         self._may_fail()
@@ -38,7 +38,7 @@ class PlainStore:
         self._add(edges)
         return counts
 
-    def settle(self) -> int:
+    def flush(self) -> int:
         self.calls.append(("settle", 0))
         return 0
 

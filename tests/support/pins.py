@@ -17,7 +17,7 @@ SEEDS = [("A", 0.9), ("B", 0.5)]
 def walked(edges, traversal, score, *, seeds=SEEDS, own=None):
     """The walk over these edges; ``own`` holds cosines, of all others nothing is known."""
     cosines = None if own is None else lambda vector, ids: {id: own[id] for id in ids if id in own}
-    graph = InMemoryGraph(edges, cosines=cosines).graph(Scope(), traversal.ways)
+    graph = InMemoryGraph(edges, cosines=cosines).scoped_graph(Scope(), traversal.ways)
     return traversal.walk(graph, seeds, score, None if own is None else np.ones(1, np.float32))
 
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from langchain_hybridgraph.ingestion.chunking import CutDocument, first_chunk_id
 from langchain_hybridgraph.ingestion.edges.document_lookup import file_name, folded, in_order
 from langchain_hybridgraph.records import Chunk, Query, Scope, replace_surrogates
-from langchain_hybridgraph.stores.protocols import KnowsDocuments, ReadsIndex, SearchesKeywords, implements
+from langchain_hybridgraph.stores.protocols import HasDocuments, ReadsIndex, SearchesKeywords, implements
 
 MOST_FOUND = 100  # chunks that may name a new document
 _SLICE = 1_000
@@ -21,7 +21,7 @@ _INDEX_NAMES = frozenset({"index", "readme"})
 
 
 @runtime_checkable
-class Readable(ReadsIndex, KnowsDocuments, Protocol):
+class Readable(ReadsIndex, HasDocuments, Protocol):
     """A store whose documents can be read again."""
 
 

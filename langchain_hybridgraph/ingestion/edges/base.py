@@ -30,7 +30,7 @@ from langchain_hybridgraph.ingestion.edges.link_parser import (
 from langchain_hybridgraph.ingestion.markdown import find_definitions, find_links
 from langchain_hybridgraph.records import CONTAINS, REFERENCES, SEQUENCE, Chunk, Edge, replace_surrogates
 from langchain_hybridgraph.registry import from_config, nearest
-from langchain_hybridgraph.stores.protocols import AcceptsChunks, KnowsDocuments, ReadsIndex, implements
+from langchain_hybridgraph.stores.protocols import AcceptsChunks, HasDocuments, ReadsIndex, implements
 from langchain_hybridgraph.uris import directory_of
 
 
@@ -491,9 +491,9 @@ class _Names:
 class _Places:
     """Finds the chunks that links lead to, asking the store once for many."""
 
-    def __init__(self, names: _Names, store: KnowsDocuments, earlier: StoredNames | None) -> None:
+    def __init__(self, names: _Names, store: HasDocuments, earlier: StoredNames | None) -> None:
         self._names = names
-        self._store: KnowsDocuments = store
+        self._store: HasDocuments = store
         self._earlier = earlier
         self._chunks: dict[str, set[str]] = {}
         self._titled: dict[str, str] = {}

@@ -150,7 +150,7 @@ class EntityEdges:
         Asking for what may be a title is quick for few texts only: every word may begin one.
         """
         if implements(older, ListsTitles) and self._size > FEW_WORDS:
-            edges = older.titles()
+            edges = older.title_edges()
         else:
             names = {name for _, words in _waiting(waiting) for name in _candidates(words)}
             edges = _edges_to_titles(names | self._titles.names.keys(), older)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
-from langchain_hybridgraph.stores.protocols import AcceptsChunks, GivesVectors, ReadsIndex
+from langchain_hybridgraph.stores.protocols import AcceptsChunks, HasVectors, ReadsIndex
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +25,7 @@ _SLICE = 4_000
 
 
 @runtime_checkable
-class HasNeighbours(AcceptsChunks, ReadsIndex, GivesVectors, Protocol):
+class HasNeighbours(AcceptsChunks, ReadsIndex, HasVectors, Protocol):
     """A store whose chunks, documents and vectors can be read in bulk."""
 
 

@@ -270,7 +270,7 @@ class PathSearch:
         """The paths that go on from these by one edge, several to a node, by node; and the places of those known."""
         # Without room only better paths to what is known count; once there is known to be more, nothing else is asked.
         is_full = self._room == 0 and self.capped
-        graph = self._graph.among(self._known.node) if is_full else self._graph
+        graph = self._graph.restricted_to(self._known.node) if is_full else self._graph
         if floor:
             frontier = frontier[~(self.paths.flow[frontier] * decay < floor)]  # no weight is above 1
         hops = graph.neighbours(self.paths.node[frontier])

@@ -120,7 +120,7 @@ class QueryTree:
             if TOP in allowed:
                 return True
             while node not in allowed and node >= 0:
-                node = tree.above(node)
+                node = tree.parent(node)
             return node in allowed
 
         summaries = [] if self._summaries is None else self._summaries.found[:CANDIDATES]
@@ -129,18 +129,18 @@ class QueryTree:
         documents = tree.nodes([one.id for one in self._texts.found[:CANDIDATES]])
         documents = [node for node in dict.fromkeys(documents) if node >= 0 and is_below(node)]
         self.scored.update(directories, documents)
-        holding = [node if tree.is_directory(node) else tree.above(node) for node in documents[:n_documents]]
+        holding = [node if tree.is_directory(node) else tree.parent(node) for node in documents[:n_documents]]
         holding = [node for node in holding if node >= 0 and is_below(node)]
         for node in documents:
             score = max(map(self._texts.score, tree.chunks(node)))
-            self._led[tree.above(node)] = max(score, self._led.get(tree.above(node), 0.0))
+            self._led[tree.parent(node)] = max(score, self._led.get(tree.parent(node), 0.0))
         return list(dict.fromkeys([*directories[:n], *holding, *documents[:n_documents]]))
 
     # -- what nodes are worth -------------------------------------------------------------------------------
 
     def below(self, node: int) -> Level:
         """What stands in a directory; of very many, what is near to the question and what the search has found."""
-        level = self.tree.below(node)
+        level = self.tree.child_level(node)
         if len(level.nodes) <= WIDE:
             return level
         children = level.nodes.tolist()

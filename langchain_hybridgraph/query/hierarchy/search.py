@@ -101,7 +101,7 @@ def answered(asked: HierarchicalCall) -> Search[Answer]:
         return Answer((), QueryPlan(()), ())
     queries = yield from planned(asked.query.text or "", asked.session, asked.planner, asked.trace, asked.deadline)
     store = asked.pipeline.store
-    is_quick = implements(store, HasFastLookups) and store.is_local  # another vector store may have to be read first
+    is_quick = implements(store, HasFastLookups) and store.has_fast_lookups  # another vector store may have to be read first
     (tree,) = yield [
         Effect("tree", partial(asked.tree, asked.query.scope), quick=is_quick, lane=lane_of("tree", store))
     ]
@@ -255,7 +255,7 @@ def _head(found: Sequence[_Found], asked: HierarchicalCall) -> list[_Found]:
 
 def _may_be_found(tree: Tree, context_type: str | None, asked: HierarchicalCall, level: Level) -> Mask:
     """Which nodes are of the type, and a document or a directory that the call may see the whole of."""
-    may = level.is_document | level.is_whole if asked.directories else level.is_document.copy()
+    may = level.is_document | level.is_fully_visible if asked.directories else level.is_document.copy()
     if context_type is not None:
         may &= [_type(tree, node, asked.roots) == context_type for node in level.nodes.tolist()]
     return may

@@ -20,7 +20,7 @@ from langchain_hybridgraph.query.pipeline.memory import score_unread, weigh
 from langchain_hybridgraph.query.pipeline.settings import ALL, Pipeline, SearchContext
 from langchain_hybridgraph.records import FusedCandidate, Hit, Query
 from langchain_hybridgraph.registry import nearest
-from langchain_hybridgraph.stores.protocols import Graph, KnowsDocuments, implements
+from langchain_hybridgraph.stores.protocols import Graph, HasDocuments, implements
 from langchain_hybridgraph.uris import ENTITY
 
 # So many relations are named where one was asked for that there is not.
@@ -90,7 +90,7 @@ def _walked(
     def walk() -> tuple[Graph, Walk] | None:
         if not store.has_graph:
             return None
-        graph = store.graph(query.scope, expansion.ways)
+        graph = store.scoped_graph(query.scope, expansion.ways)
         covered = _covered_by(ranked, query)
         traversal = expansion.for_question(query.text, hits, covered, has_names=graph.has_entities)
         lost = {id for id, node in zip(unsure, graph.nodes(unsure), strict=True) if node < 0} if unsure else ()
@@ -241,7 +241,7 @@ def _given(run: SearchContext, ids: Sequence[str]) -> Search[dict[str, bool]]:
     def known() -> dict[str, list[str]]:
         there = store.read(ids, query.scope, {})
         others = [id for id in ids if id not in there]
-        parts = store.document_chunks(others) if others and implements(store, KnowsDocuments) else {}
+        parts = store.document_chunks(others) if others and implements(store, HasDocuments) else {}
         read = store.read([id for each in parts.values() for id in each], query.scope, {}) if parts else {}
         return {id: [id] if id in there else sorted(read.keys() & parts.get(id, set())) for id in ids}
 

@@ -13,7 +13,7 @@ from langchain_hybridgraph.query.pipeline.settings import SearchContext
 from langchain_hybridgraph.query.rerank import apply_scores, is_awaited
 from langchain_hybridgraph.query.selection import select
 from langchain_hybridgraph.records import Hit
-from langchain_hybridgraph.stores.protocols import GivesVectors, HasParents, implements
+from langchain_hybridgraph.stores.protocols import HasVectors, HasParents, implements
 
 
 def resolve_parents(run: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
@@ -63,7 +63,7 @@ def select_hits(run: SearchContext, hits: list[Hit], unit: float = 1.0) -> Searc
     if selection.mmr_lambda is None or not hits:
         with trace.stage("select"):
             return select(hits, selection, query.k)
-    if not implements(store, GivesVectors):
+    if not implements(store, HasVectors):
         raise ConfigurationError(
             f"mmr_lambda={selection.mmr_lambda} needs the vectors of the hits, which this store does not give: "
             "use a HybridGraphStore or Chroma, or leave mmr_lambda out"

@@ -17,7 +17,7 @@ from langchain_hybridgraph.query.rerank import Reranker
 from langchain_hybridgraph.query.selection import Selection
 from langchain_hybridgraph.query.sources import Source
 from langchain_hybridgraph.records import Hit, Query, Scope, SourceResult
-from langchain_hybridgraph.stores.protocols import HasGraph, HasParents, Reads, implements
+from langchain_hybridgraph.stores.protocols import HasGraph, HasParents, ReadsChunks, implements
 
 # Every source is asked for at least so many candidates: the scores of fewer say too little about each other.
 POOL = 100
@@ -45,7 +45,7 @@ class Pipeline:
     first n chunks of a scope in the store's order.
     """
 
-    store: Reads
+    store: ReadsChunks
     sources: tuple[Source, ...]
     fusion: Fusion = field(default_factory=ConvexCombination)
     overfetch: int = 3

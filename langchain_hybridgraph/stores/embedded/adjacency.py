@@ -66,7 +66,7 @@ class Columns(NamedTuple):
         columns: Any = map(np.concatenate, zip(*parts, strict=True))
         return cls(*columns)
 
-    def taken(self, chosen: Mask | Integers) -> Columns:
+    def select(self, chosen: Mask | Integers) -> Columns:
         """Return the chosen edges."""
         return Columns._make(column[chosen] for column in self)
 
@@ -85,7 +85,7 @@ class IncidentEdges(NamedTuple):
         columns: Any = map(np.concatenate, zip(*parts, strict=True))
         return cls(*columns)
 
-    def taken(self, chosen: Mask | Integers) -> IncidentEdges:
+    def select(self, chosen: Mask | Integers) -> IncidentEdges:
         """Return the chosen edges."""
         columns: Any = [column[chosen] for column in self]
         return IncidentEdges(*columns)
@@ -158,7 +158,7 @@ class SortedEdges:
         place = np.minimum(nodes, len(self.starts) - 3) + 1
         return self.starts[place], self.starts[place + 1]
 
-    def hanging(self, nodes: NDArray[np.int64], gone: Mask | None, wanted: EdgeSelection) -> IncidentEdges:
+    def incident(self, nodes: NDArray[np.int64], gone: Mask | None, wanted: EdgeSelection) -> IncidentEdges:
         """Return the wanted edges attached to these nodes."""
         origin, position = self.at(nodes)
         keep: Mask | None = None
@@ -264,16 +264,16 @@ class Adjacency:
         """Return the same state for another version and position of the catalogue."""
         return replace(self, version=version, position=position)
 
-    def hanging(self, nodes: NDArray[np.int64], wanted: EdgeSelection, *, backwards: bool) -> IncidentEdges:
+    def incident(self, nodes: NDArray[np.int64], wanted: EdgeSelection, *, backwards: bool) -> IncidentEdges:
         """Return the wanted edges that leave these nodes (``backwards``: arrive at them), in no particular order."""
         half, gone = (self.into, self.into_gone) if backwards else (self.out, self.out_gone)
-        edges = half.hanging(nodes, gone, wanted)
+        edges = half.incident(nodes, gone, wanted)
         if self.beside is None:
             return edges
-        more = self.beside[backwards].hanging(nodes, None, wanted)
+        more = self.beside[backwards].incident(nodes, None, wanted)
         return IncidentEdges.together([edges, more]) if len(more.end) else edges
 
-    def followed(self, changes: Changes, codes: Mapping[str, int]) -> Adjacency:
+    def updated(self, changes: Changes, codes: Mapping[str, int]) -> Adjacency:
         """Return the adjacency after these changes."""
         facts = self._facts_after(changes)
         source, target = changes.pairs[:, 0], changes.pairs[:, 1]
@@ -282,10 +282,10 @@ class Adjacency:
             out_at = out_at[~self.out_gone[out_at]]
         kept = ~np.isin(_keys(self.changed.source, self.changed.target), _keys(source, target))
         counts = _grown(self.counts, len(codes), 0)
-        for edges, sign in ((self.changed.taken(~kept), -1), (self.out.columns(out_at), -1), (changes.edges, 1)):
+        for edges, sign in ((self.changed.select(~kept), -1), (self.out.columns(out_at), -1), (changes.edges, 1)):
             np.add.at(facts.degree, np.concatenate([edges.source, edges.target]), sign)
             np.add.at(counts, edges.relation, sign)
-        changed = Columns.together([self.changed.taken(kept), changes.edges])
+        changed = Columns.together([self.changed.select(kept), changes.edges])
         after = replace(
             self,
             codes=codes,

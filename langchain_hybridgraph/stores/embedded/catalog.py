@@ -415,7 +415,7 @@ class Catalogue:
 
     # -- facts ----------------------------------------------------------------------------------------------
 
-    def about(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """Return the facts of the index: version, next_row, generation, tenancy, language, embedding …"""
         with self.reading() as connection:
             return dict(connection.execute("SELECT name, value FROM about"))
@@ -568,7 +568,7 @@ class Catalogue:
             row = connection.execute(f"SELECT 1 FROM nodes WHERE kind = '{PARENT}' AND tenant = ? LIMIT 1", (tenant,))
             return row.fetchone() is not None
 
-    def known(self, tenant: str, ids: Iterable[str]) -> dict[str, StoredHashes]:
+    def stored_hashes(self, tenant: str, ids: Iterable[str]) -> dict[str, StoredHashes]:
         """Return the hashes and row of these ids; ids that only edges name have the kind ``graph``."""
         with self.reading() as connection:
             results = connection.execute(
@@ -600,7 +600,7 @@ class Catalogue:
         with self.reading() as connection:
             return catalog_files.read(connection, tenant)
 
-    def titles(self, tenant: str) -> list[Edge]:
+    def title_edges(self, tenant: str) -> list[Edge]:
         """Return the edges that lead to titles of documents, by title and source."""
         with self.reading() as connection:
             results = connection.execute(
@@ -797,7 +797,7 @@ def reset_in_child() -> None:
     _catalogues.clear()
 
 
-def set_about(connection: sqlite3.Connection, **facts: Any) -> None:
+def set_facts(connection: sqlite3.Connection, **facts: Any) -> None:
     """Write facts of the index."""
     connection.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", facts.items())
 
@@ -978,7 +978,7 @@ def log_changes(connection: sqlite3.Connection, rows: Iterable[int]) -> int:
 def trim_changes(connection: sqlite3.Connection, floor: int) -> None:
     """Drop the changes up to version ``floor``; a reader that has not seen them must read everything again."""
     connection.execute("DELETE FROM changes WHERE version <= ?", (floor,))
-    set_about(connection, floor=floor)
+    set_facts(connection, floor=floor)
 
 
 def _delete_nodes(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
@@ -1049,7 +1049,7 @@ def _trim_graph_changes(connection: sqlite3.Connection) -> None:
 
 def _forget_graph_changes(connection: sqlite3.Connection, floor: int) -> None:
     connection.execute("DELETE FROM graph_changes WHERE number <= ?", (floor,))
-    set_about(connection, graph_floor=floor)
+    set_facts(connection, graph_floor=floor)
 
 
 def _connection(database: str, *, uri: bool = False) -> sqlite3.Connection:

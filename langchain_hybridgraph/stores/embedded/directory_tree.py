@@ -37,7 +37,7 @@ class TreedIndex(SearchedIndex):
     _places: Places | None = None
     _tree: tuple[Snapshot, TreeState] | None = None
 
-    def tree(self, scope: Scope) -> ScopedTree:
+    def scoped_tree(self, scope: Scope) -> ScopedTree:
         """Return the tree as a call with this scope may see it (see ``stores.protocols.HasTree``)."""
         self._check_scope(scope)
         with self._gate:
@@ -233,7 +233,7 @@ class ScopedTree:
         """Return the uri of a node."""
         return self._places.uris[node]
 
-    def above(self, node: int) -> int:
+    def parent(self, node: int) -> int:
         """Return the directory that contains a node, -1 at the top."""
         return self._places.above[node]
 
@@ -258,10 +258,10 @@ class ScopedTree:
             owners=np.repeat(np.arange(len(ordered)), held),
             is_directory=np.array(list(map(self.is_directory, ordered)), np.bool_),
             is_document=held > 0,
-            is_whole=self._count[each] == self._grown.living[each],
+            is_fully_visible=self._count[each] == self._grown.living[each],
         )
 
-    def below(self, node: int) -> Level:
+    def child_level(self, node: int) -> Level:
         """Return the children of a directory, below -1 the top; built once for all calls that see everything."""
         known = self._below.get(node)
         if known is None:
@@ -276,7 +276,7 @@ class ScopedTree:
         """Return whether the node has chunks of its own."""
         return bool(self._rows_at(node))
 
-    def is_whole(self, node: int) -> bool:
+    def is_fully_visible(self, node: int) -> bool:
         """Return whether the call may see everything at and below the node."""
         return bool(self._count[node] == self._grown.living[node])
 

@@ -35,7 +35,7 @@ class FollowedIndex(OpenIndex):
 
         A Chroma that is far behind gets there over several steps, unless ``is_complete``.
         """
-        facts = self._catalogue.about()
+        facts = self._catalogue.facts()
         version, floor = int(facts["version"]), int(facts["floor"])
         try:
             self._keywords.follow(version, floor)

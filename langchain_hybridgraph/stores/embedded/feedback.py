@@ -18,7 +18,7 @@ from langchain_hybridgraph.stores.embedded import catalog, catalog_feedback
 from langchain_hybridgraph.stores.embedded.catalog_feedback import MemoryValues, StoredMemory
 from langchain_hybridgraph.stores.embedded.catalog_rows import catalogue_rows, checked_edges
 from langchain_hybridgraph.stores.embedded.index_folder import FittedEmbedding
-from langchain_hybridgraph.stores.embedded.memory_columns import LearnedRows
+from langchain_hybridgraph.stores.embedded.memory_columns import MemoryMirror
 from langchain_hybridgraph.stores.embedded.writer import WrittenIndex
 from langchain_hybridgraph.stores.protocols import MemoryColumns
 from langchain_hybridgraph.text.analyzer import Analyzer
@@ -77,7 +77,7 @@ class RememberingIndex(WrittenIndex):
     a statement and keep what was known, retract it.
     """
 
-    def learned(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
+    def memory_states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
         """Return the state of each of these chunks and parents (see ``stores.protocols.Remembers``).
 
         With ``known_at``, validity, confidence and utility are as known then, and chunks ingested later or retracted
@@ -87,21 +87,21 @@ class RememberingIndex(WrittenIndex):
         with self._gate, self._catalogue.reading() as connection:
             return catalog_feedback.learned(connection, self._rows.tenant, ids, scope.known_at)
 
-    def remembered(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
+    def memory_columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
         """Return the state of chunks as columns (see ``stores.protocols.Remembers``); parents have no row.
 
         The present state is kept in memory from the first call on.
         """
         self._check_scope(scope)
         if scope.known_at is not None:
-            known = self.learned(ids, scope)
+            known = self.memory_states(ids, scope)
             return MemoryColumns.of([known.get(id, _NOTHING) for id in ids])
         with self._gate:
             return self._mirror.at(self._refresh().rows.places(ids))
 
     @cached_property
-    def _mirror(self) -> LearnedRows:
-        return LearnedRows(self._catalogue, self._rows.tenant)
+    def _mirror(self) -> MemoryMirror:
+        return MemoryMirror(self._catalogue, self._rows.tenant)
 
     # -- feedback --------------------------------------------------------------------------------------------
 
@@ -157,7 +157,7 @@ class RememberingIndex(WrittenIndex):
 
     def _set_mode(self, form: str | Mapping[str, Any] | None) -> None:
         with self._writer(), self._catalogue.writing() as connection:
-            catalog.set_about(connection, **{self._mode_name: json.dumps(form)})
+            catalog.set_facts(connection, **{self._mode_name: json.dumps(form)})
 
     @property
     def _mode_name(self) -> str:
@@ -205,7 +205,7 @@ class RememberingIndex(WrittenIndex):
             edge = Edge(chunk.id, old_id, SUPERSEDES, description=description)
             also = partial(self._close, old_id=old_id, new_id=chunk.id, begin=begin, now=now)
             self._write(catalogue_rows([chunk], [], self._rows.tenant), checked_edges([edge]), also=also)
-            self.settle()
+            self.flush()
 
     def _check_not_superseded(self, old_id: str, new_id: str) -> None:
         """Raise ValueError for a fact that has already been superseded, and name the last fact in the chain."""
@@ -222,7 +222,7 @@ class RememberingIndex(WrittenIndex):
     def _successor(self, id: str) -> str | None:
         edges = self._catalogue.edges(self._rows.tenant, [id], backwards=True)
         sources = [edge.source for edge in edges if edge.relation == SUPERSEDES]
-        held = self.learned(sources, Scope())  # retracted facts do not count
+        held = self.memory_states(sources, Scope())  # retracted facts do not count
         return max((one for one in sources if one in held), default=None)
 
     def _close(
@@ -249,12 +249,12 @@ class RememberingIndex(WrittenIndex):
     # -- new memories next to old ones ------------------------------------------------------------------------
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         """Keep other threads and processes from writing inside; reading goes on."""
         with self._writer():
             yield
 
-    def embedded(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         """Return the unit vectors of texts; None as long as an embedding made from the texts is not fitted."""
         with self._gate:
             generation = self._refresh().generation
@@ -275,11 +275,11 @@ class RememberingIndex(WrittenIndex):
             rows, scores = matrix.search(vector, n, allowed[: len(matrix)])
             return [(entry.id, entry.score) for entry in seen.rows.scored(rows.tolist(), scores.tolist())]
 
-    def reads_meanings(self) -> bool:
+    def has_pretrained_model(self) -> bool:
         """Return whether the vectors come from a model trained on more than the texts of this index."""
         return not isinstance(self.embedding, FittedEmbedding)
 
-    def unread(self, text: str, beside: str) -> float:
+    def unknown_word_share(self, text: str, beside: str) -> float:
         """Return the share of a text's words that the model does not know and the other text does not have.
 
         The vectors of a model fitted to the corpus ignore such words, so it cannot tell "lives in Rome" from "lives in
@@ -296,7 +296,7 @@ class RememberingIndex(WrittenIndex):
                 return 0.0
             return int(np.count_nonzero(~self._embed(others, self._generation).any(axis=1))) / len(words)
 
-    def take_in(
+    def insert(
         self,
         chunks: Sequence[Chunk],
         vectors: NDArray[np.float32] | None,
@@ -316,7 +316,7 @@ class RememberingIndex(WrittenIndex):
             undated = [entry.id for entry in batch if entry.given.created_at is None]
             also = partial(self._change, undated=undated, changes=changes, now=self.clock())
             self._write(batch, checked_edges(edges), given, also)
-            self.settle()
+            self.flush()
 
     def _change(
         self, connection: sqlite3.Connection, *, undated: Sequence[str], changes: Sequence[Change], now: float

@@ -85,7 +85,7 @@ class Generation:
             self._sample = version, vectors
         return vectors
 
-    def found(self, dimension: int) -> VectorMatrix:
+    def create_matrix(self, dimension: int) -> VectorMatrix:
         """Create the matrix, now that the number of dimensions is known."""
         self.matrix = VectorMatrix(self._file("vectors", ".f32"), dimension)
         return self.matrix
@@ -122,7 +122,7 @@ class Generation:
         """
         matrix = self.matrix
         for rows, vectors, texts in pages:
-            matrix = self.found(vectors.shape[1]) if matrix is None else matrix
+            matrix = self.create_matrix(vectors.shape[1]) if matrix is None else matrix
             for start, stop in _runs(rows):
                 matrix.write(rows[start], vectors[start:stop], texts=texts[start:stop], sync=False)
         if matrix is not None:

@@ -58,7 +58,7 @@ class WalkedIndex(SearchedIndex):
                 self._has_graph = position, self._catalogue.has_edges(self._rows.tenant)
             return self._has_graph[1]
 
-    def graph(self, scope: Scope, ways: EdgeFilter) -> ScopedGraph:
+    def scoped_graph(self, scope: Scope, ways: EdgeFilter) -> ScopedGraph:
         """Return the graph as a call with this scope may traverse it (see ``stores.protocols.HasGraph``)."""
         self._check_scope(scope)
         with self._gate:
@@ -84,7 +84,7 @@ class WalkedIndex(SearchedIndex):
             seen = self._refresh()
             version, position = self._catalogue.graph_position()
             last = self._graph_state and self._graph_state[1]
-            if last is None or last.position < int(self._catalogue.about()["graph_floor"]):
+            if last is None or last.position < int(self._catalogue.facts()["graph_floor"]):
                 adjacency = self._read_adjacency(seen)
             elif last.position < position:
                 adjacency = self._follow_adjacency(last)
@@ -110,7 +110,7 @@ class WalkedIndex(SearchedIndex):
             touched[touched[:, 0] != touched[:, 1]],
             Columns.of(self._catalogue.changed_arcs(tenant, last.position), codes),
         )
-        return last.followed(changes, codes)
+        return last.updated(changes, codes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ class ScopedGraph:
             for node, row in zip(nodes.tolist(), rows.tolist(), strict=True)
         ]
 
-    def among(self, nodes: Nodes) -> ScopedGraph:
+    def restricted_to(self, nodes: Nodes) -> ScopedGraph:
         """Return the same graph with :meth:`neighbours` restricted to hops that lead to these chunks."""
         return replace(self, ends=np.unique(nodes[self.allowed[self.adjacency.facts.row[nodes]]]))
 
@@ -190,7 +190,7 @@ class ScopedGraph:
         """Return all hops to chunks, several between the same two nodes if they are joined in several ways."""
         passing = self._passing(nodes)
         links, mentions = self._links(nodes)
-        links = links.taken(self._is_end(links.end))
+        links = links.select(self._is_end(links.end))
         direct = NeighborEdges(
             links.origin, links.end.astype(np.int64), links.weight * passing[links.origin], np.full(len(links.end), -1)
         )
@@ -205,7 +205,7 @@ class ScopedGraph:
         Their weights are undamped; a caller that traverses node by node sees the degrees itself.
         """
         links, mentions = self._links(nodes)
-        links = links.taken(self.is_open(links.end))
+        links = links.select(self.is_open(links.end))
         every = IncidentEdges.together([links, mentions])
         return self._best(
             NeighborEdges(every.origin, every.end.astype(np.int64), every.weight, np.full(len(every.end), -1))
@@ -270,14 +270,14 @@ class ScopedGraph:
         facts, direction = self.adjacency.facts, self.ways.direction
         is_entity = facts.is_entity[nodes]
         sources = np.where(self.allowed[facts.row[nodes]] | is_entity, nodes, -1)
-        out = self.adjacency.hanging(sources, self.wanted, backwards=False)
+        out = self.adjacency.incident(sources, self.wanted, backwards=False)
         is_mention = (out.relation == MENTIONS_CODE) & facts.is_entity[out.end]
-        mentions = out.taken(is_mention)
-        links = [out.taken(~is_mention)] if direction != "in" else []
+        mentions = out.select(is_mention)
+        links = [out.select(~is_mention)] if direction != "in" else []
         if direction != "out" or is_entity.any():
-            into = self.adjacency.hanging(sources, self.wanted, backwards=True)
+            into = self.adjacency.incident(sources, self.wanted, backwards=True)
             if direction == "out":
-                into = into.taken((into.relation == MENTIONS_CODE) & is_entity[into.origin])
+                into = into.select((into.relation == MENTIONS_CODE) & is_entity[into.origin])
             links.append(into)
         return links[0] if len(links) == 1 else IncidentEdges.together(links), mentions
 
@@ -285,7 +285,7 @@ class ScopedGraph:
         """Return the hops from chunk to entity to chunk; the chunks of a shared entity are looked up once for all."""
         degree = self.adjacency.facts.degree[mentions.end]
         rare = self._rare_enough(mentions, degree)
-        mentions, degree = mentions.taken(rare), degree[rare]
+        mentions, degree = mentions.select(rare), degree[rare]
         entities, first, place = np.unique(mentions.end, return_index=True, return_inverse=True)
         mentioning = self._mentioning(entities.astype(np.int64))
         weights = mentioning.weight * self._damping(degree[first])[mentioning.origin]
@@ -301,17 +301,17 @@ class ScopedGraph:
     def _mentioning(self, entities: Nodes) -> IncidentEdges:
         """Return the mentions of these entities by chunks that a hop may lead to, in the order of the entities."""
         if self.ends is None:
-            mentioning = self.adjacency.hanging(entities, self.wanted, backwards=True)
-            mentioning = mentioning.taken((mentioning.relation == MENTIONS_CODE) & self._is_end(mentioning.end))
+            mentioning = self.adjacency.incident(entities, self.wanted, backwards=True)
+            mentioning = mentioning.select((mentioning.relation == MENTIONS_CODE) & self._is_end(mentioning.end))
             if self.adjacency.beside is None:
                 return mentioning
         else:
             # A few chunks have fewer mentions than a few entities.
-            out = self.adjacency.hanging(self.ends, self.wanted, backwards=False)
+            out = self.adjacency.incident(self.ends, self.wanted, backwards=False)
             place = _places(entities, out.end)
             shared = np.flatnonzero((place >= 0) & (out.relation == MENTIONS_CODE))
-            mentioning = IncidentEdges(place, self.ends[out.origin], out.relation, out.weight).taken(shared)
-        return mentioning.taken(np.argsort(mentioning.origin, kind="stable"))
+            mentioning = IncidentEdges(place, self.ends[out.origin], out.relation, out.weight).select(shared)
+        return mentioning.select(np.argsort(mentioning.origin, kind="stable"))
 
     def _rare_enough(self, mentions: IncidentEdges, degree: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return the mentions to traverse, by origin and rarity; ``degree`` is that of the entities."""
@@ -366,7 +366,7 @@ class ScopedGraph:
         """Return the entity of each pair's hop, -1 for a direct edge; pairs without a hop are left out."""
         wanted = set(pairs)
         origins = np.array(sorted({one for one, _ in wanted}), np.int64)
-        hops = self.among(np.array(sorted({other for _, other in wanted}), np.int64))._hops(origins)
+        hops = self.restricted_to(np.array(sorted({other for _, other in wanted}), np.int64))._hops(origins)
         if self.ways.hub_degree is None:
             # Undamped, a common entity has the same weight as a rare one, although it tells less.
             weight = np.where(hops.via < 0, 1.0, 1.0 / np.maximum(self.degrees(hops.via), 2))

@@ -96,7 +96,7 @@ def read_facts(path: Path | None, *, read_only: bool = False) -> dict[str, Any]:
             _bring_up_to_date(path)
         catalogue = Catalogue(path / CATALOGUE)
         try:
-            return catalogue.about()
+            return catalogue.facts()
         finally:
             catalogue.close()
     if (path / "chroma.sqlite3").exists():
@@ -282,7 +282,7 @@ class OpenIndex:
     def _found(self, catalogue: Catalogue, language: str) -> None:
         with catalogue.writing() as connection:
             tenancy = "single" if self.tenant is None else "multi"
-            catalog.set_about(connection, tenancy=tenancy, language=language)
+            catalog.set_facts(connection, tenancy=tenancy, language=language)
 
     def _check_tenancy(self, facts: Mapping[str, Any]) -> None:
         if facts["tenancy"] == "multi" and self.tenant is None:
@@ -356,7 +356,7 @@ class OpenIndex:
 
     def _latest(self) -> tuple[Snapshot, dict[str, Any]]:
         with self._catalogue.snapshot():
-            facts = self._catalogue.about()
+            facts = self._catalogue.facts()
             generation = self._latest_generation(facts)
             return Snapshot(self._latest_rows(facts), generation), facts
 
@@ -410,7 +410,7 @@ class OpenIndex:
         if matrix is not None and width != matrix.dimension:
             raise EmbeddingMismatchError(
                 f"the vector has {width} dimensions, but the index was made with {matrix.dimension} "
-                f"({self._catalogue.about().get('embedding', self.name)!r}): use the embedding that it was made with"
+                f"({self._catalogue.facts().get('embedding', self.name)!r}): use the embedding that it was made with"
             )
 
 

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
 
-class Keywords:
+class KeywordEngine:
     """The keyword index of a folder (``path`` None: in memory), opened on first use, filled from the catalogue.
 
     :meth:`follow` and :meth:`rebuild` write to it and require the writer's turn.
@@ -44,7 +44,7 @@ class Keywords:
                 index = self._index = self._index or self._open()
         return index
 
-    def ask(self, question: Callable[[KeywordIndex], Answer]) -> Answer:
+    def query(self, question: Callable[[KeywordIndex], Answer]) -> Answer:
         """Return the index's answer; if the index is replaced meanwhile, ask the new one."""
         index = self.index
         try:
@@ -58,7 +58,7 @@ class Keywords:
         """Return whether :meth:`follow` has anything to do."""
         if self._is_absent():
             return version > 0
-        return self.index.applied != version or self.reason is not None or not self._is_whole()
+        return self.index.applied_version != version or self.reason is not None or not self._is_whole()
 
     def _is_absent(self) -> bool:
         return self._path is not None and not (self._path / "meta.json").exists()
@@ -81,9 +81,9 @@ class Keywords:
             if version:
                 self.rebuild(version)
             return
-        if self.index.applied != version:
+        if self.index.applied_version != version:
             self.reload()
-        is_in_reach = floor <= self.index.applied <= version
+        is_in_reach = floor <= self.index.applied_version <= version
         is_broken = self.reason is not None and self._is_usable()
         if is_broken or not (is_in_reach and self._apply(version) and self._is_whole()):
             self.rebuild(version)
@@ -91,9 +91,9 @@ class Keywords:
     def _apply(self, version: int) -> bool:
         """Apply the changes in the outbox; return whether the index accepted them."""
         index = self.index
-        if index.applied == version:
+        if index.applied_version == version:
             return True
-        touched = self._catalogue.changed_rows(index.applied)
+        touched = self._catalogue.changed_rows(index.applied_version)
         alive = {entry.row: entry.text for entry in self._catalogue.read_rows(touched) if entry.row is not None}
         try:
             added = reporting(alive.items(), "index", len(alive), "chunks")
@@ -138,7 +138,7 @@ class Keywords:
         index = self._index
         if index is None or self._path is None:
             return
-        if self.reason is None and index.applied:
+        if self.reason is None and index.applied_version:
             try:
                 index.reload()
             except StoreError:
@@ -174,7 +174,7 @@ class Keywords:
                 self._language,
                 writable=create or not self._is_absent(),
             )
-            if index.applied or create or not version or self._path is None:
+            if index.applied_version or create or not version or self._path is None:
                 return index
             index.close()
             cause = "nothing has been indexed yet"

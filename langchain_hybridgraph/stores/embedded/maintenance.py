@@ -89,7 +89,7 @@ class CaredIndex(WrittenIndex):
         index = self._keywords.index
         if self._keywords.reason is not None:
             return ["keyword index: it cannot be opened; repair() rebuilds it"]
-        if not is_writer and index.applied != version:
+        if not is_writer and index.applied_version != version:
             return None
         return _difference("keyword index", rows, index.rows)
 
@@ -118,7 +118,7 @@ class CaredIndex(WrittenIndex):
             self._embed_again(self._without_vector(self._catalogue.text_hashes()))
             self._keywords.rebuild(self._rows.version)
             self._rebuild_collection()
-            self.settle()
+            self.flush()
         return self.check()
 
     def stats(self) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class CaredIndex(WrittenIndex):
         """
         with self._gate:
             self._refresh()
-            facts = self._catalogue.about()
+            facts = self._catalogue.facts()
             with self._catalogue.reading() as connection:
                 learned = catalog_feedback.count(connection, self._rows.tenant)
             counts = {**self._catalogue.count(self._rows.tenant), **learned}
@@ -160,7 +160,7 @@ class CaredIndex(WrittenIndex):
         matrix = self._generation.matrix
         if matrix is None or self._is_unfitted(self._generation) or not texts:
             return []
-        sound = matrix.sound(list(texts), list(texts.values())).tolist()
+        sound = matrix.intact(list(texts), list(texts.values())).tolist()
         return [row for row, is_sound in zip(texts, sound, strict=True) if not is_sound]
 
     def _embed_again(self, rows: Sequence[int]) -> None:

@@ -21,7 +21,7 @@ _COLUMNS = len(MemoryColumns._fields) - 1
 _AT_ONCE = 50_000
 
 
-class LearnedRows:
+class MemoryMirror:
     """The present state of a tenant's chunks, by row: 72 bytes each, read on first use.
 
     From then on it follows a log in the catalogue that also has the changes of other processes: one feedback costs the

@@ -88,7 +88,7 @@ class SearchedIndex(OpenIndex):
                 chunks[by_reference[document]].add(id)
         return chunks
 
-    is_local = True
+    has_fast_lookups = True
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """Return the ids of the chunks with these texts and sources (see ``stores.protocols.KnowsContents``)."""
@@ -102,10 +102,10 @@ class SearchedIndex(OpenIndex):
         with self._gate:
             return self._catalogue.document_ids(self._rows.tenant)
 
-    def titles(self) -> list[Edge]:
+    def title_edges(self) -> list[Edge]:
         """Return the edges that lead to titles of documents, by title and document."""
         with self._gate:
-            return self._catalogue.titles(self._rows.tenant)
+            return self._catalogue.title_edges(self._rows.tenant)
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
         """Return the edges that leave these chunks (``backwards``: arrive at them), by source, relation and target."""
@@ -182,7 +182,7 @@ class SearchedIndex(OpenIndex):
             return vectors
 
     @property
-    def quick_words(self) -> bool:
+    def has_fast_keyword_search(self) -> bool:
         """Whether a keyword search takes well under a millisecond: Tantivy, up to a few hundred thousand chunks.
 
         Threads take turns holding Python's lock: handing a search of 0.2 ms to another thread cost 1 ms.
@@ -200,36 +200,36 @@ class SearchedIndex(OpenIndex):
         text, scope = query.text, query.scope
         with self._gate:
             rows = self._refresh().rows
-            if self._keywords.index.applied < rows.version:
+            if self._keywords.index.applied_version < rows.version:
                 self._keywords.reload()
                 rows = self._refresh().rows  # the index may have been reloaded to a later version
 
             def search(index: KeywordIndex) -> SourceResult:
-                is_all = scope.filter is None and scope.known_at is None and rows.full and index.applied == rows.version
+                is_all = scope.filter is None and scope.known_at is None and rows.full and index.applied_version == rows.version
                 allowed = None if is_all else self._allowed(rows, scope)
-                found, exact = index.search(text, n, allowed), index.exact(text, allowed)
+                found, exact = index.search(text, n, allowed), index.exact_matches(text, allowed)
                 entries = rows.scored([row for row, _ in found], [score for _, score in found])
                 reason = self._keywords.reason or self._lag(index, rows)
                 rest = entries[-1].score if 0 < n <= len(entries) else 0.0
                 likely = dict(zip(rows.ids(exact), exact.values(), strict=True))
                 return SourceResult(
-                    entries, bound=index.bound(text), reason=reason, rest=rest, exact=likely, words=index.asked(text)
+                    entries, bound=index.bound(text), reason=reason, rest=rest, exact=likely, words=index.query_words(text)
                 )
 
-            return self._keywords.ask(search)
+            return self._keywords.query(search)
 
     def _lag(self, index: KeywordIndex, rows: Rows) -> str | None:
         """Return why the keyword index may lack texts: it was never filled, or a process that died left it behind."""
-        if rows.living > 0 and not index.applied:
+        if rows.living > 0 and not index.applied_version:
             return "no-keyword-index"
-        is_behind = index.applied < rows.version and self._catalogue.age() > LEFT_BEHIND
+        is_behind = index.applied_version < rows.version and self._catalogue.age() > LEFT_BEHIND
         return "keyword-behind" if is_behind else None
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
         """Return the BM25 of each of these chunks; those that share no word with the text are left out."""
         with self._gate:
             known = self._rows
-            scores = self._keywords.ask(lambda index: index.scores(text, known.rows(ids)))
+            scores = self._keywords.query(lambda index: index.scores(text, known.rows(ids)))
             return dict(zip(known.ids(scores), scores.values(), strict=True))
 
     def _nearest(
@@ -240,7 +240,7 @@ class SearchedIndex(OpenIndex):
         found = self._nearest_by_chroma(seen, vector, n, allowed)
         scores = None if found is None else matrix.scores(vector, found)
         if found is None or scores is None or matrix.lacks(allowed):
-            return matrix.near(vector, n, allowed)
+            return matrix.approximate_search(vector, n, allowed)
         order = np.lexsort((found, -scores))[:n]
         return found[order], scores[order]
 

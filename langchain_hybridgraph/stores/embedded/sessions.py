@@ -61,9 +61,9 @@ class SessionedIndex(WrittenIndex):
             ]
             for chunk in chunks:
                 ParsedMetadata.checked(chunk.metadata)
-            self.put(chunks)
+            self.upsert(chunks)
             if chunks:
-                self.settle()
+                self.flush()
         return [chunk.id for chunk in chunks]
 
     def sessions(self) -> dict[str, int]:

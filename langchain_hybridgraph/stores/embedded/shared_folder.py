@@ -11,7 +11,7 @@ from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.forking import keep_alive_forever
 from langchain_hybridgraph.stores.embedded import catalog
 from langchain_hybridgraph.stores.embedded.catalog import Catalogue
-from langchain_hybridgraph.stores.embedded.keyword_index import Keywords
+from langchain_hybridgraph.stores.embedded.keyword_index import KeywordEngine
 from langchain_hybridgraph.stores.embedded.writer_lock import WriterLock
 from langchain_hybridgraph.stores.engines.chroma import OwnedChroma
 
@@ -32,9 +32,9 @@ class OpenFolder:
     def __init__(self, path: Path | None, catalogue: Catalogue) -> None:
         self.path = path
         self.catalogue = catalogue
-        self.language = str(catalogue.about()["language"])
+        self.language = str(catalogue.facts()["language"])
         self.lock = WriterLock(path and path / LOCK)
-        self.keywords = Keywords(path and path / KEYWORDS, self.language, catalogue)
+        self.keywords = KeywordEngine(path and path / KEYWORDS, self.language, catalogue)
         self.chroma = OwnedChroma(path)
         self.settled = -1
         """Version of the catalogue up to which engines and model were last brought up to date."""

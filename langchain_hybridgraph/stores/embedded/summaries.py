@@ -78,7 +78,7 @@ class LayeredIndex(TreedIndex, CaredIndex):
         layers = self.layers()
         if layers is None:
             return None
-        return Summaries(layers, self._states_of(layers), self.tree(Scope(None, self.tenant, time.time())))
+        return Summaries(layers, self._states_of(layers), self.scoped_tree(Scope(None, self.tenant, time.time())))
 
     def _states_of(self, layers: SummaryIndex) -> Mapping[str, str]:
         """Return the state that each summary was made from, by uri."""
@@ -88,12 +88,12 @@ class LayeredIndex(TreedIndex, CaredIndex):
             current = self._states = layers, version, {chunk.id: str(chunk.metadata.get(STATE)) for chunk in kept}
         return current[2]
 
-    def settle(self) -> int:
+    def flush(self) -> int:
         """Bring the engines up to date; if the model was fitted again, embed the summaries again with it.
 
         Return the number of texts this embedded; summaries do not count.
         """
-        embedded = super().settle()
+        embedded = super().flush()
         self._keep_layers()
         return embedded
 
@@ -229,8 +229,8 @@ class _BorrowedEmbedding:
 
 
 def _take_over(layers: SummaryIndex, summaries: Sequence[Chunk]) -> None:
-    layers.put(summaries)
-    layers.settle()
+    layers.upsert(summaries)
+    layers.flush()
 
 
 def _of_layers(lines: Sequence[str]) -> list[str]:

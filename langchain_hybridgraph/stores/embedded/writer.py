@@ -37,7 +37,7 @@ FIT_TEXTS = 100_000
 class WrittenIndex(FollowedIndex):
     """An index that accepts chunks: first vectors, then the commit that accepts them, then the engines."""
 
-    def put(
+    def upsert(
         self,
         chunks: Sequence[Chunk],
         *,
@@ -85,7 +85,7 @@ class WrittenIndex(FollowedIndex):
             "embedded": embedded,
         }
 
-    def settle(self) -> int:
+    def flush(self) -> int:
         """Bring the engines up to date, and fit (or fit again) an embedding that is made from the corpus.
 
         Return the number of texts this embedded. Threads that add at the same time take turns: all of them write first,
@@ -122,7 +122,7 @@ class WrittenIndex(FollowedIndex):
             texts = self._catalogue.count_rows()
             if texts:
                 self._refit(self.embedding)
-            self.settle()
+            self.flush()
         return texts
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
@@ -221,7 +221,7 @@ class WrittenIndex(FollowedIndex):
         return dict(zip((chunk.id for chunk in chunks), unit(vectors), strict=True))
 
     def _known(self, batch: Sequence[ChunkRow]) -> dict[str, StoredHashes]:
-        return self._catalogue.known(self._rows.tenant, (entry.id for entry in batch))
+        return self._catalogue.stored_hashes(self._rows.tenant, (entry.id for entry in batch))
 
     def _embed_ahead(self, batch: Sequence[ChunkRow]) -> _Ahead | None:
         """Embed the texts that this batch needs as the index is now, while others may write."""
@@ -242,7 +242,7 @@ class WrittenIndex(FollowedIndex):
         ahead: _Ahead | None,
     ) -> tuple[list[int], int]:
         """Write these chunks' vectors to the matrix; return their rows and the number of texts embedded."""
-        facts = self._catalogue.about()
+        facts = self._catalogue.facts()
         start = int(facts["next_row"])
         rows = list(range(start, start + len(new)))
         if not new or self._is_unfitted(self._generation):
@@ -257,7 +257,7 @@ class WrittenIndex(FollowedIndex):
         # Until the first vectors are accepted any number of dimensions is allowed, whatever has failed before.
         matrix = self._generation.matrix
         if matrix is None or "dimension" not in facts:
-            matrix = self._generation.found(vectors.shape[1])
+            matrix = self._generation.create_matrix(vectors.shape[1])
         self._check_width(vectors.shape[1])
         matrix.write(start, vectors, texts=[entry.text_hash for entry in new])
         return rows, len(texts)
@@ -268,7 +268,7 @@ class WrittenIndex(FollowedIndex):
         matrix = self._generation.matrix
         if matrix is None or not kept:
             return {}
-        sound = matrix.sound(list(kept.values()), [new[place].text_hash for place in kept])
+        sound = matrix.intact(list(kept.values()), [new[place].text_hash for place in kept])
         return {place: row for (place, row), is_sound in zip(kept.items(), sound.tolist(), strict=True) if is_sound}
 
     def _assemble(
@@ -321,7 +321,7 @@ class WrittenIndex(FollowedIndex):
             insert_or_replace(connection, [entry._replace(row=row_of.get(entry.id)) for entry in changed], now)
             catalog.put_edges(connection, self._rows.tenant, edges, now)
             if rows:
-                catalog.set_about(connection, next_row=rows[-1] + 1, **facts)
+                catalog.set_facts(connection, next_row=rows[-1] + 1, **facts)
             touched = [] if also is None else list(also(connection))
             if changed or touched:
                 catalog.log_changes(connection, [*rows, *dead, *touched])
@@ -333,7 +333,7 @@ class WrittenIndex(FollowedIndex):
 
         Known facts may have been deleted with the tenant whose text they came from.
         """
-        if not new or self._generation.matrix is None or "probe_text" in self._catalogue.about():
+        if not new or self._generation.matrix is None or "probe_text" in self._catalogue.facts():
             return {}
         facts = self._probe(self._generation, rows[0], new[0].text)
         own = self._own_vector(new[0].text) if has_own_vectors else None
@@ -369,7 +369,7 @@ class WrittenIndex(FollowedIndex):
             return False
         if self._is_unfitted(self._generation):
             return True
-        facts = self._catalogue.about()
+        facts = self._catalogue.facts()
         fitted, end = int(facts["fitted_row"]), int(facts["next_row"])
         if fitted == end:
             return False
@@ -391,12 +391,12 @@ class WrittenIndex(FollowedIndex):
             fitted.save(fresh.model_file)
         fresh.fill(self._embedded_pages(fitted, chunks))
         row, text = next(self._catalogue.texts())
-        facts = self._catalogue.about()
+        facts = self._catalogue.facts()
         old = self._generation
         # Searches of other threads see the commit and the new generation at the same moment.
         with self._refreshing:
             with self._catalogue.writing() as connection:
-                catalog.set_about(
+                catalog.set_facts(
                     connection,
                     generation=fresh.number,
                     chroma_applied=0,

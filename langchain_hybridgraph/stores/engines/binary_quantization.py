@@ -37,7 +37,7 @@ class BinaryQuantizer:
         self._words: Words = np.zeros((0, 0), np.uint64)
         self._rows = 0
 
-    def take_in(self, matrix: NDArray[np.float32]) -> None:
+    def add_rows(self, matrix: NDArray[np.float32]) -> None:
         """Add the rows of this matrix that are not known yet; known rows are not read again."""
         with self._lock:
             if self._rows >= len(matrix):

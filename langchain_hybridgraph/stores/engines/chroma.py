@@ -143,7 +143,7 @@ class OwnedChroma:
         A collection far behind is filled over several calls, unless ``is_complete`` requires all of it now. If Chroma
         can no longer read it, for example after a kill in the middle of a write, it is rebuilt.
         """
-        facts = catalogue.about()
+        facts = catalogue.facts()
         version, floor = int(facts["version"]), int(facts["floor"])
         if self.collected is not None and self.collected[:2] == (generation.number, version):
             return
@@ -156,7 +156,7 @@ class OwnedChroma:
             self._bring_towards(generation, catalogue, version, floor, is_complete)
         if not self._missing:
             with catalogue.writing() as connection:
-                catalog.set_about(connection, chroma_applied=version)
+                catalog.set_facts(connection, chroma_applied=version)
             self.collected = Collected(generation.number, version, len(self.open(generation.number)))
 
     def open(self, generation: int) -> ChromaRows:
@@ -215,7 +215,7 @@ class OwnedChroma:
     def _note_changes(self, generation: Generation, catalogue: Catalogue, version: int, floor: int) -> None:
         """Delete dead rows from the collection, and record which rows are still missing."""
         assert self._rows is not None
-        applied = self._version if self._missing is not None else int(catalogue.about()["chroma_applied"])
+        applied = self._version if self._missing is not None else int(catalogue.facts()["chroma_applied"])
         if not self._missing and not len(self._rows):
             applied = -1
         if applied < max(floor, 1):

@@ -56,7 +56,7 @@ class RankBM25Index:
         self._applied = 0
 
     @property
-    def applied(self) -> int:
+    def applied_version(self) -> int:
         """The version of the last :meth:`apply`; it is lost with the process."""
         return self._applied
 
@@ -93,7 +93,7 @@ class RankBM25Index:
         terms = statistics.terms(self._analyzer.words(text))
         return (K1 + 1) * sum(count * float(statistics.engine.idf[term]) for term, count in terms)
 
-    def asked(self, text: str) -> QuestionWords:
+    def query_words(self, text: str) -> QuestionWords:
         """The words that a question asks for, up to 128, whether any text has them or not."""
         statistics = self._count()
         counts = dict(islice(Counter(self._analyzer.words(text)).items(), MOST_TERMS))
@@ -101,7 +101,7 @@ class RankBM25Index:
         idfs = (math.log(texts / max(1, len(statistics.postings.get(word, ())))) for word in counts)
         return QuestionWords(len(counts), (K1 + 1) * sum(map(mul, counts.values(), idfs)))
 
-    def exact(self, text: str, allowed: Mask | None = None) -> dict[int, float]:
+    def exact_matches(self, text: str, allowed: Mask | None = None) -> dict[int, float]:
         """Return the probability that each row is meant because of an identifier or rare word it has, in (0, 1).
 
         See :func:`~langchain_hybridgraph.text.identifiers.exact_matches`; ``allowed`` is as in :meth:`search`.

@@ -88,7 +88,7 @@ class TantivyIndex:
         self.reload()
 
     @property
-    def applied(self) -> int:
+    def applied_version(self) -> int:
         """The version of the last commit that this index sees, 0 if there is none."""
         return self._applied
 
@@ -138,7 +138,7 @@ class TantivyIndex:
             idfs = ((count, _idf(every, searcher.doc_freq("text", term))) for term, count in terms)
             return (1 + 1e-6) * (K1 + 1) * sum(count * idf for count, idf in idfs)
 
-    def asked(self, text: str) -> QuestionWords:
+    def query_words(self, text: str) -> QuestionWords:
         """The words that a question asks for, up to 128, whether any text has them or not."""
         with _Engine("the keyword bound failed"):
             searcher = self._seen()
@@ -146,7 +146,7 @@ class TantivyIndex:
             idfs = (_idf(every := searcher.num_docs, min(every, searcher.doc_freq("text", word))) for word in counts)
             return QuestionWords(len(counts), (K1 + 1) * sum(map(mul, counts.values(), idfs)))
 
-    def exact(self, text: str, allowed: Mask | None = None) -> dict[int, float]:
+    def exact_matches(self, text: str, allowed: Mask | None = None) -> dict[int, float]:
         """Return the probability that each row is meant because of an identifier or rare word it has, in (0, 1).
 
         See :func:`~langchain_hybridgraph.text.identifiers.exact_matches`; ``allowed`` is as in :meth:`search`.

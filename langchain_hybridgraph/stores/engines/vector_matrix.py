@@ -120,7 +120,7 @@ class VectorMatrix:
             taken[np.isin(wanted, self._damaged)] = 0
         return taken
 
-    def sound(self, rows: Sequence[int] | NDArray[np.int64], texts: Sequence[bytes] | None = None) -> Mask:
+    def intact(self, rows: Sequence[int] | NDArray[np.int64], texts: Sequence[bytes] | None = None) -> Mask:
         """Return which of these rows hold what was written there; in memory all do.
 
         With ``texts``, one hash per row, also check that the vector was written for this text. Rows written by an
@@ -155,7 +155,7 @@ class VectorMatrix:
         self._verify_all(int(wanted.max()) + 1)
         return self._cosines(vector, wanted)
 
-    def near(self, vector: Vector, n: int, allowed: Mask) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def approximate_search(self, vector: Vector, n: int, allowed: Mask) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Return the result of :meth:`search`, for a large matrix only approximately."""
         return self._verified_answer(self._near, vector, n, allowed)
 
@@ -235,7 +235,7 @@ class VectorMatrix:
         few = GATHER_SHARE * len(allowed)
         if self._matrix[: len(allowed)].nbytes <= EXACT_BYTES or not wanted < few < np.count_nonzero(allowed):
             return self._search(vector, n, allowed)
-        self._signs.take_in(self._matrix[: len(allowed)])
+        self._signs.add_rows(self._matrix[: len(allowed)])
         rows = self._signs.nearest(vector, wanted, allowed)
         # If many are alike, or all of a few are needed, nothing is gained.
         if not n <= len(rows) <= few:

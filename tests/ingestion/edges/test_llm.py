@@ -371,7 +371,7 @@ def test_a_failed_window_is_asked_about_again(store):
 
 def failing_at(monkeypatch, nth):
     """Let the n-th writing of edges fail, and all after it."""
-    put, writings = HybridGraphStore.put, []
+    put, writings = HybridGraphStore.upsert, []
 
     def full(self, chunks, *, edges=(), **kwargs):
         writings.extend([1] * bool(edges))

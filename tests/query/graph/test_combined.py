@@ -10,7 +10,7 @@ EDGES = [Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("c", "d", "cites
 
 
 def walked(traversal, seeds=(("a", 1.0),)):
-    graph = InMemoryGraph(EDGES).graph(Scope(), traversal.ways)
+    graph = InMemoryGraph(EDGES).scoped_graph(Scope(), traversal.ways)
     return {arrived.id: arrived for arrived in traversal.walk(graph, list(seeds), NoisyOr(), None).reached}
 
 

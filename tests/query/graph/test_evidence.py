@@ -22,7 +22,7 @@ FOUR = mentions("entity:all", "a", "b", "c", "d")
 def reached(edges, seeds=(("a", 1.0),), **settings):
     """What speaks for each chunk."""
     evidence = LinkEvidence(**settings)
-    walk = evidence.walk(InMemoryGraph(edges).graph(Scope(), evidence.ways), list(seeds), NoisyOr(), None)
+    walk = evidence.walk(InMemoryGraph(edges).scoped_graph(Scope(), evidence.ways), list(seeds), NoisyOr(), None)
     return {arrived.id: (pytest.approx(arrived.value), arrived.path) for arrived in walk.reached}
 
 
@@ -78,7 +78,7 @@ def test_a_seed_has_the_path_from_the_seed_that_lifts_it():
 def test_a_seed_stays_a_seed_where_the_score_is_the_walks():
     """A score that takes the place of the search's own gives a seed what a seed has."""
     evidence = LinkEvidence()
-    graph = InMemoryGraph([*FOUR, Edge("a", "b", "cites", 0.5)]).graph(Scope(), evidence.ways)
+    graph = InMemoryGraph([*FOUR, Edge("a", "b", "cites", 0.5)]).scoped_graph(Scope(), evidence.ways)
     walk = evidence.walk(graph, [("a", 0.8), ("b", 0.4)], HopDecay(), None)
     assert [(arrived.path, round(arrived.value, 6)) for arrived in walk.reached] == [(("a",), 0.86), (("b",), 0.58)]
 
@@ -87,5 +87,5 @@ def test_what_the_question_names_has_no_seed():
     """No seed leads to it, so it has none, and its path is its own id."""
     evidence = LinkEvidence().asked(Question(("b",)))
     edges = [*FOUR, *mentions("entity:b", "a", "b"), *mentions("title:b", "b")]
-    walk = evidence.walk(InMemoryGraph(edges).graph(Scope(), evidence.ways), [("d", 1.0)], NoisyOr(), None)
+    walk = evidence.walk(InMemoryGraph(edges).scoped_graph(Scope(), evidence.ways), [("d", 1.0)], NoisyOr(), None)
     assert [(arrived.path, arrived.seed) for arrived in walk.reached if arrived.value] == [(("b",), NO_SEED)]

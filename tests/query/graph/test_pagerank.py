@@ -127,7 +127,7 @@ def test_only_edges_near_the_seeds_are_asked_for():
 
     pagerank = PersonalizedPageRank(tolerance=0.01)
     line = InMemoryGraph([Edge(str(n), str(n + 1), "next") for n in range(1000)])
-    pagerank.walk(Listening(line.graph(Scope(), pagerank.ways)), [("0", 1.0)], Flow(), None)
+    pagerank.walk(Listening(line.scoped_graph(Scope(), pagerank.ways)), [("0", 1.0)], Flow(), None)
     assert asked == [str(n) for n in range(6)]  # .5^5 / 2 edges is above .01, .5^6 / 2 is not
 
 

@@ -14,8 +14,8 @@ PAGES = ("docs/api/get.md", "docs/api/put.md", "docs/Guide.md", "web://Site/page
 
 def tree_of(*uris):
     store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
-    store.put([Chunk(uri, "text", {"uri": uri}, uri) for uri in uris])
-    return store.tree(Scope())
+    store.upsert([Chunk(uri, "text", {"uri": uri}, uri) for uri in uris])
+    return store.scoped_tree(Scope())
 
 
 def named(tree, *targets):
@@ -58,7 +58,7 @@ def test_paths_as_ingest_took_them(tmp_path, monkeypatch):
     for given in ("docs", "./docs/", tmp_path / "docs", "docs/api", "../" + tmp_path.name + "/docs"):
         store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
         ingest(read_files(given), store)
-        assert targeted(store.tree(Scope()), [str(given)]), given
+        assert targeted(store.scoped_tree(Scope()), [str(given)]), given
 
 
 @pytest.mark.parametrize(
@@ -94,4 +94,4 @@ def test_no_uri(target):
 def test_an_empty_tree():
     """It is said to be empty."""
     with pytest.raises(ConfigurationError, match="the tree is empty"):
-        named(HybridGraphStore(None).tree(Scope()), "docs")
+        named(HybridGraphStore(None).scoped_tree(Scope()), "docs")

@@ -291,7 +291,7 @@ def test_tenants_have_graphs_of_their_own(tmp_path):
         assert weights(near(two, "a")) == {("a", "c"): 0.5}
         assert weights(near(one, "a")) == {("a", "b"): 1.0, ("a", "c"): 1.0}
         with pytest.raises(TenantError):
-            two.graph(Scope(tenant="x"), EdgeFilter())
+            two.scoped_graph(Scope(tenant="x"), EdgeFilter())
 
 
 # -- against networkx ---------------------------------------------------------------------------------------------
@@ -384,11 +384,11 @@ def test_hops_equal_those_of_networkx(monkeypatch, edges, calls, limit):
     """For any edges, ways and scope networkx finds the same hops and weights, however duplicates are found."""
     monkeypatch.setattr(graph, "SORTED_HOPS", limit)
     with closing(opened(None)) as store:
-        store.put([drawn_chunk(id) for id in CHUNKS], parents=[Chunk("p0", "parent")], edges=edges)
+        store.upsert([drawn_chunk(id) for id in CHUNKS], parents=[Chunk("p0", "parent")], edges=edges)
         for ways, scope in calls:
             hops, degree = expected(store, scope, ways)
             assert weights(near(store, *CHUNKS, scope=scope, ways=ways)) == pytest.approx(hops)
-            walk = store.graph(scope, ways)
+            walk = store.scoped_graph(scope, ways)
             known = [id for id in [*CHUNKS, "Ada", "Bo"] if walk.nodes([id])[0] >= 0]
             assert walk.degrees(walk.nodes(known)).tolist() == [degree[id] for id in known]
 
@@ -398,14 +398,14 @@ def test_hops_equal_those_of_networkx(monkeypatch, edges, calls, limit):
 def test_hops_among_some_are_those_of_all_that_lead_there(edges, ways, scope, ends, deleted):
     """In any direction and with any damping, also after chunks were deleted and edges changed."""
     with closing(opened(None)) as store:
-        store.put([drawn_chunk(id) for id in CHUNKS], edges=edges[: len(edges) // 2])
-        store.graph(scope, ways)
-        store.put([], edges=edges[len(edges) // 2 :])
+        store.upsert([drawn_chunk(id) for id in CHUNKS], edges=edges[: len(edges) // 2])
+        store.scoped_graph(scope, ways)
+        store.upsert([], edges=edges[len(edges) // 2 :])
         store.remove(deleted)
-        walk = store.graph(scope, ways)
+        walk = store.scoped_graph(scope, ways)
         nodes, there = walk.nodes(CHUNKS), walk.nodes(sorted(ends))
         every = [hop for hop in hops_of(walk.neighbours(nodes)) if hop[1] in there.tolist()]
-        assert hops_of(walk.among(there).neighbours(nodes)) == every
+        assert hops_of(walk.restricted_to(there).neighbours(nodes)) == every
 
 
 def hops_of(hops):
@@ -418,11 +418,11 @@ def hops_of(hops):
 def test_steps_have_the_edges_of_hops(edges, ways, scope):
     """Every hop has its edge or its two mentions, with the hop's weight; without a hop there is neither."""
     with closing(opened(None)) as store:
-        store.put([drawn_chunk(id) for id in CHUNKS], edges=edges)
+        store.upsert([drawn_chunk(id) for id in CHUNKS], edges=edges)
         ways = EdgeFilter(ways.direction, ways.relations, ways.min_weight, None)
         hops = near(store, *CHUNKS, scope=scope, ways=ways)
         steps = [(one, other) for one in CHUNKS for other in CHUNKS if one != other]
-        for step, was in zip(steps, store.graph(scope, ways).edges(steps), strict=True):
+        for step, was in zip(steps, store.scoped_graph(scope, ways).edges(steps), strict=True):
             weight, via = hops.get(step, (None, ""))
             if weight is None:
                 assert was is None
@@ -570,8 +570,8 @@ def test_a_star_of_100_000():
             connection.execute(
                 "INSERT INTO learned (node, learned_at, active_count, provenance_depth) SELECT node, 0, 0, 0 FROM nodes"
             )
-            catalog.set_about(connection, version=1, floor=1, next_row=count + 1)
-        store.put([], edges=[Edge("middle", "c0", "r", 0.5), mention("c0", "Ada", 0.5)])
+            catalog.set_facts(connection, version=1, floor=1, next_row=count + 1)
+        store.upsert([], edges=[Edge("middle", "c0", "r", 0.5), mention("c0", "Ada", 0.5)])
         with store._catalogue.writing() as connection:
             copy = (
                 "INSERT OR IGNORE INTO edges "
@@ -580,7 +580,7 @@ def test_a_star_of_100_000():
             is_leaf = "row > 0 AND relation = "
             connection.execute(copy.format("source", "node") + is_leaf + "'r'")
             connection.execute(copy.format("node", "target") + is_leaf + "'mentions'")
-        walk = store.graph(Scope(), EdgeFilter("both", hub_degree=1_000))
+        walk = store.scoped_graph(Scope(), EdgeFilter("both", hub_degree=1_000))
         start = walk.nodes(["middle"])
         assert walk.degrees(start).tolist() == [count]
         hops = walk.neighbours(start)
@@ -589,8 +589,8 @@ def test_a_star_of_100_000():
         back = walk.neighbours(walk.nodes(["c7", "c8"]))
         assert np.bincount(back.origin).tolist() == [count, count]
         assert set(back.weight.round(6).tolist()) == {0.5, 0.0025}
-        store.put([], edges=[Edge("middle", "c9", "s", 0.9)])
-        hops = store.graph(Scope(), EdgeFilter()).neighbours(start)
+        store.upsert([], edges=[Edge("middle", "c9", "s", 0.9)])
+        hops = store.scoped_graph(Scope(), EdgeFilter()).neighbours(start)
         assert (len(hops.node), hops.weight.max()) == (count, pytest.approx(0.9 * 64 / 100_001))
 
 

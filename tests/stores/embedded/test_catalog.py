@@ -320,5 +320,5 @@ with catalogue.writing() as connection:
     os.kill(os.getpid(), 9)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
-    about = Catalogue(path).about()
+    about = Catalogue(path).facts()
     assert ("committed" in about, "uncommitted" in about) == (True, False)

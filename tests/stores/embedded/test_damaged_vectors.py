@@ -33,8 +33,8 @@ def kind(request):
 @pytest.fixture
 def folder(tmp_path, kind):
     with closing(opened(tmp_path / "index", kind)) as store:
-        store.put([Chunk(f"c{n}", text) for n, text in enumerate(TEXTS)])
-        store.settle()
+        store.upsert([Chunk(f"c{n}", text) for n, text in enumerate(TEXTS)])
+        store.flush()
     return tmp_path / "index"
 
 
@@ -151,7 +151,7 @@ def test_damaged_vectors_do_not_come_back_in_scores_and_copies(folder, kind):
         vector = store.vector_search(Query(TEXTS[20], 1), 1).vector
         assert store.vector_scores(vector, ["c0", "c20"]) == {"c0": 0.0, "c20": pytest.approx(1.0)}
         assert not store.vectors(["c3"]).any()
-        assert store.put([Chunk("c3", TEXTS[3], {"changed": True})])["embedded"] == 1
+        assert store.upsert([Chunk("c3", TEXTS[3], {"changed": True})])["embedded"] == 1
         assert store.vector_scores(store.vector_search(Query(TEXTS[3], 1), 1).vector, ["c3"])["c3"] == pytest.approx(1)
 
 
@@ -195,7 +195,7 @@ def test_a_vector_of_another_text_is_found(folder, kind, with_owners):
 def test_overwritten_vectors_of_racing_writers_are_reported(folder, kind):
     """check finds vectors that a second writer overwrote before the first one committed."""
     with closing(opened(folder)) as store:
-        store.put([Chunk("mine", "a text of mine")])
+        store.upsert([Chunk("mine", "a text of mine")])
         other = store.embedding.embed_documents(["a text of theirs"])
         store._generation.matrix.write(COUNT, vectors_module.unit(other), texts=[b"theirs"])
         assert any("1 chunks" in problem for problem in store.check().problems)
@@ -209,7 +209,7 @@ def test_vectors_of_an_earlier_version_are_sound(folder, kind):
     with closing(opened(folder, kind)) as store:
         assert reasons(store) == set()
         assert store.check().problems == ()
-        store.put([Chunk("late", "a late animal1")])
+        store.upsert([Chunk("late", "a late animal1")])
         assert store.check().problems == ()
         assert set(store.find(Scope())) == {"late", *(f"c{n}" for n in range(COUNT))}
 

@@ -17,7 +17,7 @@ from langchain_hybridgraph.uris import directory_of, plain_uri
 
 def stored(*uris, path=None, **known):
     store = HybridGraphStore(path, DeterministicFakeEmbedding(size=8))
-    store.put([chunk(uri, **known) for uri in uris])
+    store.upsert([chunk(uri, **known) for uri in uris])
     return store
 
 
@@ -73,16 +73,16 @@ def test_going_up_ends(uri):
 
 def test_a_document_may_be_a_directory():
     """A module with classes is both."""
-    tree = stored("python://os", "python://os/path").tree(Scope())
+    tree = stored("python://os", "python://os/path").scoped_tree(Scope())
     node = tree.node("python://os")
     assert (tree.is_directory(node), tree.is_document(node), tree.chunks(node)) == (True, True, ["python://os"])
-    assert tree.above(tree.node("python://os/path")) == node
+    assert tree.parent(tree.node("python://os/path")) == node
 
 
 def test_the_place_of_a_chunk_without_a_uri():
     """At its url, its document's id if that is a uri, its source, or below the source of several documents."""
     store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
-    store.put([
+    store.upsert([
         Chunk("1", "a", {"url": "https://d.org/x"}),
         Chunk("2", "b", {"source": "s.md"}, "https://d.org/y#z"),
         Chunk("3", "c", {"source": "docs/f.md"}),
@@ -90,7 +90,7 @@ def test_the_place_of_a_chunk_without_a_uri():
         Chunk("5", "e", {}),
         Chunk("6", "f", {"uri": 7, "source": "docs/g.md"}),
     ])  # fmt: skip
-    tree = store.tree(Scope())
+    tree = store.scoped_tree(Scope())
     assert [tree.uri(node) for node in tree.nodes(list("123456"))] == [
         "https://d.org/x", "https://d.org/y#z", "docs/f.md", "docs/rows.jsonl/row 7", "5", "docs/g.md",
     ]  # fmt: skip
@@ -99,8 +99,8 @@ def test_the_place_of_a_chunk_without_a_uri():
 def test_the_chunks_of_a_document_stand_together():
     """One node, the oldest chunk first."""
     store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
-    store.put([Chunk(f"a#{n}", f"part {n}", {"uri": "d/a"}, "d/a") for n in range(3)])
-    tree = store.tree(Scope())
+    store.upsert([Chunk(f"a#{n}", f"part {n}", {"uri": "d/a"}, "d/a") for n in range(3)])
+    tree = store.scoped_tree(Scope())
     assert tree.chunks(tree.node("d/a/")) == ["a#0", "a#1", "a#2"]
 
 
@@ -109,34 +109,34 @@ def test_empty_directories_do_not_exist():
     store = stored("docs/old/a.md", "docs/b.md")
     store.remove(["docs/old/a.md"])
     assert drawn(store) == {"docs": {"docs/b.md": {}}}
-    assert store.tree(Scope()).node("docs/old") == -1
-    store.put([chunk("docs/old/new.md")])
+    assert store.scoped_tree(Scope()).node("docs/old") == -1
+    store.upsert([chunk("docs/old/new.md")])
     assert drawn(store) == {"docs": {"docs/b.md": {}, "docs/old": {"docs/old/new.md": {}}}}
 
 
 def test_a_moved_document_stands_elsewhere():
     """A new uri for the same id leaves the old place empty."""
     store = stored("a/x")
-    store.put([Chunk("a/x", "text of a/x", {"uri": "b/x"}, "a/x")])
+    store.upsert([Chunk("a/x", "text of a/x", {"uri": "b/x"}, "a/x")])
     assert drawn(store) == {"b": {"b/x": {}}}
 
 
 def test_a_filter_hides_directories():
     """A node the call may not see does not exist, and one it sees in part is not complete."""
     store = stored("a/x", "b/y", "a/z")
-    store.put([chunk("a/x", year=1), chunk("b/y", year=2), chunk("a/z", year=2)])
+    store.upsert([chunk("a/x", year=1), chunk("b/y", year=2), chunk("a/z", year=2)])
     scope = Scope(parse_filter({"year": 1}))
     assert drawn(store, scope) == {"a": {"a/x": {}}}
-    tree = store.tree(scope)
-    assert [tree.is_whole(tree.node(uri)) for uri in ("a", "a/x")] == [False, True]
+    tree = store.scoped_tree(scope)
+    assert [tree.is_fully_visible(tree.node(uri)) for uri in ("a", "a/x")] == [False, True]
     assert tree.nodes(["a/x", "a/z", "b/y", "none"]) == [tree.node("a/x"), -1, -1, -1]
-    assert (len(tree), len(store.tree(Scope()))) == (2, 5)
+    assert (len(tree), len(store.scoped_tree(Scope()))) == (2, 5)
 
 
 def test_time_hides_directories():
     """Nodes without a valid chunk at that time do not exist."""
     store = stored("a/x")
-    store.put([chunk("b/y", valid_from=100.0, valid_until=200.0)])
+    store.upsert([chunk("b/y", valid_from=100.0, valid_until=200.0)])
     assert set(drawn(store, Scope(as_of=150.0))) == {"a", "b"}
     assert set(drawn(store, Scope(as_of=250.0))) == {"a"}
 
@@ -145,7 +145,7 @@ def test_tenants_have_trees_of_their_own(tmp_path):
     """No tenant sees the names of others' directories."""
     for tenant in ("one", "two"):
         store = HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8), tenant=tenant)
-        store.put([chunk(f"{tenant}/x")])
+        store.upsert([chunk(f"{tenant}/x")])
         assert set(drawn(store)) == {tenant}
         store.close()
 
@@ -155,7 +155,7 @@ def test_another_process_sees_what_was_written(tmp_path):
     writer = stored("a/x", path=tmp_path)
     reader = HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8), read_only=True)
     assert set(drawn(reader)) == {"a"}
-    writer.put([chunk("b/y")])
+    writer.upsert([chunk("b/y")])
     assert set(drawn(reader)) == {"a", "b"}
     writer.remove(["a/x"])
     assert set(drawn(reader)) == {"b"}
@@ -166,9 +166,9 @@ def test_another_process_sees_what_was_written(tmp_path):
 def test_a_tree_in_use_does_not_change():
     """Later writes do not appear in it."""
     store = stored("a/x")
-    before = store.tree(Scope())
-    store.put([chunk("a/y"), chunk("b/z")])
-    store.tree(Scope())
+    before = store.scoped_tree(Scope())
+    store.upsert([chunk("a/y"), chunk("b/z")])
+    store.scoped_tree(Scope())
     assert [before.uri(node) for node in before.top()] == ["a"]
     assert [before.uri(node) for node in before.children(before.node("a"))] == ["a/x"]
 
@@ -181,7 +181,7 @@ def test_threads_read_while_one_writes():
     def read():
         while written[0] < 60:
             least = written[0]
-            tree = store.tree(Scope())
+            tree = store.scoped_tree(Scope())
             children = tree.children(tree.node("d"))
             if len(children) < least or [tree.uri(node) for node in children] != [
                 f"d/{n:04}" for n in range(len(children))
@@ -192,7 +192,7 @@ def test_threads_read_while_one_writes():
     for reader in readers:
         reader.start()
     for n in range(1, 60):
-        store.put([chunk(f"d/{n:04}")])
+        store.upsert([chunk(f"d/{n:04}")])
         written[0] = n + 1
     for reader in readers:
         reader.join()
@@ -202,7 +202,7 @@ def test_threads_read_while_one_writes():
 def test_very_deep_uris():
     """Nodes deeper than the deepest directory are attached to that one, under their own uri."""
     uri = "/".join("d" * 5_000) + "/x"
-    tree = stored(uri).tree(Scope())
+    tree = stored(uri).scoped_tree(Scope())
     assert len(tree) == DEEPEST + 2
     assert tree.chunks(tree.node(uri)) == [uri]
 
@@ -210,7 +210,7 @@ def test_very_deep_uris():
 def test_a_thousand_children():
     """All of them, by name; the nearest by their vectors."""
     store = stored(*(f"d/{n:04}" for n in range(1_000)))
-    tree = store.tree(Scope())
+    tree = store.scoped_tree(Scope())
     children = tree.children(tree.node("d"))
     assert [tree.uri(node) for node in children] == [f"d/{n:04}" for n in range(1_000)]
     vector = store.vectors(["d/0123"])[0]
@@ -221,7 +221,7 @@ def test_a_thousand_children():
 
 def test_an_empty_store():
     """A tree of nothing."""
-    tree = HybridGraphStore(None).tree(Scope())
+    tree = HybridGraphStore(None).scoped_tree(Scope())
     assert (len(tree), tree.top(), tree.node("a")) == (0, [], -1)
 
 
@@ -239,7 +239,7 @@ def test_it_is_the_tree_of_what_is_alive(uris, data):
     wanted = set(alive)
     while above := {directory_of(uri) for uri in wanted} - wanted - {""}:
         wanted |= above
-    tree = store.tree(Scope())
+    tree = store.scoped_tree(Scope())
     found = {tree.uri(node) for node in range(100) if tree._is_there(node)}
     assert found == wanted
 
@@ -249,10 +249,10 @@ def test_it_is_the_tree_of_what_is_alive(uris, data):
 def test_a_state_is_that_of_what_lies_below(uris, data):
     """It changes for each place with changed chunks at or below it, and for no other place."""
     store = stored(*uris)
-    before = store.tree(Scope())
+    before = store.scoped_tree(Scope())
     changed = data.draw(st.sampled_from(uris))
-    store.put([Chunk(changed, "another text", {"uri": changed}, changed)])
-    after = store.tree(Scope())
+    store.upsert([Chunk(changed, "another text", {"uri": changed}, changed)])
+    after = store.scoped_tree(Scope())
     for node in range(len(before)):
         lies_below = f"{changed}/".startswith(f"{before.uri(node)}/")
         assert (before.state(node) != after.state(node)) == lies_below
@@ -261,13 +261,13 @@ def test_a_state_is_that_of_what_lies_below(uris, data):
 def test_a_state_is_that_of_what_the_call_sees():
     """Chunks hidden by the filter do not count."""
     store = stored("d/a", "d/b")
-    store.put([Chunk("d/c", "x", {"uri": "d/c", "year": 1}, "d/c")])
+    store.upsert([Chunk("d/c", "x", {"uri": "d/c", "year": 1}, "d/c")])
     scope = Scope(parse_filter({"year": {"$exists": False}}))
-    seen, every = store.tree(scope), store.tree(Scope())
+    seen, every = store.scoped_tree(scope), store.scoped_tree(Scope())
     assert seen.state(seen.node("d")) != every.state(every.node("d"))
     assert seen.state(seen.node("d/a")) == every.state(every.node("d/a"))
     store.remove(["d/c"])
-    assert store.tree(Scope()).state(every.node("d")) == seen.state(seen.node("d"))
+    assert store.scoped_tree(Scope()).state(every.node("d")) == seen.state(seen.node("d"))
 
 
 # -- a level ------------------------------------------------------------------------------------------------------
@@ -281,41 +281,41 @@ def level(tree, uri):
 def test_a_level_agrees_with_the_tree():
     """By uri; the chunks of one node are adjacent, and their owner is its position."""
     store = stored("d/c", "d/b/x")
-    store.put([Chunk(f"a#{n}", f"part {n}", {"uri": "d/a"}, "d/a") for n in range(2)])
-    nodes, below = level(store.tree(Scope()), "d")
+    store.upsert([Chunk(f"a#{n}", f"part {n}", {"uri": "d/a"}, "d/a") for n in range(2)])
+    nodes, below = level(store.scoped_tree(Scope()), "d")
     assert list(nodes) == ["d/a", "d/b", "d/c"]
     assert (list(below.chunks), below.owners.tolist()) == (["a#0", "a#1", "d/c"], [0, 0, 2])
     assert below.is_document.tolist() == [True, False, True]
     assert below.is_directory.tolist() == [False, True, False]
-    assert below.is_whole.all()
+    assert below.is_fully_visible.all()
 
 
 def test_below_minus_one_is_the_top():
     """-1 is the parent of nodes outside any directory."""
-    tree = stored("b", "a/x").tree(Scope())
-    assert list(tree.below(-1).uris) == ["a", "b"]
+    tree = stored("b", "a/x").scoped_tree(Scope())
+    assert list(tree.child_level(-1).uris) == ["a", "b"]
 
 
 def test_below_a_document_is_nothing():
     """An empty level."""
-    tree = stored("a/x").tree(Scope())
-    assert len(tree.below(tree.node("a/x")).nodes) == 0
+    tree = stored("a/x").scoped_tree(Scope())
+    assert len(tree.child_level(tree.node("a/x")).nodes) == 0
 
 
 def test_a_level_shows_what_the_call_may_see():
     """A filter's level is its own; a directory seen in part is not complete."""
     store = stored("d/e/a", "d/b", lang="en")
-    store.put([chunk("d/e/c", lang="de")])
-    assert level(store.tree(Scope()), "d")[1].is_whole.tolist() == [True, True]
-    german = level(store.tree(Scope(parse_filter({"lang": "de"}))), "d")[1]
-    assert (list(german.uris), german.is_whole.tolist()) == (["d/e"], [False])
+    store.upsert([chunk("d/e/c", lang="de")])
+    assert level(store.scoped_tree(Scope()), "d")[1].is_fully_visible.tolist() == [True, True]
+    german = level(store.scoped_tree(Scope(parse_filter({"lang": "de"}))), "d")[1]
+    assert (list(german.uris), german.is_fully_visible.tolist()) == (["d/e"], [False])
 
 
 def test_a_level_follows_the_store():
     """A level cached for one version is not returned for the next."""
     store = stored("d/a")
-    before = store.tree(Scope())
+    before = store.scoped_tree(Scope())
     assert list(level(before, "d")[0]) == ["d/a"]
-    store.put([chunk("d/b")])
-    assert list(level(store.tree(Scope()), "d")[0]) == ["d/a", "d/b"]
+    store.upsert([chunk("d/b")])
+    assert list(level(store.scoped_tree(Scope()), "d")[0]) == ["d/a", "d/b"]
     assert list(level(before, "d")[0]) == ["d/a"]

@@ -372,14 +372,14 @@ def test_any_history_leaves_what_a_dictionary_would(history):
         model = {}
         for verb, argument in history:
             if verb == "put":
-                store.put([Chunk(id, text, {"n": n}) for id, (text, n) in argument.items()])
+                store.upsert([Chunk(id, text, {"n": n}) for id, (text, n) in argument.items()])
                 model |= argument
             elif verb == "remove":
                 assert store.remove(sorted(argument)) == len(argument & model.keys())
                 model = {id: content for id, content in model.items() if id not in argument}
             else:
-                store.settle()
-        store.settle()
+                store.flush()
+        store.flush()
         assert {c.id: (c.text, c.metadata["n"]) for c in store.get([f"id{n}" for n in range(8)])} == model
         assert set(by_vector(store, "red")) == model.keys()
         for word in ("red", "cat"):
@@ -1389,7 +1389,7 @@ def test_the_last_reference_closes_the_store(folder, place):
         stores.append(copy.copy(stores[0]) if place == "disk" else stores[0])
         fill(stores[1], chunk("a"), chunk("b"), edges=[Edge("a", "b", "r")])
         assert everywhere(stores[0]) == ({"a", "b"},) * 3
-        stores[0].graph(Scope(), EdgeFilter())
+        stores[0].scoped_graph(Scope(), EdgeFilter())
         stores[0].find(Scope(filter=parse_filter({"page": 1})))
         catalogue = stores[0]._catalogue
         stores.pop()

@@ -138,8 +138,8 @@ def filters_of(metadata):
 def test_metadata(metadata):
     """Accepted metadata come back, and all searches still work; refused ones leave the store unchanged."""
     with closing(HybridGraphStore(None, Words())) as store:
-        store.put([Chunk("good", "good neighbour", {"source": "a/good.md"})])
-        store.settle()
+        store.upsert([Chunk("good", "good neighbour", {"source": "a/good.md"})])
+        store.flush()
         before = everything(store)
         _, error = attempted(lambda: store.add_texts(["hostile good text"], [metadata], ids=["h"]))
         if error is not None:
@@ -173,15 +173,15 @@ NAMES = TEXT | st.sampled_from([None, 7, b"x", "x" * 10_000, "../..", "'; DROP T
 def test_ids_relations_and_texts(id, other, relation, description, text):
     """Ids of chunks, parents and edges that cannot be stored are refused; all others are read and traversed."""
     with closing(HybridGraphStore(None, Words())) as store:
-        store.put([Chunk("good", "good neighbour", {"source": "a/good.md"})])
-        store.settle()
+        store.upsert([Chunk("good", "good neighbour", {"source": "a/good.md"})])
+        store.flush()
         before = everything(store)
         hostile = Chunk(id, f"good {text}", {"document_id": other, "parent_id": other, "labels": [relation, other]})
 
         def write():
             edges = [Edge("good", id, relation, description=description), Edge(id, other, relation)]
-            store.put([hostile], parents=[Chunk(other, text)], edges=edges)
-            store.settle()
+            store.upsert([hostile], parents=[Chunk(other, text)], edges=edges)
+            store.flush()
 
         _, error = attempted(write)
         if error is not None:
@@ -202,8 +202,8 @@ def test_ids_relations_and_texts(id, other, relation, description, text):
 def test_sessions_and_sources(session, role, text, source):
     """Turns of a session with any accepted name are found under it, as is a source's credibility."""
     with closing(HybridGraphStore(None, Words())) as store:
-        store.put([Chunk("good", "good neighbour", {"source": source, "session_id": session})])
-        store.settle()
+        store.upsert([Chunk("good", "good neighbour", {"source": source, "session_id": session})])
+        store.flush()
         store.feedback("good", "validate")
         assert store.credibility(source) > 0.5
         turns = store.session_turns(session, 5, Scope(as_of=None))

@@ -11,7 +11,7 @@ from langchain_hybridgraph.stores.embedded import catalog
 from langchain_hybridgraph.stores.embedded.catalog import Catalogue
 from langchain_hybridgraph.stores.embedded.catalog_feedback import insert_or_replace
 from langchain_hybridgraph.stores.embedded.catalog_rows import catalogue_rows
-from langchain_hybridgraph.stores.embedded.keyword_index import Keywords
+from langchain_hybridgraph.stores.embedded.keyword_index import KeywordEngine
 from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
 
 
@@ -24,7 +24,7 @@ def catalogue(tmp_path):
 
 @pytest.fixture
 def writer(tmp_path, catalogue):
-    made = Keywords(tmp_path / "keywords", "english", catalogue)
+    made = KeywordEngine(tmp_path / "keywords", "english", catalogue)
     yield made
     made.close()
 
@@ -74,7 +74,7 @@ def test_an_index_from_the_future_is_rebuilt(catalogue, writer):
 
 def test_a_reader_sees_what_the_writer_did(tmp_path, catalogue, writer):
     """A reader opened before the first commit finds chunks after it reloads."""
-    reader = Keywords(tmp_path / "keywords", "english", catalogue)
+    reader = KeywordEngine(tmp_path / "keywords", "english", catalogue)
     assert found(reader, "cat") == []
     for number, word in enumerate(("cat", "dog")):
         writer.follow(put(catalogue, number, word), 0)
@@ -89,7 +89,7 @@ def test_a_broken_index_is_answered_from_the_texts(tmp_path, catalogue, writer, 
     writer.follow(version, 0)
     writer.close()
     (tmp_path / "keywords" / "meta.json").write_text("{")
-    reader = Keywords(tmp_path / "keywords", "english", catalogue)
+    reader = KeywordEngine(tmp_path / "keywords", "english", catalogue)
     assert found(reader, "cat") == [0]
     assert reader.reason == "keyword-fallback"
     assert "repair()" in caplog.text
@@ -99,7 +99,7 @@ def test_a_broken_index_is_answered_from_the_texts(tmp_path, catalogue, writer, 
 def test_a_reader_before_the_first_index_warns_once(tmp_path, catalogue, caplog):
     """A reader opened before the writer has made the index logs one line without a traceback in all."""
     put(catalogue, 0, "a cat")
-    reader = Keywords(tmp_path / "keywords", "english", catalogue)
+    reader = KeywordEngine(tmp_path / "keywords", "english", catalogue)
     for _ in range(3):
         assert found(reader, "cat") == [0]
         reader.reload()
@@ -122,7 +122,7 @@ def test_rebuild_repairs_a_broken_index(tmp_path, catalogue, writer):
 
 def test_without_a_folder_it_lags(tmp_path, catalogue):
     """Without an index on disk, it lags as soon as there is any chunk."""
-    keywords = Keywords(tmp_path / "keywords", "english", catalogue)
+    keywords = KeywordEngine(tmp_path / "keywords", "english", catalogue)
     assert not keywords.lags(0)
     assert keywords.lags(put(catalogue, 0, "a cat"))
 
@@ -154,7 +154,7 @@ def test_a_question_under_which_the_index_changes_is_asked_again(catalogue, writ
 
 def test_two_write_in_turn(tmp_path, catalogue, writer):
     """Tantivy's own lock is free between writes, and each sees what the other has written."""
-    other = Keywords(tmp_path / "keywords", "english", catalogue)
+    other = KeywordEngine(tmp_path / "keywords", "english", catalogue)
     for number, (word, keywords) in enumerate([("cat", writer), ("dog", other), ("cow", writer)]):
         keywords.follow(put(catalogue, number, word), 0)
     other.reload()
@@ -187,7 +187,7 @@ def test_a_reader_of_an_index_that_was_never_filled_reads_the_texts(tmp_path, ca
     """After a kill in the first commit or in the middle of a rebuild, and the reason says so."""
     TantivyIndex(tmp_path / "keywords", writable=True).close()
     put(catalogue, 0, "a cat")
-    reader = Keywords(tmp_path / "keywords", "english", catalogue)
+    reader = KeywordEngine(tmp_path / "keywords", "english", catalogue)
     assert (found(reader, "cat"), reader.reason) == ([0], "keyword-fallback")
 
 

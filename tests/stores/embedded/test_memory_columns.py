@@ -72,8 +72,8 @@ def test_columns_of_records():
 def test_of_nothing():
     """Without ids there are no rows; in an empty store all values are unset."""
     with closing(opened()) as store:
-        assert rows(store.remembered([], Scope())) == []
-        assert rows(store.remembered(["a"], Scope())) == rows(MemoryColumns.of([MemoryState()]))
+        assert rows(store.memory_columns([], Scope())) == []
+        assert rows(store.memory_columns(["a"], Scope())) == rows(MemoryColumns.of([MemoryState()]))
 
 
 def test_what_the_metadata_give_and_what_is_learned():
@@ -81,14 +81,14 @@ def test_what_the_metadata_give_and_what_is_learned():
     with closing(opened()) as store:
         put(store, a=GIVEN, b={})
         assert_alike(store)
-        assert rows(store.remembered(["a"], Scope())) == [(0.7, 0.0, 3, None, 20.0, 10.0, 9e9, 2, "semantic")]
+        assert rows(store.memory_columns(["a"], Scope())) == [(0.7, 0.0, 3, None, 20.0, 10.0, 9e9, 2, "semantic")]
         for verb in ("validate", "refute", "useful", "stale"):
             store.feedback(["b", "a"], verb)
             assert_alike(store)
         store.mark_used("b")
         assert_alike(store)
-        store.put([Chunk("a", "another text", {"confidence": 0.1}), Chunk("c", "new", {"memory_type": "own"})])
-        store.settle()
+        store.upsert([Chunk("a", "another text", {"confidence": 0.1}), Chunk("c", "new", {"memory_type": "own"})])
+        store.flush()
         assert_alike(store)
 
 
@@ -98,9 +98,9 @@ def test_an_end_that_was_learned_later():
         put(store, a={}, b=GIVEN)
         store.clock = lambda: 1_500.0
         store._supersede("a", Chunk("c", "text of c"), 2_000.0)
-        assert [store.learned(["a", "b"], Scope())[id].end_learned for id in ("a", "b")] == [True, False]
-        assert not store.learned(["a"], Scope(known_at=1_000.0))["a"].end_learned
-        assert [row[6] for row in rows(store.remembered(["a", "b"], Scope()))] == [None, 9e9]
+        assert [store.memory_states(["a", "b"], Scope())[id].end_learned for id in ("a", "b")] == [True, False]
+        assert not store.memory_states(["a"], Scope(known_at=1_000.0))["a"].end_learned
+        assert [row[6] for row in rows(store.memory_columns(["a", "b"], Scope()))] == [None, 9e9]
         assert_alike(store)
 
 
@@ -111,8 +111,8 @@ def test_as_it_was_known_then():
         store.clock = lambda: 2_000.0
         store.feedback("a", "refute")
         assert_alike(store, Scope(known_at=1_500.0))
-        assert store.remembered(["a"], Scope(known_at=1_500.0)).confidence == [0.7]
-        assert store.remembered(["a"], Scope()).confidence == [0.05]
+        assert store.memory_columns(["a"], Scope(known_at=1_500.0)).confidence == [0.7]
+        assert store.memory_columns(["a"], Scope()).confidence == [0.05]
 
 
 def test_another_process_follows(tmp_path):
@@ -123,7 +123,7 @@ def test_another_process_follows(tmp_path):
         writer.feedback("a", "refute")
         put(writer, c={"confidence": 0.2})
         assert_alike(reader)
-        assert reader.remembered(["a", "c"], Scope()).confidence.tolist() == [0.05, 0.2]
+        assert reader.memory_columns(["a", "c"], Scope()).confidence.tolist() == [0.05, 0.2]
         writer.feedback("b", "validate")
         with closing(sqlite3.connect(tmp_path / "i" / "catalogue.sqlite")) as connection, connection:
             connection.execute("DELETE FROM learned_changes")
@@ -163,7 +163,7 @@ def test_repaired_values_are_seen(tmp_path):
         put(store, a=GIVEN, b={})
         with store._catalogue.writing() as connection:
             connection.execute("DELETE FROM learned")
-        assert np.isnan(store.remembered(["a"], Scope()).confidence).all()
+        assert np.isnan(store.memory_columns(["a"], Scope()).confidence).all()
         assert store.repair().ok
         assert_alike(store)
 
@@ -174,11 +174,11 @@ def test_tenants_do_not_see_each_other(tmp_path):
         put(one, a=GIVEN)
     with closing(opened(tmp_path / "i", tenant="two")) as two:
         put(two, b={"confidence": 0.9})
-        known = two.remembered(["a", "b"], Scope(tenant="two"))
+        known = two.memory_columns(["a", "b"], Scope(tenant="two"))
         assert rows(known)[0] == rows(MemoryColumns.of([MemoryState()]))[0]
         assert known.confidence[1] == 0.9
         with pytest.raises(TenantError):
-            two.remembered(["a"], Scope(tenant="one"))
+            two.memory_columns(["a"], Scope(tenant="one"))
 
 
 STEPS = st.lists(
@@ -209,11 +209,11 @@ def test_the_columns_equal_the_catalogue_after_any_changes(steps):
                 case ("delete", id):
                     store.remove([id])
                 case ("put", id, metadata):
-                    store.put([Chunk(id, f"text {len(metadata)}", metadata)])
-                    store.settle()
+                    store.upsert([Chunk(id, f"text {len(metadata)}", metadata)])
+                    store.flush()
                 case ("look",):
-                    known = store.learned(IDS, Scope())
-                    found = dict(zip(IDS, rows(store.remembered(IDS, Scope())), strict=True))
+                    known = store.memory_states(IDS, Scope())
+                    found = dict(zip(IDS, rows(store.memory_columns(IDS, Scope())), strict=True))
                     expected = {id: rows(MemoryColumns.of([learned]))[0] for id, learned in known.items()}
                     assert {id: found[id] for id in known} == expected
                 case (verb, id) if store.get([id]):

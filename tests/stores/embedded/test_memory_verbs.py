@@ -15,7 +15,7 @@ from langchain_hybridgraph.filters import has_labels
 from langchain_hybridgraph.records import SUPERSEDES, Chunk, Edge, EdgeFilter, Query, Scope
 from langchain_hybridgraph.stores.embedded import catalog_feedback
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-from langchain_hybridgraph.stores.protocols import Remembers, implements
+from langchain_hybridgraph.stores.protocols import HasMemoryStates, implements
 from langchain_hybridgraph.testing import HashedWords
 
 
@@ -117,8 +117,8 @@ def test_first_values_come_from_the_metadata(store):
 def test_the_embedded_store_remembers(memory):
     """It implements the protocol's method, and leaves out missing chunks."""
     put(memory, "a")
-    assert implements(memory, Remembers)
-    assert memory.learned(["b", "a", "a"], Scope()).keys() == {"a"}
+    assert implements(memory, HasMemoryStates)
+    assert memory.memory_states(["b", "a", "a"], Scope()).keys() == {"a"}
 
 
 @pytest.mark.parametrize(
@@ -511,7 +511,7 @@ def test_tenants_learn_apart(tmp_path):
         store.feedback("a", "refute")
         store.mark_used(["a", "b"])
         store.retract("a")
-        assert store.learned(["b"], Scope()) == {}
+        assert store.memory_states(["b"], Scope()) == {}
         for change in (
             lambda: store.retract("b"),
             lambda: store.feedback("b", "refute"),
@@ -520,7 +520,7 @@ def test_tenants_learn_apart(tmp_path):
             with pytest.raises(ValueError, match="'b' is not in this store"):
                 change()
         with pytest.raises(TenantError):
-            store.learned(["a"], Scope(tenant="one"))
+            store.memory_states(["a"], Scope(tenant="one"))
     with closing(opened(folder, "one")) as store:
         assert everywhere(store) == {"a", "b"}
         assert (trust(store, "a"), known(store, "b").active_count, store.credibility("s")) == ((None, None), 0, 0.5)

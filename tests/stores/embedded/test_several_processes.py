@@ -477,8 +477,8 @@ def test_joblib_gets_the_retriever_as_an_argument(folder):
 def test_retrievers_are_pickled_with_their_store(folder):
     """Settings are kept; the copy returns the same results."""
     with closing(opened(folder)) as store:
-        store.put([*(Chunk(name, f"text {name}") for name in ("one", "two"))], edges=[Edge("one", "two", "references")])
-        store.settle()
+        store.upsert([*(Chunk(name, f"text {name}") for name in ("one", "two"))], edges=[Edge("one", "two", "references")])
+        store.flush()
         for retriever in (HybridRetriever(store, k=2, semantic_weight=0.4), GraphRetriever(store, k=2)):
             again = pickle.loads(pickle.dumps(retriever))
             assert again.invoke("one") == retriever.invoke("one")

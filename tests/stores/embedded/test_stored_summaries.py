@@ -15,8 +15,8 @@ PAGES = {"pets/cats.md": "Cats purr and sleep.", "pets/dogs.md": "Dogs bark at n
 
 def filled(path=None, embedding="lsa", **known):
     store = HybridGraphStore(path, embedding, **known)
-    store.put([Chunk(uri, text, {"uri": uri}, uri) for uri, text in PAGES.items()])
-    store.settle()
+    store.upsert([Chunk(uri, text, {"uri": uri}, uri) for uri, text in PAGES.items()])
+    store.flush()
     return store
 
 
@@ -86,8 +86,8 @@ def test_a_new_model_takes_the_summaries_over(tmp_path, in_memory):
     store = filled(None if in_memory else tmp_path)
     build_layers(store)
     generation = store.stats()["generation"]
-    store.put([Chunk(f"more/{n}", f"word{n} other{n} text", {"uri": f"more/{n}"}, f"more/{n}") for n in range(20)])
-    store.settle()
+    store.upsert([Chunk(f"more/{n}", f"word{n} other{n} text", {"uri": f"more/{n}"}, f"more/{n}") for n in range(20)])
+    store.flush()
     assert store.stats()["generation"] > generation
     assert sorted(store.summaries().get(["cars", "pets", "more"])) == ["cars", "pets"]
     assert "pets" in [entry.id for entry in store.layers().vector_search(Query("Which pets purr?", 5), 5).entries]
@@ -141,7 +141,7 @@ def test_a_change_hides_a_summary_at_once(tmp_path, change):
 def test_a_change_hides_the_summaries_above():
     """They may repeat the old text, too."""
     store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
-    store.put([Chunk(uri, "It is so.", {"uri": uri}, uri) for uri in ("a/b/c/deep", "a/x/y", "z/end")])
+    store.upsert([Chunk(uri, "It is so.", {"uri": uri}, uri) for uri in ("a/b/c/deep", "a/x/y", "z/end")])
     build_layers(store)
     store.remove(["a/b/c/deep"])
     assert sorted(store.summaries().get(["a", "a/b", "a/b/c", "a/x", "z"])) == ["a/x", "z"]
@@ -150,7 +150,7 @@ def test_a_change_hides_the_summaries_above():
 def test_a_text_that_expires_hides_the_summary(monkeypatch):
     """From its last moment on, without a write."""
     store, later = filled(), time.time() + 3_600
-    store.put([Chunk("pets/old.md", "An old secret.", {"uri": "pets/old.md", "valid_until": later}, "pets/old.md")])
+    store.upsert([Chunk("pets/old.md", "An old secret.", {"uri": "pets/old.md", "valid_until": later}, "pets/old.md")])
     build_layers(store)
     assert list(store.summaries().get(["pets"])) == ["pets"]
     monkeypatch.setattr("langchain_hybridgraph.stores.embedded.summaries.time", SimpleNamespace(time=lambda: later + 1))
@@ -172,7 +172,7 @@ def test_tenants_have_their_own(tmp_path):
     """One's summaries are not among another's."""
     for tenant in ("one", "two"):
         store = HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8), tenant=tenant)
-        store.put([Chunk("a", f"of {tenant}", {"uri": f"{tenant}/a"}, "a")])
+        store.upsert([Chunk("a", f"of {tenant}", {"uri": f"{tenant}/a"}, "a")])
         build_layers(store)
         assert store.layers().document_ids() == [tenant]
         store.close()

@@ -32,8 +32,8 @@ def filled(path, tenant, word):
             Edge(f"{word}-0", f"{word}-1", "cites", description=f"by the {word}"),
             Edge(f"{word}-0", f"entity:{word}", "mentions"),
         ]
-        store.put(chunks, parents=[Chunk(f"{word}-parent", f"All about the {word}.")], edges=edges)
-        store.settle()
+        store.upsert(chunks, parents=[Chunk(f"{word}-parent", f"All about the {word}.")], edges=edges)
+        store.flush()
         store.add_turns(f"session-{word}", [("user", f"Who is the {word}?")])
         store.feedback(f"{word}-0", "validate")
         store.supersede(f"{word}-4", f"The {word} has retired.")

@@ -56,8 +56,8 @@ def run(script, *arguments, error="ImportError('libtantivy.so: undefined symbol'
 def folder(tmp_path):
     """An index with two chunks, written with Tantivy."""
     with closing(EmbeddedStore(tmp_path / "index", embedding=HashedWords(), name="words")) as store:
-        store.put([Chunk("cat", "a cat purrs"), Chunk("dog", "a dog barks")])
-        store.settle()
+        store.upsert([Chunk("cat", "a cat purrs"), Chunk("dog", "a dog barks")])
+        store.flush()
     return tmp_path / "index"
 
 

@@ -15,7 +15,7 @@ def drawn(rows, dimension, seed=0):
 
 def taken_in(matrix):
     signs = BinaryQuantizer()
-    signs.take_in(matrix)
+    signs.add_rows(matrix)
     return signs
 
 
@@ -75,7 +75,7 @@ def test_rows_that_come_later_are_found():
     """A matrix may be added piece by piece; known rows stay known."""
     matrix, signs = drawn(3_000, 64), BinaryQuantizer()
     for stop in (1_000, 1_001, 3_000, 2_000):
-        signs.take_in(matrix[:stop])
+        signs.add_rows(matrix[:stop])
     for row in (0, 999, 1_000, 2_999):
         assert row in signs.nearest(matrix[row], 1, every(matrix))
 

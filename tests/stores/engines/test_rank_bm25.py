@@ -46,7 +46,7 @@ def test_threads_see_whole_versions():
     wrong = []
 
     def ask():
-        while index.applied < 60:
+        while index.applied_version < 60:
             rows = [row for row, _ in index.search("ada", 100)]
             if rows != list(range(len(rows))):
                 wrong.append(rows)

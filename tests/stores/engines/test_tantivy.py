@@ -94,11 +94,11 @@ def test_the_bound_holds_while_removed_texts_still_count():
 def test_an_index_outlives_its_process(folder):
     """Version, rows and words are there after a reopening, and writing goes on."""
     index = TantivyIndex(folder, writable=True)
-    assert (index.applied, index.rows(), found(index, "ada")) == (1, {0, 1}, [0])
+    assert (index.applied_version, index.rows(), found(index, "ada")) == (1, {0, 1}, [0])
     index.apply(2, [(2, "ada")], [0])
     index.close()
     index = TantivyIndex(folder)
-    assert (index.applied, index.rows(), found(index, "ada")) == (2, {1, 2}, [2])
+    assert (index.applied_version, index.rows(), found(index, "ada")) == (2, {1, 2}, [2])
 
 
 def test_the_texts_are_not_kept(folder):
@@ -169,7 +169,7 @@ def test_two_write_in_turn(folder):
     second.apply(3, [(3, "ada")], [])
     first.apply(4, [(4, "ada")], [])
     second.reload()
-    assert (second.applied, found(second, "ada")) == (4, [0, 2, 3, 4])
+    assert (second.applied_version, found(second, "ada")) == (4, [0, 2, 3, 4])
 
 
 def test_one_writes_at_a_time(folder):
@@ -183,16 +183,16 @@ def test_one_writes_at_a_time(folder):
 
     first.apply(2, texts(), [])
     second.apply(3, [(3, "ada")], [])
-    assert (second.applied, found(second, "ada")) == (3, [0, 2, 3])
+    assert (second.applied_version, found(second, "ada")) == (3, [0, 2, 3])
 
 
 def test_a_reader_sees_commits_when_it_reloads(folder):
     """Not before, so that one query has one result."""
     writer, reader = TantivyIndex(folder, writable=True), TantivyIndex(folder)
     writer.apply(2, [(2, "ada")], [])
-    assert (reader.applied, found(reader, "ada")) == (1, [0])
+    assert (reader.applied_version, found(reader, "ada")) == (1, [0])
     reader.reload()
-    assert (reader.applied, found(reader, "ada")) == (2, [0, 2])
+    assert (reader.applied_version, found(reader, "ada")) == (2, [0, 2])
 
 
 def test_searches_run_beside_a_writer(folder):
@@ -201,9 +201,9 @@ def test_searches_run_beside_a_writer(folder):
     wrong = []
 
     def ask():
-        while index.applied < 12:
+        while index.applied_version < 12:
             if found(index, "ada")[:1] != [0] or index.scores("ada", [0]).keys() != {0}:
-                wrong.append(index.applied)
+                wrong.append(index.applied_version)
 
     threads = [threading.Thread(target=ask) for _ in range(3)]
     for thread in threads:
@@ -223,7 +223,7 @@ def test_a_folder_that_may_only_be_read_is_read(folder, monkeypatch):
         reader = TantivyIndex(folder, writable=True)
     for lock in folder.glob(".*.lock"):
         lock.chmod(0)
-    assert (reader.applied, found(reader, "ada")) == (1, [0])
+    assert (reader.applied_version, found(reader, "ada")) == (1, [0])
     with pytest.raises(ReadOnlyError):
         reader.apply(2, [], [])
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
@@ -232,7 +232,7 @@ def test_a_folder_that_may_only_be_read_is_read(folder, monkeypatch):
     writer = TantivyIndex(folder, writable=True)
     writer.apply(2, [(2, "ada")], [0])
     reader.reload()
-    assert (reader.applied, found(reader, "ada")) == (2, [2])
+    assert (reader.applied_version, found(reader, "ada")) == (2, [2])
     reader.close()
     writer.close()
 
@@ -275,7 +275,7 @@ def test_an_interrupted_batch_leaves_no_trace(folder):
     with pytest.raises(KeyboardInterrupt):
         index.apply(2, interrupted(), [0])
     index.apply(3, [(6, "ada")], [])
-    assert (index.applied, index.rows()) == (3, {0, 1, 6})
+    assert (index.applied_version, index.rows()) == (3, {0, 1, 6})
 
 
 # -- crashes ---------------------------------------------------------------------------------------------------
@@ -319,9 +319,9 @@ def test_a_killed_writer_leaves_a_whole_index(tmp_path):
         rest, _ = writer.communicate()
         said = max([said, *map(int, rest.split())])
         index = TantivyIndex(tmp_path / "keywords")
-        assert said <= index.applied <= said + 1
-        assert index.rows() == rows_of(index.applied)
-        assert set(found(index, "ada", 10_000)) == rows_of(index.applied)
+        assert said <= index.applied_version <= said + 1
+        assert index.rows() == rows_of(index.applied_version)
+        assert set(found(index, "ada", 10_000)) == rows_of(index.applied_version)
         index.close()
     assert said >= 4
 
@@ -376,7 +376,7 @@ def test_a_full_disk_loses_nothing(folder):
     assert (applied, rows) == (3, [0, 1, 2])
     assert "cannot write to the keyword index" in error
     index = TantivyIndex(Path(folder))
-    assert (index.applied, found(index, "ada")) == (3, [0, 2])
+    assert (index.applied_version, found(index, "ada")) == (3, [0, 2])
 
 
 def test_many_commits_are_merged(folder):
@@ -417,6 +417,6 @@ def test_what_a_kill_left_behind_does_not_stop_the_next_commit(tmp_path):
     """The next commit deletes what was never committed; its file of deletions would have the same name."""
     killed_before_the_commit(tmp_path / "words")
     with closing(TantivyIndex(tmp_path / "words", writable=True)) as index:
-        assert index.applied == 1
+        assert index.applied_version == 1
         index.apply(2, [(20, "late")], [3])
         assert (index.rows(), index.search("late", 5)[0][0]) == ({*range(21)} - {3}, 20)

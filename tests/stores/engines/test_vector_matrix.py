@@ -148,7 +148,7 @@ def test_a_large_matrix_gives_the_nearest_in_their_order(path, large):
     matrix.write(0, vectors)
     allowed = np.arange(4_000) % 2 == 0
     near = unit(vectors[6] + 0.8 * vectors[8])
-    rows, scores = matrix.near(near, 10, allowed)
+    rows, scores = matrix.approximate_search(near, 10, allowed)
     exact = dict(zip(*(each.tolist() for each in matrix.search(near, 2_000, allowed)), strict=True))
     assert rows[:2].tolist() == [6, 8]
     assert len(rows) == 10
@@ -160,7 +160,7 @@ def test_a_large_matrix_of_equal_vectors_is_searched_exactly(path, large):
     """If all agree the signs do not discriminate: ties go by row, as in the exact search."""
     matrix = VectorMatrix(path, 64)
     matrix.write(0, np.tile(random_units(0, 1, 64), (3_000, 1)))
-    assert matrix.near(matrix.take([0])[0], 5, np.ones(3_000, np.bool_))[0].tolist() == [0, 1, 2, 3, 4]
+    assert matrix.approximate_search(matrix.take([0])[0], 5, np.ones(3_000, np.bool_))[0].tolist() == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("n", [1, 10, 400, 2_000, 5_000])
@@ -168,7 +168,7 @@ def test_a_large_matrix_gives_as_many_as_are_asked_for(path, large, n):
     """However many that is."""
     matrix = VectorMatrix(path, 64)
     matrix.write(0, random_units(0, 3_000, 64))
-    assert len(matrix.near(random_units(5, 1, 64)[0], n, np.ones(3_000, np.bool_))[0]) == min(n, 3_000)
+    assert len(matrix.approximate_search(random_units(5, 1, 64)[0], n, np.ones(3_000, np.bool_))[0]) == min(n, 3_000)
 
 
 def test_rows_that_are_overwritten_are_found_as_they_are(path, large):
@@ -176,9 +176,9 @@ def test_rows_that_are_overwritten_are_found_as_they_are(path, large):
     matrix, vectors = VectorMatrix(path, 64), random_units(0, 4_000, 64)
     matrix.write(0, vectors)
     accepted = np.ones(3_000, np.bool_)
-    matrix.near(vectors[0], 3, accepted)
+    matrix.approximate_search(vectors[0], 3, accepted)
     matrix.write(3_000, random_units(7, 1_000, 64))
-    found, _ = matrix.near(matrix.take([3_500])[0], 1, np.ones(4_000, np.bool_))
+    found, _ = matrix.approximate_search(matrix.take([3_500])[0], 1, np.ones(4_000, np.bool_))
     assert found.tolist() == [3_500]
 
 
@@ -197,9 +197,9 @@ def test_every_flipped_bit_is_noticed(tmp_path, offset, change):
     """A row that differs in one bit from what was written is not sound, the others are."""
     matrix = VectorMatrix(tmp_path / "v.f32", 8)
     matrix.write(0, random_units(0, 3))
-    assert matrix.sound([0, 1, 2]).tolist() == [True, True, True]
+    assert matrix.intact([0, 1, 2]).tolist() == [True, True, True]
     damage(tmp_path / "v.f32", offset, change)
-    assert VectorMatrix(tmp_path / "v.f32", 8).sound([0, 1, 2]).tolist() == [True, False, True]
+    assert VectorMatrix(tmp_path / "v.f32", 8).intact([0, 1, 2]).tolist() == [True, False, True]
 
 
 def test_a_zeroed_row_is_noticed(tmp_path):
@@ -210,7 +210,7 @@ def test_a_zeroed_row_is_noticed(tmp_path):
     data = bytearray((tmp_path / "v.f32").read_bytes())
     data[:32] = bytes(32)
     (tmp_path / "v.f32").write_bytes(bytes(data))
-    assert VectorMatrix(tmp_path / "v.f32", 8).sound([0, 1, 2, 3]).tolist() == [False, True, True, False]
+    assert VectorMatrix(tmp_path / "v.f32", 8).intact([0, 1, 2, 3]).tolist() == [False, True, True, False]
 
 
 def test_a_truncated_file_is_noticed_and_does_not_kill(tmp_path):
@@ -220,7 +220,7 @@ def test_a_truncated_file_is_noticed_and_does_not_kill(tmp_path):
     with (tmp_path / "v.f32").open("r+b") as file:
         file.truncate(40)
     matrix.remap()
-    assert matrix.sound([0, 4999]).tolist() == [True, False]
+    assert matrix.intact([0, 4999]).tolist() == [True, False]
 
 
 def test_without_checksums_nothing_is_sound(tmp_path):
@@ -228,7 +228,7 @@ def test_without_checksums_nothing_is_sound(tmp_path):
     matrix = VectorMatrix(tmp_path / "v.f32", 8)
     matrix.write(0, random_units(0, 2))
     checksums(tmp_path / "v.f32").unlink()
-    assert matrix.sound([0, 1]).tolist() == [False, False]
+    assert matrix.intact([0, 1]).tolist() == [False, False]
 
 
 def test_unit_has_length_one():
