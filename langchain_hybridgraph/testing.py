@@ -26,11 +26,11 @@ from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import Chunk, Edge, Query, Scope
 from langchain_hybridgraph.stores.protocols import (
     AcceptsChunks,
-    HasVectors,
+    HasMemoryStates,
     HasParents,
     HasSessions,
+    HasVectors,
     ReadsChunks,
-    HasMemoryStates,
     SearchesKeywords,
     SearchesVectors,
 )
@@ -81,7 +81,15 @@ class HashedWords:
 
 
 class Engine(
-    ReadsChunks, SearchesVectors, SearchesKeywords, HasParents, HasVectors, HasMemoryStates, HasSessions, AcceptsChunks, Protocol
+    ReadsChunks,
+    SearchesVectors,
+    SearchesKeywords,
+    HasParents,
+    HasVectors,
+    HasMemoryStates,
+    HasSessions,
+    AcceptsChunks,
+    Protocol,
 ):
     """All that a store may be able to do."""
 
@@ -114,10 +122,10 @@ class StoreSuite:
 
     def fill(self, store: Any, chunks: Sequence[Chunk], parents: Sequence[Chunk] = ()) -> None:
         """Write chunks and parents so that searches find them."""
-        store.put(chunks, parents=parents)
-        store.settle()
+        store.upsert(chunks, parents=parents)
+        store.flush()
 
-    # -- Reads ----------------------------------------------------------------------------------------------
+    # -- ReadsChunks ----------------------------------------------------------------------------------------------
 
     def test_reads_chunks_as_they_were_written(self, filled: Engine) -> None:
         """Text, metadata, document and parent come back."""
@@ -299,7 +307,7 @@ class StoreSuite:
                 found = getattr(filled, search)(Query(PARENTS[0].text, 10), 10).entries
                 assert {entry.id for entry in found} <= {chunk.id for chunk in CHUNKS}
 
-    # -- GivesVectors -----------------------------------------------------------------------------------------
+    # -- HasVectors -----------------------------------------------------------------------------------------
 
     def test_gives_vectors_in_the_order_asked(self, filled: Engine) -> None:
         """One unit vector per id, the same id twice too, zeros for an unknown one."""
@@ -400,18 +408,18 @@ class StoreSuite:
         """Metadata that JSON cannot hold raises, and the good chunks of the same batch are not there either."""
         self._only(store, AcceptsChunks)
         with pytest.raises(TypeError):
-            store.put([Chunk("good", "good text"), Chunk("bad", "bad text", {"key": object()})])
-        store.settle()
+            store.upsert([Chunk("good", "good text"), Chunk("bad", "bad text", {"key": object()})])
+        store.flush()
         assert self._read(store, ["good", "bad"]) == {}
 
-    # -- Remembers, HasSessions -------------------------------------------------------------------------------
+    # -- HasMemoryStates, HasSessions -------------------------------------------------------------------------------
 
     def test_knows_of_chunks_what_their_metadata_give(self, store: Any) -> None:
         """Unset is None and not 0, unusable values are unset, unknown chunks are absent."""
         self._only(store, HasMemoryStates)
         given = {"confidence": 0, "utility": 7, "memory_type": "semantic", "valid_from": "2020-01-01T00:00:00Z"}
         self.fill(store, [Chunk("a", "apple", given), Chunk("b", "banana")])
-        found = store.learned(["a", "b", "c"], Scope())
+        found = store.memory_states(["a", "b", "c"], Scope())
         assert found.keys() == {"a", "b"}
         assert (found["a"].confidence, found["a"].utility, found["a"].memory_type) == (0.0, None, "semantic")
         assert (found["a"].valid_from, found["b"].valid_from, found["b"].active_count) == (BEGIN, None, 0)

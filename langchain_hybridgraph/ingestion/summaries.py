@@ -234,7 +234,7 @@ class _Run:
     _began: float = field(default_factory=time.perf_counter)
 
     def __post_init__(self) -> None:
-        self._tree = self.store.tree(Scope(None, self.store.tenant, time.time()))
+        self._tree = self.store.scoped_tree(Scope(None, self.store.tenant, time.time()))
         self._depths = self._by_depth()
         wanted = [self._tree.uri(node) for nodes in self._depths for node in nodes]
         self._layers = self.store.make_layers() if wanted else self.store.layers()
@@ -253,7 +253,7 @@ class _Run:
             for start in range(0, len(nodes), _BATCH):
                 yield from self._batch(nodes[start : start + _BATCH])
         if self._layers is not None:
-            self._layers.settle()
+            self._layers.flush()
 
     def finish(self) -> LayersReport:
         """What was done."""
@@ -276,11 +276,11 @@ class _Run:
             self._done += 1
             # An answer of a model is worth a commit of its own.
             if written and (self.summarise is not None or len(written) == _BATCH):
-                self._layers.put(written)
+                self._layers.upsert(written)
                 written = []
                 yield self._done, self._total
         if written:
-            self._layers.put(written)
+            self._layers.upsert(written)
         yield self._done, self._total
 
     def _by_depth(self) -> list[list[int]]:

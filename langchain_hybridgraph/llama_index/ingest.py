@@ -137,7 +137,7 @@ def _write_embedded(
     chunks = [chunk for document in documents for chunk in document.chunks if chunk.id in vectors]
     for start in range(0, len(chunks), batch_size):
         batch = chunks[start : start + batch_size]
-        written.update(store.put(batch, vectors=[vectors[chunk.id] for chunk in batch]))
+        written.update(store.upsert(batch, vectors=[vectors[chunk.id] for chunk in batch]))
     return written
 
 

@@ -111,7 +111,7 @@ class GraphRetriever(HybridRetriever):
     >>> from langchain_hybridgraph import Edge, HybridGraphStore
     >>> texts = {"ada": "Ada wrote the first program.", "engine": "A machine of brass and steam."}
     >>> store = HybridGraphStore.from_texts(list(texts.values()), "lsa", ids=list(texts))
-    >>> _ = store.put([], edges=[Edge("ada", "engine", "references", description="For which machine she wrote.")])
+    >>> _ = store.upsert([], edges=[Edge("ada", "engine", "references", description="For which machine she wrote.")])
     >>> found = GraphRetriever(store, max_hops=1, seed_k=1).retrieve("Who wrote the first program?")
     >>> [(document.id, document.metadata["source_path"]) for document in found]
     [('ada', ['ada']), ('engine', ['ada', 'engine'])]

@@ -306,7 +306,7 @@ class HierarchicalRetriever(HybridRetriever):
         if self.plain is not None and self.plain.freshness is not None:
             self.plain.freshness.bring_up_to_date(self.refresh_policy, self.version, time.monotonic())
         store: Any = self._store
-        tree: Tree = store.tree(scope)
+        tree: Tree = store.scoped_tree(scope)
         return tree
 
     @property

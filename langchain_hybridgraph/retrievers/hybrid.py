@@ -33,7 +33,13 @@ from langchain_hybridgraph.retrievers.retriever_source import RetrieverSource
 from langchain_hybridgraph.retrievers.settings import HybridSettings
 from langchain_hybridgraph.retrievers.store import HybridGraphStore
 from langchain_hybridgraph.retrievers.validation import check_documents, check_store
-from langchain_hybridgraph.stores.protocols import FindsContents, ReadsChunks, SearchesKeywords, SearchesVectors, implements
+from langchain_hybridgraph.stores.protocols import (
+    FindsContents,
+    ReadsChunks,
+    SearchesKeywords,
+    SearchesVectors,
+    implements,
+)
 
 # Weights of (vector, keyword) when none are given: benchmarks/README.md says how they were chosen.
 WEIGHTS = (0.7, 0.3)

@@ -56,14 +56,14 @@ from langchain_hybridgraph.retrievers.memory_modes import Mode, mode_from
 from langchain_hybridgraph.retrievers.settings import MemorySettings
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.protocols import (
-    HasVectors,
+    HasMemoryStates,
     HasMode,
     HasParents,
     HasSessions,
+    HasVectors,
     ReadsChunks,
     ReadsIndex,
     Rechecks,
-    HasMemoryStates,
     implements,
 )
 from langchain_hybridgraph.text.date_mentions import named_spans
@@ -546,7 +546,7 @@ class WithMessages:
         self.session = session
 
     def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        """See :class:`~langchain_hybridgraph.stores.protocols.Reads`."""
+        """See :class:`~langchain_hybridgraph.stores.protocols.ReadsChunks`."""
         said = {turn.id: turn for turn in self.session.turns if in_scope(turn, replace(scope, tenant=None))}
         there = self.store.read(ids, scope, {id: chunk for id, chunk in known.items() if id not in said})
         return {id: there.get(id) or said[id] for id in ids if id in there or id in said}
@@ -566,7 +566,7 @@ class WithMessages:
         return self.store.read_parents(ids, scope)
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
-        """See :class:`~langchain_hybridgraph.stores.protocols.GivesVectors`; zeros for a message."""
+        """See :class:`~langchain_hybridgraph.stores.protocols.HasVectors`; zeros for a message."""
         if not implements(self.store, HasVectors):
             return np.zeros((len(ids), 1), np.float32)
         return self.store.vectors(ids)
@@ -586,7 +586,9 @@ def _given(metadata: Mapping[str, Any]) -> MemoryState:
     return MemoryState(**{name: value for name, value in given.items() if value is not None})
 
 
-def _said(store: ReadsChunks, session: Session, ids: Sequence[str], query: Query, *, reads: bool = False) -> Sequence[float]:
+def _said(
+    store: ReadsChunks, session: Session, ids: Sequence[str], query: Query, *, reads: bool = False
+) -> Sequence[float]:
     """The largest cosine of each chunk with a turn of the session that is not itself; 0 where none is known.
 
     ``reads`` for a session that no source has read.

@@ -226,7 +226,7 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         >>> store = HybridGraphStore(None)
         >>> _ = store.remember([Document("Ada likes tea.", id="tea"), Document("Bo plays chess.", id="chess")])
         >>> [said] = store.remember(["Ada likes tea!"])
-        >>> said.outcome, said.id, store.learned(["tea"], Scope())["tea"].active_count
+        >>> said.outcome, said.id, store.memory_states(["tea"], Scope())["tea"].active_count
         ('joined', 'tea', 1)
         """
         if isinstance(documents, str | Document):

@@ -39,7 +39,7 @@ class InMemoryGraph:
 
     >>> from langchain_hybridgraph.records import Scope, EdgeFilter
     >>> store = InMemoryGraph([Edge("a", "b", "cites", 0.5), Edge("b", "c", "cites")])
-    >>> graph = store.graph(Scope(), EdgeFilter())
+    >>> graph = store.scoped_graph(Scope(), EdgeFilter())
     >>> graph.ids(graph.neighbours(graph.nodes(["a"])).node)
     ['b']
     """
@@ -92,9 +92,9 @@ class InMemoryGraph:
             self._state = None
             return len(places)
 
-    def scoped_graph(self, scope: Scope, ways: EdgeFilter) -> Graph:
+    def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> Graph:
         """Return the graph as it is now, for a call with this scope; edges added later are not in it."""
-        return _View(self._now(), scope, ways, _Asked(self.node_of, self.visible, self.cosines))
+        return _View(self._now(), scope, edge_filter, _Asked(self.node_of, self.visible, self.cosines))
 
     def beside(self, visible: Visible, cosines: Cosines | None) -> HasGraph:
         """Return these edges for a store that supplies visibility and cosines, where the constructor received none."""
@@ -238,10 +238,10 @@ class _Beside:
         """Whether there is any edge now."""
         return self.edges.has_graph
 
-    def graph(self, scope: Scope, ways: EdgeFilter) -> Graph:
+    def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> Graph:
         """Return the graph as it is now, for a call with this scope."""
         edges = self.edges
-        return _View(edges._now(), scope, ways, _Asked(edges.node_of, self.visible, self.cosines))
+        return _View(edges._now(), scope, edge_filter, _Asked(edges.node_of, self.visible, self.cosines))
 
 
 class _Asked(NamedTuple):
@@ -255,14 +255,14 @@ class _Asked(NamedTuple):
 class _View:
     """A state of the edges as one call may see it: a :class:`~langchain_hybridgraph.stores.protocols.Graph`."""
 
-    def __init__(self, state: _State, scope: Scope, ways: EdgeFilter, of: _Asked) -> None:
-        self._state, self._scope, self._ways = state, scope, ways
+    def __init__(self, state: _State, scope: Scope, edge_filter: EdgeFilter, of: _Asked) -> None:
+        self._state, self._scope, self._edge_filter = state, scope, edge_filter
         self._node_of, self._ask_visible, self._ask_cosines = of.node_of, of.visible, of.cosines
         self._seen = np.where(state.is_entity, SEEN, SEEN if of.visible is None else MISSING).astype(np.int8)
         self._ends: Nodes | None = None
         self._relations = None
-        if ways.relations is not None:
-            self._relations = np.array([state.names[r] for r in ways.relations if r in state.names], np.int64)
+        if edge_filter.relations is not None:
+            self._relations = np.array([state.names[r] for r in edge_filter.relations if r in state.names], np.int64)
 
     def __len__(self) -> int:
         return int(np.count_nonzero(~self._state.is_entity & (self._state.degree > 0)))
@@ -291,7 +291,7 @@ class _View:
         found: list[str] = self._state.ids[nodes].tolist()
         return found
 
-    def among(self, nodes: Nodes) -> _View:
+    def restricted_to(self, nodes: Nodes) -> _View:
         """Return the same graph, leading to these chunks only."""
         made = copy(self)
         made._ends = nodes
@@ -344,7 +344,7 @@ class _View:
 
     def _edge(self, origin: int, node: int) -> Edge | tuple[Edge, Edge] | None:
         hops = self._hops(np.array([origin]))
-        if self._ways.hub_degree is None:
+        if self._edge_filter.hub_degree is None:
             # Undamped, a common entity has the same weight as a rare one, although it tells less.
             hops = hops._replace(weight=np.where(hops.via < 0, 1.0, 1.0 / np.maximum(self._state.degree[hops.via], 2)))
         hops = self._best(hops)
@@ -358,9 +358,9 @@ class _View:
     def _heaviest(self, one: int, other: int, *, mentions: bool) -> Edge:
         """Return the heaviest edge between two nodes that the call's ways allow."""
         state, sides = self._state, []
-        if mentions or self._ways.direction != "in":
+        if mentions or self._edge_filter.direction != "in":
             sides.append((state.out, state.target))
-        if not mentions and self._ways.direction != "out":
+        if not mentions and self._edge_filter.direction != "out":
             sides.append((state.into, state.source))
         found = [self._open(side.edges_of(np.array([one]))[1], mentions) for side, _ in sides]
         joining = np.concatenate([edge[far[edge] == other] for edge, (_, far) in zip(found, sides, strict=True)])
@@ -376,9 +376,9 @@ class _View:
     def _direct(self, nodes: Nodes) -> NeighborEdges:
         """Return the edges from chunk to chunk."""
         sides = []
-        if self._ways.direction != "in":
+        if self._edge_filter.direction != "in":
             sides.append(self._walked(nodes, self._state.out, mentions=False))
-        if self._ways.direction != "out":
+        if self._edge_filter.direction != "out":
             sides.append(self._walked(nodes, self._state.into, mentions=False))
         return _together(sides)
 
@@ -398,11 +398,11 @@ class _View:
         degree = self._state.degree[mentions.node]
         order = np.lexsort((mentions.node, degree, mentions.origin))
         is_first = np.diff(mentions.origin[order], prepend=-1) != 0
-        if self._ways.hub_degree is None:
+        if self._edge_filter.hub_degree is None:
             return mentions
         total = np.cumsum(degree[order])
         before = np.maximum.accumulate(np.where(is_first, total - degree[order], 0))
-        return _at(mentions, order[is_first | (total - before <= FAN * self._ways.hub_degree)])
+        return _at(mentions, order[is_first | (total - before <= FAN * self._edge_filter.hub_degree)])
 
     def _walked(self, nodes: Nodes, side: _Adjacency, *, mentions: bool) -> NeighborEdges:
         """Return the visible, traversable edges that leave these nodes on one of their sides."""
@@ -419,10 +419,10 @@ class _View:
 
     def _open_mask(self, edges: Nodes, mentions: bool) -> Mask:
         """Return which edges exist for this call."""
-        state, ways, as_of = self._state, self._ways, self._scope.as_of
+        state, edge_filter, as_of = self._state, self._edge_filter, self._scope.as_of
         open: Mask = state.is_mention[edges] == mentions
-        if ways.min_weight > 0:
-            open &= state.weight[edges] >= ways.min_weight
+        if edge_filter.min_weight > 0:
+            open &= state.weight[edges] >= edge_filter.min_weight
         if self._relations is not None:
             open &= np.isin(state.relation[edges], self._relations)
         if as_of is not None:
@@ -441,9 +441,9 @@ class _View:
 
     def _hub(self, nodes: Nodes) -> Weights:
         """Return the factor by which each node's edge weights are multiplied."""
-        if self._ways.hub_degree is None:
+        if self._edge_filter.hub_degree is None:
             return np.ones(len(nodes))
-        return np.minimum(1.0, self._ways.hub_degree / np.maximum(self._state.degree[nodes], 1))
+        return np.minimum(1.0, self._edge_filter.hub_degree / np.maximum(self._state.degree[nodes], 1))
 
 
 def _at(hops: NeighborEdges, places: Nodes | Mask) -> NeighborEdges:

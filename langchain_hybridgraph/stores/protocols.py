@@ -197,7 +197,7 @@ class HasGraph(Protocol):
         """Whether the store has any edge now."""
         ...
 
-    def scoped_graph(self, scope: Scope, ways: EdgeFilter) -> Graph:
+    def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> Graph:
         """Return the graph as a call with this scope may traverse it."""
         ...
 
@@ -543,7 +543,7 @@ class AcceptsChunks(Protocol):
 
         Return the counts ``added``, ``updated``, ``unchanged`` and ``embedded``. Of several chunks with the same id the
         last one counts. When the call returns, the batch survives a crash; searches see it after the next
-        :meth:`settle` at the latest.
+        :meth:`flush` at the latest.
         """
         ...
 

@@ -32,11 +32,11 @@ def open_store(folder, kind, **options):
 
 def step(dice):
     """Choose the next step."""
-    verb = dice.choices(["put", "remove", "settle"], [6, 2, 2])[0]
-    if verb == "put":
+    verb = dice.choices(["upsert", "remove", "flush"], [6, 2, 2])[0]
+    if verb == "upsert":
         chosen = dice.sample(IDS, dice.choice([1, 3, 40, 200]))
-        return {"put": {id: f"{dice.choice(COLOURS)} token{dice.getrandbits(40)}" for id in chosen}}
-    return {"remove": dice.sample(IDS, dice.choice([1, 20]))} if verb == "remove" else {"settle": True}
+        return {"upsert": {id: f"{dice.choice(COLOURS)} token{dice.getrandbits(40)}" for id in chosen}}
+    return {"remove": dice.sample(IDS, dice.choice([1, 20]))} if verb == "remove" else {"flush": True}
 
 
 def say(line):
@@ -53,8 +53,8 @@ def main(folder, seed, kind):
     while True:
         task = step(dice)
         say(task)
-        if "put" in task:
-            store.upsert([Chunk(id, text) for id, text in task["put"].items()])
+        if "upsert" in task:
+            store.upsert([Chunk(id, text) for id, text in task["upsert"].items()])
         elif "remove" in task:
             store.remove(task["remove"])
         else:

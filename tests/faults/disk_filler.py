@@ -60,12 +60,12 @@ def main(folder, ballast, megabytes):
     if megabytes:
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(float(megabytes) * 2**20), hard))
     for number in range(1, 1000):
-        said["put"] = attempt(store.upsert, batch(number))
-        if said["put"]:
+        said["upsert"] = attempt(store.upsert, batch(number))
+        if said["upsert"]:
             break
         accepted.append(number)
-        said["settle"] = attempt(store.flush)
-        if said["settle"]:
+        said["flush"] = attempt(store.flush)
+        if said["flush"]:
             break
         settled.append(number)
     said["accepted"] = len(accepted)

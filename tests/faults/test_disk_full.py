@@ -20,7 +20,7 @@ def told(folder, ballast, megabytes=""):
 
 
 def judge(said):
-    errors = [said["put"], said.get("settle"), *said["again"]]
+    errors = [said["upsert"], said.get("flush"), *said["again"]]
     assert any(errors)
     for error in filter(None, errors):
         assert "nothing of this batch was written" in error or "safe in the catalogue" in error

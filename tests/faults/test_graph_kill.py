@@ -17,7 +17,7 @@ WRITER = Path(__file__).parent / "graph_writer.py"
 
 def answers(store):
     """Return all answers of a graph, by ids."""
-    graph = store.graph(Scope(), EdgeFilter("both"))
+    graph = store.scoped_graph(Scope(), EdgeFilter("both"))
     nodes = graph.nodes([*IDS, *ENTITIES])
     found = []
     for hops in (graph.neighbours(nodes), graph.links(nodes)):

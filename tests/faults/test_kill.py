@@ -27,7 +27,7 @@ class Model:
     def hear(self, line):
         if "done" in line:
             self.sure, self.doubtful = self._after(line), None
-        elif line.keys() & {"put", "remove"}:
+        elif line.keys() & {"upsert", "remove"}:
             self.doubtful = line
 
     def settle_doubt(self, found):
@@ -37,8 +37,8 @@ class Model:
         self.doubtful = None
 
     def _after(self, line):
-        if "put" in line:
-            return self.sure | line["put"]
+        if "upsert" in line:
+            return self.sure | line["upsert"]
         gone = set(line.get("remove", ()))
         return {id: text for id, text in self.sure.items() if id not in gone}
 
@@ -88,14 +88,14 @@ def judge(folder, kind, model):
 def rounds(folder, kind, count, seed):
     dice, model = random.Random(seed), Model()
     for number in range(count):
-        verb = dice.choice(["put", "remove", "settle", "settle"])
+        verb = dice.choice(["upsert", "remove", "flush", "flush"])
         write_until_killed(folder, kind, seed * 1000 + number, verb=verb, dice=dice, model=model)
         judge(folder, kind, model)
 
 
 @pytest.mark.parametrize("kind", ["words", "fitted"])
 def test_killed_a_few_times(tmp_path, kind):
-    """Some rounds of writing, dying and opening on one folder, also in the middle of settles and refits."""
+    """Some rounds of writing, dying and opening on one folder, also in the middle of flushes and refits."""
     rounds(tmp_path / "index", kind, 2, seed=1)
 
 
@@ -116,9 +116,9 @@ from langchain_hybridgraph.testing import HashedWords
 
 store = EmbeddedStore(Path(sys.argv[1]), embedding=HashedWords(), name="words")
 for number in range(int(sys.argv[2]), 10**9):
-    store.put([Chunk(f"c{number}", f"token{number} text")])
+    store.upsert([Chunk(f"c{number}", f"token{number} text")])
     print(number, flush=True)
-    store.settle()
+    store.flush()
 """
 
 

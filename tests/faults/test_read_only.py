@@ -20,7 +20,7 @@ from pathlib import Path
 from busy_writer import open_store
 from langchain_hybridgraph.records import Chunk
 store = open_store(Path(sys.argv[1]), sys.argv[2])
-store.put([Chunk("late", "late red zebra")])
+store.upsert([Chunk("late", "late red zebra")])
 os.kill(os.getpid(), 9)
 """
 

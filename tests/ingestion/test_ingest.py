@@ -98,7 +98,7 @@ def test_vanished_chunks_are_removed_after_the_new_are_written():
     assert set(store.chunks) == {"a.md#0", "a.md#use"}
     assert store.links("sequence") == {("a.md#0", "a.md#use")}
     names = [name for name, _ in store.calls]
-    assert names.index("put") < names.index("remove") < names.index("settle")
+    assert names.index("upsert") < names.index("remove") < names.index("flush")
 
 
 def test_a_document_that_lost_its_text():
@@ -146,7 +146,7 @@ def test_batches_are_transactions():
     store = MemoryStore()
     splitter = ParentChildSplitter(RecursiveSplitter(30, 0), RecursiveSplitter(6, 0))
     ingest([page("one two three four. " * 60, "a"), page("x", "b")], store, split=splitter, batch_size=7)
-    sizes = [size for name, size in store.calls if name == "put" and size]
+    sizes = [size for name, size in store.calls if name == "upsert" and size]
     assert max(sizes) == 7
     assert len(store.parents_written) == len(store.parents) > 1
     assert {chunk.parent for chunk in store.chunks.values()} == set(store.parents)
@@ -166,7 +166,7 @@ def test_a_generator_is_read_batch_by_batch():
     assert seen == [0, 0, 2, 2, 4, 4]
 
 
-def test_the_store_is_settled_once_before_the_last_edges():
+def test_the_store_is_flushed_once_before_the_last_edges():
     """The indexes are brought up to date at the end, so that builders can search in finish()."""
     store = MemoryStore()
     order = []
@@ -185,7 +185,7 @@ def test_the_store_is_settled_once_before_the_last_edges():
             return ()
 
     ingest([page("a", "a.md")], store, edges=[Late()])
-    assert order == ["start", "settle"]
+    assert order == ["start", "flush"]
 
 
 def test_progress_is_told():

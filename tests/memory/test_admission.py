@@ -51,7 +51,7 @@ def outcomes(store, *memories, llm=None):
 
 
 def known(store, id):
-    return store.learned([id], Scope())[id]
+    return store.memory_states([id], Scope())[id]
 
 
 # -- near duplicates ----------------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ def test_a_near_duplicate_joins(store):
 
 def test_a_near_duplicate_in_other_words_joins(store):
     """One memory, and the record says in which words it is there."""
-    store.put([memory("a", 0, "Ada drinks tea at work", labels=["ada"], source="x", confidence=0.6)])
+    store.upsert([memory("a", 0, "Ada drinks tea at work", labels=["ada"], source="x", confidence=0.6)])
     [said] = admit([memory("b", 18, "Ada sips tea at work", labels=["tea"], source="y", confidence=0.8)], store)
     there = store.get(["a"])[0]
     assert said == Admission("a", "joined", f"in other words, with a cosine of 0.951: {there.text}")
@@ -108,7 +108,7 @@ def test_numbers_names_and_negations_are_never_merged(store, one, other):
 
 def test_from_when_on_a_memory_is_a_near_duplicate_is_a_setting(store):
     """Nearer, farther; and a cosine that is none."""
-    store.put([memory("a", 0, "Ada drinks tea"), memory("z", 180, "said")])
+    store.upsert([memory("a", 0, "Ada drinks tea"), memory("z", 180, "said")])
     sips, said = memory("b", 18, "Ada sips tea"), memory("c", 150, "said")
     assert [one.outcome for one in admit([sips, said], store, near_duplicate=0.86)] == ["joined", "joined"]
     assert [one.outcome for one in admit([sips, said], store, near_duplicate=0.99)] == ["added", "added"]
@@ -157,7 +157,7 @@ def test_another_witness_makes_surer(store):
 
 def test_the_nearest_is_joined(store):
     """Of several near ones the nearest, of equally near ones the lesser id."""
-    store.put([memory("c", 10), memory("b", 10), memory("a", 20)])
+    store.upsert([memory("c", 10), memory("b", 10), memory("a", 20)])
     assert outcomes(store, memory("x", 9)) == [("b", "joined")]
 
 
@@ -175,7 +175,7 @@ def test_another_text_under_the_same_id_takes_its_place(store):
 
 def test_other_words_never_join(store):
     """However near they are: the opposite of what is remembered stays beside it, whoever says it."""
-    store.put([memory("a", 0, "Ada is allergic", confidence=0.99)])
+    store.upsert([memory("a", 0, "Ada is allergic", confidence=0.99)])
     assert outcomes(store, memory("b", 0, "Ada is not allergic", source="Tom")) == [("b", "added")]
     assert (known(store, "a").confidence, known(store, "a").active_count) == (0.99, 0)
 
@@ -209,13 +209,13 @@ def test_events_of_two_times_are_two_memories(store):
 @pytest.mark.parametrize("times", [{"valid_from": 5}, {"valid_until": 2_000}])
 def test_what_says_another_time_does_not_join(store, times):
     """Since earlier than what is remembered, or not for as long: that would be lost."""
-    store.put([memory("a", valid_from=10), memory("c", 90, valid_from=10)])
+    store.upsert([memory("a", valid_from=10), memory("c", 90, valid_from=10)])
     assert outcomes(store, memory("b", **times), memory("c", 90, **times)) == [("b", "added"), ("c", "replaced")]
 
 
 def test_labels_of_what_joins_are_united(store):
     """With those of a memory that was there, and of one of the same call; neither is younger for that."""
-    store.put([memory("a", labels=["home"], source="x")])
+    store.upsert([memory("a", labels=["home"], source="x")])
     learned_at = known(store, "a").learned_at
     store.clock = lambda: 5_000.0
     admit([memory("b", labels=["ada"]), memory("c", 90, labels=["x"]), memory("d", 90, labels=["y", "x"])], store)
@@ -243,7 +243,7 @@ def test_a_blank_text_is_no_memory(store, text):
 
 def test_what_is_over_is_no_duplicate(store):
     """A fact that was superseded or retracted is a new memory when it is said again, also under the same id."""
-    store.put([memory("a", 0), memory("b", 90)])
+    store.upsert([memory("a", 0), memory("b", 90)])
     store._supersede("a", memory("c", 180), 900.0)
     store.retract("b")
     said = outcomes(store, memory("a", 0), memory("b", 90))
@@ -269,7 +269,7 @@ def refuted(store, source, times):
 
 def test_a_source_that_is_not_believed_must_bring_news(store):
     """Refuted eight times its credibility is 0.1: novelty 0.2 is refused, 0.3 is not (cosines 0.8 and 0.7)."""
-    store.put([memory("lie", 180, source="liar"), memory("a", 0)])
+    store.upsert([memory("lie", 180, source="liar"), memory("a", 0)])
     refuted(store, "lie", 8)
     assert store.credibility("liar") == pytest.approx(0.1)
     near, far = (
@@ -284,7 +284,7 @@ def test_a_source_that_is_not_believed_must_bring_news(store):
 
 def test_unknown_sources_are_never_refused(store):
     """The nearest that does not join, from a source of which nothing is known, and from none."""
-    store.put([memory("a", 0)])
+    store.upsert([memory("a", 0)])
     assert outcomes(store, memory("b", 18.2, source="new"), memory("c", -18.2)) == [("b", "added"), ("c", "added")]
 
 
@@ -293,7 +293,7 @@ def test_unknown_sources_are_never_refused(store):
 
 def test_a_contradiction_makes_an_edge_and_doubt(store):
     """Same label, cosine 0.5: probability 0.8, and 0.8 that 0.9 contradicts is 0.584 then."""
-    store.put([memory("old", 0, labels=["tea"], confidence=0.8)])
+    store.upsert([memory("old", 0, labels=["tea"], confidence=0.8)])
     [said] = admit([memory("new", 60, "other", labels=["tea"], confidence=0.9)], store)
     assert said == Admission("new", "added", contradicts=("old",), lowered=said.lowered)
     assert said.lowered == (("old", 0.8, pytest.approx(0.584)),)
@@ -316,7 +316,7 @@ def test_a_contradiction_makes_an_edge_and_doubt(store):
 )
 def test_what_is_no_contradiction(store, new):
     """Too far, no shared label, few labels in common, not valid at the same time, or the same words."""
-    store.put([memory("old", 0, labels=["tea"], valid_from=50)])
+    store.upsert([memory("old", 0, labels=["tea"], valid_from=50)])
     assert admit([new], store) == [Admission("new", "added")]
     assert store.edges(["new"]) == []
 
@@ -336,7 +336,7 @@ def test_contradictions_within_one_call(store):
 
 def test_a_memory_is_lowered_once_by_the_same(store):
     """Also when that is said in other words under its id; in a call of its own another one lowers it again."""
-    store.put([memory("a", 0, "one", labels=["x"], confidence=0.8)])
+    store.upsert([memory("a", 0, "one", labels=["x"], confidence=0.8)])
     lowered = [
         admit([memory(id, angle, text, labels=["x"])], store)[0].lowered
         for id, angle, text in [("b", 60, "two"), ("b", 61, "three"), ("c", -60, "four")]
@@ -355,14 +355,14 @@ def test_events_do_not_contradict_each_other(store):
 
 def test_contradictions_are_looked_for_where_they_are_wanted(store):
     """Switched off there is no edge, and confidence stays."""
-    store.put([memory("old", 0, "one", labels=["x"], confidence=0.8)])
+    store.upsert([memory("old", 0, "one", labels=["x"], confidence=0.8)])
     assert admit([memory("new", 60, "two", labels=["x"])], store, contradictions=False) == [Admission("new", "added")]
     assert (store.edges(["new"]), known(store, "old").confidence) == ([], 0.8)
 
 
 def test_a_model_decides(store):
     """Its probability is the edge's weight; below one half there is no edge. It is asked before others have to wait."""
-    store.put([memory("yes", 0, "yes", labels=["x"]), memory("no", 120, "no", labels=["x"])])
+    store.upsert([memory("yes", 0, "yes", labels=["x"]), memory("no", 120, "no", labels=["x"])])
     held = []
 
     def answer(shown):
@@ -378,7 +378,7 @@ def test_a_model_decides(store):
 
 def test_a_model_that_fails_is_named(store):
     """Labels decide then, and the record says so."""
-    store.put([memory("old", 0, "one", labels=["x"])])
+    store.upsert([memory("old", 0, "one", labels=["x"])])
     [said] = admit([memory("new", 60, "two", labels=["x"])], store, SayingModel(answer=ConnectionError("no network")))
     assert (said.outcome, said.contradicts) == ("added", ("old",))
     assert said.reason == "contradictions were judged by labels, since the model failed: ConnectionError: no network"
@@ -437,7 +437,7 @@ def test_two_threads_add_a_memory_once(store):
 
 def test_all_of_a_call_is_one_transaction(store, monkeypatch):
     """An error while writing what is learned leaves no new memory and no edge."""
-    store.put([memory("old", 0, "one", labels=["x"])])
+    store.upsert([memory("old", 0, "one", labels=["x"])])
     monkeypatch.setattr("langchain_hybridgraph.stores.embedded.catalog_feedback.revise", lambda *args: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         admit([memory("new", 60, "two", labels=["x"])], store)

@@ -23,7 +23,7 @@ class PlainStore:
         self, chunks: Sequence[Chunk], *, parents: Sequence[Chunk] = (), edges: Sequence[Edge] = ()
     ) -> Mapping[str, int]:
         self._may_fail()
-        self.calls.append(("put", len(chunks)))
+        self.calls.append(("upsert", len(chunks)))
         self.parents_written += [parent.id for parent in parents]
         counts = {"added": 0, "updated": 0, "unchanged": 0, "embedded": 0}
         for kind, given in (("chunks", chunks), ("parents", parents)):
@@ -39,7 +39,7 @@ class PlainStore:
         return counts
 
     def flush(self) -> int:
-        self.calls.append(("settle", 0))
+        self.calls.append(("flush", 0))
         return 0
 
     def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:

@@ -94,7 +94,7 @@ def test_no_text_raises(text):
 
 def test_the_text_of_a_name_is_meant(make):
     """One text is named so, and others with the same words are worth less than half as much."""
-    found = make(*PACKAGES).exact("what is ruby-faker for?")
+    found = make(*PACKAGES).exact_matches("what is ruby-faker for?")
     assert found[0] == pytest.approx(NAMED)
     assert all(value < NAMED / 2 for row, value in found.items() if row)
 
@@ -102,7 +102,7 @@ def test_the_text_of_a_name_is_meant(make):
 def test_a_compound_counts_by_its_share_of_the_question(make):
     """Alone it is all that is asked; among other words of the corpus it is a part."""
     index = make("Hall 4 has pump P-1208.", "Hall 4 has pump P-1209.", "Trains are late.")
-    alone, among = index.exact("P-1208?"), index.exact("Are trains as late as P-1208?")
+    alone, among = index.exact_matches("P-1208?"), index.exact_matches("Are trains as late as P-1208?")
     assert alone[0] == pytest.approx(HELD)
     assert alone.get(1, 0.0) < HELD / 4
     assert 0 < among[0] < HELD / 2
@@ -111,27 +111,27 @@ def test_a_compound_counts_by_its_share_of_the_question(make):
 def test_what_several_texts_hold_is_divided_among_them(make):
     """A word in two texts of ten is worth half as much to each."""
     index = make("zebra one", *["cattle"] * 8, "zebra two")
-    assert index.exact("zebra") == {0: pytest.approx(HELD / 2), 9: pytest.approx(HELD / 2)}
+    assert index.exact_matches("zebra") == {0: pytest.approx(HELD / 2), 9: pytest.approx(HELD / 2)}
 
 
 def test_few_texts_make_no_word_rare(make):
     """Among five texts every word is rare; it counts where it is all that is asked, or among more texts."""
     five = ["a zebra grazes", *["cattle low"] * 4]
-    assert make(*five).exact("zebra cattle") == {}
-    assert make(*five).exact("zebra") == {0: pytest.approx(HELD)}
-    assert list(make(*five, *["cattle low"] * RARE).exact("zebra cattle")) == [0]
+    assert make(*five).exact_matches("zebra cattle") == {}
+    assert make(*five).exact_matches("zebra") == {0: pytest.approx(HELD)}
+    assert list(make(*five, *["cattle low"] * RARE).exact_matches("zebra cattle")) == [0]
 
 
 def test_what_many_texts_hold_identifies_none(make):
     """One more than FEW."""
     index = make(*["zebra E-4711"] * (FEW + 1))
-    assert index.exact("zebra E-4711") == {}
+    assert index.exact_matches("zebra E-4711") == {}
 
 
 def test_a_mask_narrows_what_is_counted(make):
     """A word of many texts is rare where one of them is in scope; rows beyond the mask are out."""
     index = make(*["a zebra"] * (FEW + 1), "cattle")
-    assert index.exact("zebra", np.array([False, True, False])) == {1: pytest.approx(HELD)}
+    assert index.exact_matches("zebra", np.array([False, True, False])) == {1: pytest.approx(HELD)}
 
 
 def test_changed_texts_stay_rare(make):
@@ -139,14 +139,14 @@ def test_changed_texts_stay_rare(make):
     index = make("E-4711 is refused", "Trains are late.")
     for version in range(2, 6):
         index.apply(version, [(version, "E-4711 is refused")], [version - 1 if version > 2 else 0])
-    assert list(index.exact("E-4711")) == [5]
-    assert index.exact("E-4711")[5] == pytest.approx(HELD, rel=0.01)
+    assert list(index.exact_matches("E-4711")) == [5]
+    assert index.exact_matches("E-4711")[5] == pytest.approx(HELD, rel=0.01)
 
 
 @pytest.mark.parametrize("question", ["", "?", "the of and", "unknown-thing", "x" * 200, "a-b " * 5000])
 def test_nothing_to_identify(make, question):
     """No word, none that is known, or one too long."""
-    assert make(*PACKAGES).exact(question) == {}
+    assert make(*PACKAGES).exact_matches(question) == {}
 
 
 def test_the_engines_agree():
@@ -156,6 +156,6 @@ def test_the_engines_agree():
         for engine in ENGINES.values():
             index = engine()
             index.apply(1, enumerate(PACKAGES), [])
-            found.append(index.exact(question))
+            found.append(index.exact_matches(question))
         assert found[0].keys() == found[1].keys()
         assert found[0] == pytest.approx(found[1], rel=0.5)

@@ -26,7 +26,8 @@ class BFS(EdgeFilteredTraversal):
     >>> from langchain_hybridgraph.records import Edge, Scope
     >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
     >>> bfs = BFS(max_hops=2)
-    >>> graph = InMemoryGraph([Edge("a", "b", "cites", 0.8), Edge("b", "c", "cites", 0.9)]).graph(Scope(), bfs.ways)
+    >>> edges = [Edge("a", "b", "cites", 0.8), Edge("b", "c", "cites", 0.9)]
+    >>> graph = InMemoryGraph(edges).scoped_graph(Scope(), bfs.ways)
     >>> for arrived in bfs.walk(graph, [("a", 0.9)], HopDecay(), None).reached:
     ...     print(round(arrived.value, 3), " → ".join(arrived.path))
     0.93 a

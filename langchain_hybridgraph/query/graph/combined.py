@@ -28,7 +28,7 @@ class CombinedTraversal:
     >>> from langchain_hybridgraph.records import Edge, Scope
     >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
     >>> joined = CombinedTraversal()
-    >>> graph = InMemoryGraph([Edge("a", "b", "cites"), Edge("b", "c", "cites")]).graph(Scope(), joined.ways)
+    >>> graph = InMemoryGraph([Edge("a", "b", "cites"), Edge("b", "c", "cites")]).scoped_graph(Scope(), joined.ways)
     >>> [(arrived.id, round(arrived.value, 3)) for arrived in joined.walk(graph, [("a", 1.0)], NoisyOr(), None).reached]
     [('b', 0.5), ('c', 0.25), ('a', 0.0)]
     """

@@ -67,7 +67,7 @@ class LinkEvidence(EdgeFilteredTraversal):
     >>> edges = [Edge("a", "entity:ada", "mentions", 0.8), Edge("b", "entity:ada", "mentions")]
     >>> edges += [Edge("b", "title:ada", "mentions"), Edge("c", "entity:york", "mentions")]
     >>> evidence = LinkEvidence()
-    >>> walk = evidence.walk(InMemoryGraph(edges).graph(Scope(), evidence.ways), [("a", 1.0)], NoisyOr(), None)
+    >>> walk = evidence.walk(InMemoryGraph(edges).scoped_graph(Scope(), evidence.ways), [("a", 1.0)], NoisyOr(), None)
     >>> [(arrived.path, round(arrived.value, 3)) for arrived in walk.reached]
     [(('a', 'b'), 0.383), (('a',), 0.0)]
     """

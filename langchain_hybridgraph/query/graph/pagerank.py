@@ -49,7 +49,7 @@ class PersonalizedPageRank(EdgeFilteredTraversal):
     >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
     >>> edges = [Edge("a", "entity:ada", "mentions"), Edge("b", "entity:ada", "mentions")]
     >>> pagerank = PersonalizedPageRank(damping=0.5)
-    >>> walk = pagerank.walk(InMemoryGraph(edges).graph(Scope(), pagerank.ways), [("a", 1.0)], Flow(), None)
+    >>> walk = pagerank.walk(InMemoryGraph(edges).scoped_graph(Scope(), pagerank.ways), [("a", 1.0)], Flow(), None)
     >>> [(arrived.id, round(arrived.value, 2), arrived.path) for arrived in walk.reached]
     [('a', 1.0, ('a',)), ('b', 0.14, ('a', 'b'))]
     """

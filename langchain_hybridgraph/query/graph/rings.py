@@ -26,7 +26,7 @@ class WaterCircle(EdgeFilteredTraversal):
     >>> from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
     >>> edges = [Edge("A", "B", "cites", 0.8), Edge("B", "C", "cites", 0.2)]
     >>> rings = WaterCircle()
-    >>> walk = rings.walk(InMemoryGraph(edges).graph(Scope(), rings.ways), [("A", 0.9)], Flow(), None)
+    >>> walk = rings.walk(InMemoryGraph(edges).scoped_graph(Scope(), rings.ways), [("A", 0.9)], Flow(), None)
     >>> [(arrived.id, round(arrived.value, 3)) for arrived in walk.reached]
     [('A', 0.9), ('B', 0.36)]
     """

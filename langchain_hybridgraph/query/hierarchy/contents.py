@@ -32,10 +32,10 @@ class NodeContents(NamedTuple):
 
 def standing(store: Any, uri: str, scope: Scope) -> NodeContents:
     """What a call may see at a uri; raises ConfigurationError where nothing stands."""
-    tree = store.tree(scope)
+    tree = store.scoped_tree(scope)
     node = targeted(tree, [uri])[0][0]
     summaries = summaries_of(store)
-    shown = summaries is not None and tree.is_directory(node) and tree.is_whole(node)
+    shown = summaries is not None and tree.is_directory(node) and tree.is_fully_visible(node)
     found = summaries.get([tree.uri(node)]) if summaries is not None and shown else {}
     chunks = store.read(tree.chunks(node), scope, {}).values()
     return NodeContents(found.get(tree.uri(node)), sorted(chunks, key=place_of))

@@ -13,7 +13,7 @@ from langchain_hybridgraph.query.pipeline.settings import SearchContext
 from langchain_hybridgraph.query.rerank import apply_scores, is_awaited
 from langchain_hybridgraph.query.selection import select
 from langchain_hybridgraph.records import Hit
-from langchain_hybridgraph.stores.protocols import HasVectors, HasParents, implements
+from langchain_hybridgraph.stores.protocols import HasParents, HasVectors, implements
 
 
 def resolve_parents(run: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:

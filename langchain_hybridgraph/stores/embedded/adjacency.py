@@ -101,13 +101,15 @@ class EdgeSelection:
     known_at: float | None = None
 
     @classmethod
-    def by(cls, ways: EdgeFilter, as_of: float | None, codes: Mapping[str, int], known_at: float | None = None) -> Self:
-        """Build it from a call's ways and times, with the relations' codes."""
+    def by(
+        cls, edge_filter: EdgeFilter, as_of: float | None, codes: Mapping[str, int], known_at: float | None = None
+    ) -> Self:
+        """Build it from a call's edge_filter and times, with the relations' codes."""
         wanted = None
-        if ways.relations is not None:
+        if edge_filter.relations is not None:
             wanted = np.zeros(len(codes), np.bool_)
-            wanted[[codes[name] for name in ways.relations if name in codes]] = True
-        return cls(wanted, ways.min_weight, as_of, known_at)
+            wanted[[codes[name] for name in edge_filter.relations if name in codes]] = True
+        return cls(wanted, edge_filter.min_weight, as_of, known_at)
 
 
 class SortedEdges:

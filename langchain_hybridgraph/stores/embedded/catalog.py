@@ -805,7 +805,7 @@ def set_facts(connection: sqlite3.Connection, **facts: Any) -> None:
 def put_entries(connection: sqlite3.Connection, entries: Sequence[ChunkRow]) -> None:
     """Insert or replace chunks and parents by (tenant, id); edges that name them stay.
 
-    ``catalog_learned.take_in`` writes everything else about them in the same transaction.
+    ``catalog_feedback.insert_or_replace`` writes everything else about them in the same transaction.
     """
     names = ChunkRow._fields[:-1]
     updates = ", ".join(f"{name} = excluded.{name}" for name in names[2:])

@@ -78,7 +78,7 @@ class RememberingIndex(WrittenIndex):
     """
 
     def memory_states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
-        """Return the state of each of these chunks and parents (see ``stores.protocols.Remembers``).
+        """Return the state of each of these chunks and parents (see ``stores.protocols.HasMemoryStates``).
 
         With ``known_at``, validity, confidence and utility are as known then, and chunks ingested later or retracted
         before are left out. Uses are counted, not logged, so their number is the present one.
@@ -88,7 +88,7 @@ class RememberingIndex(WrittenIndex):
             return catalog_feedback.learned(connection, self._rows.tenant, ids, scope.known_at)
 
     def memory_columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
-        """Return the state of chunks as columns (see ``stores.protocols.Remembers``); parents have no row.
+        """Return the state of chunks as columns (see ``stores.protocols.HasMemoryStates``); parents have no row.
 
         The present state is kept in memory from the first call on.
         """

@@ -58,14 +58,14 @@ class WalkedIndex(SearchedIndex):
                 self._has_graph = position, self._catalogue.has_edges(self._rows.tenant)
             return self._has_graph[1]
 
-    def scoped_graph(self, scope: Scope, ways: EdgeFilter) -> ScopedGraph:
+    def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> ScopedGraph:
         """Return the graph as a call with this scope may traverse it (see ``stores.protocols.HasGraph``)."""
         self._check_scope(scope)
         with self._gate:
             seen, adjacency = self._refresh_graph()
             allowed = np.append(self._allowed(seen.rows, scope), False)  # at -1, for a node without a row
-        wanted = EdgeSelection.by(ways, scope.as_of, adjacency.codes, scope.known_at)
-        return ScopedGraph(seen, adjacency, allowed, wanted, ways, self._catalogue, self._gate)
+        wanted = EdgeSelection.by(edge_filter, scope.as_of, adjacency.codes, scope.known_at)
+        return ScopedGraph(seen, adjacency, allowed, wanted, edge_filter, self._catalogue, self._gate)
 
     def _refresh_graph(self) -> tuple[Snapshot, Adjacency]:
         """Return rows and edges of the latest commit, both of the same one."""
@@ -122,14 +122,14 @@ class ScopedGraph:
     ``hub_degree`` / degree; a hop through an entity is damped by the entity's degree too. Through its entities, the
     rarest first, a chunk leads to about ``FAN`` · ``hub_degree`` chunks: always through the rarest, however common it
     is, and not through those that would exceed the limit. Of equally rare entities the one stored first counts as
-    rarer. ``ends`` are the ascending nodes of :meth:`among`.
+    rarer. ``ends`` are the ascending nodes of :meth:`restricted_to`.
     """
 
     seen: Snapshot
     adjacency: Adjacency
     allowed: Mask
     wanted: EdgeSelection
-    ways: EdgeFilter
+    edge_filter: EdgeFilter
     catalogue: Catalogue
     gate: CloseGuard
     ends: Nodes | None = None
@@ -267,7 +267,7 @@ class ScopedGraph:
 
         The former include edges that end in an entity or a hidden node; callers that want neither filter them out.
         """
-        facts, direction = self.adjacency.facts, self.ways.direction
+        facts, direction = self.adjacency.facts, self.edge_filter.direction
         is_entity = facts.is_entity[nodes]
         sources = np.where(self.allowed[facts.row[nodes]] | is_entity, nodes, -1)
         out = self.adjacency.incident(sources, self.wanted, backwards=False)
@@ -316,14 +316,14 @@ class ScopedGraph:
     def _rare_enough(self, mentions: IncidentEdges, degree: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return the mentions to traverse, by origin and rarity; ``degree`` is that of the entities."""
         order = np.lexsort((mentions.end, degree, mentions.origin))
-        if self.ways.hub_degree is None:
+        if self.edge_filter.hub_degree is None:
             return order
         origin, degree = mentions.origin[order], degree[order]
         share = np.count_nonzero(self.allowed) / max(self.seen.rows.living, 1)
         is_first = _differs_from_previous(origin)
         total = np.cumsum(degree)
         before = np.maximum.accumulate(np.where(is_first, total - degree, 0))
-        return order[is_first | ((total - before) * share <= FAN * self.ways.hub_degree)]
+        return order[is_first | ((total - before) * share <= FAN * self.edge_filter.hub_degree)]
 
     def _best(self, hops: NeighborEdges) -> NeighborEdges:
         """Return the heaviest hop from each origin to each node; ties go to an edge, then to the rarest entity."""
@@ -354,7 +354,7 @@ class ScopedGraph:
         return self._damping(self.degrees(nodes.astype(np.int64)))
 
     def _damping(self, degree: NDArray[np.integer]) -> Weights:
-        hub = self.ways.hub_degree
+        hub = self.edge_filter.hub_degree
         if hub is None:
             return np.ones(len(degree))
         passing: Weights = hub / np.maximum(degree, hub)
@@ -367,7 +367,7 @@ class ScopedGraph:
         wanted = set(pairs)
         origins = np.array(sorted({one for one, _ in wanted}), np.int64)
         hops = self.restricted_to(np.array(sorted({other for _, other in wanted}), np.int64))._hops(origins)
-        if self.ways.hub_degree is None:
+        if self.edge_filter.hub_degree is None:
             # Undamped, a common entity has the same weight as a rare one, although it tells less.
             weight = np.where(hops.via < 0, 1.0, 1.0 / np.maximum(self.degrees(hops.via), 2))
             hops = hops._replace(weight=weight)
@@ -379,11 +379,11 @@ class ScopedGraph:
         self, links: Collection[tuple[int, int]], mentions: Collection[tuple[int, int]]
     ) -> dict[tuple[int, int], Edge]:
         """Return the heaviest edge that may be traversed for each of these links and each of these mentions."""
-        ways, sources = self.ways.direction, defaultdict(list)
+        direction, sources = self.edge_filter.direction, defaultdict(list)
         for one, other in links:
-            if ways != "in":
+            if direction != "in":
                 sources[one, other].append((one, other))
-            if ways != "out":
+            if direction != "out":
                 sources[other, one].append((one, other))
         for mention in mentions:
             sources[mention].append(mention)
@@ -406,10 +406,10 @@ class ScopedGraph:
         return None if first is None or second is None else (first, second)
 
     def _is_wanted(self, edge: Edge) -> bool:
-        as_of, relations = self.wanted.as_of, self.ways.relations
+        as_of, relations = self.wanted.as_of, self.edge_filter.relations
         return (
             (relations is None or edge.relation in relations)
-            and edge.weight >= self.ways.min_weight
+            and edge.weight >= self.edge_filter.min_weight
             and (as_of is None or edge.valid_from is None or edge.valid_from <= as_of)
             and (as_of is None or edge.valid_until is None or edge.valid_until >= as_of)
         )

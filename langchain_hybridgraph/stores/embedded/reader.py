@@ -43,7 +43,7 @@ class SearchedIndex(OpenIndex):
     # -- reading --------------------------------------------------------------------------------------------
 
     def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        """Return those of ``ids`` that exist, pass the filter and are valid (see ``stores.protocols.Reads``)."""
+        """Return those of ``ids`` that exist, pass the filter and are valid (see ``stores.protocols.ReadsChunks``)."""
         self._check_scope(scope)
         with self._gate:
             stored = self._stored(ids, scope.known_at)
@@ -91,7 +91,7 @@ class SearchedIndex(OpenIndex):
     has_fast_lookups = True
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """Return the ids of the chunks with these texts and sources (see ``stores.protocols.KnowsContents``)."""
+        """Return the ids of the chunks with these texts and sources (see ``stores.protocols.FindsContents``)."""
         with self._gate:
             held = self._catalogue.read_texts(self._rows.tenant, [text_hash(text) for text, _ in contents])
         known = {(entry.text, str(entry.chunk().metadata.get("source", ""))): entry.id for entry in held}
@@ -205,7 +205,12 @@ class SearchedIndex(OpenIndex):
                 rows = self._refresh().rows  # the index may have been reloaded to a later version
 
             def search(index: KeywordIndex) -> SourceResult:
-                is_all = scope.filter is None and scope.known_at is None and rows.full and index.applied_version == rows.version
+                is_all = (
+                    scope.filter is None
+                    and scope.known_at is None
+                    and rows.full
+                    and index.applied_version == rows.version
+                )
                 allowed = None if is_all else self._allowed(rows, scope)
                 found, exact = index.search(text, n, allowed), index.exact_matches(text, allowed)
                 entries = rows.scored([row for row, _ in found], [score for _, score in found])
@@ -213,7 +218,12 @@ class SearchedIndex(OpenIndex):
                 rest = entries[-1].score if 0 < n <= len(entries) else 0.0
                 likely = dict(zip(rows.ids(exact), exact.values(), strict=True))
                 return SourceResult(
-                    entries, bound=index.bound(text), reason=reason, rest=rest, exact=likely, words=index.query_words(text)
+                    entries,
+                    bound=index.bound(text),
+                    reason=reason,
+                    rest=rest,
+                    exact=likely,
+                    words=index.query_words(text),
                 )
 
             return self._keywords.query(search)

@@ -36,7 +36,7 @@ class OpenFolder:
         self.lock = WriterLock(path and path / LOCK)
         self.keywords = KeywordEngine(path and path / KEYWORDS, self.language, catalogue)
         self.chroma = OwnedChroma(path)
-        self.settled = -1
+        self.flushed_version = -1
         """Version of the catalogue up to which engines and model were last brought up to date."""
         self.is_tidy = path is None
         """Whether this process has removed what a crash may have left in the folder."""

@@ -89,24 +89,24 @@ class WrittenIndex(FollowedIndex):
         """Bring the engines up to date, and fit (or fit again) an embedding that is made from the corpus.
 
         Return the number of texts this embedded. Threads that add at the same time take turns: all of them write first,
-        then the first to settle brings the engines up to date for all, and the others have nothing to do.
+        then the first to flush brings the engines up to date for all, and the others have nothing to do.
         """
         embedded = 0
-        if self._is_settled():
+        if self._is_flushed():
             return embedded
         with self._writer():
-            if self._is_settled():
+            if self._is_flushed():
                 return embedded
             if isinstance(self.embedding, FittedEmbedding) and self._fit_is_due(self.embedding):
                 self._refit(self.embedding)
                 embedded = self._catalogue.count_rows()
             self._step()
-            self._folder.settled = self._catalogue.version()
+            self._folder.flushed_version = self._catalogue.version()
         return embedded
 
-    def _is_settled(self) -> bool:
+    def _is_flushed(self) -> bool:
         with self._gate:
-            return self._folder.settled == self._catalogue.version()
+            return self._folder.flushed_version == self._catalogue.version()
 
     def refit(self) -> int:
         """Fit an embedding that is made from the corpus to all present texts, whether or not a fit is due.

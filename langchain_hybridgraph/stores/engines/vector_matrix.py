@@ -155,7 +155,9 @@ class VectorMatrix:
         self._verify_all(int(wanted.max()) + 1)
         return self._cosines(vector, wanted)
 
-    def approximate_search(self, vector: Vector, n: int, allowed: Mask) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def approximate_search(
+        self, vector: Vector, n: int, allowed: Mask
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Return the result of :meth:`search`, for a large matrix only approximately."""
         return self._verified_answer(self._near, vector, n, allowed)
 

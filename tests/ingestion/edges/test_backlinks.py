@@ -98,7 +98,7 @@ def test_edges_that_are_no_links_stay_when_a_document_is_read_again(linked):
     """Edges of the same relation from elsewhere, and links to other documents, are left as they are."""
     again(linked, page("[the b](b.md#two) [d](d.md)", "a.md"), page(B + "\n\n## Three\n\nthird", "b.md"))
     own = Edge("a.md#0", "b.md#three", "references", 0.3, "Said by hand.")
-    linked.put([], edges=[own])
+    linked.upsert([], edges=[own])
     assert again(linked, page("first\n\n## Three\n\nthird", "b.md")) == ["b.md#0", "b.md#three", "d.md#0"]
     assert own in linked.edges(["a.md#0"])
 

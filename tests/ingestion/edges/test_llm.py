@@ -379,7 +379,7 @@ def failing_at(monkeypatch, nth):
             raise OSError("the disk is full")
         return put(self, chunks, edges=edges, **kwargs)
 
-    monkeypatch.setattr(HybridGraphStore, "put", full)
+    monkeypatch.setattr(HybridGraphStore, "upsert", full)
 
 
 @pytest.mark.parametrize("nth", [1, 2, 5])

@@ -8,8 +8,8 @@ from langchain_hybridgraph.ingestion.edges.nearest import Neighbours
 
 def filled(vectors, document=str):
     store = memory()
-    store.put([Chunk(f"c{n:03}", written(vector), {}, document(n)) for n, vector in enumerate(vectors)])
-    store.settle()
+    store.upsert([Chunk(f"c{n:03}", written(vector), {}, document(n)) for n, vector in enumerate(vectors)])
+    store.flush()
     return store
 
 
@@ -17,8 +17,8 @@ def test_chunks_without_a_vector_are_left_out():
     """Parents, and vectors of zeros, are nobody's neighbour."""
     store = memory()
     chunks = [Chunk("a", "1 0 | a", {}, "a", "p"), Chunk("b", "0 0 | b", {}, "b"), Chunk("c", "1 1 | c", {}, "c")]
-    store.put(chunks, parents=[Chunk("p", "1 0 | p", {}, "a")])
-    store.settle()
+    store.upsert(chunks, parents=[Chunk("p", "1 0 | p", {}, "a")])
+    store.flush()
     assert Neighbours(store).ids == ["a", "c"]
 
 

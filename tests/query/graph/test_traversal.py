@@ -95,7 +95,7 @@ def star():
 @pytest.mark.parametrize("traversal", ALL, **names)
 def test_a_star_of_100_000(star, traversal):
     """The cap holds and the smallest ids win ties; for WaterCircle too little of the hub's energy comes to each."""
-    graph = star.graph(Scope(), traversal.ways)
+    graph = star.scoped_graph(Scope(), traversal.ways)
     walk = traversal.walk(graph, [("hub", 1.0)], HopDecay(score_expanded=False), None)
     expanded = [a.id for a in walk.reached[1:]]
     wanted = 10 if isinstance(traversal, Beam) else 0 if isinstance(traversal, WaterCircle) else 50

@@ -42,7 +42,7 @@ def opened(path, **options):
 
 
 def put(store, *ids, edges=()):
-    store.put([Chunk(id, f"text of {id}") for id in ids], edges=edges)
+    store.upsert([Chunk(id, f"text of {id}") for id in ids], edges=edges)
 
 
 def mention(chunk, entity, weight=1.0, **options):
@@ -51,13 +51,13 @@ def mention(chunk, entity, weight=1.0, **options):
 
 def near(store, *ids, scope=None, ways=None):
     """Return {(from, to): (weight, via)} of one hop, by ids."""
-    graph = store.graph(scope or Scope(), ways or EdgeFilter())
+    graph = store.scoped_graph(scope or Scope(), ways or EdgeFilter())
     return named(graph, ids, graph.neighbours(graph.nodes(ids)))
 
 
 def linked(store, *ids, scope=None, ways=None):
     """Return the same for links."""
-    graph = store.graph(scope or Scope(), ways or EdgeFilter())
+    graph = store.scoped_graph(scope or Scope(), ways or EdgeFilter())
     return named(graph, ids, graph.links(graph.nodes(ids)))
 
 
@@ -159,7 +159,7 @@ def test_rare_entities_are_preferred_to_common_ones(monkeypatch, store):
     assert {end for _, end in near(store, "a", ways=EdgeFilter(hub_degree=5))} == set("bcd")
     assert {end for _, end in near(store, "a", "e", ways=EdgeFilter(hub_degree=1))} == set("bafg")
     assert {end for _, end in near(store, "a", ways=EdgeFilter(hub_degree=None))} == set("bcdefg")
-    store.put([Chunk(id, "text", {"kind": "x"}) for id in "ae"])
+    store.upsert([Chunk(id, "text", {"kind": "x"}) for id in "ae"])
     scope = Scope(filter=parse_filter({"kind": "x"}))
     assert {end for _, end in near(store, "a", scope=scope, ways=EdgeFilter(hub_degree=5))} == {"e"}
 
@@ -172,7 +172,7 @@ def test_degrees_count_all_edges(store):
         "b",
         edges=[Edge("a", "b", "r"), Edge("b", "a", "s"), mention("a", "Ada"), Edge("a", "missing", "r")],
     )
-    graph = store.graph(Scope(), EdgeFilter(relations=frozenset({"s"})))
+    graph = store.scoped_graph(Scope(), EdgeFilter(relations=frozenset({"s"})))
     assert graph.degrees(graph.nodes(["a", "b", "Ada"])).tolist() == [4, 2, 1]
     assert graph.degrees(np.array([-1])).tolist() == [0]
 
@@ -180,21 +180,21 @@ def test_degrees_count_all_edges(store):
 def test_relations_are_those_of_present_edges(store):
     """The relations of present edges, whatever the call may traverse; the last edge of a kind removes its relation."""
     put(store, "a", "b", edges=[Edge("a", "b", "cites"), Edge("b", "a", "likes"), Edge("a", "missing", "cites")])
-    assert store.graph(Scope(), EdgeFilter(relations=frozenset({"likes"}))).relations == {"cites", "likes"}
+    assert store.scoped_graph(Scope(), EdgeFilter(relations=frozenset({"likes"}))).relations == {"cites", "likes"}
     store.replace_edges(["b"], ["likes"], [])
-    assert store.graph(Scope(), EdgeFilter()).relations == {"cites"}
-    store.put([], edges=[mention("a", "Ada"), Edge("b", "a", "likes")])
-    assert store.graph(Scope(), EdgeFilter()).relations == {"cites", "likes", MENTIONS}
+    assert store.scoped_graph(Scope(), EdgeFilter()).relations == {"cites"}
+    store.upsert([], edges=[mention("a", "Ada"), Edge("b", "a", "likes")])
+    assert store.scoped_graph(Scope(), EdgeFilter()).relations == {"cites", "likes", MENTIONS}
 
 
 def test_chunks_and_entities_are_nodes(store):
     """Chunks and entities are nodes; parents, dangling targets, directories and unknown ids are not."""
-    store.put(
+    store.upsert(
         [Chunk("a", "text", {}, "d", "p")],
         parents=[Chunk("p", "text", {}, "d")],
         edges=[Edge("p", "a", "r"), Edge("a", "missing", "r"), Edge("docs/", "a", "contains"), mention("a", "Ada")],
     )
-    graph = store.graph(Scope(), EdgeFilter())
+    graph = store.scoped_graph(Scope(), EdgeFilter())
     nodes = graph.nodes(["a", "Ada", "p", "missing", "docs/", "never"])
     assert [node >= 0 for node in nodes] == [True, True, False, False, False, False]
     assert graph.is_chunk(nodes).tolist() == [True, False, False, False, False, False]
@@ -205,7 +205,7 @@ def test_chunks_and_entities_are_nodes(store):
 def test_hops_of_nothing(store):
     """No nodes, unknown nodes and an empty store have no hops."""
     for _ in range(2):
-        graph = store.graph(Scope(), EdgeFilter("both"))
+        graph = store.scoped_graph(Scope(), EdgeFilter("both"))
         for nodes in (np.zeros(0, np.int64), np.array([-1])):
             assert [len(column) for column in graph.neighbours(nodes)] == [0] * 4
             assert [len(column) for column in graph.links(nodes)] == [0] * 4
@@ -218,7 +218,7 @@ def test_cosines(store):
     """The cosines of chunks are those of a vector search; an entity has none."""
     put(store, "a", "b", edges=[mention("a", "Ada")])
     vector = store.vector_search(Query("text of a", 1), 1).vector
-    graph = store.graph(Scope(), EdgeFilter())
+    graph = store.scoped_graph(Scope(), EdgeFilter())
     found = graph.cosines(vector, graph.nodes(["a", "Ada", "b", "missing"]))
     known = store.vector_scores(vector, ["a", "b"])
     assert found[[0, 2]].tolist() == [known["a"], known["b"]]
@@ -230,13 +230,13 @@ def test_the_edge_of_each_step(store):
     light, heavy = Edge("a", "b", "r", 0.5, "said"), Edge("b", "a", "s", 0.9, "said otherwise")
     mentions = [mention("b", "Ada", 0.8, description="b names Ada"), mention("c", "Ada", 0.5)]
     put(store, "a", "b", "c", edges=[light, heavy, *mentions, Edge("b", "Ada", "about")])
-    assert store.graph(Scope(), EdgeFilter()).edges([("a", "b"), ("b", "c"), ("c", "a"), ("a", "no")]) == [
+    assert store.scoped_graph(Scope(), EdgeFilter()).edges([("a", "b"), ("b", "c"), ("c", "a"), ("a", "no")]) == [
         light,
         tuple(mentions),
         None,
         None,
     ]
-    assert store.graph(Scope(), EdgeFilter("both")).edges([("a", "b"), ("c", "b")]) == [
+    assert store.scoped_graph(Scope(), EdgeFilter("both")).edges([("a", "b"), ("c", "b")]) == [
         heavy,
         tuple(reversed(mentions)),
     ]
@@ -260,21 +260,21 @@ def test_edges_have_their_time(store):
 def test_a_filter_holds_at_every_hop(store):
     """No hop leads to or from chunks that do not match."""
     chunks = [Chunk(id, "text", {"kind": kind}) for id, kind in (("a", "x"), ("b", "y"), ("c", "x"))]
-    store.put(
+    store.upsert(
         chunks,
         edges=[Edge("a", "b", "r"), Edge("b", "c", "r"), mention("a", "Ada"), mention("c", "Ada"), mention("b", "Ada")],
     )
     scope = Scope(filter=parse_filter({"kind": "x"}))
     assert near(store, "a", "b", "c", scope=scope) == {("a", "c"): (1.0, "Ada"), ("c", "a"): (1.0, "Ada")}
-    assert store.graph(scope, EdgeFilter()).nodes(["b"]).tolist() == [-1]
-    hidden = store.graph(Scope(), EdgeFilter()).nodes(["b"])
-    assert len(store.graph(scope, EdgeFilter("both")).neighbours(hidden).node) == 0
+    assert store.scoped_graph(scope, EdgeFilter()).nodes(["b"]).tolist() == [-1]
+    hidden = store.scoped_graph(Scope(), EdgeFilter()).nodes(["b"])
+    assert len(store.scoped_graph(scope, EdgeFilter("both")).neighbours(hidden).node) == 0
 
 
 def test_expired_chunks_are_not_reached(store):
     """No hop ends in a chunk outside its time of validity."""
     chunks = [Chunk("a", "text"), Chunk("b", "text", {"valid_until": 10}), Chunk("c", "text", {"valid_from": 20})]
-    store.put(chunks, edges=[Edge("a", "b", "r"), Edge("a", "c", "r")])
+    store.upsert(chunks, edges=[Edge("a", "b", "r"), Edge("a", "c", "r")])
     for when, there in ((5, {"b"}), (15, set()), (25, {"c"}), (None, {"b", "c"})):
         assert {end for _, end in near(store, "a", scope=Scope(as_of=when))} == there
 
@@ -438,7 +438,7 @@ def test_steps_have_the_edges_of_hops(edges, ways, scope):
 # -- following changes --------------------------------------------------------------------------------------------
 
 puts = st.tuples(
-    st.just("put"), st.lists(st.sampled_from(CHUNKS), max_size=3), st.lists(edges_among(CHUNKS + OTHERS), max_size=6)
+    st.just("upsert"), st.lists(st.sampled_from(CHUNKS), max_size=3), st.lists(edges_among(CHUNKS + OTHERS), max_size=6)
 )
 removes = st.tuples(st.just("remove"), st.lists(st.sampled_from(CHUNKS), min_size=1, max_size=2), st.just([]))
 replaces = st.tuples(
@@ -451,9 +451,9 @@ prunes = st.tuples(st.sampled_from(["orphans", "light", "many"]), st.just([]), s
 
 def do(store, number, task):
     verb, ids, edges = task
-    if verb == "put":
+    if verb == "upsert":
         chunks = [Chunk(id, f"text {number} of {id}", {"odd": number % 2}) for id in dict.fromkeys(ids)]
-        store.put(chunks, parents=[Chunk("p0", f"parent {number}")], edges=edges)
+        store.upsert(chunks, parents=[Chunk("p0", f"parent {number}")], edges=edges)
     elif verb == "remove":
         store.remove(ids)
     elif verb == "replace":
@@ -467,7 +467,7 @@ def do(store, number, task):
 def everything(store):
     """Return every answer of a graph about all present ids."""
     ids = sorted(tables(store)[0])
-    walk = store.graph(Scope(), EdgeFilter("both"))
+    walk = store.scoped_graph(Scope(), EdgeFilter("both"))
     nodes = walk.nodes(ids)
     there = [id for id, node in zip(ids, nodes, strict=True) if node >= 0]
     return (
@@ -522,7 +522,7 @@ def test_an_updated_chunk_keeps_its_edges(store):
     """A new text is a new row of the same node."""
     put(store, "a", "b", edges=[Edge("a", "b", "r")])
     near(store, "a")
-    store.put([Chunk("b", "another text")])
+    store.upsert([Chunk("b", "another text")])
     assert weights(near(store, "a")) == {("a", "b"): 1.0}
 
 
@@ -537,18 +537,18 @@ def test_a_dangling_edge_leads_on_when_its_end_comes(store):
 def test_a_graph_in_use_does_not_change(store):
     """Writes do not change a graph already in use; a deleted entity has no id any more."""
     put(store, "a", "b", edges=[Edge("a", "b", "r"), mention("a", "Ada"), mention("c", "Ada")])
-    walk = store.graph(Scope(), EdgeFilter())
+    walk = store.scoped_graph(Scope(), EdgeFilter())
     nodes = walk.nodes(["a", "Ada"])
     store.remove(["a"])
     assert walk.ids(walk.neighbours(nodes[:1]).node) == ["b"]
     assert walk.ids(nodes) == ["a", ""] or walk.ids(nodes) == ["a", "Ada"]
-    assert store.graph(Scope(), EdgeFilter()).nodes(["a"]).tolist() == [-1]
+    assert store.scoped_graph(Scope(), EdgeFilter()).nodes(["a"]).tolist() == [-1]
 
 
 def test_a_closed_store_raises_an_error(memory):
     """Methods that need the catalogue or the matrix raise StoreError once the store is closed."""
     put(memory, "a", edges=[mention("a", "Ada")])
-    walk = memory.graph(Scope(), EdgeFilter())
+    walk = memory.scoped_graph(Scope(), EdgeFilter())
     ada = walk.nodes(["Ada"])
     memory.close()
     with pytest.raises(StoreError, match="closed"):
@@ -622,9 +622,9 @@ def test_an_entity_goes_with_its_last_mention(store):
 def test_an_entity_that_is_mentioned_again_stays(store):
     """Replacing a mention with another one of the same entity keeps its node."""
     put(store, "a", edges=[mention("a", "Ada", 0.5)])
-    node = store.graph(Scope(), EdgeFilter()).nodes(["Ada"]).tolist()
+    node = store.scoped_graph(Scope(), EdgeFilter()).nodes(["Ada"]).tolist()
     store.replace_edges(["a"], [MENTIONS], [mention("a", "Ada", 0.7)])
-    assert store.graph(Scope(), EdgeFilter()).nodes(["Ada"]).tolist() == node
+    assert store.scoped_graph(Scope(), EdgeFilter()).nodes(["Ada"]).tolist() == node
 
 
 def test_deleting_leaves_nothing_behind(store):

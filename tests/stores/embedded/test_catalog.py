@@ -248,7 +248,7 @@ def test_direction_and_relation_make_other_edges(catalogue):
 def test_ends_need_not_exist(catalogue):
     """An edge may come before its chunks; its ends become chunks when these are added."""
     put(catalogue, edges=[Edge("a", "b", "r")])
-    assert (ids(catalogue), catalogue.known("", ["a"])["a"].kind) == (set(), "graph")
+    assert (ids(catalogue), catalogue.stored_hashes("", ["a"])["a"].kind) == (set(), "graph")
     put(catalogue, Chunk("a", "t"), Chunk("b", "t"))
     assert ids(catalogue) == {"a", "b"}
     assert catalogue.edges("", ["a"]) == [Edge("a", "b", "r")]
@@ -303,7 +303,7 @@ def test_changes_since_a_version(catalogue):
     assert (sorted(catalogue.changed_rows(1)), sorted(catalogue.changed_rows(4))) == ([0, 2, 3, 4, 5, 7], [])
     with catalogue.writing() as connection:
         catalog.trim_changes(connection, 3)
-    assert (sorted(catalogue.changed_rows(0)), catalogue.about()["floor"]) == ([0, 7], 3)
+    assert (sorted(catalogue.changed_rows(0)), catalogue.facts()["floor"]) == ([0, 7], 3)
 
 
 def test_a_killed_writer_leaves_complete_commits(path):
@@ -311,12 +311,12 @@ def test_a_killed_writer_leaves_complete_commits(path):
     code = f"""
 import os, sqlite3
 from pathlib import Path
-from langchain_hybridgraph.stores.embedded.catalog import Catalogue, set_about
+from langchain_hybridgraph.stores.embedded.catalog import Catalogue, set_facts
 catalogue = Catalogue(Path({str(path)!r}))
 with catalogue.writing() as connection:
-    set_about(connection, committed=1)
+    set_facts(connection, committed=1)
 with catalogue.writing() as connection:
-    set_about(connection, uncommitted=1)
+    set_facts(connection, uncommitted=1)
     os.kill(os.getpid(), 9)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9

@@ -27,7 +27,7 @@ def chunk(uri, **known):
 
 def drawn(store, scope=None):
     """Return the tree as nested dicts of uris."""
-    tree = store.tree(scope or Scope())
+    tree = store.scoped_tree(scope or Scope())
 
     def below(nodes):
         return {tree.uri(node): below(tree.children(node)) for node in nodes}
@@ -274,7 +274,7 @@ def test_a_state_is_that_of_what_the_call_sees():
 
 
 def level(tree, uri):
-    below = tree.below(tree.node(uri))
+    below = tree.child_level(tree.node(uri))
     return {uri: below.nodes[place] for place, uri in enumerate(below.uris)}, below
 
 

@@ -36,7 +36,7 @@ def triples(store, *ids):
 
 
 def put(store, *ids, edges=()):
-    store.put([Chunk(id, f"text of {id}", {}) for id in ids], edges=edges)
+    store.upsert([Chunk(id, f"text of {id}", {}) for id in ids], edges=edges)
 
 
 def graph_nodes(store):
@@ -95,7 +95,7 @@ def test_of_two_equal_edges_the_heavier_replaces(store):
 
 def test_edges_of_other_sources_are_put(store):
     """An edge that leaves none of the sources is added; if it already exists the heavier is kept."""
-    store.put([], edges=[Edge("x", "y", "r", 0.5)])
+    store.upsert([], edges=[Edge("x", "y", "r", 0.5)])
     store.replace_edges(["a"], ["r"], [Edge("x", "y", "r", 0.4), Edge("x", "z", "r")])
     assert store.edges(["x"]) == [Edge("x", "y", "r", 0.5), Edge("x", "z", "r")]
 
@@ -130,7 +130,7 @@ def test_edges_with_a_missing_end_are_deleted(store):
 def test_edges_of_parents_stay(store):
     """A parent counts as an existing end."""
     edge = Edge("p", "c", "r")
-    store.put([Chunk("c", "text", {}, "d", "p")], parents=[Chunk("p", "text", {}, "d")], edges=[edge])
+    store.upsert([Chunk("c", "text", {}, "d", "p")], parents=[Chunk("p", "text", {}, "d")], edges=[edge])
     assert store.prune_orphan_edges() == 0
     assert store.edges(["p"]) == [edge]
 
@@ -202,7 +202,7 @@ DAY = 86_400.0
 
 
 def one_hop_away(store, as_of):
-    graph = store.graph(Scope(as_of=as_of), EdgeFilter())
+    graph = store.scoped_graph(Scope(as_of=as_of), EdgeFilter())
     return graph.ids(graph.neighbours(graph.nodes(["a"])).node)
 
 

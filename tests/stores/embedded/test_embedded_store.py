@@ -88,8 +88,8 @@ def large(monkeypatch):
 
 
 def fill(store, *chunks, **options):
-    counts = store.put(chunks, **options)
-    store.settle()
+    counts = store.upsert(chunks, **options)
+    store.flush()
     return counts
 
 
@@ -184,7 +184,7 @@ def test_given_vectors_are_stored(store):
 def test_the_number_of_vectors_must_match(store):
     """The error for another number of vectors contains both numbers."""
     with pytest.raises(ValueError, match="got 1 vectors for 2 chunks"):
-        store.put([chunk("a"), chunk("b")], vectors=[[1.0] * 64])
+        store.upsert([chunk("a"), chunk("b")], vectors=[[1.0] * 64])
 
 
 def test_given_vectors_may_come_from_elsewhere(opened):
@@ -200,7 +200,7 @@ def test_given_vectors_may_come_from_elsewhere(opened):
 def test_given_vectors_have_the_embeddings_width(store):
     """Vectors of another width are refused, since no question could match them; the right ones are then accepted."""
     with pytest.raises(EmbeddingMismatchError, match="64 dimensions, but the index was made with 3"):
-        store.put([chunk("a")], vectors=[[1.0, 2.0, 3.0]])
+        store.upsert([chunk("a")], vectors=[[1.0, 2.0, 3.0]])
     assert len(store) == 0
     fill(store, chunk("a"))
     assert everywhere(store) == ({"a"},) * 3
@@ -243,9 +243,9 @@ def test_a_failing_embedding_writes_nothing(opened, folder, place, made, error):
     fill(store, chunk("old"))
     model.fails = True
     with pytest.raises(error):
-        store.put([chunk("a"), chunk("b")], edges=[Edge("a", "b", "r")])
+        store.upsert([chunk("a"), chunk("b")], edges=[Edge("a", "b", "r")])
     model.fails = False
-    store.settle()
+    store.flush()
     assert (everywhere(store), store.edges(["a"])) == (({"old"},) * 3, [])
     fill(store, chunk("a"))
     assert everywhere(store) == ({"old", "a"},) * 3
@@ -255,7 +255,7 @@ def test_a_failing_embedding_writes_nothing(opened, folder, place, made, error):
 def test_a_bad_edge_writes_nothing(store):
     """Ends that cannot be stored are an error before anything is written."""
     with pytest.raises(ValueError, match="an edge's target"):
-        store.put([chunk("a")], edges=[Edge("a", "b\0", "r")])
+        store.upsert([chunk("a")], edges=[Edge("a", "b\0", "r")])
     assert len(store) == 0
 
 
@@ -282,14 +282,14 @@ def test_a_chunk_that_becomes_a_parent_is_not_found_any_more(store):
 
 def test_edges_alone_are_written(store):
     """A batch without chunks may hold edges."""
-    store.put([], edges=[Edge("a", "b", "r", 0.5)])
+    store.upsert([], edges=[Edge("a", "b", "r", 0.5)])
     assert store.edges(["a"]) == [Edge("a", "b", "r", 0.5)]
     assert len(store) == 0
 
 
 def test_replace_edges_touches_only_its_sources_and_relations(store):
     """The edges of other sources and of other relations stay."""
-    store.put([], edges=[Edge("a", "b", "r"), Edge("a", "c", "r"), Edge("a", "b", "s"), Edge("b", "c", "r")])
+    store.upsert([], edges=[Edge("a", "b", "r"), Edge("a", "c", "r"), Edge("a", "b", "s"), Edge("b", "c", "r")])
     assert store.replace_edges(["a"], ["r"], [Edge("a", "d", "r")]) == 1
     assert {(e.source, e.target, e.relation) for e in store.edges(["a", "b"])} == {
         ("a", "d", "r"),
@@ -324,7 +324,7 @@ def test_ids_of_any_shape(store, id):
 def test_documents_with_odd_names(store):
     """A document's name is taken from metadata, whatever it contains."""
     for number, name in enumerate(["a\0b", "x\ud800", "a"]):
-        store.put([Chunk(str(number), "t", {"source": name})])
+        store.upsert([Chunk(str(number), "t", {"source": name})])
     assert store.document_chunks(["a\0b", "x\ud800", "a"]) == {"a\0b": {"0"}, "x\ud800": {"1"}, "a": {"2"}}
 
 
@@ -358,20 +358,20 @@ WORDS = st.sampled_from(["red", "green", "blue", "cat", "dog"])
 TEXTS = st.lists(WORDS, min_size=1, max_size=4).map(" ".join)
 IDS = st.sampled_from([f"id{n}" for n in range(8)])
 STEPS = st.one_of(
-    st.tuples(st.just("put"), st.dictionaries(IDS, st.tuples(TEXTS, st.integers(0, 2)), min_size=1, max_size=5)),
+    st.tuples(st.just("upsert"), st.dictionaries(IDS, st.tuples(TEXTS, st.integers(0, 2)), min_size=1, max_size=5)),
     st.tuples(st.just("remove"), st.sets(IDS, min_size=1, max_size=4)),
-    st.tuples(st.just("settle"), st.none()),
+    st.tuples(st.just("flush"), st.none()),
 )
 
 
 @settings(max_examples=60)
 @given(st.lists(STEPS, max_size=12))
 def test_any_history_leaves_what_a_dictionary_would(history):
-    """After any puts, removes and settles every read returns what a dictionary from id to content holds."""
+    """After any upserts, removals and flushes every read returns what a dictionary from id to content holds."""
     with closing(EmbeddedStore(None, embedding=HashedWords(), name="words")) as store:
         model = {}
         for verb, argument in history:
-            if verb == "put":
+            if verb == "upsert":
                 store.upsert([Chunk(id, text, {"n": n}) for id, (text, n) in argument.items()])
                 model |= argument
             elif verb == "remove":
@@ -594,7 +594,7 @@ def test_a_store_on_an_empty_folder_is_checked_at_the_first_chunk(opened):
         by_vector(other, "text")
     writer.close()
     with pytest.raises(EmbeddingMismatchError):
-        other.put([chunk("b")])
+        other.upsert([chunk("b")])
 
 
 def test_a_newer_format_is_refused(opened, folder):
@@ -687,7 +687,7 @@ def test_read_only_reads_and_changes_nothing(opened, folder):
         partial(reader.put, [chunk("b")]),
         partial(reader.remove, ["a"]),
         partial(reader.replace_edges, ["a"], ["r"], []),
-        reader.settle,
+        reader.flush,
         reader.repair,
         partial(reader.rebuild, "keywords"),
     ):
@@ -721,7 +721,7 @@ def test_a_closed_store_raises_an_error(store):
         partial(by_vector, store, "text"),
         partial(by_word, store, "text"),
         partial(store.get, ["a"]),
-        partial(store.put, []),
+        partial(store.upsert, []),
         store.check,
         store.stats,
     ):
@@ -770,9 +770,9 @@ def test_a_reader_far_behind_reads_everything_again(opened):
     fill(writer, chunk("first"))
     assert len(reader) == 1
     for n in range(2 * engine_sync.KEPT_VERSIONS + 2):
-        writer.put([chunk("again", f"text {n}"), chunk(f"c{n % 5}", f"text {n}")])
-    writer.settle()
-    assert int(writer._catalogue.about()["floor"]) > 1
+        writer.upsert([chunk("again", f"text {n}"), chunk(f"c{n % 5}", f"text {n}")])
+    writer.flush()
+    assert int(writer._catalogue.facts()["floor"]) > 1
     assert everywhere(reader) == ({"first", "again", *(f"c{n}" for n in range(5))},) * 3
     assert len(by_vector(reader, "text")) == 7
 
@@ -808,13 +808,13 @@ def test_a_large_index_is_filled_into_chroma_over_several_writes(opened, large, 
     monkeypatch.setattr(chroma, "FILLED_AT_ONCE", 3)
     store = opened()
     for n in range(2):
-        store.put([chunk(f"c{n}{m}") for m in range(4)])
+        store.upsert([chunk(f"c{n}{m}") for m in range(4)])
     for n in range(3):
         assert (store._folder.chroma.collected is None) == (n < 3)
-        store.put([chunk(f"d{n}")])
-        store.settle()
+        store.upsert([chunk(f"d{n}")])
+        store.flush()
         assert len(by_vector(store, "text")) == 9 + n
-    store.put([chunk("c00", "text changed")])
+    store.upsert([chunk("c00", "text changed")])
     store.remove(["c01"])
     assert store._folder.chroma.collected is not None
     assert store._folder.chroma.open(0).rows() == set(store._catalogue.rows())
@@ -828,9 +828,9 @@ def test_new_chunks_are_found_by_vector_at_once(opened, large):
     """Rows that Chroma does not have yet are found by the scan, replaced ones are not found twice."""
     store = opened()
     fill(store, *(chunk(f"c{n}") for n in range(20)))
-    store.put([chunk("c3", "text changed"), chunk("new")])
+    store.upsert([chunk("c3", "text changed"), chunk("new")])
     assert sorted(by_vector(store, "text")) == sorted([*(f"c{n}" for n in range(20)), "new"])
-    store.settle()
+    store.flush()
     assert sorted(by_vector(store, "text")) == sorted([*(f"c{n}" for n in range(20)), "new"])
 
 
@@ -866,7 +866,7 @@ def test_a_reader_of_an_index_left_behind_reports_it(opened, folder, monkeypatch
     """After a writer died before indexing its last text, readers report it and a writer repairs it."""
     store = opened()
     fill(store, chunk("a", "an old text"))
-    store.put([chunk("b", "a new text")])
+    store.upsert([chunk("b", "a new text")])
     crash(store)
     monkeypatch.setattr(reader, "LEFT_BEHIND", -1.0)
     found = opened(read_only=True).keyword_search(Query("text", 9), 9)
@@ -876,33 +876,33 @@ def test_a_reader_of_an_index_left_behind_reports_it(opened, folder, monkeypatch
 
 
 def test_a_large_step_happens_in_the_middle(opened, monkeypatch):
-    """When many rows wait, the engines are brought up to date without settle."""
+    """When many rows wait, the engines are brought up to date without flush."""
     monkeypatch.setattr(writer, "STEP_ROWS", 10)
     store = opened()
     for n in range(12):
-        store.put([chunk(f"c{n}")])
+        store.upsert([chunk(f"c{n}")])
     assert len(by_word(store, "text")) == 10
-    store.settle()
+    store.flush()
     assert len(by_word(store, "text")) == 12
 
 
 def test_texts_that_are_not_indexed_yet_are_searched(opened):
-    """Before the first settle of a folder BM25 is computed from the texts, and the answer says so."""
+    """Before the first flush of a folder BM25 is computed from the texts, and the answer says so."""
     store = opened()
-    store.put([chunk("a")])
+    store.upsert([chunk("a")])
     found = store.keyword_search(Query("text", 1), 1)
     assert ([entry.id for entry in found.entries], found.reason) == (["a"], "keyword-fallback")
-    store.settle()
+    store.flush()
     found = store.keyword_search(Query("text", 1), 1)
     assert ([entry.id for entry in found.entries], found.reason) == (["a"], None)
 
 
 def test_a_search_without_a_keyword_index_reports_it(opened):
-    """Before the first settle in memory, an empty result differs from one without matches."""
+    """Before the first flush in memory, an empty result differs from one without matches."""
     store = opened(None)
-    store.put([chunk("a")])
+    store.upsert([chunk("a")])
     assert store.keyword_search(Query("text", 1), 1).reason == "no-keyword-index"
-    store.settle()
+    store.flush()
     assert store.keyword_search(Query("nothing", 1), 1).reason is None
 
 
@@ -910,7 +910,7 @@ def test_opening_finishes_what_a_crash_interrupted(opened, folder):
     """Rows missing from the engines are added by the next opening, which then releases the lock."""
     first = opened()
     fill(first, chunk("a"))
-    first.put([chunk("b"), chunk("a", "text changed")])
+    first.upsert([chunk("b"), chunk("a", "text changed")])
     crash(first)
     second, third = opened(), opened()
     assert everywhere(second) == ({"a", "b"},) * 3
@@ -922,7 +922,7 @@ def test_a_reader_of_a_crashed_index_finds_by_vector(opened):
     """A read-only store brings nothing up to date; accepted chunks are read and found by vector."""
     first = opened()
     fill(first, chunk("a"))
-    first.put([chunk("b")])
+    first.upsert([chunk("b")])
     crash(first)
     reader = opened(read_only=True)
     assert everywhere(reader) == ({"a", "b"}, {"a", "b"}, {"a"})
@@ -933,7 +933,7 @@ def test_engines_that_cannot_be_brought_up_to_date_leave_the_store_readable(open
     """With a full disk at the opening after a crash, reading works and the log contains the reason."""
     first = opened()
     fill(first, chunk("a"))
-    first.put([chunk("b")])
+    first.upsert([chunk("b")])
     crash(first)
 
     def full(*_):
@@ -945,21 +945,21 @@ def test_engines_that_cannot_be_brought_up_to_date_leave_the_store_readable(open
     assert "no space left" in caplog.text
     assert any("no space left" in problem for problem in store.check().problems)
     monkeypatch.undo()
-    store.settle()
+    store.flush()
     assert store.check().problems == ()
 
 
 def test_the_error_of_a_failing_engine_states_that_nothing_is_lost(opened, monkeypatch):
-    """The write is in the catalogue, the error says so, and the next settle brings the engines up to date."""
+    """The write is in the catalogue, the error says so, and the next flush brings the engines up to date."""
     store = opened()
     fill(store, chunk("a"))
     monkeypatch.setattr(TantivyIndex, "apply", lambda *_: (_ for _ in ()).throw(StoreError("disk full")))
-    store.put([chunk("b")])
+    store.upsert([chunk("b")])
     with pytest.raises(StoreError, match=r"safe in the catalogue.*disk full"):
-        store.settle()
+        store.flush()
     assert set(by_vector(store, "text")) == {"a", "b"}
     monkeypatch.undo()
-    store.settle()
+    store.flush()
     assert everywhere(store) == ({"a", "b"},) * 3
 
 
@@ -973,8 +973,8 @@ def fitted(request, opened, folder):
 
 
 def test_before_the_fit_keyword_search_works(fitted):
-    """Until settle there are no vectors: vector search reports it, and reading works."""
-    fitted.put([chunk("a")])
+    """Until flush there are no vectors: vector search reports it, and reading works."""
+    fitted.upsert([chunk("a")])
     found = fitted.vector_search(Query("text", 1), 1)
     assert (list(found.entries), found.reason) == ([], "no-lsa-index")
     assert fitted.read(["a"], Scope(), {}).keys() == {"a"}
@@ -982,14 +982,14 @@ def test_before_the_fit_keyword_search_works(fitted):
     assert fitted.vector_scores(np.ones(16, np.float32), ["a"]) == {}
 
 
-def test_settle_fits_the_model_and_later_texts_use_it(fitted):
-    """The first settle fits the model to all texts; later texts get vectors of the same model."""
-    fitted.put([chunk("a", "red cat")])
-    fitted.put([chunk("b", "blue dog")])
-    fitted.settle()
+def test_flush_fits_the_model_and_later_texts_use_it(fitted):
+    """The first flush fits the model to all texts; later texts get vectors of the same model."""
+    fitted.upsert([chunk("a", "red cat")])
+    fitted.upsert([chunk("b", "blue dog")])
+    fitted.flush()
     assert by_vector(fitted, "cat")[0] == "a"
     assert fitted.embedding.words == ["blue", "cat", "dog", "red"]
-    fitted.put([chunk("c", "red dog")])
+    fitted.upsert([chunk("c", "red dog")])
     assert by_vector(fitted, "red dog")[0] == "c"
     assert fitted.stats()["generation"] == 1
     assert fitted.check().problems == ()
@@ -998,7 +998,7 @@ def test_settle_fits_the_model_and_later_texts_use_it(fitted):
 def test_vectors_cannot_be_given_to_a_fitted_model(fitted):
     """Its vectors come from the texts, so others would be lost at the next fit."""
     with pytest.raises(ValueError, match="fitted to the texts"):
-        fitted.put([chunk("a")], vectors=[[1.0] * 16])
+        fitted.upsert([chunk("a")], vectors=[[1.0] * 16])
     assert len(fitted) == 0
 
 
@@ -1020,7 +1020,7 @@ def test_the_model_is_fitted_again_when_it_needs_a_refit(fitted):
     """needs_refit is called with new texts, never without any."""
     fill(fitted, *(chunk(f"c{n}", "red") for n in range(5)))
     fitted.embedding.is_due = True
-    fitted.settle()
+    fitted.flush()
     assert fitted.stats()["generation"] == 1
     fill(fitted, chunk("new", "zebra"))
     assert (fitted.stats()["generation"], by_vector(fitted, "zebra")[0]) == (2, "new")
@@ -1122,17 +1122,17 @@ def test_a_crash_in_a_refit_leaves_a_usable_store(opened, folder, monkeypatch, m
         raise Death
 
     with monkeypatch.context() as patch:
-        store.put([chunk("c", "green"), chunk("d", "pink")])
+        store.upsert([chunk("c", "green"), chunk("d", "pink")])
         owner = writer.catalog if moment == "log_changes" else writer.Generation
         patch.setattr(owner, moment, die if moment != "remove" else once_more_alive(owner.remove, die))
         with pytest.raises(Death):
-            store.settle()
+            store.flush()
     crash(store)
     again = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load)
     assert again.stats()["generation"] == (2 if moment == "remove" else 1)
     assert by_vector(again, "red")[0] == "c0"
     assert set(by_vector(again, "red")) == {"c0", "c1", "c", "d"}
-    again.settle()
+    again.flush()
     assert by_vector(again, "pink")[0] == "d"
     assert generations(folder) == {"2"}
     assert again.check().problems == ()
@@ -1202,7 +1202,7 @@ def overwritten(name):
 
 def dropped_outbox(store, folder):
     """Add an accepted row that no outbox entry names any more."""
-    store.put([chunk("late"), chunk("a", "text changed")])
+    store.upsert([chunk("late"), chunk("a", "text changed")])
     crash(store)
     with sqlite3.connect(folder / "catalogue.sqlite") as connection:
         connection.execute("DELETE FROM changes WHERE version = (SELECT max(version) FROM changes)")
@@ -1339,8 +1339,8 @@ def test_stats_are_counts_and_facts(opened):
 def test_an_empty_store(store):
     """An empty store has no content, no problems and raises no errors."""
     assert (len(store), store.get(["a"]), store.remove(["a"]), store.edges(["a"])) == (0, [], 0, [])
-    assert store.put([]) == {"added": 0, "updated": 0, "unchanged": 0, "embedded": 0}
-    store.settle()
+    assert store.upsert([]) == {"added": 0, "updated": 0, "unchanged": 0, "embedded": 0}
+    store.flush()
     assert (by_vector(store, "text"), by_word(store, "text"), store.find(Scope())) == ([], [], [])
     assert store.vectors(["a"]).shape == (1, 1)
     assert (store.check().problems, store.repair().problems) == ((), ())
@@ -1405,9 +1405,9 @@ def test_every_open_attribute_is_listed(opened):
     store = opened()
     fill(store, chunk("a", uri="a/b"), edges=[Edge("a", "b", "r")])
     everywhere(store)
-    store.graph(Scope(), EdgeFilter())
-    store.remembered(["a"], Scope())
-    store.tree(Scope())
+    store.scoped_graph(Scope(), EdgeFilter())
+    store.memory_columns(["a"], Scope())
+    store.scoped_tree(Scope())
     store.layers()
     assert store.has_graph
     settings = {

@@ -32,7 +32,7 @@ def test_fill_leaves_gaps_as_zeros(generation):
     expected = np.zeros((12, 4), np.float32)
     expected[[0, 1, 4, 9, 11]] = some
     assert generation.matrix.take(range(12)).tolist() == expected.tolist()
-    assert np.flatnonzero(generation.matrix.sound(range(12))).tolist() == [0, 1, 4, 9, 11]
+    assert np.flatnonzero(generation.matrix.intact(range(12))).tolist() == [0, 1, 4, 9, 11]
 
 
 def test_vectors_come_in_batches_up_to_the_end(generation):

@@ -35,8 +35,8 @@ def opened(path=None, tenant=None, **options):
 
 
 def put(store, **chunks):
-    store.put([Chunk(id, f"text of {id}", metadata) for id, metadata in chunks.items()])
-    store.settle()
+    store.upsert([Chunk(id, f"text of {id}", metadata) for id, metadata in chunks.items()])
+    store.flush()
 
 
 def rows(known):
@@ -48,9 +48,9 @@ def rows(known):
 
 def assert_alike(store, scope=None):
     scope = scope or Scope()
-    known = store.learned(IDS, scope)
+    known = store.memory_states(IDS, scope)
     expected = MemoryColumns.of([known.get(id, MemoryState()) for id in IDS])
-    assert rows(store.remembered(IDS, scope)) == rows(expected)
+    assert rows(store.memory_columns(IDS, scope)) == rows(expected)
 
 
 def fail_inside(store):
@@ -187,7 +187,7 @@ STEPS = st.lists(
         st.tuples(st.just("use"), st.sampled_from("abc")),
         st.tuples(st.just("retract"), st.sampled_from("abc")),
         st.tuples(st.just("delete"), st.sampled_from("abc")),
-        st.tuples(st.just("put"), st.sampled_from("abc"), st.sampled_from([{}, GIVEN, {"confidence": 0.3}])),
+        st.tuples(st.just("upsert"), st.sampled_from("abc"), st.sampled_from([{}, GIVEN, {"confidence": 0.3}])),
         st.tuples(st.just("look")),
     ),
     max_size=12,
@@ -208,7 +208,7 @@ def test_the_columns_equal_the_catalogue_after_any_changes(steps):
                     store.retract([id] if id in store.find(Scope()) else [])
                 case ("delete", id):
                     store.remove([id])
-                case ("put", id, metadata):
+                case ("upsert", id, metadata):
                     store.upsert([Chunk(id, f"text {len(metadata)}", metadata)])
                     store.flush()
                 case ("look",):

@@ -50,8 +50,10 @@ def memory():
 def put(store, *chunks, at=None, **options):
     if at is not None:
         store.clock.now = at
-    store.put([chunk if isinstance(chunk, Chunk) else Chunk(chunk, f"text of {chunk}") for chunk in chunks], **options)
-    store.settle()
+    store.upsert(
+        [chunk if isinstance(chunk, Chunk) else Chunk(chunk, f"text of {chunk}") for chunk in chunks], **options
+    )
+    store.flush()
 
 
 def chunk(id, text=None, **metadata):
@@ -59,7 +61,7 @@ def chunk(id, text=None, **metadata):
 
 
 def known(store, id="a", **scope):
-    return store.learned([id], Scope(tenant=store.tenant, **scope)).get(id)
+    return store.memory_states([id], Scope(tenant=store.tenant, **scope)).get(id)
 
 
 def trust(store, id="a", **scope):
@@ -74,7 +76,7 @@ def everywhere(store, text="text", **times):
     by_vector = {entry.id for entry in store.vector_search(Query(text, 9, scope), 9).entries}
     by_word = {entry.id for entry in store.keyword_search(Query(text, 9, scope), 9).entries}
     ids = ["a", "b", "c", "new", "old"]
-    graph = store.graph(scope, EdgeFilter())
+    graph = store.scoped_graph(scope, EdgeFilter())
     walked = {id for id, node in zip(ids, graph.nodes(ids).tolist(), strict=True) if node >= 0}
     read = set(store.read(ids, scope, {}))
     assert found == by_vector == by_word == walked == read, (found, by_vector, by_word, walked, read)
@@ -82,7 +84,7 @@ def everywhere(store, text="text", **times):
 
 
 def neighbours(store, id, **times):
-    graph = store.graph(Scope(**times), EdgeFilter())
+    graph = store.scoped_graph(Scope(**times), EdgeFilter())
     return set(graph.ids(graph.neighbours(graph.nodes([id])).node))
 
 
@@ -107,9 +109,9 @@ def test_first_values_come_from_the_metadata(store):
     assert (found.confidence, found.utility, found.active_count, found.used_at) == (0.9, 0.0, 3, None)
     assert (found.valid_from, found.valid_until, found.created_at, found.learned_at) == (60.0, 90.0, 0.0, 50.0)
     assert (found.memory_type, found.provenance_depth, found.updated_at) == ("semantic", 2, 40.0)
-    assert store.remembered(["a"], Scope()).updated_at.tolist() == [40.0]
+    assert store.memory_columns(["a"], Scope()).updated_at.tolist() == [40.0]
     put(store, chunk("a", **metadata | {"updated_at": 45}), at=55.0)
-    assert (known(store).updated_at, store.remembered(["a"], Scope()).updated_at.tolist()) == (45.0, [45.0])
+    assert (known(store).updated_at, store.memory_columns(["a"], Scope()).updated_at.tolist()) == (45.0, [45.0])
     plain = known(store, "b")
     assert (plain.confidence, plain.utility, plain.active_count, plain.memory_type) == (None, None, 0, None)
 
@@ -301,7 +303,9 @@ def test_what_led_to_a_chunk_was_known_then(memory):
     """The heaviest edge of a step is the heaviest that was known."""
     put(memory, "a", "b", edges=[Edge("a", "b", "weak", 0.2)], at=10.0)
     put(memory, edges=[Edge("a", "b", "strong", 0.9)], at=20.0)
-    relations = [memory.graph(Scope(known_at=at), EdgeFilter()).edges([("a", "b")])[0].relation for at in (10.0, 20.0)]
+    relations = [
+        memory.scoped_graph(Scope(known_at=at), EdgeFilter()).edges([("a", "b")])[0].relation for at in (10.0, 20.0)
+    ]
     assert relations == ["weak", "strong"]
 
 
@@ -475,7 +479,7 @@ from langchain_hybridgraph.stores.embedded import catalog
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
 store = EmbeddedStore(Path({str(folder)!r}), embedding=HashedWords(), name="words")
-store.put([Chunk("old", "text of old")])
+store.upsert([Chunk("old", "text of old")])
 catalog.log_changes = lambda *args: os.kill(os.getpid(), 9)
 store._supersede("old", Chunk("new", "text of new"), None)
 """
@@ -577,7 +581,7 @@ def test_a_mask_of_two_times_is_that_of_each_row(memory):
         put(memory, *chunks, at=float(at))
     for as_of, known_at in ((5.0, 25.0), (None, 10.0), (12.0, None)):
         scope = Scope(as_of=as_of, known_at=known_at)
-        values = memory.learned([f"{at}-{n}" for at in range(0, 50, 10) for n in range(20)], Scope())
+        values = memory.memory_states([f"{at}-{n}" for at in range(0, 50, 10) for n in range(20)], Scope())
         expected = {
             id
             for id, v in values.items()

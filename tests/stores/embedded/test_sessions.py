@@ -52,7 +52,7 @@ def test_turns_are_chunks(store):
     }
     assert (second.metadata["role"], second.document) == ("Ada", "session:s")
     assert [entry.id for entry in store.keyword_search(Query("roadster", 9), 9).entries] == [ids[1]]
-    known = store.learned(ids, Scope())[ids[0]]
+    known = store.memory_states(ids, Scope())[ids[0]]
     assert (known.memory_type, known.created_at) == ("episodic", 1_000.0)
 
 
@@ -79,7 +79,7 @@ def test_more_turns_than_a_page(memory):
 def test_chunks_of_an_ingest_may_be_turns(memory):
     """A chunk with a session_id belongs to the session; without a number it is ordered by time, then age."""
     made = ("late", 30), ("early", 10), ("middle", 20), ("timeless", None)
-    memory.put([Chunk(id, id, {"session_id": 7, "created_at": at}) for id, at in made])
+    memory.upsert([Chunk(id, id, {"session_id": 7, "created_at": at}) for id, at in made])
     assert said(memory, "7") == ["late", "middle", "early", "timeless"]
     assert memory._add_turns("7", [("user", "now")]) == ["session:7#1"]
     assert said(memory, "7", 1) == ["now"]
@@ -132,7 +132,7 @@ def test_sessions_are_listed_and_deleted(store):
 
 def test_expired_chunks_are_deleted(store):
     """By its own valid_until or its session's time to live; valid chunks and chunks without an end are kept."""
-    store.put(
+    store.upsert(
         [Chunk("over", "t", {"valid_until": 1_999}), Chunk("still", "t", {"valid_until": 2_000}), Chunk("plain", "t")]
     )
     store._add_turns("s", [("user", "one")], ttl=timedelta(seconds=60))
@@ -143,7 +143,7 @@ def test_expired_chunks_are_deleted(store):
 
 def test_history_does_not_expire(memory):
     """A superseded fact has ended, too, but is kept for searches in the past."""
-    memory.put([Chunk("old", "t")])
+    memory.upsert([Chunk("old", "t")])
     memory._supersede("old", Chunk("new", "u"), 500.0)
     assert memory.expire() == 0
     assert memory.find(Scope(as_of=400.0)) == ["old"]

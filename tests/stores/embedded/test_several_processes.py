@@ -226,7 +226,7 @@ def test_a_text_that_changes_while_it_is_embedded_gets_its_own_vector(folder):
 
 
 async def test_adds_at_the_same_time_bring_the_engines_up_to_date_together(folder, monkeypatch):
-    """The first of many concurrent adds to settle does it for all that are written by then."""
+    """The first of many concurrent adds to flush does it for all that are written by then."""
     with closing(opened(folder)) as store:
         store.add_texts(["text first"], ids=["first"])
         steps, step = [], type(store)._step
@@ -477,7 +477,9 @@ def test_joblib_gets_the_retriever_as_an_argument(folder):
 def test_retrievers_are_pickled_with_their_store(folder):
     """Settings are kept; the copy returns the same results."""
     with closing(opened(folder)) as store:
-        store.upsert([*(Chunk(name, f"text {name}") for name in ("one", "two"))], edges=[Edge("one", "two", "references")])
+        store.upsert(
+            [*(Chunk(name, f"text {name}") for name in ("one", "two"))], edges=[Edge("one", "two", "references")]
+        )
         store.flush()
         for retriever in (HybridRetriever(store, k=2, semantic_weight=0.4), GraphRetriever(store, k=2)):
             again = pickle.loads(pickle.dumps(retriever))

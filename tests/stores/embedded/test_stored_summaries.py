@@ -116,7 +116,7 @@ def test_a_new_model_takes_everybodys_summaries_over(tmp_path):
 
 
 def put(store):
-    store.put([Chunk("pets/cats.md", "Cats hiss.", {"uri": "pets/cats.md"}, "pets/cats.md")])
+    store.upsert([Chunk("pets/cats.md", "Cats hiss.", {"uri": "pets/cats.md"}, "pets/cats.md")])
 
 
 @pytest.mark.parametrize("change", [put, lambda store: store.remove(["pets/dogs.md"])])

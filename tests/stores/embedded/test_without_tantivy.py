@@ -34,8 +34,8 @@ READ_AND_WRITE = """
 store = EmbeddedStore(Path(sys.argv[1]) if len(sys.argv) > 1 else None, embedding=HashedWords(), name="words")
 said = [by_word(store, "cat")]
 for id, text in (("bird", "a bird sings"), ("cat", "a cat that barks"), ("fish", "a fish swims")):
-    store.put([Chunk(id, text)])
-    store.settle()
+    store.upsert([Chunk(id, text)])
+    store.flush()
 store.remove(["fish"])
 said += [by_word(store, word) for word in ("bird", "cat", "barks", "fish")]
 store.close()

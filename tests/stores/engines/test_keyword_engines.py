@@ -38,7 +38,7 @@ def found(index, text, n=100, allowed=None):
 def test_an_empty_index_finds_nothing(make):
     """It has no version, no row, no score and no bound."""
     index = make()
-    assert (index.applied, index.rows(), index.search("ada", 5)) == (0, set(), [])
+    assert (index.applied_version, index.rows(), index.search("ada", 5)) == (0, set(), [])
     assert (index.scores("ada", [0, 1]), index.bound("ada")) == ({}, 0)
 
 
@@ -222,7 +222,7 @@ def test_rows_are_added_and_removed(make):
     index = make("ada", "charles", "engine")
     index.apply(2, [(1, "ada"), (2, "ada")], [0, 2, 77])
     assert (index.rows(), found(index, "ada"), found(index, "charles")) == ({1, 2}, [1, 2], [])
-    assert index.applied == 2
+    assert index.applied_version == 2
 
 
 def test_the_last_of_a_row_counts(make):
@@ -237,9 +237,9 @@ def test_applying_twice_changes_nothing(make):
     index = make("ada wrote", "charles built")
     batch = (2, [(2, "ada built"), (3, "charles wrote")], [1])
     index.apply(*batch)
-    once = (index.applied, index.rows(), found(index, "ada wrote"))
+    once = (index.applied_version, index.rows(), found(index, "ada wrote"))
     index.apply(*batch)
-    assert (index.applied, index.rows(), found(index, "ada wrote")) == once
+    assert (index.applied_version, index.rows(), found(index, "ada wrote")) == once
 
 
 def test_a_batch_that_breaks_off_leaves_no_trace(make):
@@ -252,9 +252,9 @@ def test_a_batch_that_breaks_off_leaves_no_trace(make):
     index = make("ada")
     with pytest.raises(LookupError, match="no more texts"):
         index.apply(2, breaks_off(), [0])
-    assert (index.applied, index.rows()) == (1, {0})
+    assert (index.applied_version, index.rows()) == (1, {0})
     index.apply(3, [(1, "charles")], [])
-    assert (index.applied, index.rows(), found(index, "zebra")) == (3, {0, 1}, [])
+    assert (index.applied_version, index.rows(), found(index, "zebra")) == (3, {0, 1}, [])
 
 
 # -- properties ------------------------------------------------------------------------------------------------

@@ -294,7 +294,7 @@ from pathlib import Path
 from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
 index = TantivyIndex(Path(sys.argv[1]), writable=True)
 while True:
-    version = index.applied + 1
+    version = index.applied_version + 1
     index.apply(version, [(version * 10 + i, f"ada v{version}") for i in range(5)], [(version - 1) * 10])
     print(version, flush=True)
 """
@@ -333,7 +333,7 @@ from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
 index = TantivyIndex(Path(sys.argv[1]))
 for line in sys.stdin:
     index.reload()
-    print(json.dumps([index.applied, index.search("ada", 100)]), flush=True)
+    print(json.dumps([index.applied_version, index.search("ada", 100)]), flush=True)
 """
 
 
@@ -363,7 +363,7 @@ try:
 except StoreError as error:
     resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     index.apply(3, [(2, "ada")], [])
-    print(json.dumps([index.applied, sorted(index.rows()), str(error)]))
+    print(json.dumps([index.applied_version, sorted(index.rows()), str(error)]))
 """
 
 
