@@ -373,7 +373,7 @@ class SearchesKeywords(Protocol):
         ...
 
 
-class SearchableStore(Reads, SearchesVectors, SearchesKeywords, Protocol):
+class SearchableStore(ReadsChunks, SearchesVectors, SearchesKeywords, Protocol):
     """A store that a pipeline can search by vector and by keywords."""
 
 

@@ -101,9 +101,8 @@ def answered(asked: HierarchicalCall) -> Search[Answer]:
         return Answer((), QueryPlan(()), ())
     queries = yield from planned(asked.query.text or "", asked.session, asked.planner, asked.trace, asked.deadline)
     store = asked.pipeline.store
-    is_quick = (
-        implements(store, HasFastLookups) and store.has_fast_lookups
-    )  # another vector store may have to be read first
+    # Another vector store may have to be read first.
+    is_quick = implements(store, HasFastLookups) and store.has_fast_lookups
     (tree,) = yield [
         Effect("tree", partial(asked.tree, asked.query.scope), quick=is_quick, lane=lane_of("tree", store))
     ]

@@ -684,7 +684,7 @@ def test_read_only_reads_and_changes_nothing(opened, folder):
     assert everywhere(reader) == ({"a"},) * 3
     assert reader.check().problems == ()
     for change in (
-        partial(reader.put, [chunk("b")]),
+        partial(reader.upsert, [chunk("b")]),
         partial(reader.remove, ["a"]),
         partial(reader.replace_edges, ["a"], ["r"], []),
         reader.flush,
@@ -838,9 +838,9 @@ def test_chroma_is_searched_when_it_is_up_to_date(opened, large, monkeypatch):
     """In a large index Chroma is searched, with the results of the scan."""
     store = opened()
     fill(store, *(chunk(f"c{n}", f"text {'red ' * (n % 7)}{'cat ' * (n % 5)}") for n in range(200)))
-    scan = store._generation.matrix.near
+    scan = store._generation.matrix.approximate_search
     calls = []
-    monkeypatch.setattr(store._generation.matrix, "near", lambda *a: calls.append(1) or scan(*a))
+    monkeypatch.setattr(store._generation.matrix, "approximate_search", lambda *a: calls.append(1) or scan(*a))
     found = store.vector_search(Query("red cat", 10), 10).entries
     assert calls == []
     monkeypatch.setattr(index_folder, "MATRIX_BYTES", 1 << 60)

@@ -136,7 +136,7 @@ def test_a_question_under_which_the_index_changes_is_asked_again(catalogue, writ
     def search():
         while not stop.is_set():
             try:
-                answers.append(len(writer.ask(lambda index: index.search("cat", 500))))
+                answers.append(len(writer.query(lambda index: index.search("cat", 500))))
             except StoreError as error:
                 errors.append(error)
 
