@@ -249,7 +249,7 @@ def _degraded(answer: Sequence[Document]) -> Collection[str]:
 def _ranked(
     name: str, answer: Sequence[Document], id_of: Callable[[Document], str | None], depth: int
 ) -> dict[str, float]:
-    """Return scores that decrease with the rank, so that there are no ties to be broken by ids."""
+    """Return scores that decrease with the rank, so that no ties are broken by ids."""
     ids = [id_of(document) for document in answer]
     if None in ids:
         raise ConfigurationError(

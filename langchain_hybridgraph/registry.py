@@ -84,7 +84,7 @@ def parameters_of(kind: Callable[..., Any]) -> list[str]:
 
 
 def nearest(given: object, known: Mapping[str, Any] | list[str]) -> str:
-    """What may have been meant, as the beginning of an advice; nothing where nothing is near.
+    """Suggest the most similar known name, as the beginning of a sentence; "" if none is similar.
 
     >>> nearest("bsf", ["bfs", "beam"])
     "did you mean 'bfs'? "

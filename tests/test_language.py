@@ -1,0 +1,161 @@
+"""Plain English: words that make readers stop are found in nothing that a person reads."""
+
+import ast
+import io
+import json
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = "langchain_hybridgraph"
+
+# Words and phrases, and what to write instead.
+PHRASES = {
+    r"anew": "again",
+    r"mend(s|ed|ing)?": "fix, repair",
+    r"(?<!there )(is|are|was|were) no (?!longer|more|fewer|less|different|better|worse|matter)": "is not a, has no",
+    r"so many of": "number of",
+    r"beside": "besides, next to, with",
+    r"asked for": "requested",
+    r"(is|are|was|were) told": "receives, is reported",
+    r"that there (is|are|was|were)": "leave it out",
+    r"the whole of": "all of, the full",
+    r"stands? (in|at|on|before|below|under|there|beside|by)": "is, appears",
+    r"(lies|lie) (in(?! \[)|at|on|below|under|beyond)": "is",
+    r"who(ever)? (waits|asks|looks|walks|reads|writes|wants|says)": "a caller that, code that",
+    r"what (says|stands|lies|leads|led|waits|is asked|is wanted)": "name the thing",
+    r"amid|hence|thereof|therein|whereof|wherein|whereby|thereby|whence|lest|aught": "use a modern word",
+    r"to be sure": "to be confident",
+    r"in the place of": "instead of",
+    r"nothing but": "only",
+    r"(goes|go|went|going) on(?! to)": "continues, keeps running",
+    r"(can|could|may|might) (not )?be had": "is available",
+    r"(says?|said|know|known|knows|tells?|told|asked) of": "says about, reports",
+    r"(that|it|is|are|was|what) want(s|ed)|wanted (is|are|a|an)": "expected, requested",
+    r"gives? way to": "is replaced by",
+}
+ANY_PHRASE = re.compile("|".join(rf"\b(?:{pattern})\b" for pattern in PHRASES), re.IGNORECASE)
+# A docstring begins with a verb in the imperative or with a noun phrase.
+OPENINGS = r"What|Who|Whose|Whom|Of|How (many|much|far|long|often)|So|Where|Which|The same|That"
+# Subjects of sentences are nouns, in names of tests as well.
+NAMES = r"test_(what|who|whose|of|so)_"
+
+# Files that list words of any kind as data.
+DATA = ("langchain_hybridgraph/text/", "tests/test_language.py")
+
+
+# Areas that are still being rewritten.
+UNFINISHED = (
+    *("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "benchmarks/", "docs/", "examples/"),
+    "notebooks/",
+    *("langchain_hybridgraph/adapters/", "tests/adapters/"),
+    *("langchain_hybridgraph/cli/", "tests/cli/"),
+    *("langchain_hybridgraph/config/",),
+    *("langchain_hybridgraph/display/", "tests/display/"),
+    *("langchain_hybridgraph/embeddings/", "tests/embeddings/"),
+    *("langchain_hybridgraph/execution/", "tests/execution/"),
+    *("langchain_hybridgraph/ingestion/", "tests/ingestion/"),
+    *("langchain_hybridgraph/llama_index/", "tests/llama_index/"),
+    *("langchain_hybridgraph/memory/", "tests/memory/"),
+    *("langchain_hybridgraph/query/", "tests/query/"),
+    *("langchain_hybridgraph/records.py",),
+    *("langchain_hybridgraph/retrievers/", "tests/retrievers/"),
+    *("langchain_hybridgraph/stores/", "tests/stores/", "tests/faults/"),
+    *("langchain_hybridgraph/structured_output.py", "langchain_hybridgraph/testing.py"),
+    *("tests/comparison/", "tests/conftest.py", "tests/support/", "tests/telemetry/", "tests/text/", "tests/test_"),
+)
+
+
+class Passage(NamedTuple):
+    """A piece of text that a person reads."""
+
+    path: str
+    line: int
+    text: str
+    is_docstring: bool = False
+
+
+def python_passages(path: str, source: str) -> Iterator[Passage]:
+    """Yield the docstrings and comments of a module, the texts in package code, and the names of tests."""
+    in_package, documented = path.startswith(PACKAGE), set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            yield Passage(path, node.lineno, node.name)
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            documented.add(node.value)
+            yield Passage(path, node.lineno, node.value.value, is_docstring=True)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and in_package and node not in documented:
+            yield Passage(path, node.lineno, node.value)
+    if ANY_PHRASE.search(source):  # splitting a module into tokens takes longest
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type == tokenize.COMMENT:
+                yield Passage(path, token.start[0], token.string)
+
+
+def notebook_passages(path: str, source: str) -> Iterator[Passage]:
+    """Yield the cells of a notebook; their number takes the place of a line."""
+    for number, cell in enumerate(json.loads(source)["cells"], 1):
+        yield Passage(path, number, "".join(cell["source"]))
+
+
+def passages() -> Iterator[Passage]:
+    """Yield all text of the repository that is written for people."""
+    for file in sorted(each for kind in ("py", "md", "ipynb") for each in ROOT.rglob(f"*.{kind}")):
+        path, source = file.relative_to(ROOT).as_posix(), file.read_text(encoding="utf-8")
+        if any(part.startswith(".") for part in file.relative_to(ROOT).parts) or path.startswith(DATA):
+            continue
+        if path.endswith(".py"):
+            yield from python_passages(path, source)
+        elif path.endswith(".ipynb"):
+            yield from notebook_passages(path, source)
+        else:
+            yield from (Passage(path, number, line) for number, line in enumerate(source.split("\n"), 1))
+
+
+def findings(passage: Passage) -> Iterator[str]:
+    """Yield each problem of a passage, with its place and what to write instead."""
+    at = f"{passage.path}:{passage.line}"
+    for match in ANY_PHRASE.finditer(passage.text):
+        instead = next(
+            instead for pattern, instead in PHRASES.items() if re.fullmatch(pattern, match[0], re.IGNORECASE)
+        )
+        yield f"{at}: {match[0]!r}; write: {instead}"
+    if passage.is_docstring and (match := re.match(rf"({OPENINGS})\b", passage.text.strip())):
+        yield f"{at}: the docstring begins with {match[0]!r}; begin with a verb in the imperative or a noun"
+    if match := re.match(NAMES, passage.text):
+        yield f"{at}: {passage.text}: begin with a noun instead of {match[1]!r}"
+
+
+def test_everything_is_in_plain_english():
+    """Docstrings, comments, messages, pages, notebooks and names of tests use none of the phrases above."""
+    read = list(passages())
+    assert {"README.md", "langchain_hybridgraph/records.py", "notebooks/03_graph.ipynb"} <= {each.path for each in read}
+    found = [finding for each in read if not each.path.startswith(UNFINISHED) for finding in findings(each)]
+    assert found == [], "\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        ("Truth is read anew.", 1),
+        ("It is no sink, and is told beside it.", 3),
+        ("There is no index, and it is no longer open.", 0),
+        ("Besides, the renewed lien is recommended.", 0),
+        ("Number of results requested", 0),
+    ],
+)
+def test_phrases_are_recognised(text, problems):
+    """Whole words are found, words that contain them are not."""
+    assert len(list(findings(Passage("x", 1, text)))) == problems
+
+
+@pytest.mark.parametrize("text", ["What says what is known.", "Of two the first.", "How many there are.", "The same."])
+def test_docstrings_begin_with_a_verb_or_a_noun(text):
+    """A docstring does not begin with a relative clause; a comment may."""
+    assert list(findings(Passage("x", 1, text, is_docstring=True)))
+    assert "Whole texts." not in "".join(findings(Passage("x", 1, "Whole texts.", is_docstring=True)))
