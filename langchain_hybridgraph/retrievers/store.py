@@ -100,12 +100,12 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
     def __getstate__(self) -> dict[str, Any]:
         """The settings; a model that was given by its name is found by it again."""
         state = super().__getstate__()
-        return state if self._named_embedding is None else state | {"_given": None}
+        return state if self._named_embedding is None else state | {"_unfitted_embedding": None}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         super().__setstate__(state)
         if self._named_embedding is not None:
-            self._given = resolve_embedding(self._named_embedding, language=self._wanted_language)
+            self._unfitted_embedding = resolve_embedding(self._named_embedding, language=self._wanted_language)
 
     @property
     def embeddings(self) -> Embeddings:

@@ -487,6 +487,16 @@ def test_retrievers_are_pickled_with_their_store(folder):
             assert again.k == 2
 
 
+def test_a_retriever_over_a_named_embedding_is_pickled(tmp_path):
+    """An embedding given by name is created again from its name, fitted model included."""
+    with HybridGraphStore(tmp_path / "lsa", "lsa") as store:
+        store.add_texts(["Invoices are sent monthly.", "A parcel takes two days."], ids=["invoice", "parcel"])
+        retriever = HybridRetriever(store, k=1)
+        copied = pickle.loads(pickle.dumps(retriever))
+        assert [document.id for document in copied.invoke("When are invoices sent?")] == ["invoice"]
+        copied.vector_store.close()
+
+
 GUNICORN = """
 import os
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
