@@ -10,7 +10,7 @@ from langchain_hybridgraph.degradation import REASONS, degradation, warnings_in
 from langchain_hybridgraph.result import RetrievalResult
 
 ROOT = Path(__file__).parent.parent
-ANSWERS = (ROOT / "docs" / "answers.md").read_text(encoding="utf-8")
+ANSWERS = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
 KEBAB = re.compile(r"[a-z]+(-[a-z]+)*(:[a-z]+)?")
 
 
@@ -44,7 +44,7 @@ def test_every_reason_in_the_code_is_in_the_table():
 
 
 def test_the_documentation_has_the_table():
-    """docs/answers.md lists every reason with its level and meaning, in the table's order."""
+    """docs/results.md lists every reason with its level and meaning, in the table's order."""
     rows = [f"| `{each.name}` | {each.level} | {each.meaning} |" for each in REASONS.values()]
     assert "\n".join(["| reason | level | meaning |", "|---|---|---|", *rows, ""]) in ANSWERS
 

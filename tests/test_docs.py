@@ -1,0 +1,223 @@
+"""The pages in docs/ are true: their code runs and prints what its comments say, their links and tables are right."""
+
+import ast
+import importlib
+import json
+import re
+import sys
+import tomllib
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from langchain_hybridgraph.stores.embedded.index_folder import MATRIX_BYTES
+from langchain_hybridgraph.stores.engines.vector_matrix import EXACT_BYTES
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+HOW_TO = sorted(file for file in DOCS.glob("how-to/*.md") if file.name != "README.md")
+ENGINES = (DOCS / "engines.md").read_text(encoding="utf-8")
+
+# These pages need more than a runner, or are compared with old packages, in tests of their own.
+TESTED_ELSEWHERE = {"configuration.md", "memory.md", "migration.md", "telemetry.md"}
+PAGES = [*sorted(file for file in DOCS.glob("*.md") if file.name not in TESTED_ELSEWHERE), *HOW_TO]
+NEEDS = {
+    "choose-an-embedding": ["langchain_openai"],
+    "chunk-size": ["ir_measures"],
+    "evaluate": ["ir_measures"],
+    "fastapi": ["fastapi"],
+    "llama-index": ["llama_index.core"],
+}
+
+
+def blocks(language, page):
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+
+
+def promises(code):
+    """Yield the line of each ``print(…)  # output`` and the output that the comment promises."""
+    lines = code.splitlines()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "print":
+            _, mark, comment = lines[node.end_lineno - 1][node.end_col_offset :].partition("#")
+            if mark:
+                yield node.lineno, comment.strip()
+
+
+def matches(output, promise):
+    """Compare the output of a print with its comment, in which ``…`` stands for anything."""
+    return re.fullmatch(".*".join(map(re.escape, promise.split("…"))), output, re.DOTALL) is not None
+
+
+def broken_promises(path, namespace):
+    """Run all blocks of a page in order; return the prints whose output is not that of their comment.
+
+    A print in a loop has several outputs, joined by ``; ``.
+    """
+    broken, checked = [], 0
+    for code in blocks("python", path.read_text(encoding="utf-8")):
+        outputs = {}
+
+        def show(*values, sep=" ", outputs=outputs):
+            outputs.setdefault(sys._getframe(1).f_lineno, []).append(sep.join(map(str, values)))
+
+        namespace["print"] = show
+        exec(compile(code, path.name, "exec"), namespace)
+        for line, promise in promises(code):
+            checked += 1
+            output = "; ".join(outputs.get(line, ["(not run)"]))
+            if not matches(output, promise):
+                broken.append(f"{promise!r}, printed {output!r}")
+    return broken, checked
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder with one page of a guide in ``docs``, as the current folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "guide.md").write_text("# Guide\n\nReset your password by the link in the mail.\n")
+    return tmp_path
+
+
+class Letters:
+    """An encoding whose tokens are letters, in place of tiktoken's, which is downloaded."""
+
+    def encode_ordinary(self, text):
+        return [ord(letter) for letter in text]
+
+    encode = encode_ordinary
+
+
+class EmbeddingsHandler(BaseHTTPRequestHandler):
+    """OpenAI's endpoint for embeddings; a vector counts the letters of its text."""
+
+    def do_POST(self):
+        texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
+        data = [
+            {"object": "embedding", "index": place, "embedding": [1.0 + tokens.count(ord("a") + n) for n in range(26)]}
+            for place, tokens in enumerate(texts)
+        ]
+        body = json.dumps({"object": "list", "data": data, "model": "any", "usage": {}}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        """Log nothing."""
+
+
+@pytest.fixture
+def openai(monkeypatch):
+    """Let OpenAI's client call a server on this machine."""
+    with suppress(ImportError):
+        monkeypatch.setattr("tiktoken.encoding_for_model", lambda model: Letters())
+    server = ThreadingHTTPServer(("127.0.0.1", 0), EmbeddingsHandler)
+    Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    yield
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_the_code_of_a_page_does_what_it_says(request, folder, path):
+    """Its Python blocks run in order, and every print shows what its comment says."""
+    for module in NEEDS.get(path.stem, []):
+        pytest.importorskip(module)
+    if path.stem == "choose-an-embedding":
+        request.getfixturevalue("openai")
+    page = path.read_text(encoding="utf-8")
+    for file in blocks("yaml", page):
+        (folder / "hybridgraph.yaml").write_text(file, encoding="utf-8")
+    namespace = {"__name__": "__main__"}
+    broken, checked = broken_promises(path, namespace)
+    assert broken == []
+    if path in HOW_TO and blocks("python", page):
+        assert checked
+
+
+def test_every_how_to_is_in_the_index():
+    """docs/README.md links every how-to page by its title."""
+    links = dict(re.findall(r"\[([^\]]+)\]\(how-to/([\w-]+\.md)\)", (DOCS / "README.md").read_text("utf-8")))
+    titles = {path.read_text("utf-8").partition("\n")[0].removeprefix("# "): path.name for path in HOW_TO}
+    assert len(titles) > 10
+    assert links == titles
+
+
+def test_every_page_is_in_the_index():
+    """docs/README.md links every other page in docs/."""
+    index = (DOCS / "README.md").read_text(encoding="utf-8")
+    assert [file.name for file in DOCS.glob("*.md") if file.name != "README.md" and f"({file.name})" not in index] == []
+
+
+WITH_LINKS = [*ROOT.glob("*.md"), *DOCS.glob("**/*.md"), *ROOT.glob("benchmarks/**/*.md")]
+
+
+@pytest.mark.parametrize("path", WITH_LINKS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path):
+    """Linked files and headings exist; so do the files that are named in code."""
+    page = path.read_text(encoding="utf-8")
+    prose = re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
+    for file, heading in re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", prose):
+        target = path.parent / file if file else path
+        assert target.exists(), file
+        if heading:
+            headings = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+            assert heading in [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in headings]
+    named = re.findall(r"(?:`|python )((?:notebooks|benchmarks|examples)/[\w./]+\.\w+)", page)
+    assert [file for file in named if not (ROOT / file).exists()] == []
+
+
+def test_every_benchmark_is_in_the_summary():
+    """benchmarks/README.md has a row with the command of each program, and links each page."""
+    summary = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    programs = [file.name for file in ROOT.glob("benchmarks/[!_]*.py")]
+    pages = [file.name for file in ROOT.glob("benchmarks/*.md") if file.name != "README.md"]
+    assert len(programs) > 10
+    assert [name for name in programs if f"`python benchmarks/{name}" not in summary] == []
+    assert [name for name in pages if f"({name})" not in summary] == []
+
+
+def test_names_in_the_package_exist():
+    """Every ``langchain_hybridgraph.module.name`` in the pages can be imported."""
+    pages = "".join(path.read_text(encoding="utf-8") for path in WITH_LINKS)
+    names = set(re.findall(r"`(langchain_hybridgraph(?:\.\w+)+)", pages))
+    assert names
+    for name in sorted(names):
+        module, _, attribute = name.rpartition(".")
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError:
+            assert hasattr(importlib.import_module(module), attribute), name
+
+
+def test_every_extra_is_in_the_table():
+    """The table of extras is that of pyproject.toml."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    table = ENGINES.partition("\n## Extras\n")[2].partition("\n## ")[0]
+    cells = re.findall(r"^\| (`[^|]*) \|", table, re.MULTILINE)
+    assert {name for cell in cells for name in re.findall(r"`([\w-]+)`", cell)} == extras.keys() - {"dev"}
+
+
+def test_the_sizes_of_the_vector_engines_are_those_of_the_code():
+    """The sizes at which exact search ends and Chroma begins."""
+    for size in (EXACT_BYTES, MATRIX_BYTES):
+        assert f"{size >> 20} MB of vectors (about {round(size / 384 / 4, -3):,.0f} of 384 dimensions)" in ENGINES
+
+
+@pytest.mark.parametrize(("name", "least"), [("README.md", 10), ("benchmarks/README.md", 20)])
+def test_the_figures_are_those_of_the_benchmarks(name, least):
+    """Every measure of quality in the tables is in the pages of the benchmarks, to three places."""
+    pages = [path for path in ROOT.glob("benchmarks/*.md") if path.name != "README.md"]
+    measured = "".join(path.read_text(encoding="utf-8") for path in pages)
+    measures = {f"{float(figure):.3f}"[1:] for figure in re.findall(r"(?<![\d.])\.\d{3,4}\b", measured)}
+    rows = [row for row in (ROOT / name).read_text(encoding="utf-8").splitlines() if row.startswith("|")]
+    named = set(re.findall(r"(?<![\d.])\.\d{3}\b", "\n".join(rows)))
+    assert len(named) > least
+    assert named - measures == set()
