@@ -18,13 +18,13 @@ ORDER = [
     *("errors", "degradation", "forking", "serialization", "steps", "uris", "times", "registry", "text", "filters"),
     *("records", "chunk_metadata", "structured_output", "execution", "stores", "testing", "memory", "query"),
     *("embeddings", "ingestion", "telemetry", "config", "adapters", "display", "result", "retrievers"),
-    *("llama_index", "evaluation", "tuning", "cli"),
+    *("llama_index", "evaluation", "tuning", "migration", "cli"),
 ]
 BELOW_LANGCHAIN = ORDER[: ORDER.index("embeddings")]
 
 # Each third-party engine, and the modules that may import it.
 ENGINES = {
-    "chromadb": {"stores.engines.chroma", "embeddings.minilm"},
+    "chromadb": {"stores.engines.chroma_client", "embeddings.minilm"},
     "tantivy": {"stores.engines.tantivy", "text.analyzer"},
     "rank_bm25": {"stores.engines.rank_bm25"},
     "scipy": {"embeddings.lsa"},

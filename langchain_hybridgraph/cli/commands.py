@@ -16,6 +16,7 @@ import typer
 from langchain_hybridgraph.cli.config_commands import config_app
 from langchain_hybridgraph.cli.errors import PROBLEM, OneLineErrors, say
 from langchain_hybridgraph.cli.history_file import conversation
+from langchain_hybridgraph.cli.migrate_command import migrate
 from langchain_hybridgraph.cli.open_index import existing, existing_or_new
 from langchain_hybridgraph.cli.settings import Config, configured
 from langchain_hybridgraph.cli.tenants_commands import tenants_app
@@ -405,6 +406,9 @@ def repair(
             say(f"{store.name} is fitted to {store.refit():,} texts")
         report = store.repair()
     _judge(report, as_json)
+
+
+app.command()(migrate)
 
 
 @app.command()

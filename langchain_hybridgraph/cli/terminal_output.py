@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from langchain_core.documents import Document
 
     from langchain_hybridgraph.cli.tree_listing import Branch
+    from langchain_hybridgraph.migration import MigrationReport
     from langchain_hybridgraph.query.hierarchy.results import FindResult, QueryResult
     from langchain_hybridgraph.records import Hit
     from langchain_hybridgraph.result import RetrievalResult
@@ -101,6 +102,21 @@ def show_facts(console: Console, facts: Mapping[str, Any]) -> None:
     for name, value in facts.items():
         said = "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
         console.print(Text.assemble((f"{name:<{width}}  ", "dim"), printable(said)), soft_wrap=True)
+
+
+def show_migration(console: Console, report: MigrationReport) -> None:
+    """Print what was copied and verified, by kind, and how far sample queries agree."""
+    console.print(
+        f"{'continued' if report.resumed else 'copied'} {report.source} to {report.destination}", soft_wrap=True
+    )
+    for name, copied in report.copied.items():
+        console.print(f"  {name:<10}{copied:>12,} copied {report.verified[name]:>12,} verified", soft_wrap=True)
+    for name, count in report.left_out.items():
+        console.print(f"  {name:<10}{count:>12,} left out: the destination does not keep them", soft_wrap=True)
+    for name, share in (("vector", report.same_vector_results), ("keyword", report.same_keyword_results)):
+        if share is not None:
+            console.print(f"sample queries by {name}: {share:.0%} of their results are the same", soft_wrap=True)
+    console.print(f"took {report.seconds:.1f} s", soft_wrap=True)
 
 
 class Place(NamedTuple):

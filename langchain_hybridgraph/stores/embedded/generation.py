@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.stores.engines.vector_matrix import VectorMatrix, checksums, owners
 
 if TYPE_CHECKING:
@@ -35,6 +36,18 @@ class Embedding(Protocol):
     def embed_query(self, text: str) -> list[float]:
         """Return the vector of a question."""
         ...
+
+
+class NoEmbedding:
+    """Stands in for the embedding of an index whose texts are not embedded; its name identifies the model."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Raise StoreError; an index whose embedding cannot embed is recognised by its name."""
+        raise StoreError("this index was opened without its embedding, so nothing can be embedded")
+
+    def embed_query(self, text: str) -> list[float]:
+        """Raise StoreError."""
+        raise StoreError("this index was opened without its embedding, so nothing can be embedded")
 
 
 class Generation:

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from langchain_hybridgraph.errors import NotAnIndexError, StoreError, TenantError
+from langchain_hybridgraph.errors import NotAnIndexError, TenantError
 from langchain_hybridgraph.stores.embedded import catalog
 from langchain_hybridgraph.stores.embedded.catalog import Catalogue
-from langchain_hybridgraph.stores.embedded.generation import BATCH
+from langchain_hybridgraph.stores.embedded.generation import BATCH, NoEmbedding
 from langchain_hybridgraph.stores.embedded.index_folder import read_facts
 from langchain_hybridgraph.stores.embedded.maintenance import CaredIndex
 from langchain_hybridgraph.stores.embedded.shared_folder import CATALOGUE
@@ -63,7 +63,7 @@ def _facts(path: Path) -> Mapping[str, Any]:
 
 def _emptied(path: Path, tenant: str) -> dict[str, int]:
     name = str(read_facts(path).get("embedding", ""))
-    with closing(_EmptiedIndex(path, embedding=_NoEmbedding(), name=name, tenant=tenant)) as index:
+    with closing(_EmptiedIndex(path, embedding=NoEmbedding(), name=name, tenant=tenant)) as index:
         return index.empty()
 
 
@@ -92,15 +92,3 @@ class _EmptiedIndex(CaredIndex):
             parts = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
             zeros = ((part, np.zeros((len(part), matrix.dimension), np.float32), [b""] * len(part)) for part in parts)
             self._generation.fill(zeros)
-
-
-class _NoEmbedding:
-    """Stands in for the embedding of an index that is not searched."""
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Raise StoreError; an index whose embedding cannot embed is recognised by its name."""
-        raise StoreError("an index that is opened to drop a tenant embeds nothing")
-
-    def embed_query(self, text: str) -> list[float]:
-        """Raise StoreError."""
-        raise StoreError("an index that is opened to drop a tenant embeds nothing")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,6 +14,7 @@ import numpy as np
 from langchain_hybridgraph.errors import ReadOnlyError, StoreError
 from langchain_hybridgraph.stores.embedded import catalog
 from langchain_hybridgraph.stores.embedded.writer_lock import FileLock
+from langchain_hybridgraph.stores.engines.chroma_client import guarded, open_folder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,13 +42,9 @@ class ChromaRows:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with _guarded("open", path):
-            import chromadb
-            from chromadb.config import Settings
-
+        with guarded("open", path):
             path.mkdir(exist_ok=True)
-            # A client changes the Settings object it receives, so each client gets its own.
-            self._client = chromadb.PersistentClient(str(path), settings=Settings(anonymized_telemetry=False))
+            self._client = open_folder(path)
             self._collection = self._client.get_or_create_collection(
                 COLLECTION, configuration={"hnsw": {"space": "ip"}}, embedding_function=None
             )
@@ -56,37 +52,37 @@ class ChromaRows:
 
     def __len__(self) -> int:
         """Return the number of rows in the index."""
-        with _guarded("count", self._path):
+        with guarded("count", self._path):
             return int(self._collection.count())
 
     def upsert(self, rows: Sequence[int], vectors: NDArray[np.float32]) -> None:
         """Insert or replace rows with their unit vectors."""
-        with _guarded("upsert", self._path):
+        with guarded("upsert", self._path):
             for start in range(0, len(rows), self._batch):
                 part = slice(start, start + self._batch)
                 self._collection.upsert(ids=[str(row) for row in rows[part]], embeddings=vectors[part])
 
     def delete(self, rows: Sequence[int]) -> None:
         """Delete rows; missing rows are ignored."""
-        with _guarded("delete", self._path):
+        with guarded("delete", self._path):
             for start in range(0, len(rows), self._batch):
                 self._collection.delete(ids=[str(row) for row in rows[start : start + self._batch]])
 
     def search(self, vector: Vector, n: int) -> NDArray[np.int64]:
         """Return about the n rows of largest inner product, best first; approximate, fewer if there are fewer rows."""
-        with _guarded("query", self._path):
+        with guarded("query", self._path):
             answer = self._collection.query(query_embeddings=vector, n_results=n, include=[])
         return np.array(answer["ids"][0], dtype=np.int64)
 
     def rows(self) -> set[int]:
         """Return all rows in the index."""
-        with _guarded("get", self._path):
+        with guarded("get", self._path):
             return {int(row) for row in self._collection.get(include=[])["ids"]}
 
     def close(self) -> None:
         """Release Chroma's files."""
-        with _guarded("close", self._path):
-            self._client.close()  # type: ignore[attr-defined]  # ClientAPI lacks it, every client has it
+        with guarded("close", self._path):
+            self._client.close()
 
 
 class Collected(NamedTuple):
@@ -246,21 +242,3 @@ _of_parent: set[Path] = set()
 def remove(path: Path) -> None:
     """Delete a closed index; a no-op if there is none."""
     shutil.rmtree(path, ignore_errors=not path.exists())
-
-
-@contextmanager
-def _guarded(verb: str, path: Path) -> Iterator[None]:
-    """Turn Chroma's errors into StoreError; they are of many kinds: its own, Rust's and SQLite's."""
-    try:
-        yield
-    except Exception as error:
-        if verb == "open":
-            _forget(path)
-        raise StoreError(f"Chroma could not {verb} in {path}: {error}") from error
-
-
-def _forget(path: Path) -> None:
-    """Remove a client that chromadb could not start: it would return it for a folder that was created again."""
-    from chromadb.api.shared_system_client import SharedSystemClient
-
-    SharedSystemClient._identifier_to_system.pop(str(path), None)

@@ -1,0 +1,53 @@
+"""The command ``hybridgraph migrate``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from langchain_hybridgraph.cli.errors import PROBLEM, say
+
+
+def migrate(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="An index folder, a Chroma folder or server URL.")],
+    destination: Annotated[str, typer.Argument(metavar="DEST", help="An index folder that does not exist yet.")],
+    *,
+    collection: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Collection of a Chroma source with several.")
+    ] = None,
+    embedding: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Model that made the vectors of a Chroma source.")
+    ] = None,
+    language: Annotated[
+        str, typer.Option(metavar="NAME", help="Language of the texts of a Chroma source.")
+    ] = "english",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Copy an index, or a Chroma collection, into a new index.
+
+    Vectors are copied, not embedded again. Run the same command again after an interruption to continue. At the end
+    both are compared; the exit code is 1 if they differ.
+    """
+    from langchain_hybridgraph.migration import migrate as copy
+
+    try:
+        report = copy(
+            source, destination, collection=collection, embedding=embedding, language=language, progress=not quiet
+        )
+    except KeyboardInterrupt:
+        say("interrupted: run the same command again to continue")
+        raise
+    for problem in report.problems:
+        say(problem)
+    if as_json:
+        from langchain_hybridgraph.cli.json_output import print_json
+
+        print_json({"ok": report.ok, **report.to_dict()})
+    elif not quiet:
+        from langchain_hybridgraph.cli.terminal_output import show_migration, terminal
+
+        show_migration(terminal(), report)
+    if not report.ok:
+        raise typer.Exit(PROBLEM)

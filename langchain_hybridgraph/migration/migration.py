@@ -1,0 +1,272 @@
+"""A copy of a store into an empty one, a page at a time."""
+
+from __future__ import annotations
+
+import heapq
+import time
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from langchain_hybridgraph.errors import StoreError
+from langchain_hybridgraph.ingestion.progress import Progress, showing
+from langchain_hybridgraph.migration.checksums import Checksums
+from langchain_hybridgraph.migration.locations import open_destination, open_source
+from langchain_hybridgraph.records import Query, Scope
+from langchain_hybridgraph.serialization import Serializable
+from langchain_hybridgraph.steps import report
+from langchain_hybridgraph.stores.transfer import KINDS, ChunkRecord, Destination, Kind, Source
+
+if TYPE_CHECKING:
+    from langchain_core.embeddings import Embeddings
+
+    from langchain_hybridgraph.records import SourceResult
+    from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
+
+# Number of records that are written at once, and then need not be read again after an interruption.
+PAGE = 1_000
+# Sample queries per tenant, of how many tenants, and the number of results compared.
+SAMPLED, SAMPLED_TENANTS, COMPARED = 10, 3, 10
+# Words of a text that make a keyword query.
+QUERY_WORDS = 6
+# Smallest share of the same results in both stores; approximate indexes differ in a few.
+SAME_RESULTS = 0.9
+# Scores that differ by less are equal.
+TIE = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationReport(Serializable):
+    """Result of a migration: the records copied, and the differences found.
+
+    ``copied`` and ``verified`` count records by kind: those written, and those read back from the destination.
+    ``left_out`` counts records of kinds that the destination does not have. ``same_vector_results`` and
+    ``same_keyword_results`` are the shares of results that sample queries have in common, None if none were run.
+    ``resumed`` tells whether an interrupted copy was continued.
+    """
+
+    source: str
+    destination: str
+    copied: Mapping[str, int]
+    verified: Mapping[str, int]
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    same_vector_results: float | None = None
+    same_keyword_results: float | None = None
+    resumed: bool = False
+    seconds: float = 0.0
+    problems: Sequence[str] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether no problem was found."""
+        return not self.problems
+
+
+def migrate(
+    source: str | Path | ChromaServer,
+    destination: str | Path,
+    *,
+    collection: str | None = None,
+    embedding: Embeddings | str | None = None,
+    language: str = "english",
+    progress: bool | Progress | None = False,
+) -> MigrationReport:
+    """Copy a store into an empty one: vectors are copied, not embedded again; then compare both.
+
+    ``source`` is an index folder, a Chroma folder or a Chroma server; ``collection``, ``embedding`` (the model that its
+    vectors were made with) and ``language`` are for Chroma, which does not know them. Make the same call
+    again to continue an interrupted copy. Writing to the source should stop first: what is deleted meanwhile may
+    have been copied, which the report then says.
+
+    Raises StoreError for a destination that is not empty, EmbeddingMismatchError for vectors of another model, and
+    ConfigurationError for a location that cannot be used.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from langchain_hybridgraph import HybridGraphStore
+    >>> with TemporaryDirectory() as folder:
+    ...     HybridGraphStore.from_texts(["Ada likes tea.", "Bo plays chess."], path=f"{folder}/old").close()
+    ...     report = migrate(f"{folder}/old", f"{folder}/new")
+    >>> report.ok, report.copied["chunks"], report.verified["vectors"]
+    (True, 2, 2)
+    """
+    began = time.monotonic()
+    with ExitStack() as stack:
+        stack.enter_context(showing(progress))
+        old = stack.enter_context(closing(open_source(source, collection, embedding, language)))
+        new = stack.enter_context(closing(open_destination(destination)))
+        copy = _Copy(old, new)
+        copy.run()
+        new.flush()
+        problems, verified, samples = copy.compare()
+        same_vectors, same_keywords = _shares(old, new, samples)
+        if same_vectors is not None and same_vectors < SAME_RESULTS:
+            problems.append(f"sample queries by vector have only {same_vectors:.0%} of their results in common")
+        if not problems:
+            problems += new.finish(old)
+    return MigrationReport(
+        source=old.name,
+        destination=new.name,
+        copied=copy.copied(),
+        verified=verified,
+        left_out=copy.left_out(),
+        same_vector_results=same_vectors,
+        same_keyword_results=same_keywords,
+        resumed=copy.resumed,
+        seconds=time.monotonic() - began,
+        problems=tuple(problems),
+    )
+
+
+class _Copy:
+    """The copy and its progress, which the destination keeps with every page."""
+
+    def __init__(self, source: Source, destination: Destination) -> None:
+        self._source, self._destination = source, destination
+        self._facts = source.facts()
+        if not self._facts.tenants:
+            raise StoreError(f"{source.name} holds nothing to copy")
+        self._kinds = [kind for kind in KINDS if kind in source.kinds and kind in destination.kinds]
+        self._counts = {tenant: source.counts(tenant) for tenant in self._facts.tenants}
+        state = dict(destination.progress() or {})
+        self.resumed = bool(state)
+        if state and state["source"] != source.name:
+            raise StoreError(
+                f"{destination.name} holds an unfinished copy of {state['source']}: finish that one, or name another "
+                "destination"
+            )
+        destination.begin(self._facts)
+        self._version = state.get("version", self._facts.version)
+        self._place: list[Any] = state.get("place", ["", "", None])
+        self._done = state.get("done", 0)
+        self._checksums = {tenant: Checksums(stored) for tenant, stored in state.get("checksums", {}).items()}
+
+    def run(self) -> None:
+        """Copy what is not copied yet."""
+        total = sum(counts.get(kind, 0) for counts in self._counts.values() for kind in self._kinds)
+        for tenant, kind, after in self._remaining():
+            checksums = self._checksums.setdefault(tenant, Checksums())
+            for page in self._source.pages(tenant, kind, after, PAGE):
+                report("copying", self._done, total, "records")
+                checksums.add(kind, page.records)
+                self._done += len(page.records)
+                self._place = [tenant, kind, page.after]
+                self._destination.write(tenant, kind, page.records, self._state())
+        report("copying", self._done, total, "records")
+
+    def _remaining(self) -> Iterator[tuple[str, Kind, Any]]:
+        tenant_before, kind_before, after = self._place
+        is_ahead = not kind_before
+        for tenant in self._facts.tenants:
+            for kind in self._kinds:
+                is_here = (tenant, kind) == (tenant_before, kind_before)
+                if is_ahead or is_here:
+                    yield tenant, kind, after if is_here else None
+                is_ahead = is_ahead or is_here
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "source": self._source.name,
+            "version": self._version,
+            "place": self._place,
+            "done": self._done,
+            "checksums": {tenant: checksums.to_dict() for tenant, checksums in self._checksums.items()},
+        }
+
+    def copied(self) -> dict[str, int]:
+        """Return the number of records copied, by what their checksums cover."""
+        names = sorted({name for checksums in self._checksums.values() for name in checksums.names()})
+        return {name: sum(checksums.get(name).records for checksums in self._checksums.values()) for name in names}
+
+    def left_out(self) -> dict[str, int]:
+        """Return the number of records of each kind that the destination does not have."""
+        missing = [kind for kind in self._source.kinds if kind not in self._kinds]
+        counts = {kind: sum(counts.get(kind, 0) for counts in self._counts.values()) for kind in missing}
+        return {kind: count for kind, count in counts.items() if count}
+
+    def compare(self) -> tuple[list[str], dict[str, int], dict[str, list[ChunkRecord]]]:
+        """Read the destination back; return problems, the number of records by kind, and chunks for sample queries."""
+        problems, verified, samples, done = [], dict.fromkeys(self.copied(), 0), {}, 0
+        if self._source.facts().version != self._version:
+            problems.append(
+                f"{self._source.name} was written to during the migration: stop writing, delete "
+                f"{self._destination.name} and run it again"
+            )
+        for tenant in self._facts.tenants:
+            present, sample = Checksums(), _Sample()
+            for kind in self._kinds:
+                for page in self._destination.pages(tenant, kind, None, PAGE):
+                    present.add(kind, page.records)
+                    done += len(page.records)
+                    report("verifying", done, self._done, "records read back")
+                    if kind == "chunks":
+                        sample.add(page.records)
+            samples[tenant] = sample.records()
+            for name, expected in self._expected(tenant):
+                found = present.get(name)
+                verified[name] += found.records
+                if found != expected:
+                    whose = f" of tenant {tenant!r}" if tenant else ""
+                    differ = (
+                        "differ" if found.records == expected.records else f"are {found.records:,} in the destination"
+                    )
+                    problems.append(f"{name}{whose}: {expected.records:,} were copied, and they {differ}")
+        return problems, verified, samples
+
+    def _expected(self, tenant: str) -> Iterator[tuple[str, Any]]:
+        checksums = self._checksums.get(tenant, Checksums())
+        for name in sorted(checksums.names()):
+            if name != "memory" or self._destination.has_memory:
+                yield name, checksums.get(name)
+
+
+class _Sample:
+    """A few chunks that are chosen by the hash of their id, whatever their order."""
+
+    def __init__(self) -> None:
+        self._chosen: list[tuple[int, str, ChunkRecord]] = []
+
+    def add(self, records: Sequence[ChunkRecord]) -> None:
+        """Consider these chunks."""
+        new = [(-zlib.crc32(r.chunk.id.encode("utf-8", "replace")), r.chunk.id, r) for r in records]
+        self._chosen = heapq.nlargest(SAMPLED, [*self._chosen, *new], key=lambda entry: entry[:2])
+
+    def records(self) -> list[ChunkRecord]:
+        """Return the chosen chunks."""
+        return [record for _, _, record in self._chosen]
+
+
+def _shares(
+    old: Source, new: Source, samples: Mapping[str, Sequence[ChunkRecord]]
+) -> tuple[float | None, float | None]:
+    """Return the shares of results in common, of queries by vector and by keyword."""
+    vectors: list[float] = []
+    keywords: list[float] = []
+    for tenant, records in list(samples.items())[:SAMPLED_TENANTS]:
+        scope = Scope(tenant=tenant or None)
+        for record in records:
+            text = " ".join(record.chunk.text.split()[:QUERY_WORDS])
+            if record.vector is not None and record.vector.any():
+                query = Query(None, COMPARED, scope, record.vector)
+                vectors += _share(*(each.vector_search(tenant, query, COMPARED) for each in (old, new)))
+            query = Query(text, COMPARED, scope)
+            keywords += _share(*(each.keyword_search(tenant, query, COMPARED) for each in (old, new)))
+    return _mean(vectors), _mean(keywords)
+
+
+def _share(one: SourceResult | None, other: SourceResult | None) -> list[float]:
+    """Return the share of one list's results that are in the other; [] if there is nothing to compare.
+
+    Results as good as the last one of the list are interchangeable: they count as being in the other, too.
+    """
+    if one is None or other is None or not one.entries:
+        return []
+    ids, last = {entry.id for entry in other.entries}, one.entries[-1].score
+    same = [entry for entry in one.entries if entry.id in ids or entry.score <= last + TIE]
+    return [len(same) / len(one.entries)]
+
+
+def _mean(shares: Sequence[float]) -> float | None:
+    return sum(shares) / len(shares) if shares else None

@@ -1,0 +1,348 @@
+"""An index folder as the source or the destination of a copy."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from langchain_hybridgraph.errors import NotAnIndexError, StoreError
+from langchain_hybridgraph.records import Chunk, Query, Scope, SourceResult
+from langchain_hybridgraph.stores.embedded import catalog, catalog_feedback, catalog_files, catalog_transfer
+from langchain_hybridgraph.stores.embedded.catalog import CHUNK, PARENT, Catalogue
+from langchain_hybridgraph.stores.embedded.catalog_rows import catalogue_rows
+from langchain_hybridgraph.stores.embedded.generation import Generation, NoEmbedding
+from langchain_hybridgraph.stores.embedded.index_folder import read_facts
+from langchain_hybridgraph.stores.embedded.shared_folder import CATALOGUE
+from langchain_hybridgraph.stores.embedded.summaries import STATE, LayeredIndex
+from langchain_hybridgraph.stores.transfer import (
+    KINDS,
+    ChunkRecord,
+    Kind,
+    Page,
+    Source,
+    StoreFacts,
+)
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.records import Vector
+
+PROGRESS = "migration"
+"""Name of the fact that holds the progress of an unfinished copy."""
+
+
+class TransferIndex(LayeredIndex):
+    """An index opened for one tenant without its embedding, to be copied from or to."""
+
+    @classmethod
+    def of(
+        cls, path: Path, name: str, tenant: str, *, language: str = "english", read_only: bool = False
+    ) -> TransferIndex:
+        """Open the index at this path; ``name`` is its embedding's, ``tenant`` is "" for an index without tenants."""
+        return cls(
+            path, embedding=NoEmbedding(), name=name, tenant=tenant or None, language=language, read_only=read_only
+        )
+
+    def restore(
+        self, chunks: Sequence[ChunkRecord], parents: Sequence[ChunkRecord], also: Callable[[sqlite3.Connection], None]
+    ) -> None:
+        """Write chunks and parents with their vectors and states, and whatever ``also`` writes, in one transaction."""
+        tenant = self.tenant or ""
+        batch = catalogue_rows([record.chunk for record in chunks], [record.chunk for record in parents], tenant)
+        memories = {record.chunk.id: record.memory for record in (*parents, *chunks) if record.memory is not None}
+
+        def write(connection: sqlite3.Connection) -> Sequence[int]:
+            catalog_transfer.restore_memories(connection, tenant, memories)
+            also(connection)
+            return ()
+
+        self._write(batch, (), {r.chunk.id: r.vector for r in chunks if r.vector is not None}, write)
+
+    def present_summaries(self) -> list[tuple[Chunk, Vector, bool]]:
+        """Return the summaries of directories, each with its vector and whether it is up to date."""
+        summaries = self.summaries()
+        if summaries is None:
+            return []
+        ids = summaries.kept.document_ids()
+        chunks, vectors = summaries.kept.get(ids), summaries.kept.vectors(ids)
+        return [(chunk, vectors[place], summaries.is_true(chunk.id)) for place, chunk in enumerate(chunks)]
+
+    def restore_summaries(self, summaries: Sequence[tuple[Chunk, Vector, bool]]) -> None:
+        """Write summaries of directories; those that were up to date are so again."""
+        tree = self.scoped_tree(Scope(None, self.tenant, time.time()))
+        written = [
+            Chunk(
+                chunk.id,
+                chunk.text,
+                {
+                    **chunk.metadata,
+                    STATE: tree.state(node) if is_current and (node := tree.node(chunk.id)) >= 0 else "",
+                },
+            )
+            for chunk, _, is_current in summaries
+        ]
+        layers = self.make_layers()
+        layers.upsert(written, vectors=np.stack([vector for _, vector, _ in summaries]))
+        layers.flush()
+
+
+class EmbeddedSource:
+    """An index folder that is read; nobody has to stop writing, but a copy shows only if its source has changed."""
+
+    kinds: Sequence[Kind] = KINDS
+    has_memory = True
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.resolve()
+        self.name = str(self.path)
+        if not read_facts(self.path):
+            raise NotAnIndexError(f"{path} holds no index: check the path")
+        self._catalogue = Catalogue(self.path / CATALOGUE)
+        self._generation: Generation | None = None
+        self._opened: dict[str, TransferIndex] = {}
+
+    def facts(self) -> StoreFacts:
+        """Return the present facts."""
+        with self._catalogue.snapshot():
+            about = self._catalogue.facts()
+            is_multi = about["tenancy"] == "multi"
+            tenants = tuple(self._catalogue.tenants()) if is_multi else ("",)
+            position = self._catalogue.graph_position()
+            with self._catalogue.reading() as connection:
+                memory = catalog_feedback.position(connection)
+                before = catalog_transfer.count_rows_before(connection, int(about.get("fitted_row", 0)))
+        model = self.path / f"model-{about['generation']}.npz"
+        return StoreFacts(
+            embedding=str(about.get("embedding", "")),
+            dimension=about.get("dimension"),
+            tenants=tenants,
+            has_tenants=is_multi,
+            language=str(about["language"]),
+            version=".".join(map(str, (about["generation"], *position, memory))),
+            model=model if model.exists() else None,
+            fitted_texts=int(about.get("fitted_texts", 0)),
+            fitted_before=before,
+        )
+
+    def counts(self, tenant: str) -> Mapping[str, int]:
+        """Return the number of a tenant's records of each kind."""
+        with self._catalogue.reading() as connection:
+            return catalog_transfer.count(connection, tenant)
+
+    def pages(self, tenant: str, kind: Kind, after: Any, size: int) -> Iterator[Page]:
+        """Yield a tenant's records of a kind (see ``stores.transfer.Source``)."""
+        if kind == "edges":
+            yield from self._edge_pages(tenant, after or ["", "", ""], size)
+        elif kind in {"chunks", "parents"}:
+            yield from self._chunk_pages(tenant, kind, -1 if after is None else after, size)
+        elif after is None:
+            with self._catalogue.reading() as connection:
+                read = catalog_files.read if kind == "files" else catalog_transfer.settings
+                yield Page(read(connection, tenant), True)
+
+    def _edge_pages(self, tenant: str, after: Sequence[str], size: int) -> Iterator[Page]:
+        while True:
+            with self._catalogue.reading() as connection:
+                records = catalog_transfer.edges(connection, tenant, after, size)
+            if not records:
+                return
+            last = records[-1].edge
+            after = [last.source, last.relation, last.target]
+            yield Page(records, after)
+
+    def _chunk_pages(self, tenant: str, kind: str, after: int, size: int) -> Iterator[Page]:
+        with self._catalogue.reading() as connection:
+            numbers = catalog_transfer.numbers(connection, tenant, CHUNK if kind == "chunks" else PARENT, after)
+        for start in range(0, len(numbers), size):
+            part = numbers[start : start + size]
+            with self._catalogue.snapshot(), self._catalogue.reading() as connection:
+                if kind == "chunks":
+                    stored = sorted(self._catalogue.read_rows(part), key=lambda entry: entry.row or 0)
+                    vectors: list[Any] = list(self._vectors([entry.row or 0 for entry in stored]))
+                else:
+                    stored = self._catalogue.read_ids(tenant, catalog_transfer.ids_of(connection, part))
+                    stored.sort(key=lambda entry: entry.id)
+                    vectors = [None] * len(stored)
+                memories = catalog_transfer.memories(connection, tenant, [entry.id for entry in stored])
+            chunks = zip(stored, vectors, strict=True)
+            yield Page([ChunkRecord(entry.chunk(), vector, memories[entry.id]) for entry, vector in chunks], part[-1])
+
+    def _vectors(self, rows: Sequence[int]) -> NDArray[np.float32]:
+        about = self._catalogue.facts()
+        number = int(about["generation"])
+        if self._generation is None or self._generation.number != number:
+            self._generation = Generation(self.path, number, about.get("dimension"), NoEmbedding())
+        matrix = self._generation.matrix
+        if matrix is not None:
+            matrix.remap()
+        if matrix is None or not matrix.intact(rows).all():
+            raise StoreError(
+                f"{self.path} has chunks without a usable vector; run hybridgraph repair --index {self.path}, then the "
+                "same command again"
+            )
+        return matrix.take(rows)
+
+    def vector_search(self, tenant: str, query: Query, n: int) -> SourceResult:
+        """Return the n chunks of a tenant nearest to the query's vector."""
+        return self._index(tenant).vector_search(query, n)
+
+    def keyword_search(self, tenant: str, query: Query, n: int) -> SourceResult | None:
+        """Return the n chunks of a tenant that match the query's words best."""
+        return self._index(tenant).keyword_search(query, n)
+
+    def summaries(self, tenant: str) -> list[tuple[Chunk, Vector, bool]]:
+        """Return the summaries of a tenant's directories."""
+        return self._index(tenant).present_summaries()
+
+    def _index(self, tenant: str) -> TransferIndex:
+        if tenant not in self._opened:
+            self._close_indexes()
+            name = self.facts().embedding
+            self._opened[tenant] = TransferIndex.of(self.path, name, tenant, read_only=True)
+        return self._opened[tenant]
+
+    def _close_indexes(self) -> None:
+        for index in self._opened.values():
+            index.close()
+        self._opened.clear()
+
+    def close(self) -> None:
+        """Release what is open of the folder."""
+        self._close_indexes()
+        if self._generation is not None:
+            self._generation.close()
+        self._catalogue.close()
+
+
+class EmbeddedDestination:
+    """An index folder that receives a copy: each page is one transaction, together with the progress after it."""
+
+    kinds: Sequence[Kind] = KINDS
+    has_memory = True
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.resolve()
+        self.name = str(self.path)
+        self._facts: StoreFacts | None = None
+        self._index: TransferIndex | None = None
+        self._source: EmbeddedSource | None = None
+        read_facts(self.path)
+
+    def progress(self) -> Mapping[str, Any] | None:
+        """Return the progress of an unfinished copy into this folder, None if there is none."""
+        stored = read_facts(self.path).get(PROGRESS)
+        return None if stored is None else dict(json.loads(stored))
+
+    def begin(self, facts: StoreFacts) -> None:
+        """Make the folder an empty index that fits the source; raise StoreError for one that holds anything."""
+        self._facts = facts
+        about = read_facts(self.path)
+        if PROGRESS in about:
+            return
+        if about:
+            with closing(EmbeddedSource(self.path)) as present:
+                held = sum(sum(present.counts(tenant).values()) for tenant in present.facts().tenants)
+            if held or about["tenancy"] != ("multi" if facts.has_tenants else "single"):
+                raise StoreError(
+                    f"{self.path} already holds an index: name a folder that does not exist yet, or delete this one"
+                )
+        TransferIndex.of(self.path, facts.embedding, facts.tenants[0] if facts.has_tenants else "",
+                         language=facts.language).close()  # fmt: skip
+        fitted: dict[str, Any] = {}
+        if facts.model is not None:
+            shutil.copyfile(facts.model, self.path / "model-1.npz")
+            fitted = {"generation": 1, "fitted_texts": facts.fitted_texts, "fitted_row": facts.fitted_before}
+        with closing(Catalogue(self.path / CATALOGUE)) as catalogue, catalogue.writing() as connection:
+            catalog.set_facts(connection, **{PROGRESS: "{}", "language": facts.language, **fitted})
+
+    def write(self, tenant: str, kind: Kind, records: Sequence[Any], progress: Mapping[str, Any]) -> None:
+        """Write records and the progress after them in one transaction."""
+        index = self._opened(tenant)
+
+        def also(connection: sqlite3.Connection) -> None:
+            if kind == "edges":
+                catalog_transfer.put_edges(connection, tenant, records, index.clock())
+            elif kind == "files":
+                catalog_files.put(connection, tenant, records)
+            elif kind == "settings":
+                catalog_transfer.put_settings(connection, tenant, records)
+            catalog.set_facts(connection, **{PROGRESS: json.dumps(progress)})
+
+        chunks = records if kind == "chunks" else ()
+        index.restore(chunks, records if kind == "parents" else (), also)
+
+    def flush(self) -> None:
+        """Bring the keyword index and Chroma up to date."""
+        if self._index is not None:
+            self._index.flush()
+
+    def finish(self, source: Source) -> Sequence[str]:
+        """Copy the summaries of directories, check the index and forget the progress; return the problems found."""
+        assert self._facts is not None, "begin comes first"
+        problems: list[str] = []
+        for tenant in self._facts.tenants:
+            if isinstance(source, EmbeddedSource) and (summaries := source.summaries(tenant)):
+                self._opened(tenant).restore_summaries(summaries)
+        index = self._opened(self._facts.tenants[0] if self._facts.tenants else "")
+        index.flush()
+        problems += index.check().problems
+        self.close()
+        if not problems:
+            with closing(Catalogue(self.path / CATALOGUE)) as catalogue, catalogue.writing() as connection:
+                catalog_transfer.forget_fact(connection, PROGRESS)
+        return problems
+
+    def _opened(self, tenant: str) -> TransferIndex:
+        assert self._facts is not None, "begin comes first"
+        if self._index is None or (self._index.tenant or "") != tenant:
+            if self._index is not None:
+                self._index.close()
+            self._index = TransferIndex.of(self.path, self._facts.embedding, tenant, language=self._facts.language)
+        return self._index
+
+    # -- what was written, read back ------------------------------------------------------------------------
+
+    @property
+    def _written(self) -> EmbeddedSource:
+        if self._source is None:
+            self._source = EmbeddedSource(self.path)
+        return self._source
+
+    def facts(self) -> StoreFacts:
+        """Return the present facts."""
+        return self._written.facts()
+
+    def counts(self, tenant: str) -> Mapping[str, int]:
+        """Return the number of a tenant's records of each kind."""
+        return self._written.counts(tenant)
+
+    def pages(self, tenant: str, kind: Kind, after: Any, size: int) -> Iterator[Page]:
+        """Yield a tenant's records of a kind."""
+        return self._written.pages(tenant, kind, after, size)
+
+    def vector_search(self, tenant: str, query: Query, n: int) -> SourceResult:
+        """Return the n chunks of a tenant nearest to the query's vector."""
+        return self._written.vector_search(tenant, query, n)
+
+    def keyword_search(self, tenant: str, query: Query, n: int) -> SourceResult | None:
+        """Return the n chunks of a tenant that match the query's words best."""
+        return self._written.keyword_search(tenant, query, n)
+
+    def close(self) -> None:
+        """Release what is open of the folder."""
+        if self._source is not None:
+            self._source.close()
+            self._source = None
+        if self._index is not None:
+            self._index.close()
+            self._index = None

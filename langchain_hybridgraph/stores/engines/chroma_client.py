@@ -1,0 +1,110 @@
+"""Clients of Chroma: for a folder or for a server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from langchain_hybridgraph.errors import ConfigurationError, StoreError, quote_value
+
+TIMEOUT = 10.0
+"""Seconds after which a request to a server has failed."""
+
+
+@dataclass(frozen=True)
+class ChromaServer:
+    """The address of a Chroma server and how to log in.
+
+    ``token`` is sent as ``x-chroma-token``, which Chroma Cloud expects; ``headers`` are sent with every request.
+    ``timeout`` is in seconds, per request.
+
+    >>> ChromaServer("http://localhost:8000").name
+    'http://localhost:8000/default_tenant/default_database'
+    >>> ChromaServer("localhost:8000")
+    Traceback (most recent call last):
+    langchain_hybridgraph.errors.ConfigurationError: 'localhost:8000' is not the URL of a Chroma server; write \
+http://HOST:PORT or https://HOST
+    """
+
+    url: str
+    tenant: str = "default_tenant"
+    database: str = "default_database"
+    token: str | None = field(default=None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    timeout: float = TIMEOUT
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ConfigurationError(
+                f"{quote_value(self.url)} is not the URL of a Chroma server; write http://HOST:PORT or https://HOST"
+            )
+        if not self.timeout > 0:
+            raise ConfigurationError(f"timeout must be a number of seconds above 0, got {self.timeout!r}")
+
+    @property
+    def name(self) -> str:
+        """The server, tenant and database, without anything secret."""
+        parts = urlsplit(self.url)
+        port = "" if parts.port is None else f":{parts.port}"
+        return f"{parts.scheme}://{parts.hostname}{port}/{self.tenant}/{self.database}"
+
+    def connect(self) -> Any:
+        """Return a new client; raise StoreError if the server does not answer in time or refuses it."""
+        import chromadb
+        import httpx
+        from chromadb.config import Settings
+
+        parts = urlsplit(self.url)
+        port = parts.port or (443 if parts.scheme == "https" else 8000)
+        headers = {**self.headers, **({} if self.token is None else {"x-chroma-token": self.token})}
+        with guarded("connect to", self.name):
+            # Chroma's client waits for ever, and asks the server several questions when it is made.
+            httpx.get(
+                f"{parts.scheme}://{parts.hostname}:{port}/api/v2/heartbeat", headers=headers, timeout=self.timeout
+            ).raise_for_status()
+            client = chromadb.HttpClient(
+                str(parts.hostname),
+                port,
+                ssl=parts.scheme == "https",
+                headers=headers,
+                # A client changes the Settings object it receives, so each client gets its own.
+                settings=Settings(anonymized_telemetry=False),
+                tenant=self.tenant,
+                database=self.database,
+            )
+            client._server._session.timeout = httpx.Timeout(self.timeout)  # type: ignore[attr-defined]
+        return client
+
+
+def open_folder(path: Path) -> Any:
+    """Return a client of a folder, which no other process may have open; raise StoreError if it cannot be opened."""
+    import chromadb
+    from chromadb.config import Settings
+
+    with guarded("open", path):
+        try:
+            return chromadb.PersistentClient(str(path), settings=Settings(anonymized_telemetry=False))
+        except Exception:
+            _forget(path)
+            raise
+
+
+@contextmanager
+def guarded(verb: str, place: object) -> Iterator[None]:
+    """Turn Chroma's errors into StoreError; they are of many kinds: its own, Rust's, SQLite's and those of HTTP."""
+    try:
+        yield
+    except Exception as error:
+        raise StoreError(f"Chroma could not {verb} {place}: {str(error) or type(error).__name__}") from error
+
+
+def _forget(path: Path) -> None:
+    """Remove a client that chromadb could not start: it would return it for a folder that was created again."""
+    from chromadb.api.shared_system_client import SharedSystemClient
+
+    SharedSystemClient._identifier_to_system.pop(str(path), None)

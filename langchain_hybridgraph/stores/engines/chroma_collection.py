@@ -1,0 +1,144 @@
+"""A Chroma collection as the source of a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from langchain_hybridgraph.errors import EmbeddingMismatchError, StoreError
+from langchain_hybridgraph.records import Chunk, Query, ScoredId, SourceResult
+from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer, guarded, open_folder
+from langchain_hybridgraph.stores.engines.vector_matrix import unit
+from langchain_hybridgraph.stores.transfer import ChunkRecord, Kind, Page, StoreFacts
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.stores.embedded.generation import Embedding
+
+# Cosine from which a text's own vector counts as made by the same model.
+SAME_VECTOR = 0.99
+# Number of texts that are embedded to find out whether the vectors are those of the model.
+PROBED = 3
+
+
+class ChromaCollectionSource:
+    """A collection of a Chroma folder or server: texts, vectors and flat metadata.
+
+    ``embedding`` is the model that its vectors were made with and ``embedding_name`` its name. ``collection`` may be
+    left out if there is only one. Raises StoreError, and EmbeddingMismatchError if the model makes other vectors.
+    """
+
+    kinds: Sequence[Kind] = ("chunks",)
+    has_memory = False
+
+    def __init__(
+        self,
+        place: Path | ChromaServer,
+        collection: str | None,
+        embedding: Embedding,
+        embedding_name: str,
+        language: str = "english",
+    ) -> None:
+        self._client = place.connect() if isinstance(place, ChromaServer) else open_folder(place)
+        self._embedding_name, self._language = embedding_name, language
+        where = place.name if isinstance(place, ChromaServer) else str(place)
+        with guarded("list the collections of", where):
+            names = sorted(each.name for each in self._client.list_collections())
+        if collection is None and len(names) == 1:
+            [collection] = names
+        if collection not in names:
+            what = "several collections" if collection is None and names else f"no collection {collection!r}"
+            raise StoreError(f"{where} has {what}; name one of: {', '.join(names) or '(there are none)'}")
+        with guarded("open", f"{where}#{collection}"):
+            self._collection = self._client.get_collection(collection, embedding_function=None)
+        self.name = f"{where}#{collection}"
+        self._orders_by_cosine = self._space() == "cosine" or self._has_unit_vectors()
+        self._check(embedding)
+
+    def facts(self) -> StoreFacts:
+        """Return the present facts."""
+        with guarded("count", self.name):
+            count = int(self._collection.count())
+        first = next(iter(self.pages("", "chunks", None, 1)), None)
+        dimension = None if first is None else len(first.records[0].vector)
+        return StoreFacts(
+            embedding=self._embedding_name,
+            dimension=dimension,
+            tenants=("",),
+            has_tenants=False,
+            language=self._language,
+            version=str(count),
+        )
+
+    def counts(self, tenant: str) -> Mapping[str, int]:
+        """Return the number of records."""
+        with guarded("count", self.name):
+            return {"chunks": int(self._collection.count())}
+
+    def pages(self, tenant: str, kind: Kind, after: Any, size: int) -> Iterator[Page]:
+        """Yield the collection's records in Chroma's own order, beginning after so many."""
+        offset = int(after or 0)
+        while True:
+            with guarded("read", self.name):
+                page = self._collection.get(limit=size, offset=offset, include=["documents", "metadatas", "embeddings"])
+            if not page["ids"]:
+                return
+            offset += len(page["ids"])
+            vectors = unit(np.asarray(page["embeddings"], np.float32))
+            parts = zip(page["ids"], page["documents"], page["metadatas"], vectors, strict=True)
+            records = [
+                ChunkRecord(Chunk(id, text or "", dict(metadata or {})), vector) for id, text, metadata, vector in parts
+            ]
+            yield Page(records, offset)
+
+    def vector_search(self, tenant: str, query: Query, n: int) -> SourceResult | None:
+        """Return the n records nearest to the query's vector, None where Chroma's order is not that of the cosine."""
+        assert query.vector is not None, "a collection is searched by vector"
+        if not self._orders_by_cosine:
+            return None
+        with guarded("search", self.name):
+            answer = self._collection.query(
+                query_embeddings=query.vector, n_results=min(n, self._collection.count()), include=["embeddings"]
+            )
+        cosines = unit(np.asarray(answer["embeddings"][0], np.float32)) @ query.vector
+        entries = [ScoredId(id, float(cosine)) for id, cosine in zip(answer["ids"][0], cosines, strict=True)]
+        return SourceResult(sorted(entries, key=lambda entry: (-entry.score, entry.id)))
+
+    def keyword_search(self, tenant: str, query: Query, n: int) -> SourceResult | None:
+        """Return None: a collection has no keyword index."""
+        return None
+
+    def close(self) -> None:
+        """Close the client."""
+        with guarded("close", self.name):
+            self._client.close()
+
+    def _space(self) -> str:
+        index = self._collection.configuration.get("hnsw") or self._collection.configuration.get("spann") or {}
+        return str(index.get("space", "l2"))
+
+    def _has_unit_vectors(self) -> bool:
+        """Whether the first vectors have length 1, so that every space orders them alike."""
+        with guarded("read", self.name):
+            vectors = self._collection.get(limit=PROBED, include=["embeddings"])["embeddings"]
+        return bool(np.allclose(np.linalg.norm(np.asarray(vectors, np.float32), axis=-1), 1.0, atol=1e-3))
+
+    def _check(self, embedding: Embedding) -> None:
+        """Raise EmbeddingMismatchError unless the model makes the vectors of the first few texts."""
+        for page in self.pages("", "chunks", None, PROBED):
+            texts = [record.chunk.text for record in page.records]
+            own = unit(embedding.embed_documents(texts))
+            stored = np.stack([record.vector for record in page.records])
+            if own.shape != stored.shape:
+                raise EmbeddingMismatchError(
+                    f"{self.name} has vectors of {stored.shape[1]} dimensions, and {self._embedding_name} makes "
+                    f"{own.shape[1]}: name the embedding that the collection was made with"
+                )
+            if (cosine := float((own * stored).sum(axis=1).max())) < SAME_VECTOR:
+                raise EmbeddingMismatchError(
+                    f"{self._embedding_name} makes other vectors than those of {self.name} (the cosine for the same "
+                    f"text is {cosine:.2f}): name the embedding that the collection was made with"
+                )
+            return

@@ -1,0 +1,62 @@
+"""An index is copied from the command line."""
+
+import json
+
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+
+from typer.testing import CliRunner
+
+from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph.cli.commands import app
+from langchain_hybridgraph.stores.embedded.transfer import EmbeddedDestination
+
+
+def hybridgraph(*arguments):
+    """The command line in this process."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def index(tmp_path):
+    """An index of three texts."""
+    texts = ["Ada likes tea.", "Ada lives in Paris.", "Bo plays chess."]
+    HybridGraphStore.from_texts(texts, "lsa", path=tmp_path / "index").close()
+    return tmp_path / "index"
+
+
+def test_what_was_copied_is_printed(index, tmp_path):
+    """Counts of what was copied and read back, and the agreement of sample queries."""
+    done = hybridgraph("migrate", index, tmp_path / "copy")
+    assert done.exit_code == 0
+    assert "chunks               3 copied            3 verified" in done.stdout
+    assert "sample queries by vector: 100% of their results are the same" in done.stdout
+    with HybridGraphStore(tmp_path / "copy") as store:
+        assert len(store) == 3
+
+
+def test_the_report_is_one_json_object(index, tmp_path):
+    """With --json nothing else is on stdout; --quiet prints nothing."""
+    answer = json.loads(hybridgraph("migrate", index, tmp_path / "copy", "--json").stdout)
+    assert (answer["ok"], answer["copied"]["chunks"], answer["problems"]) == (True, 3, [])
+    assert hybridgraph("migrate", index, tmp_path / "other", "--quiet").output == ""
+
+
+def test_a_difference_is_a_problem(index, tmp_path, monkeypatch):
+    """The exit code is 1 and each problem one line on stderr."""
+    monkeypatch.setattr(EmbeddedDestination, "counts", lambda self, tenant: {})
+    monkeypatch.setattr(EmbeddedDestination, "pages", lambda self, *arguments: iter(()))
+    done = hybridgraph("migrate", index, tmp_path / "copy", "--quiet")
+    assert done.exit_code == 1
+    assert "chunks: 3 were copied, and they are 0 in the destination" in done.stderr
+
+
+@pytest.mark.parametrize(("source", "said"), [("nowhere", "holds no index"), ("http://127.0.0.1:1", "name it")])
+def test_errors_are_one_line(tmp_path, source, said):
+    """A source that is not there, and a Chroma server without the name of the model."""
+    done = hybridgraph("migrate", source, tmp_path / "copy")
+    assert done.exit_code == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert said in done.stderr

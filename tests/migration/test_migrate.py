@@ -1,0 +1,319 @@
+"""A store is copied with everything in it, and the copy is compared with the original."""
+
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import chromadb
+import numpy as np
+import pytest
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+
+from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, NotAnIndexError, StoreError
+from langchain_hybridgraph.ingestion import ingest, read_files
+from langchain_hybridgraph.ingestion.summaries import build_layers
+from langchain_hybridgraph.migration import migrate, migration
+from langchain_hybridgraph.records import Chunk, Edge, Scope
+from langchain_hybridgraph.stores.embedded.shared_folder import CATALOGUE
+from langchain_hybridgraph.stores.embedded.transfer import EmbeddedDestination, EmbeddedSource
+
+MODEL = DeterministicFakeEmbedding(size=16)
+
+
+def filled(path, tenant=None, word="drummer", chunks=30):
+    """Write every kind of data: chunks, parents, edges, a session, feedback, a mode, summaries."""
+    with HybridGraphStore(path, MODEL, tenant=tenant) as store:
+        texts = [
+            Chunk(f"{word}-{n}", f"The {word} plays piece {n} in the town of {n * n}.",
+                  {"source": f"{word}.md", "uri": f"{word}/{n}.md", "year": 1990 + n, "labels": ["music"]},
+                  parent_id=f"{word}-parent")
+            for n in range(chunks)
+        ]  # fmt: skip
+        edges = [
+            *(Edge(f"{word}-{n}", f"{word}-{n + 1}", "sequence", 0.5, f"then the {word}") for n in range(chunks - 1)),
+            Edge(f"{word}-0", f"entity:{word}", "mentions", valid_from="2020-01-01"),
+        ]
+        store.upsert(texts, parents=[Chunk(f"{word}-parent", f"All about the {word}.")], edges=edges)
+        store.flush()
+        store.add_turns(f"session-{word}", [("user", f"Who is the {word}?")])
+        store.feedback(f"{word}-0", "validate")
+        store.credibility(f"{word}.md")
+        store.supersede(f"{word}-4", f"The {word} has retired.", at="2024-01-01")
+        store.retract(f"{word}-5")
+        store.delete([f"{word}-6"])
+        store.set_mode("procedural")
+        build_layers(store)
+
+
+def everything(path, tenant=None):
+    """Return all that a user can see of a store."""
+    with HybridGraphStore(path, MODEL, tenant=tenant, read_only=True) as store:
+        ids = store.find(Scope(tenant=tenant))
+        summaries = store.summaries()
+        facts = store.stats()
+        return {
+            "ids": ids,
+            "chunks": [(chunk.id, chunk.text, dict(chunk.metadata), chunk.parent) for chunk in store.get(ids)],
+            "vectors": store.vectors(ids).tobytes(),
+            "edges": store.edges(ids),
+            "memory": store.memory_states(ids, Scope(tenant=tenant)),
+            "yesterday": store.memory_states(ids, Scope(tenant=tenant, known_at=time.time() - 86_400)),
+            "before": [hit.id for hit in store.similarity_search("drummer", k=5, as_of="2023-01-01")],
+            "sessions": store.sessions(),
+            "mode": store.mode,
+            "summaries": {} if summaries is None else {uri: chunk.text for uri, chunk in
+                                                       summaries.get(summaries.kept.document_ids()).items()},
+            "counts": {name: facts[name] for name in ("chunks", "parents", "edges", "entities", "retracted")},
+        }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    """An index without tenants that holds every kind of data."""
+    path = tmp_path_factory.mktemp("source") / "index"
+    filled(path)
+    return path
+
+
+def test_everything_is_copied(index, tmp_path):
+    """Chunks in order, vectors bit by bit, edges, memory, sessions, mode and summaries are those of the source."""
+    report = migrate(index, tmp_path / "copy")
+    assert report.problems == ()
+    assert report.copied == report.verified
+    assert report.copied["chunks"] == 31
+    assert (report.same_vector_results, report.same_keyword_results) == (1.0, 1.0)
+    original = everything(index)
+    assert original["summaries"], "the source has summaries to compare"
+    assert everything(tmp_path / "copy") == original
+
+
+def test_the_history_of_a_memory_is_copied(index, tmp_path):
+    """The copy answers as the source does for a time before a fact was superseded."""
+    migrate(index, tmp_path / "copy")
+    for path in (index, tmp_path / "copy"):
+        with HybridGraphStore(path, MODEL) as store:
+            now = store.memory_states(["drummer-4"], Scope())["drummer-4"]
+            then = store.memory_states(["drummer-4"], Scope(known_at=now.learned_at))["drummer-4"]
+        assert (now.valid_until is None, then.valid_until) == (False, None)
+
+
+def test_tenants_stay_apart(tmp_path):
+    """Each tenant has in the copy what it had, and nothing else."""
+    for tenant, word in (("ada", "xylophonist"), ("bo", "drummer")):
+        filled(tmp_path / "index", tenant, word, chunks=8)
+    assert migrate(tmp_path / "index", tmp_path / "copy").problems == ()
+    assert HybridGraphStore.tenants(tmp_path / "copy") == HybridGraphStore.tenants(tmp_path / "index")
+    for tenant in ("ada", "bo"):
+        assert everything(tmp_path / "copy", tenant) == everything(tmp_path / "index", tenant)
+
+
+def test_the_model_of_an_lsa_index_is_copied(tmp_path):
+    """The copy searches with the same model, and nothing is embedded again."""
+    texts = [f"The {animal} sleeps on the {place}." for animal in ("cat", "dog", "cow") for place in ("mat", "roof")]
+    HybridGraphStore.from_texts(texts, "lsa", path=tmp_path / "index").close()
+    assert migrate(tmp_path / "index", tmp_path / "copy").problems == ()
+    answers = []
+    for path in (tmp_path / "index", tmp_path / "copy"):
+        with HybridGraphStore(path) as store:
+            answers.append(store.similarity_search_with_score("a cat", k=3))
+            assert store.flush() == 0
+    assert answers[0] == answers[1]
+
+
+def test_an_ingest_goes_on_in_the_copy(tmp_path):
+    """Files that the source has read are not read again."""
+    (tmp_path / "notes.txt").write_text("The technician visits on Tuesdays.")
+    with HybridGraphStore(tmp_path / "index", MODEL) as store:
+        ingest(read_files([tmp_path / "notes.txt"]), store)
+        recorded = store.files()
+    migrate(tmp_path / "index", tmp_path / "copy")
+    with HybridGraphStore(tmp_path / "copy", MODEL) as store:
+        assert store.files() == recorded != []
+
+
+def test_a_killed_copy_goes_on(tmp_path):
+    """After a SIGKILL in the middle, the same call continues; nothing is doubled, nothing is missing."""
+    filled(tmp_path / "index", chunks=400)
+    code = (
+        "import sys; from langchain_hybridgraph.migration import migrate as m; import langchain_hybridgraph.migration."
+        "migration as module; module.PAGE = 20; from langchain_hybridgraph.steps import Step\n"
+        "print(m(*sys.argv[1:], progress=lambda step: print(step.phase, step.done, flush=True)).ok)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "index"), str(tmp_path / "copy")]
+    for written in (1, 6, 15):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            for line in process.stdout:
+                phase, done = line.split()
+                if phase == "copying" and int(done) >= written * 20:
+                    process.kill()
+                    break
+        assert process.returncode == -signal.SIGKILL
+        assert EmbeddedDestination(tmp_path / "copy").progress() is not None
+    report = migrate(tmp_path / "index", tmp_path / "copy")
+    assert (report.problems, report.resumed) == ((), True)
+    assert EmbeddedDestination(tmp_path / "copy").progress() is None
+    assert everything(tmp_path / "copy") == everything(tmp_path / "index")
+
+
+def test_a_source_that_was_written_to_is_reported(tmp_path, monkeypatch):
+    """A write in the middle of the copy does not go unnoticed, and the copy stays unfinished."""
+    filled(tmp_path / "index", chunks=10)
+    compare = migration._Copy.compare
+
+    def write_first(copy):
+        with HybridGraphStore(tmp_path / "index", MODEL) as store:
+            store.delete(["drummer-1"])
+        return compare(copy)
+
+    monkeypatch.setattr(migration._Copy, "compare", write_first)
+    report = migrate(tmp_path / "index", tmp_path / "copy")
+    assert not report.ok
+    assert "was written to during the migration" in report.problems[0]
+    assert EmbeddedDestination(tmp_path / "copy").progress() is not None
+
+
+def test_a_difference_is_reported(index, tmp_path, monkeypatch):
+    """A record that changes on its way is found when the copy is read back."""
+    written = EmbeddedDestination.write
+
+    def spoiled(self, tenant, kind, records, progress):
+        if kind == "chunks":
+            records = [record._replace(vector=np.roll(record.vector, 1)) for record in records]
+        written(self, tenant, kind, records, progress)
+
+    monkeypatch.setattr(EmbeddedDestination, "write", spoiled)
+    report = migrate(index, tmp_path / "copy")
+    assert any(problem.startswith("vectors: 31 were copied, and they differ") for problem in report.problems)
+
+
+def test_a_destination_that_holds_something_is_refused(index, tmp_path):
+    """It stays as it is."""
+    filled(tmp_path / "other", chunks=8)
+    before = (tmp_path / "other" / CATALOGUE).read_bytes()
+    with pytest.raises(StoreError, match="already holds an index"):
+        migrate(index, tmp_path / "other")
+    assert (tmp_path / "other" / CATALOGUE).read_bytes() == before
+
+
+def test_another_unfinished_copy_is_refused(index, tmp_path, monkeypatch):
+    """A destination that waits for the rest of one source does not take another one."""
+    filled(tmp_path / "other", chunks=8)
+    monkeypatch.setattr(EmbeddedDestination, "flush", lambda self: (_ for _ in ()).throw(StoreError("full")))
+    with pytest.raises(StoreError, match="full"):
+        migrate(index, tmp_path / "copy")
+    monkeypatch.undo()
+    with pytest.raises(StoreError, match="unfinished copy of"):
+        migrate(tmp_path / "other", tmp_path / "copy")
+
+
+@pytest.mark.parametrize(
+    ("destination", "error"),
+    [("file.txt", NotAnIndexError), ("folder", NotAnIndexError), ("redis://host", ConfigurationError)],
+)
+def test_a_wrong_destination_is_refused(index, tmp_path, destination, error):
+    """A file, a folder with other contents, and a URI of another kind."""
+    (tmp_path / "file.txt").write_text("")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "thesis.tex").write_text("")
+    with pytest.raises(error):
+        migrate(index, destination if "://" in destination else tmp_path / destination)
+
+
+def test_a_wrong_source_is_refused(tmp_path):
+    """A path without an index; nothing is made at the destination."""
+    with pytest.raises(NotAnIndexError, match="holds no index"):
+        migrate(tmp_path / "nowhere", tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
+def test_another_embedding_is_refused(index, tmp_path):
+    """Vectors are copied, so another model than theirs can only be a mistake."""
+    with pytest.raises(EmbeddingMismatchError, match="leave the embedding out"):
+        migrate(index, tmp_path / "copy", embedding="lsa")
+
+
+def test_a_damaged_source_is_refused(index, tmp_path):
+    """A vector that fails its checksum is not copied."""
+    filled(tmp_path / "index", chunks=8)
+    [matrix] = (tmp_path / "index").glob("vectors-*.f32")
+    matrix.write_bytes(b"\1" * matrix.stat().st_size)
+    with pytest.raises(StoreError, match="hybridgraph repair"):
+        migrate(tmp_path / "index", tmp_path / "copy")
+
+
+# -- Chroma ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def chroma(tmp_path_factory):
+    """A Chroma folder with two collections."""
+    path = tmp_path_factory.mktemp("chroma")
+    texts = [f"Piece {n} for the drummer." for n in range(25)]
+    with closing(chromadb.PersistentClient(str(path))) as client:
+        for name in ("music", "other"):
+            space = {"music": "cosine", "other": "l2"}[name]
+            collection = client.create_collection(
+                name, configuration={"hnsw": {"space": space}}, embedding_function=None
+            )
+            collection.add(
+                ids=[f"{name}-{n}" for n in range(25)],
+                documents=texts,
+                metadatas=[{"source": "a.md", "year": 1990 + n} for n in range(25)],
+                embeddings=MODEL.embed_documents(texts),
+            )
+    return path
+
+
+def test_a_chroma_collection_is_copied(chroma, tmp_path, monkeypatch):
+    """Texts, metadata and vectors become an index that answers as the collection does; pages are small here."""
+    monkeypatch.setattr(migration, "PAGE", 7)
+    report = migrate(chroma, tmp_path / "copy", collection="music", embedding=MODEL)
+    assert (report.problems, report.copied["chunks"], report.same_vector_results) == ((), 25, 1.0)
+    with HybridGraphStore(tmp_path / "copy", MODEL) as store:
+        assert store.get_by_ids(["music-3"]) == [
+            Document(id="music-3", page_content="Piece 3 for the drummer.", metadata={"source": "a.md", "year": 1993})
+        ]
+        assert store.similarity_search("Piece 7 for the drummer.", k=1)[0].id == "music-7"
+
+
+def test_a_collection_with_another_order_is_not_searched(chroma, tmp_path):
+    """Vectors of any length in Chroma's default space are ordered by distance, not by cosine: nothing to compare."""
+    report = migrate(chroma, tmp_path / "copy", collection="other", embedding=MODEL)
+    assert (report.problems, report.same_vector_results) == ((), None)
+
+
+def test_a_collection_must_be_named_among_several(chroma, tmp_path):
+    """The error lists them."""
+    with pytest.raises(StoreError, match="several collections; name one of: music, other"):
+        migrate(chroma, tmp_path / "copy", embedding=MODEL)
+    with pytest.raises(StoreError, match="no collection 'musik'; name one of: music, other"):
+        migrate(chroma, tmp_path / "copy", collection="musik", embedding=MODEL)
+
+
+def test_the_model_of_a_collection_must_be_named_and_right(chroma, tmp_path):
+    """Without a name, with another dimension, and with other vectors of the same dimension."""
+    with pytest.raises(ConfigurationError, match="does not say which model"):
+        migrate(chroma, tmp_path / "copy", collection="music")
+    with pytest.raises(EmbeddingMismatchError, match="16 dimensions"):
+        migrate(chroma, tmp_path / "copy", collection="music", embedding=DeterministicFakeEmbedding(size=8))
+
+    class Other(DeterministicFakeEmbedding):
+        def embed_documents(self, texts):
+            return super().embed_documents([text.upper() for text in texts])
+
+    with pytest.raises(EmbeddingMismatchError, match="makes other vectors"):
+        migrate(chroma, tmp_path / "copy", collection="music", embedding=Other(size=16))
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_source_lists_the_tenants_and_counts(index):
+    """The facts of a source are those of the index."""
+    with closing(EmbeddedSource(Path(index))) as source:
+        facts = source.facts()
+        assert (facts.tenants, facts.has_tenants, facts.dimension) == (("",), False, 16)
+        assert source.counts("")["chunks"] == 31
