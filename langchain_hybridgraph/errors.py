@@ -56,6 +56,10 @@ class ReadOnlyError(StoreError):
     """A write was attempted on a store that is open read-only."""
 
 
+class StoreUnavailableError(StoreError):
+    """The server of a store cannot be reached, refuses access, or did not answer in time."""
+
+
 class EmbeddingMismatchError(StoreError, ValueError):
     """The index was built with another embedding model."""
 

@@ -26,6 +26,7 @@ BELOW_LANGCHAIN = ORDER[: ORDER.index("embeddings")]
 ENGINES = {
     "chromadb": {"stores.engines.chroma_client", "embeddings.minilm"},
     "tantivy": {"stores.engines.tantivy", "text.analyzer"},
+    "pymilvus": {"stores.milvus.connection", "stores.milvus.schema"},
     "rank_bm25": {"stores.engines.rank_bm25"},
     "scipy": {"embeddings.lsa"},
     "sentence_transformers": {"query.rerank"},

@@ -407,6 +407,32 @@ class HasSummaries(Protocol):
         ...
 
 
+class HybridResult(NamedTuple):
+    """The results of a vector search and a keyword search that were made in one call."""
+
+    vector: SourceResult
+    keyword: SourceResult
+
+
+@runtime_checkable
+class SearchesHybrid(SearchesVectors, SearchesKeywords, Protocol):
+    """A store that makes both searches in one call, such as a server on which every call costs a round trip.
+
+    It is not asked for the BM25 of chunks that its keyword search did not return.
+    """
+
+    def hybrid_search(self, query: Query, n: int) -> HybridResult:
+        """Return the results of :meth:`vector_search` and :meth:`keyword_search`.
+
+        Their ``scores`` cover the chunks that only the other search returned, as far as they are known.
+        """
+        ...
+
+    async def ahybrid_search(self, query: Query, n: int) -> HybridResult:
+        """Return the result of :meth:`hybrid_search` without blocking the event loop."""
+        ...
+
+
 @runtime_checkable
 class HasFastLookups(Protocol):
     """A store whose look-ups by id are local and take well under a millisecond."""

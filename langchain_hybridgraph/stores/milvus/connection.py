@@ -1,0 +1,227 @@
+"""Calls of a Milvus server, with a time limit and errors that say what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Generator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import quote, unquote, urlsplit
+from weakref import WeakKeyDictionary
+
+from langchain_hybridgraph.errors import (
+    ConfigurationError,
+    MissingExtraError,
+    StoreError,
+    StoreUnavailableError,
+    quote_value,
+)
+from langchain_hybridgraph.forking import ForkSafeLock
+
+if TYPE_CHECKING:
+    from pymilvus import AsyncMilvusClient, MilvusClient
+
+Result = TypeVar("Result")
+
+
+class Call(NamedTuple):
+    """One call of the server: a method of the client and its arguments."""
+
+    method: str
+    arguments: Mapping[str, Any]
+
+
+# What a read or search needs of the server: it yields calls and is sent their answers.
+Calls = Generator[Call, Any, Result]
+
+
+class Address(NamedTuple):
+    """A server, a database on it and the token that opens it; or a file of milvus-lite."""
+
+    uri: str
+    token: str
+    database: str
+
+    @classmethod
+    def parse(cls, uri: str, token: str = "", database: str = "") -> Address:
+        """Read ``milvus://[user:password@]host[:port][/database]``, ``http(s)://…``, or the path of a ``.db`` file.
+
+        Raises ConfigurationError for anything else.
+
+        >>> Address.parse("milvus://ada:secret@db.example:19530/notes")
+        Address(uri='http://db.example:19530', token='ada:secret', database='notes')
+        >>> Address.parse("milvus:notes.db").uri
+        'notes.db'
+        """
+        scheme, _, rest = uri.partition(":")
+        if not rest.startswith("//"):
+            path = rest if scheme == "milvus" else uri
+            if path.endswith(".db"):
+                return cls(path, token, database)
+            raise _bad_uri(uri)
+        parts = urlsplit(uri)
+        try:
+            port = parts.port or 19530
+        except ValueError:
+            raise _bad_uri(uri) from None
+        if scheme not in ("milvus", "http", "https") or not parts.hostname:
+            raise _bad_uri(uri)
+        user = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        protocol = "https" if scheme == "https" else "http"
+        return cls(f"{protocol}://{host}:{port}", token or user, database or unquote(parts.path.strip("/")))
+
+    def __str__(self) -> str:
+        return f"{self.uri}/{quote(self.database)}" if self.database else self.uri
+
+
+def _bad_uri(uri: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"a Milvus URI must be milvus://host:19530/database, https://host:19530 or a file of milvus-lite such as "
+        f"milvus:notes.db, got {quote_value(uri)}"
+    )
+
+
+class MilvusConnection:
+    """The clients of one process: one for threads, and one for each event loop, each made when first used.
+
+    ``timeout`` is in seconds and holds for every call, retries included. Can be pickled, and used after a fork.
+    """
+
+    def __init__(self, address: Address, timeout: float) -> None:
+        self.address, self.timeout = address, timeout
+        self._is_lite: bool | None = None
+        self._pid = os.getpid()
+        self._lock = ForkSafeLock()
+        self._threads_client: MilvusClient | None = None
+        self._loop_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncMilvusClient] = WeakKeyDictionary()
+
+    def __getstate__(self) -> tuple[Address, float]:
+        return self.address, self.timeout
+
+    def __setstate__(self, state: tuple[Address, float]) -> None:
+        self.__init__(*state)  # type: ignore[misc]  # a new connection to the same server
+
+    def call(self, method: str, **arguments: Any) -> Any:
+        """Return what the client's method returns; raise StoreError, or StoreUnavailableError without an answer."""
+        from pymilvus.exceptions import MilvusException
+
+        try:
+            return getattr(self._client(), method)(timeout=self.timeout, **arguments)
+        except (MilvusException, OSError) as error:
+            raise self._translated(error, method) from error
+        except Exception as error:
+            if _is_of_grpc(error):
+                raise self._translated(error, method) from error
+            raise
+
+    async def acall(self, method: str, **arguments: Any) -> Any:
+        """Return what :meth:`call` returns, without blocking the event loop."""
+        from pymilvus.exceptions import MilvusException
+
+        try:
+            return await getattr(self._async_client(), method)(timeout=self.timeout, **arguments)
+        except (MilvusException, OSError) as error:
+            raise self._translated(error, method) from error
+        except Exception as error:
+            if _is_of_grpc(error):
+                raise self._translated(error, method) from error
+            raise
+
+    def run(self, calls: Calls[Result]) -> Result:
+        """Make the calls one after the other; return the result."""
+        try:
+            call = next(calls)
+            while True:
+                call = calls.send(self.call(call.method, **call.arguments))
+        except StopIteration as stop:
+            result: Result = stop.value
+            return result
+        finally:
+            calls.close()
+
+    async def arun(self, calls: Calls[Result]) -> Result:
+        """Do what :meth:`run` does, without blocking the event loop."""
+        try:
+            call = next(calls)
+            while True:
+                call = calls.send(await self.acall(call.method, **call.arguments))
+        except StopIteration as stop:
+            result: Result = stop.value
+            return result
+        finally:
+            calls.close()
+
+    @property
+    def is_lite(self) -> bool:
+        """Whether the server is milvus-lite, in this process or in another one."""
+        if self._is_lite is None:
+            self._is_lite = "lite" in str(self.call("get_server_version")).lower()
+        return self._is_lite
+
+    def close(self) -> None:
+        """Close the connection; the next call opens it again."""
+        client, self._threads_client = self._threads_client, None
+        if client is not None and self._pid == os.getpid():
+            client.close()
+
+    def _leave_parent(self) -> None:
+        """Forget the clients that a fork has copied: their channels do not work in a child."""
+        if self._pid != os.getpid():
+            self._pid, self._threads_client, self._loop_clients = os.getpid(), None, WeakKeyDictionary()
+
+    def _client(self) -> MilvusClient:
+        with self._lock:
+            self._leave_parent()
+            if self._threads_client is None:
+                client = client_library().MilvusClient
+                self._threads_client = client(**self._arguments())
+            return self._threads_client
+
+    def _async_client(self) -> AsyncMilvusClient:
+        loop = asyncio.get_running_loop()
+        self._leave_parent()
+        client = self._loop_clients.get(loop)
+        if client is None:
+            client = self._loop_clients[loop] = client_library().AsyncMilvusClient(**self._arguments())
+        return client
+
+    def _arguments(self) -> dict[str, Any]:
+        uri, token, database = self.address
+        return {"uri": uri, "token": token, "db_name": database, "timeout": self.timeout, "dedicated": True}
+
+    def _translated(self, error: Exception, method: str) -> StoreError:
+        said = str(getattr(error, "message", "") or error)
+        kind = f"{_status(error)} {said}".lower()
+        where = f"Milvus at {self.address}"
+        if any(word in kind for word in ("unauthenticated", "auth check failure", "permission", "token")):
+            return StoreUnavailableError(f"{where} refused access ({said}); pass the right token= or user and password")
+        if any(word in kind for word in ("deadline", "timeout", "timed out")):
+            return StoreUnavailableError(
+                f"{where} did not answer {method} within {self.timeout:g} s ({said}); check that it runs and is "
+                "reachable, or raise timeout="
+            )
+        if any(word in kind for word in ("unavailable", "connect", "database not found", "oserror")):
+            return StoreUnavailableError(f"{where} cannot be reached ({said}); start it, or check the URI")
+        return StoreError(f"{where} refused {method}: {said}")
+
+
+def client_library() -> Any:
+    """Return pymilvus; raise MissingExtraError where it is not installed."""
+    try:
+        import pymilvus
+    except ImportError as error:
+        raise MissingExtraError(
+            'a Milvus store needs pymilvus; install the extra: pip install "langchain-hybridgraph[milvus]"'
+        ) from error
+    return pymilvus
+
+
+def _is_of_grpc(error: Exception) -> bool:
+    return any(kind.__module__.split(".")[0] == "grpc" for kind in type(error).__mro__)
+
+
+def _status(error: Exception) -> str:
+    code = getattr(error, "code", "")
+    code = code() if callable(code) else code
+    return f"{type(error).__name__} {getattr(code, 'name', code)}"

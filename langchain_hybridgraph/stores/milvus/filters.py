@@ -1,0 +1,258 @@
+"""Filters as Milvus expressions over marks.
+
+Milvus compares JSON by its own rules, which differ from those of :mod:`~langchain_hybridgraph.filters` for missing
+keys, bools, times and nested values, and between versions. So a row has an array of *marks* in addition to its
+metadata: digests of the statements that are true of the metadata, such as "year equals 2020", "labels contains api" or
+"title exists". A filter becomes a combination of ``ARRAY_CONTAINS`` on this array. Only an order is left to a
+comparison: numbers and times are kept as floats, by the digest of their key.
+
+An expression lets every match through, and sometimes more: substrings and the order of texts have no marks. The store
+checks what comes back with :meth:`~langchain_hybridgraph.filters.Filter.matches`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from langchain_hybridgraph.filters import (
+    NEGATIONS,
+    ORDERINGS,
+    And,
+    CanonicalBool,
+    CanonicalTime,
+    Comparison,
+    Filter,
+    Not,
+    Or,
+    canonical,
+    canonical_to_seconds,
+    join_key,
+)
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.filters import Path
+
+# Milvus holds this number of elements in an array.
+MOST_MARKS = 4_096
+# The only mark of a row that would have more: every filter lets it through.
+UNMARKED = "*"
+NOTHING, EVERYTHING = 'key == ""', 'key != ""'
+# From here on not every whole number is a float.
+_INEXACT = 2.0**53
+_LARGEST = 1.7976931348623157e308
+_OPERATORS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
+_OPPOSITES = {"$gt": "<=", "$gte": "<", "$lt": ">=", "$lte": ">"}
+
+
+class Marks(NamedTuple):
+    """The marks of a row, and its numbers and times by the digest of their key."""
+
+    marks: list[str]
+    numbers: dict[str, float]
+
+
+def marks_of(metadata: Mapping[str, Any], others: Iterable[str] = ()) -> Marks:
+    """Return the marks of metadata, and ``others`` with them."""
+    marks: dict[str, None] = dict.fromkeys(others)
+    numbers: dict[str, float] = {}
+    for path, value in _values(metadata, ()):
+        key = join_key(path)
+        marks[mark("exists", key)] = None
+        for statement in _statements(value):
+            marks[mark(statement[0], key, *statement[1:])] = None
+        for kind, number in _ordered(value):
+            marks[mark(kind, key)] = None
+            numbers[mark(kind, key)] = number
+    return Marks(list(marks) if len(marks) <= MOST_MARKS else [UNMARKED], numbers)
+
+
+@lru_cache(maxsize=1 << 16)
+def mark(*parts: str) -> str:
+    """Return the digest of a statement, 20 characters.
+
+    >>> mark("equals", "year", "n2020") == mark("equals", "year", "n2021")
+    False
+    """
+    statement = "".join(f"{len(part)}:{part}" for part in parts)
+    return blake2b(statement.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
+
+
+def expression(filter: Filter) -> str:
+    """Return an expression that is true of every row whose metadata match, and maybe of others.
+
+    >>> from langchain_hybridgraph.filters import parse_filter
+    >>> expression(parse_filter({"year": 2020}) & ~parse_filter({"labels": {"$exists": True}})).count("ARRAY_CONTAINS")
+    3
+    """
+    return f'({_possible(filter, negated=False)} or ARRAY_CONTAINS(marks, "{UNMARKED}"))'
+
+
+def has_any(marks: Sequence[str]) -> str:
+    """Return an expression that is true of rows with one of these marks.
+
+    >>> has_any(["a", "b"])
+    'ARRAY_CONTAINS_ANY(marks, ["a", "b"])'
+    """
+    if not marks:
+        return NOTHING
+    if len(marks) == 1:
+        return f'ARRAY_CONTAINS(marks, "{marks[0]}")'
+    return f"ARRAY_CONTAINS_ANY(marks, {texts(marks)})"
+
+
+def texts(values: Iterable[str]) -> str:
+    """Return texts as a list in an expression."""
+    return "[" + ", ".join(map(text, values)) + "]"
+
+
+def text(value: str) -> str:
+    r"""Return a text as it is written in an expression.
+
+    >>> print(text('a "quoted" \\ text'))
+    "a \"quoted\" \\ text"
+    """
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+    return f'"{escaped}"'
+
+
+# -- metadata ------------------------------------------------------------------------------------------------
+
+
+def _values(metadata: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, Any]]:
+    """Yield each key that a filter may name, with its value in canonical form; a null counts as missing."""
+    for key, value in metadata.items():
+        if value is not None:
+            yield (*path, key), canonical(value)
+            if isinstance(value, Mapping):
+                yield from _values(value, (*path, key))
+
+
+def _statements(value: Any) -> Iterator[tuple[str, str]]:
+    """Yield what a value equals and contains."""
+    for equal in _equals(value):
+        yield "equals", equal
+    if isinstance(value, tuple):
+        for element in value:
+            for equal in _equals(element):
+                yield "contains", equal
+    elif isinstance(value, str):
+        yield "text", ""
+
+
+def _equals(value: Any) -> Iterator[str]:
+    """Yield the forms that a value is compared by: its own, and the instant of a time."""
+    form = _form(value)
+    if form is not None:
+        yield form
+    if isinstance(value, str | CanonicalTime) and (seconds := canonical_to_seconds(value)) is not None:
+        yield f"t{seconds!r}"
+
+
+def _form(value: Any) -> str | None:
+    """Return a text that only equal values share; None for one that nothing equals."""
+    form: str | None = "z"  # null in a list
+    match value:
+        case str():
+            form = f"s{value}"
+        case CanonicalBool():
+            form = f"b{value.value}"
+        case CanonicalTime():
+            form = None  # compared as an instant
+        case int() | float():
+            form = _number_form(value)
+        case tuple():
+            form = _joined("l", map(_form, value))
+        case frozenset():
+            forms = [_joined("i", (key, _form(element))) for key, element in value]
+            form = None if None in forms else _joined("o", sorted(map(str, forms)))
+    return form
+
+
+def _number_form(value: int | float) -> str | None:
+    if isinstance(value, int):
+        return f"n{value}"
+    return None if math.isnan(value) else f"n{int(value) if value.is_integer() else value}"
+
+
+def _joined(kind: str, forms: Iterable[str | None]) -> str | None:
+    listed = list(forms)
+    return None if None in listed else kind + "".join(f"{len(form or '')}:{form}" for form in listed)
+
+
+def _ordered(value: Any) -> Iterator[tuple[str, float]]:
+    """Yield the number by which a value is ordered, among numbers or among times."""
+    if isinstance(value, int) or (isinstance(value, float) and not math.isnan(value)):
+        yield "number", _bounded(value)
+    elif isinstance(value, str):
+        seconds = canonical_to_seconds(value)
+        yield ("ordered text", 0.0) if seconds is None else ("time", seconds)
+
+
+def _bounded(value: float) -> float:
+    """Return a number as a float that JSON can hold."""
+    return float(min(max(value, -_LARGEST), _LARGEST))
+
+
+# -- filters -------------------------------------------------------------------------------------------------
+
+
+def _possible(filter: Filter, *, negated: bool) -> str:
+    """Return an expression for what matches (``negated``: does not match), or may match.
+
+    ``not`` stands only before ``ARRAY_CONTAINS``, where nothing is ever null.
+    """
+    match filter:
+        case Not():
+            return _possible(filter.part, negated=not negated)
+        case And() | Or():
+            word = " and " if isinstance(filter, And) is not negated else " or "
+            return "(" + word.join(_possible(part, negated=negated) for part in filter.parts) + ")"
+        case Comparison():
+            return _compared(filter, negated=negated)
+    return EVERYTHING
+
+
+def _compared(comparison: Comparison, *, negated: bool) -> str:
+    operator, operand, key = comparison.operator, comparison.operand, join_key(comparison.path)
+    if operator in NEGATIONS:
+        operator, negated = NEGATIONS[operator], not negated
+    if operator in ORDERINGS:
+        return _order(operator, operand, key, negated=negated)
+    if operator == "$exists":
+        return _has([mark("exists", key)], negated=negated is operand)
+    operands = operand if operator == "$in" else (operand,)
+    kind = "contains" if operator == "$contains" else "equals"
+    marks = [mark(kind, key, form) for each in operands for form in _operand_forms(each)]
+    if operator == "$contains" and isinstance(operand, str) and not negated:
+        marks.append(mark("text", key, ""))  # of which it may be a part
+    return _has(marks, negated=negated)
+
+
+def _operand_forms(operand: Any) -> Iterable[str]:
+    """Return the forms of which an equal value has one; a text equals a time only as text."""
+    form = _form(operand)
+    return _equals(operand) if isinstance(operand, CanonicalTime) else () if form is None else (form,)
+
+
+def _has(marks: Sequence[str], *, negated: bool) -> str:
+    if not marks:
+        return EVERYTHING if negated else NOTHING
+    return f"not {has_any(marks)}" if negated else has_any(marks)
+
+
+def _order(operator: str, operand: Any, key: str, *, negated: bool) -> str:
+    seconds = canonical_to_seconds(operand)
+    kind = "number" if isinstance(operand, int | float) else "ordered text" if seconds is None else "time"
+    known = mark(kind, key)
+    if kind == "ordered text":
+        return EVERYTHING if negated else has_any([known])
+    number = _bounded(operand if seconds is None else seconds)
+    sign = (_OPPOSITES if negated else _OPERATORS)[operator]
+    if abs(number) >= _INEXACT and len(sign) == 1:
+        sign += "="  # two different numbers may be one float
+    held = f'(ARRAY_CONTAINS(marks, "{known}") and numbers["{known}"] {sign} {number!r})'
+    return f"({held} or not {has_any([known])})" if negated else held

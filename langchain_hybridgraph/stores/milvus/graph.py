@@ -1,0 +1,168 @@
+"""The graph of a store in Milvus, read hop by hop as a traversal needs it.
+
+All edges of the nodes of one hop are read in one call. Those of the nodes one hop further follow at once, since nearly
+every traversal goes on to them, and then one call reads all chunks that were reached. So a traversal of two hops takes
+three calls, however many nodes it visits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from copy import copy
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from langchain_hybridgraph.records import MENTIONS
+from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.milvus.filters import text, texts
+from langchain_hybridgraph.stores.milvus.index import MOST_RESULTS, in_parts
+from langchain_hybridgraph.stores.milvus.rows import stored_edge
+from langchain_hybridgraph.uris import ENTITY, TITLE
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Edge, EdgeFilter, Mask, Scope, Vector
+    from langchain_hybridgraph.stores.milvus.index import MilvusIndex
+    from langchain_hybridgraph.stores.milvus.rows import StoredRow
+    from langchain_hybridgraph.stores.protocols import Graph, NeighborEdges, Nodes, Weights
+
+EDGE_FIELDS = ("source", "target", "relation", "weight", "description", "valid_from", "valid_until")
+# Up to this number of chunks two hops away are read together with those one hop away.
+MOST_AHEAD = 500
+
+
+class FetchedGraph:
+    """The graph as one call may traverse it: a :class:`~langchain_hybridgraph.stores.protocols.Graph`.
+
+    Of a node with more than 16,384 edges, as many are read; the edges of a hop that has more are not all read either.
+    """
+
+    def __init__(self, index: MilvusIndex, scope: Scope, edge_filter: EdgeFilter) -> None:
+        index.check_scope(scope)
+        self._index, self._scope, self._edge_filter = index, scope, edge_filter
+        self._memory = InMemoryGraph(visible=self._visible, cosines=self._cosines)
+        self._read: set[str] = set()  # ids whose edges have been read
+        self._rows: dict[str, StoredRow | None] = {}
+        self._ends: Nodes | None = None
+
+    def __len__(self) -> int:
+        return self._index.chunk_count()
+
+    @property
+    def has_entities(self) -> bool:
+        """Whether any chunk mentions an entity."""
+        return self._index.has_rows(self._index.names.edges, f"relation == {text(MENTIONS)}")
+
+    @property
+    def relations(self) -> Collection[str]:
+        """The relations of the edges that were read, and those of the filter that any edge has."""
+        known = set(self._view().relations)
+        wanted = (self._edge_filter.relations or frozenset()) - known
+        return known | {
+            name for name in wanted if self._index.has_rows(self._index.names.edges, f"relation == {text(name)}")
+        }
+
+    def nodes(self, ids: Sequence[str]) -> Nodes:
+        """See :class:`~langchain_hybridgraph.stores.protocols.Graph`, also for the methods below."""
+        self._fetch(ids)
+        return self._view().nodes(ids)
+
+    def ids(self, nodes: Nodes) -> list[str]:
+        """Return the id of each node."""
+        return self._view().ids(nodes)
+
+    def restricted_to(self, nodes: Nodes) -> FetchedGraph:
+        """Return the same graph, leading to these chunks only."""
+        other = copy(self)
+        other._ends = nodes
+        return other
+
+    def neighbours(self, nodes: Nodes) -> NeighborEdges:
+        """Return the chunks one hop away."""
+        return self._after_fetching(nodes).neighbours(nodes)
+
+    def links(self, nodes: Nodes) -> NeighborEdges:
+        """Return the edges as stored."""
+        return self._after_fetching(nodes).links(nodes)
+
+    def degrees(self, nodes: Nodes) -> Nodes:
+        """Return the number of edges of each node."""
+        return self._after_fetching(nodes).degrees(nodes)
+
+    def is_chunk(self, nodes: Nodes) -> Mask:
+        """Return which of the nodes are chunks."""
+        return self._view().is_chunk(nodes)
+
+    def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
+        """Return the cosine of each chunk with a unit vector."""
+        return self._view().cosines(vector, nodes)
+
+    def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
+        """Return the edge or the two mentions behind each step."""
+        self._fetch([id for step in steps for id in step])
+        return self._view().edges(steps)
+
+    # -- reading ----------------------------------------------------------------------------------------------
+
+    def _view(self, *, is_checked: bool = True) -> Graph:
+        """Return the edges that were read as a graph; unless checked, with every end visible."""
+        if not is_checked:
+            memory = copy(self._memory)
+            memory.visible = None
+            return memory.scoped_graph(self._scope, self._edge_filter)
+        view = self._memory.scoped_graph(self._scope, self._edge_filter)
+        return view if self._ends is None else view.restricted_to(self._ends)
+
+    def _after_fetching(self, nodes: Nodes) -> Graph:
+        self._fetch(self._view().ids(nodes))
+        return self._view()
+
+    def _fetch(self, ids: Iterable[str]) -> None:
+        """Read the edges of nodes and of their neighbours, and the chunks at the ends of these edges."""
+        missing = {id for id in ids if id and id not in self._read}
+        if not missing:
+            return
+        ends = self._fetch_edges(missing)
+        titles = {TITLE + id.removeprefix(ENTITY) for id in ends if id.startswith(ENTITY)}
+        self._fetch_edges((ends | titles) - self._read)
+        self._fetch_rows(missing)
+
+    def _fetch_edges(self, ids: set[str]) -> set[str]:
+        """Read all edges of these nodes; return the nodes at their other ends."""
+        index, ends = self._index, set[str]()
+        for keys in in_parts(sorted(map(index.key, ids))):
+            condition = f"(source_key in {texts(keys)} or target_key in {texts(keys)})"
+            rows = index.read(index.names.edges, index.of_tenant(condition), EDGE_FIELDS, MOST_RESULTS)
+            edges = [stored_edge(row) for row in rows]
+            self._memory.add(edges)
+            ends.update(id for edge in edges for id in (edge.source, edge.target))
+        self._read |= ids
+        return ends - self._read
+
+    def _fetch_rows(self, begins: set[str]) -> None:
+        """Read the chunks within two hops; only those within one hop if there are many."""
+        view = self._view(is_checked=False)
+        nodes = view.nodes(sorted(begins))
+        near = _with_ends(nodes[nodes >= 0], view)
+        far = _with_ends(near[view.is_chunk(near)], view)
+        ids = view.ids(far if len(far) <= MOST_AHEAD else near)
+        self._read_rows([*begins, *ids])
+
+    def _read_rows(self, ids: Iterable[str]) -> None:
+        missing = [id for id in dict.fromkeys(ids) if id not in self._rows and not id.startswith((ENTITY, TITLE))]
+        found = self._index.recent_rows(missing, with_vectors=True) if missing else {}
+        self._rows |= {id: found.get(id) for id in missing}
+
+    def _visible(self, ids: Sequence[str], scope: Scope) -> set[str]:
+        self._read_rows(ids)
+        return {id for id in ids if (row := self._rows.get(id)) is not None and row.is_in(scope)}
+
+    def _cosines(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
+        self._read_rows(ids)
+        rows = ((id, self._rows.get(id)) for id in ids)
+        return {id: float(row.vector @ vector) for id, row in rows if row is not None and row.vector is not None}
+
+
+def _with_ends(nodes: Nodes, view: Graph) -> Nodes:
+    """Return the nodes and the chunks one hop away."""
+    return np.unique(np.concatenate([nodes, view.neighbours(nodes).node, view.links(nodes).node]))

@@ -1,0 +1,232 @@
+"""An open store in Milvus: its connection, collections and tenant, and the calls that all its parts make."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from langchain_hybridgraph.errors import EmbeddingMismatchError, TenantError
+from langchain_hybridgraph.forking import ForkSafeLock
+from langchain_hybridgraph.stores.engines.vector_matrix import unit
+from langchain_hybridgraph.stores.milvus.connection import Call, MilvusConnection
+from langchain_hybridgraph.stores.milvus.filters import expression, text, texts
+from langchain_hybridgraph.stores.milvus.rows import StoredRow, key_of, seconds, stored_row
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Scope, Vector
+    from langchain_hybridgraph.stores.milvus.schema import Collections, Facts
+    from langchain_hybridgraph.text.analyzer import Analyzer
+
+Consistency = Literal["Strong", "Session", "Bounded", "Eventually"]
+
+# Milvus returns at most this number of rows to one call.
+MOST_RESULTS = 16_384
+# Keys in one expression.
+MOST_KEYS = 4_000
+# For this number of seconds a row that a search returned is not read again; with "Strong" consistency it always is.
+FRESH = 2.0
+MOST_FRESH = 4_096
+# For this number of seconds it is not asked again how many chunks there are, and whether there are edges.
+REMEMBERED = 60.0
+CHUNK_FIELDS = ("id", "text", "metadata", "document", "parent", "added_at", "content_hash")
+
+
+class RecentRows:
+    """The chunks that searches have returned lately, by key: a search and the checks after it read them once."""
+
+    def __init__(self) -> None:
+        self._lock = ForkSafeLock()
+        self._rows: OrderedDict[str, tuple[float, StoredRow]] = OrderedDict()
+
+    def put(self, rows: Mapping[str, StoredRow]) -> None:
+        """Note rows that have just been read, by key."""
+        now = time.monotonic()
+        with self._lock:
+            for key, row in rows.items():
+                self._rows.pop(key, None)
+                self._rows[key] = now, row
+            while len(self._rows) > MOST_FRESH:
+                self._rows.popitem(last=False)
+
+    def get(self, keys: Iterable[str], *, with_vectors: bool) -> dict[str, StoredRow]:
+        """Return those of these rows that were read less than ``FRESH`` seconds ago, with their vectors if wanted."""
+        oldest = time.monotonic() - FRESH
+        with self._lock:
+            known = {key: self._rows[key] for key in keys if key in self._rows}
+        return {
+            key: row.copied()
+            for key, (read_at, row) in known.items()
+            if read_at > oldest and (row.vector is not None or not with_vectors)
+        }
+
+    def drop(self, keys: Iterable[str]) -> None:
+        """Forget rows that are written or deleted."""
+        with self._lock:
+            for key in keys:
+                self._rows.pop(key, None)
+
+
+@dataclass
+class MilvusIndex:
+    """What the parts of a store share."""
+
+    connection: MilvusConnection
+    names: Collections
+    facts: Facts
+    embedding: Any
+    analyzer: Analyzer
+    tenant: str | None
+    consistency: Consistency
+    recent: RecentRows = field(default_factory=RecentRows)
+    filled: dict[str, tuple[int, float]] = field(default_factory=dict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("recent", "filled")}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state, recent=RecentRows(), filled={})
+
+    # -- expressions ------------------------------------------------------------------------------------------
+
+    @property
+    def tenant_name(self) -> str:
+        """The value of the partition key."""
+        return self.tenant or ""
+
+    def key(self, id: str) -> str:
+        """Return the primary key of a chunk or parent."""
+        return key_of(self.tenant_name, id)
+
+    def of_tenant(self, *conditions: str) -> str:
+        """Return the expression that all of these conditions hold, for rows of the tenant."""
+        return " and ".join((f"tenant == {text(self.tenant_name)}", *conditions))
+
+    def in_scope(self, scope: Scope, *conditions: str) -> str:
+        """Return the expression for the rows that may be in a scope."""
+        self.check_scope(scope)
+        listed = list(conditions)
+        if scope.as_of is not None:
+            listed += [f"valid_from <= {seconds(scope.as_of)}", f"valid_until >= {seconds(scope.as_of)}"]
+        if scope.known_at is not None:
+            listed.append(f"added_at <= {int(scope.known_at * 1e9)}")
+        if scope.filter is not None:
+            listed.append(expression(scope.filter))
+        return self.of_tenant(*listed)
+
+    def with_keys(self, keys: Iterable[str]) -> str:
+        """Return the expression for rows of the tenant with these keys."""
+        return self.of_tenant(f"key in {texts(keys)}")
+
+    def check_scope(self, scope: Scope) -> None:
+        """Raise TenantError for a scope of another tenant."""
+        if scope.tenant is not None and scope.tenant != self.tenant:
+            raise TenantError(f"the store is open for tenant {self.tenant!r}, the call is for {scope.tenant!r}")
+
+    # -- calls ------------------------------------------------------------------------------------------------
+
+    def query(self, collection: str, filter: str, fields: Sequence[str], limit: int) -> Call:
+        """Return the call that reads rows."""
+        return Call(
+            "query",
+            {
+                "collection_name": collection,
+                "filter": filter,
+                "output_fields": list(fields),
+                "limit": limit,
+                "consistency_level": self.consistency,
+            },
+        )
+
+    def read(self, collection: str, filter: str, fields: Sequence[str], limit: int = MOST_RESULTS) -> list[Any]:
+        """Return up to ``limit`` rows."""
+        call = self.query(collection, filter, fields, limit)
+        return list(self.connection.call(call.method, **call.arguments))
+
+    def read_all(self, collection: str, filter: str, fields: Sequence[str]) -> Iterator[Any]:
+        """Yield all rows, page by page in the order of their keys."""
+        last = ""
+        while True:
+            after = f"{filter} and key > {text(last)}" if last else filter
+            page = sorted(self.read(collection, after, ["key", *fields]), key=lambda row: str(row["key"]))
+            yield from page
+            if len(page) < MOST_RESULTS:
+                return
+            last = page[-1]["key"]
+
+    def count(self, collection: str, filter: str) -> int:
+        """Return the number of rows."""
+        (row,) = self.connection.call(
+            "query",
+            collection_name=collection,
+            filter=filter,
+            output_fields=["count(*)"],
+            consistency_level=self.consistency,
+        )
+        return int(row["count(*)"])
+
+    def rows(self, collection: str, ids: Sequence[str], *, with_vectors: bool = False) -> dict[str, StoredRow]:
+        """Return the chunks or parents with these ids, by id."""
+        fields = [*CHUNK_FIELDS, "vector"] if with_vectors else list(CHUNK_FIELDS)
+        found = {}
+        for keys in in_parts([self.key(id) for id in dict.fromkeys(ids)]):
+            for entity in self.read(collection, self.with_keys(keys), fields, len(keys)):
+                row = stored_row(entity)
+                found[row.chunk.id] = row
+        return found
+
+    def recent_rows(self, ids: Sequence[str], *, with_vectors: bool = False) -> dict[str, StoredRow]:
+        """Return the chunks with these ids, in this order; those that a search has just returned are not read."""
+        keys = {self.key(id): id for id in ids}
+        known = {} if self.consistency == "Strong" else self.recent.get(keys, with_vectors=with_vectors)
+        missing = [id for key, id in keys.items() if key not in known]
+        found = self.rows(self.names.chunks, missing, with_vectors=with_vectors)
+        self.recent.put({self.key(id): row.copied() for id, row in found.items()})
+        found |= {keys[key]: row for key, row in known.items()}
+        return {id: found[id] for id in keys.values() if id in found}
+
+    def has_rows(self, collection: str, *conditions: str) -> bool:
+        """Return whether a collection has such rows of the tenant; the first may go unnoticed for ``FRESH`` seconds.
+
+        Whether they are still there is asked once a minute: a search that finds none does no harm.
+        """
+        asked = " ".join((collection, *conditions))
+        known, until = self.filled.get(asked, (False, 0.0))
+        if time.monotonic() >= until:
+            known = bool(self.read(collection, self.of_tenant(*conditions), ["key"], 1))
+            self.filled[asked] = known, time.monotonic() + (REMEMBERED if known else FRESH)
+        return bool(known)
+
+    def chunk_count(self) -> int:
+        """Return the number of chunks of the tenant, at most a minute old."""
+        known, until = self.filled.get("count", (0, 0.0))
+        if time.monotonic() >= until:
+            known = self.count(self.names.chunks, self.of_tenant())
+            self.filled["count"] = known, time.monotonic() + REMEMBERED
+        return known
+
+    # -- vectors ----------------------------------------------------------------------------------------------
+
+    def query_vector(self, text: str | None, vector: Vector | None) -> Vector:
+        """Return the unit vector to search for; raise ValueError without a text and a vector."""
+        if vector is None and text is None:
+            raise ValueError("a query needs a text or a vector, got neither")
+        found: Vector = unit(self.embedding.embed_query(text or "") if vector is None else vector)
+        self.check_width(found.shape[-1])
+        return found
+
+    def check_width(self, width: int) -> None:
+        """Raise EmbeddingMismatchError for a vector of another dimension."""
+        if width != self.facts.dimension:
+            raise EmbeddingMismatchError(
+                f"the store has vectors of {self.facts.dimension} dimensions, got one of {width}; pass vectors of the "
+                f"embedding that it was made with ({self.facts.embedding})"
+            )
+
+
+def in_parts(values: Sequence[str], size: int = MOST_KEYS) -> Iterator[Sequence[str]]:
+    """Yield the values in parts that one expression holds."""
+    for start in range(0, len(values), size):
+        yield values[start : start + size]

@@ -1,0 +1,216 @@
+"""Conversion of chunks and edges to rows of Milvus, and back."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from functools import lru_cache
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from langchain_hybridgraph.chunk_metadata import ParsedMetadata
+from langchain_hybridgraph.errors import quote_value
+from langchain_hybridgraph.records import Chunk, Edge
+from langchain_hybridgraph.stores.milvus.filters import mark, marks_of
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Scope, Vector
+    from langchain_hybridgraph.stores.embedded.catalog import ChunkRow
+    from langchain_hybridgraph.text.analyzer import Analyzer
+
+# Bytes of a text field, of a JSON field and of a name.
+MOST_BYTES = 65_535
+MOST_NAME = 4_096
+# Ends of a period without a beginning or an end; Milvus has no infinite numbers.
+ALWAYS = 1e300
+# What JSON libraries other than Python's read as another value, or refuse: such metadata is kept as a text.
+_UNUSUAL = re.compile(r"NaN|Infinity|[0-9]{16}|\\u(?:d[89a-f]|0000)|\"\$json\"", re.IGNORECASE)
+
+
+class StoredRow(NamedTuple):
+    """A chunk as Milvus returns it; ``vector`` is None where it was not requested."""
+
+    chunk: Chunk
+    added_at: int  # nanoseconds since 1970
+    content_hash: str
+    vector: Vector | None = None
+
+    def copied(self) -> StoredRow:
+        """Return the row with metadata of its own, which a caller may change."""
+        return self._replace(chunk=replace(self.chunk, metadata=deepcopy(self.chunk.metadata)))
+
+    def is_in(self, scope: Scope, *, filtered: bool = True) -> bool:
+        """Return whether the chunk is in a scope of its tenant; ``filtered`` False leaves the filter out."""
+        given = ParsedMetadata.of(self.chunk.metadata)
+        if scope.known_at is not None and self.added_at > scope.known_at * 1e9:
+            return False
+        if scope.as_of is not None and not (
+            (given.valid_from is None or given.valid_from <= scope.as_of)
+            and (given.valid_until is None or given.valid_until >= scope.as_of)
+        ):
+            return False
+        return not filtered or scope.filter is None or scope.filter.matches(filterable(self.chunk))
+
+
+def filterable(chunk: Chunk) -> dict[str, Any]:
+    """Return the metadata as filters see it: with the document's id, even where that was derived."""
+    return {"document_id": chunk.document, **chunk.metadata}
+
+
+def key_of(tenant: str, *names: str) -> str:
+    """Return the primary key of a chunk, a parent or an edge; ids repeat between tenants, keys do not.
+
+    >>> key_of("", "a") == key_of("ada", "a")
+    False
+    """
+    digest = blake2b(digest_size=16)
+    for name in (tenant, *names):
+        raw = name.encode()
+        digest.update(len(raw).to_bytes(8, "little") + raw)
+    return digest.hexdigest()
+
+
+# -- chunks --------------------------------------------------------------------------------------------------
+
+
+def chunk_row(row: ChunkRow, added_at: int) -> dict[str, Any]:
+    """Return a chunk or a parent without its vector and words, as Milvus stores it.
+
+    Raises ValueError for a text or metadata that Milvus cannot hold.
+    """
+    metadata = json.loads(row.metadata)
+    marked = marks_of({"document_id": row.document, **metadata}, _look_ups(row))
+    _check_size(row.text, "the text", row.id, "cut it into smaller chunks")
+    _check_size(row.metadata, "the metadata", row.id, "move large values into the text, or leave them out")
+    return {
+        "key": key_of(row.tenant, row.id),
+        "tenant": row.tenant,
+        "id": row.id,
+        "text": row.text,
+        "metadata": {"$json": row.metadata} if _UNUSUAL.search(row.metadata) else metadata,
+        "document": row.document,
+        "parent": row.parent or "",
+        "marks": marked.marks,
+        "numbers": marked.numbers,
+        "valid_from": -ALWAYS if row.given.valid_from is None else row.given.valid_from,
+        "valid_until": ALWAYS if row.given.valid_until is None else row.given.valid_until,
+        "added_at": added_at,
+        "text_hash": row.text_hash.hex(),
+        "content_hash": row.content_hash.hex(),
+    }
+
+
+def _look_ups(row: ChunkRow) -> list[str]:
+    """Return the marks by which a store finds the chunks of a document, a parent or a session, and equal texts."""
+    found = [mark("document", row.document), mark("hash", row.text_hash.hex())]
+    if row.parent is not None:
+        found.append(mark("parent", row.parent))
+    if row.session is not None:
+        found.append(mark("session", row.session))
+    return found
+
+
+def _check_size(text: str, what: str, id: str, advice: str) -> None:
+    size = len(text.encode())
+    if size > MOST_BYTES:
+        raise ValueError(
+            f"{what} of {quote_value(id)} has {size:,} bytes; Milvus stores up to {MOST_BYTES:,}: {advice}"
+        )
+
+
+def stored_row(entity: Mapping[str, Any]) -> StoredRow:
+    """Return the row that Milvus sent."""
+    metadata = entity["metadata"]
+    if "$json" in metadata:
+        metadata = json.loads(metadata["$json"])
+    chunk = Chunk(entity["id"], entity["text"], metadata, entity["document"], entity["parent"] or None)
+    vector = entity.get("vector")
+    return StoredRow(
+        chunk,
+        int(entity["added_at"]),
+        entity["content_hash"],
+        None if vector is None else np.asarray(vector, np.float32),
+    )
+
+
+# -- words ---------------------------------------------------------------------------------------------------
+
+
+def words_of(analyzer: Analyzer, text: str) -> str:
+    """Return the words of a text as Milvus' BM25 function counts them: analysed here, so every server agrees.
+
+    Of a text with more words than a field holds, the first count.
+    """
+    words = " ".join(map(_spelled, analyzer.all_words(text)))
+    return words if len(words) <= MOST_BYTES else words[:MOST_BYTES].rpartition(" ")[0]
+
+
+def query_words(words: Iterable[str]) -> str:
+    """Return the words of a question in the same spelling."""
+    return " ".join(map(_spelled, words))
+
+
+@lru_cache(maxsize=1 << 17)
+def _spelled(word: str) -> str:
+    """Return a word in ASCII letters and digits, which every tokenizer leaves in one piece."""
+    return word if word.isascii() else "x" + blake2b(word.encode(), digest_size=6).hexdigest()
+
+
+# -- edges ---------------------------------------------------------------------------------------------------
+
+
+def edge_row(edge: Edge, tenant: str) -> dict[str, Any]:
+    """Return an edge as Milvus stores it."""
+    return {
+        "key": key_of(tenant, edge.source, edge.target, edge.relation),
+        "tenant": tenant,
+        "source_key": key_of(tenant, edge.source),
+        "target_key": key_of(tenant, edge.target),
+        "source": edge.source,
+        "target": edge.target,
+        "relation": edge.relation,
+        "weight": edge.weight,
+        "description": edge.description,
+        "valid_from": -ALWAYS if edge.valid_from is None else edge.valid_from,
+        "valid_until": ALWAYS if edge.valid_until is None else edge.valid_until,
+        "unused": [0.0, 1.0],
+    }
+
+
+def stored_edge(entity: Mapping[str, Any]) -> Edge:
+    """Return the edge that Milvus sent."""
+    begins, ends = entity["valid_from"], entity["valid_until"]
+    return Edge(
+        entity["source"],
+        entity["target"],
+        entity["relation"],
+        min(1.0, entity["weight"]),
+        entity["description"],
+        None if begins <= -ALWAYS else begins,
+        None if ends >= ALWAYS else ends,
+    )
+
+
+def heaviest(edges: Sequence[Edge]) -> list[Edge]:
+    """Return one edge for each source, target and relation: the heaviest, the first of equally heavy ones."""
+    kept: dict[tuple[str, str, str], Edge] = {}
+    for edge in edges:
+        known = kept.get((edge.source, edge.target, edge.relation))
+        if known is None or edge.weight > known.weight:
+            kept[edge.source, edge.target, edge.relation] = edge
+    return list(kept.values())
+
+
+def seconds(value: float) -> str:
+    """Return a time as it is written in an expression.
+
+    >>> seconds(86400)
+    '86400.0'
+    """
+    return repr(float(value)) if math.isfinite(value) else repr(math.copysign(ALWAYS, value))

@@ -1,0 +1,255 @@
+"""The collections of a store in Milvus: chunks, parents and edges."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from langchain_hybridgraph.errors import (
+    ConfigurationError,
+    EmbeddingMismatchError,
+    FormatVersionError,
+    NotAnIndexError,
+    StoreError,
+    StoreUnavailableError,
+    TenantError,
+)
+from langchain_hybridgraph.stores.milvus.filters import MOST_MARKS
+from langchain_hybridgraph.stores.milvus.rows import MOST_BYTES, MOST_NAME
+
+if TYPE_CHECKING:
+    from pymilvus import CollectionSchema
+
+    from langchain_hybridgraph.stores.milvus.connection import MilvusConnection
+
+FORMAT = 1
+PROPERTY = "hybridgraph"
+K1, B = 1.2, 0.75
+
+
+class Facts(NamedTuple):
+    """What a store was created with, as the description of its collections says in JSON."""
+
+    embedding: str
+    dimension: int
+    language: str
+    has_tenants: bool
+
+    def description(self) -> str:
+        """Return the description of a collection."""
+        return json.dumps({"hybridgraph": FORMAT, **self._asdict()})
+
+    @classmethod
+    def read(cls, description: str, where: str) -> Facts:
+        """Return the facts in a description.
+
+        Raises NotAnIndexError for a collection that another application made, FormatVersionError for one of a version
+        that this one cannot read.
+        """
+        try:
+            facts = dict(json.loads(description))
+            version = facts.pop("hybridgraph")
+        except (ValueError, TypeError, KeyError):
+            raise NotAnIndexError(
+                f"{where} was not made by this package (its description is {description[:100]!r}); choose another name "
+                'with collection="…", or drop the collection'
+            ) from None
+        if version != FORMAT:
+            raise FormatVersionError(
+                f"{where} has format {version}, this version of the package reads format {FORMAT}; install the version "
+                "that made it, or ingest the documents into a new collection"
+            )
+        try:
+            return cls(**facts)
+        except TypeError:
+            raise NotAnIndexError(f"{where} has an incomplete description: {description[:200]!r}") from None
+
+    def check(self, wanted: Facts, where: str, *, language_given: bool) -> None:
+        """Raise the error that says how an existing store differs from the one that is wanted."""
+        if self.dimension != wanted.dimension:
+            raise EmbeddingMismatchError(
+                f"{where} has vectors of {self.dimension} dimensions, the embedding gives {wanted.dimension}; pass the "
+                f'embedding that it was made with ({self.embedding}), or another collection="…"'
+            )
+        if self.embedding != wanted.embedding:
+            raise EmbeddingMismatchError(
+                f"{where} was made with the embedding {self.embedding!r}, got {wanted.embedding!r}; pass the embedding "
+                'that it was made with, or another collection="…"'
+            )
+        if language_given and self.language != wanted.language:
+            raise ConfigurationError(
+                f"{where} was made with language={self.language!r}, got {wanted.language!r}: leave language= out, or "
+                'choose another collection="…"'
+            )
+        if self.has_tenants and not wanted.has_tenants:
+            raise TenantError(f"{where} holds several tenants: open it with tenant=…")
+        if wanted.has_tenants and not self.has_tenants:
+            raise TenantError(f"{where} was made without tenants: leave tenant= out, or use a new collection")
+
+
+class Collections(NamedTuple):
+    """The names of the three collections."""
+
+    chunks: str
+    parents: str
+    edges: str
+
+    @classmethod
+    def named(cls, name: str) -> Collections:
+        """Return the collections of a store with this name."""
+        return cls(f"{name}_chunks", f"{name}_parents", f"{name}_edges")
+
+
+def fields_of(schema: CollectionSchema) -> dict[str, str]:
+    """Return the type of each field of a schema."""
+    return {field.name: field.dtype.name for field in schema.fields}
+
+
+def check_fields(described: Any, schema: CollectionSchema, where: str) -> None:
+    """Raise NotAnIndexError for a collection that lacks fields, or has them with other types."""
+    held = {field["name"]: getattr(field["type"], "name", str(field["type"])) for field in described["fields"]}
+    wanted = fields_of(schema)
+    lacking = {name: kind for name, kind in wanted.items() if held.get(name) != kind}
+    if lacking:
+        said = ", ".join(f"{name} ({kind}, there: {held.get(name, 'none')})" for name, kind in lacking.items())
+        raise NotAnIndexError(
+            f"{where} does not have the fields of a store: {said}; let the store make its collections "
+            '(choose another name with collection="…", or drop this one)'
+        )
+
+
+def chunk_schema(dimension: int, description: str) -> CollectionSchema:
+    """Return the schema of the chunks, with Milvus' BM25 function over their words."""
+    from pymilvus import DataType, Function, FunctionType
+
+    schema = _schema(description)
+    _add_chunk_fields(schema)
+    words = {"max_length": MOST_BYTES, "enable_analyzer": True, "analyzer_params": {"tokenizer": "standard"}}
+    schema.add_field("words", DataType.VARCHAR, **words)
+    schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dimension)
+    schema.add_field("bm25", DataType.SPARSE_FLOAT_VECTOR)
+    schema.add_function(Function("words_to_bm25", FunctionType.BM25, ["words"], ["bm25"]))
+    return schema
+
+
+def parent_schema(description: str) -> CollectionSchema:
+    """Return the schema of the parents, which are read by id only."""
+    schema = _schema(description)
+    _add_chunk_fields(schema)
+    _add_unused_vector(schema)
+    return schema
+
+
+def edge_schema(description: str) -> CollectionSchema:
+    """Return the schema of the edges."""
+    from pymilvus import DataType
+
+    schema = _schema(description)
+    for name in ("source_key", "target_key"):
+        schema.add_field(name, DataType.VARCHAR, max_length=64)
+    for name in ("source", "target", "relation"):
+        schema.add_field(name, DataType.VARCHAR, max_length=MOST_NAME)
+    schema.add_field("description", DataType.VARCHAR, max_length=MOST_BYTES)
+    for name in ("weight", "valid_from", "valid_until"):
+        schema.add_field(name, DataType.DOUBLE)
+    _add_unused_vector(schema)
+    return schema
+
+
+def index_params(schema: CollectionSchema, *, is_lite: bool) -> Any:
+    """Return the indexes of a collection with this schema; milvus-lite has none over arrays."""
+    from pymilvus import MilvusClient
+
+    params, names = MilvusClient.prepare_index_params(), fields_of(schema)
+    if "bm25" in names:
+        params.add_index("vector", index_type="AUTOINDEX", metric_type="COSINE")
+        params.add_index(
+            "bm25",
+            index_type="SPARSE_INVERTED_INDEX",
+            metric_type="BM25",
+            params={"bm25_k1": K1, "bm25_b": B},
+        )
+    else:
+        params.add_index("unused", index_type="AUTOINDEX", metric_type="COSINE")
+    for name in ("marks", "source_key", "target_key"):
+        if name in names and not (is_lite and name == "marks"):
+            params.add_index(name, index_type="INVERTED")
+    return params
+
+
+def open_collections(connection: MilvusConnection, names: Collections, wanted: Facts, *, language_given: bool) -> Facts:
+    """Return the facts of the collections; make those that do not exist.
+
+    Raises what :meth:`Facts.read`, :meth:`Facts.check` and :func:`check_fields` raise.
+    """
+    facts = wanted
+    if connection.call("has_collection", collection_name=names.chunks):
+        where = _where(names.chunks, connection)
+        described = connection.call("describe_collection", collection_name=names.chunks)
+        facts = Facts.read(described.get("description") or described.get("properties", {}).get(PROPERTY, ""), where)
+        facts.check(wanted, where, language_given=language_given)
+    description = facts.description()
+    schemas = chunk_schema(facts.dimension, description), parent_schema(description), edge_schema(description)
+    for name, schema in zip(names, schemas, strict=True):
+        if not connection.call("has_collection", collection_name=name):
+            _create(connection, name, schema)
+        check_fields(connection.call("describe_collection", collection_name=name), schema, _where(name, connection))
+        _load(connection, name)
+    return facts
+
+
+def _create(connection: MilvusConnection, name: str, schema: CollectionSchema) -> None:
+    indexes = index_params(schema, is_lite=connection.is_lite)
+    try:
+        # milvus-lite does not keep descriptions.
+        properties = {PROPERTY: schema.description} if connection.is_lite else None
+        connection.call("create_collection", collection_name=name, schema=schema, properties=properties)
+        # Of an empty collection there is nothing to wait for.
+        connection.call("create_index", collection_name=name, index_params=indexes, sync=False)
+    except StoreUnavailableError:
+        raise
+    except StoreError:
+        if not connection.call("has_collection", collection_name=name):  # another process may have made it meanwhile
+            raise
+
+
+def _load(connection: MilvusConnection, name: str) -> None:
+    state = connection.call("get_load_state", collection_name=name)["state"]
+    if getattr(state, "name", state) != "Loaded":
+        connection.call("load_collection", collection_name=name)
+
+
+def _where(name: str, connection: MilvusConnection) -> str:
+    return f"the collection {name!r} on {connection.address}"
+
+
+def _schema(description: str) -> CollectionSchema:
+    from pymilvus import DataType, MilvusClient
+
+    schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False, description=description)
+    schema.add_field("key", DataType.VARCHAR, max_length=64, is_primary=True)
+    schema.add_field("tenant", DataType.VARCHAR, max_length=MOST_NAME, is_partition_key=True)
+    return schema
+
+
+def _add_chunk_fields(schema: CollectionSchema) -> None:
+    from pymilvus import DataType
+
+    for name, size in (("id", MOST_NAME), ("document", MOST_NAME), ("parent", MOST_NAME), ("text", MOST_BYTES)):
+        schema.add_field(name, DataType.VARCHAR, max_length=size)
+    for name in ("text_hash", "content_hash"):
+        schema.add_field(name, DataType.VARCHAR, max_length=64)
+    for name in ("metadata", "numbers"):
+        schema.add_field(name, DataType.JSON)
+    marks = {"element_type": DataType.VARCHAR, "max_capacity": MOST_MARKS, "max_length": 32}
+    schema.add_field("marks", DataType.ARRAY, **marks)
+    for name in ("valid_from", "valid_until"):
+        schema.add_field(name, DataType.DOUBLE)
+    schema.add_field("added_at", DataType.INT64)
+
+
+def _add_unused_vector(schema: CollectionSchema) -> None:
+    """Add the vector field that Milvus requires of every collection."""
+    from pymilvus import DataType
+
+    schema.add_field("unused", DataType.FLOAT_VECTOR, dim=2)

@@ -1,0 +1,160 @@
+"""Searching in Milvus: by vector, by keyword, and both in one call.
+
+Milvus' ``hybrid_search`` returns one score for each result. Here its ranker gives the vector search the weight 0, so
+that this score is the BM25 (0 for a chunk that only the vector search found). The cosine is computed from the vector,
+which comes with the chunk. So one call returns both scores of every candidate, from which any fusion can be computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult
+from langchain_hybridgraph.stores.milvus.connection import Call, Calls, client_library
+from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, MOST_RESULTS, MilvusIndex
+from langchain_hybridgraph.stores.milvus.rows import StoredRow, query_words, stored_row
+from langchain_hybridgraph.stores.milvus.schema import K1
+from langchain_hybridgraph.stores.protocols import HybridResult
+from langchain_hybridgraph.text.analyzer import MOST_TERMS
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Vector
+
+# The idf of a word that one of a billion texts has.
+MOST_IDF = 21.0
+# Results beyond those wanted, among which ties are ordered by id.
+SPARE = 16
+
+
+class Searcher:
+    """The searches of a store; each is a generator of calls, for threads and event loops alike."""
+
+    def __init__(self, index: MilvusIndex) -> None:
+        self._index = index
+
+    def vector_search(self, query: Query, n: int) -> Calls[SourceResult]:
+        """Return the n chunks with the largest cosine."""
+        vector = self._index.query_vector(query.text, query.vector)
+        if n < 1 or not vector.any():
+            return SourceResult([], reason=_without_vector(query) if n > 0 else None)
+        entries = yield from self._search(query.scope, n, "vector", vector.tolist(), "COSINE")
+        return SourceResult(entries, vector)
+
+    def keyword_search(self, query: Query, n: int) -> Calls[SourceResult]:
+        """Return the n chunks with the largest BM25."""
+        self._index.check_scope(query.scope)
+        if query.text is None:
+            return SourceResult([], reason="no-query-text")
+        words = self._words(query.text)
+        if n < 1 or not words:
+            return SourceResult([])
+        entries = yield from self._search(query.scope, n, "bm25", words, "BM25")
+        return self._keyword_result(query.text, entries, n)
+
+    def hybrid_search(self, query: Query, n: int) -> Calls[HybridResult]:
+        """Return the n chunks with the largest cosine and the n with the largest BM25."""
+        words = self._words(query.text or "")
+        vector = self._index.query_vector(query.text, query.vector)
+        if n < 1 or not words or not vector.any():
+            # One of both has nothing to search for.
+            return HybridResult((yield from self.vector_search(query, n)), (yield from self.keyword_search(query, n)))
+        limit = n + SPARE
+        while True:
+            (hits,) = yield self._hybrid_call(query.scope, vector, words, min(limit, MOST_RESULTS))
+            rows = self._admitted(hits, query.scope)
+            if len(rows) == len(hits) or len(hits) < limit or len(rows) >= 2 * n or limit >= MOST_RESULTS:
+                break
+            limit *= 4  # the filter's expression let too many others through
+        cosines = {row.chunk.id: float(row.vector @ vector) for row, _ in rows if row.vector is not None}
+        bm25 = {row.chunk.id: score for row, score in rows if score > 0}
+        nearest = _best(cosines.items(), n)
+        keyword = self._keyword_result(query.text or "", _best(bm25.items(), n), n)
+        return HybridResult(SourceResult(nearest, vector, scores=cosines), keyword._replace(scores=bm25))
+
+    def keyword_scores(self, text: str, ids: Sequence[str]) -> Calls[dict[str, float]]:
+        """Return the BM25 of each of these chunks that shares a word with the text."""
+        words = self._words(text)
+        keys = [self._index.key(id) for id in dict.fromkeys(ids)][:MOST_RESULTS]
+        if not words or not keys:
+            return {}
+        filter = self._index.with_keys(keys)
+        (hits,) = yield self._search_call("bm25", words, "BM25", filter=filter, limit=len(keys), fields=["id"])
+        return {hit["entity"]["id"]: abs(hit["distance"]) for hit in hits if hit["distance"]}
+
+    # -- one search -------------------------------------------------------------------------------------------
+
+    def _search(self, scope: Scope, n: int, field: str, data: Any, metric: str) -> Calls[list[ScoredId]]:
+        """Return the n best in a scope; fetch more where the filter's expression let others through."""
+        filter = self._index.in_scope(scope)
+        limit = n + SPARE
+        while True:
+            limit = min(limit, MOST_RESULTS)
+            (hits,) = yield self._search_call(field, data, metric, filter=filter, limit=limit, fields=CHUNK_FIELDS)
+            rows = self._admitted(hits, scope)
+            if len(rows) >= n or len(hits) < limit or limit == MOST_RESULTS:
+                # milvus-lite gives BM25 a minus sign.
+                return _best(((row.chunk.id, abs(score) if metric == "BM25" else score) for row, score in rows), n)
+            limit *= 4
+
+    def _search_call(
+        self, field: str, data: Any, metric: str, *, filter: str, limit: int, fields: Sequence[str]
+    ) -> Call:
+        return Call(
+            "search",
+            {
+                "collection_name": self._index.names.chunks,
+                "data": [data],
+                "anns_field": field,
+                "search_params": {"metric_type": metric},
+                "filter": filter,
+                "limit": limit,
+                "output_fields": list(fields),
+                "consistency_level": self._index.consistency,
+            },
+        )
+
+    def _hybrid_call(self, scope: Scope, vector: Vector, words: str, limit: int) -> Call:
+        milvus = client_library()
+        filter = self._index.in_scope(scope)
+        requests = [
+            milvus.AnnSearchRequest([vector.tolist()], "vector", {"metric_type": "COSINE"}, limit=limit, expr=filter),
+            milvus.AnnSearchRequest([words], "bm25", {"metric_type": "BM25"}, limit=limit, expr=filter),
+        ]
+        return Call(
+            "hybrid_search",
+            {
+                "collection_name": self._index.names.chunks,
+                "reqs": requests,
+                "ranker": milvus.WeightedRanker(0.0, 1.0, norm_score=False),
+                "limit": min(2 * limit, MOST_RESULTS),
+                "output_fields": [*CHUNK_FIELDS, "vector"],
+                "consistency_level": self._index.consistency,
+            },
+        )
+
+    def _admitted(self, hits: Any, scope: Scope) -> list[tuple[StoredRow, float]]:
+        """Return the hits in a scope with the server's score, and note them as read."""
+        rows = {hit["key"]: (stored_row(hit["entity"]), float(hit["distance"])) for hit in hits}
+        self._index.recent.put({key: row for key, (row, _) in rows.items()})
+        return [(row, score) for row, score in rows.values() if row.is_in(scope)]
+
+    def _keyword_result(self, text: str, entries: list[ScoredId], n: int) -> SourceResult:
+        """Return a result with the BM25 that a text with all words could have, were each in no other text.
+
+        Milvus does not tell how many texts have a word, so this is far above what most texts can have.
+        """
+        words = self._index.analyzer.words(text)[:MOST_TERMS]
+        rest = entries[-1].score if len(entries) >= n else 0.0
+        return SourceResult(entries, bound=(K1 + 1) * MOST_IDF * len(words), rest=rest)
+
+    def _words(self, text: str) -> str:
+        return query_words(self._index.analyzer.words(text)[:MOST_TERMS])
+
+
+def _best(scores: Iterable[tuple[str, float]], n: int) -> list[ScoredId]:
+    return [ScoredId(id, score) for id, score in sorted(scores, key=lambda pair: (-pair[1], pair[0]))[:n]]
+
+
+def _without_vector(query: Query) -> str | None:
+    return "query-out-of-vocabulary" if query.vector is None else None

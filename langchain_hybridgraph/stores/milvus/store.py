@@ -1,0 +1,319 @@
+"""Chunks, parents and edges in Milvus: a cluster, a server, or milvus-lite in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self, get_args
+
+import numpy as np
+
+from langchain_hybridgraph.chunk_metadata import ParsedMetadata, reference
+from langchain_hybridgraph.errors import ConfigurationError, quote_value
+from langchain_hybridgraph.records import Chunk, Edge, MemoryState, Query, Scope, ScoredId, SourceResult
+from langchain_hybridgraph.stores.embedded.catalog_rows import check_name, text_hash
+from langchain_hybridgraph.stores.milvus.connection import Address, MilvusConnection, client_library
+from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
+from langchain_hybridgraph.stores.milvus.graph import EDGE_FIELDS, FetchedGraph
+from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, Consistency, MilvusIndex, in_parts
+from langchain_hybridgraph.stores.milvus.rows import stored_edge, stored_row
+from langchain_hybridgraph.stores.milvus.schema import Collections, Facts, open_collections
+from langchain_hybridgraph.stores.milvus.search import Searcher
+from langchain_hybridgraph.stores.milvus.writer import Writer
+from langchain_hybridgraph.stores.protocols import HybridResult, MemoryColumns
+from langchain_hybridgraph.text.analyzer import Analyzer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.records import EdgeFilter, Vector
+    from langchain_hybridgraph.stores.protocols import Graph
+
+TIMEOUT = 10.0
+
+
+class MilvusStore:
+    """Chunks, parents and edges in three collections of Milvus, searched by vector, keyword and through the graph.
+
+    ``uri`` is ``milvus://host:19530/database`` (also ``http://`` and ``https://``), or ``milvus:notes.db`` for
+    milvus-lite in this process. ``embedding`` makes the vectors; ``name`` identifies its model. The collections are
+    made when they do not exist; ``collection`` begins their names. A ``tenant`` at creation makes them multi-tenant:
+    from then on every store opened on them names its tenant, which is their partition key. ``language`` decides
+    stemming and stop words. ``consistency`` is Milvus' consistency level of reads; ``timeout`` is in seconds and holds
+    for each call of the server.
+
+    Any number of processes may read and write a server at once; of the writes to one chunk the last wins. A write is
+    not a transaction: after a failure, repeat it; what is there already is not embedded again.
+
+    Raises StoreUnavailableError when the server cannot be reached or refuses access, NotAnIndexError,
+    FormatVersionError, EmbeddingMismatchError, TenantError, and ConfigurationError.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        *,
+        embedding: Any,
+        name: str,
+        token: str = "",
+        database: str = "",
+        tenant: str | None = None,
+        collection: str = "hybridgraph",
+        language: str | None = None,
+        consistency: Consistency = "Session",
+        timeout: float = TIMEOUT,
+    ) -> None:
+        if tenant is not None:
+            check_name(tenant, "a tenant")
+        if not (collection.isascii() and collection.isidentifier()):
+            raise ConfigurationError(
+                f"collection must consist of letters, digits and underscores, got {quote_value(collection)}"
+            )
+        if not timeout > 0:
+            raise ConfigurationError(f"timeout must be a number of seconds above 0, got {timeout!r}")
+        client_library()
+        connection = MilvusConnection(Address.parse(uri, token, database), timeout)
+        names = Collections.named(collection)
+        dimension = len(embedding.embed_query("dimension"))
+        wanted = Facts(name, dimension, Analyzer(language or "english").language, tenant is not None)
+        facts = open_collections(connection, names, wanted, language_given=language is not None)
+        level = _checked_level(consistency)
+        self.tenant = tenant
+        self._use(MilvusIndex(connection, names, facts, embedding, Analyzer(facts.language), tenant, level))
+
+    def _use(self, index: MilvusIndex) -> None:
+        self._index = index
+        self._searcher = Searcher(index)
+        self._writer = Writer(index)
+
+    @property
+    def consistency(self) -> Consistency:
+        """Milvus' consistency level of reads."""
+        return self._index.consistency
+
+    def with_consistency(self, level: Consistency) -> Self:
+        """Return the same store with another consistency level, for one call or many; both share the connection.
+
+        ``"Strong"`` sees every write that any process has finished, ``"Session"`` those of this process,
+        ``"Bounded"`` and ``"Eventually"`` may lag behind by seconds and are the fastest.
+        """
+        other = copy(self)
+        other._use(replace(self._index, consistency=_checked_level(level)))
+        return other
+
+    def close(self) -> None:
+        """Close the connection to the server."""
+        self._index.connection.close()
+
+    # -- reading ----------------------------------------------------------------------------------------------
+
+    has_fast_lookups = False
+
+    def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
+        """Return those of ``ids`` that exist, pass the filter and are valid (see ``stores.protocols.ReadsChunks``)."""
+        self._index.check_scope(scope)
+        rows = self._index.recent_rows(ids)
+        return {id: row.chunk for id, row in rows.items() if row.is_in(scope)}
+
+    @property
+    def has_parents(self) -> bool:
+        """Whether the store has any parent; the first one may go unnoticed for two seconds."""
+        return self._index.has_rows(self._index.names.parents)
+
+    def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
+        """Return the parents among ``ids`` that exist and are valid (see ``stores.protocols.HasParents``)."""
+        self._index.check_scope(scope)
+        rows = self._index.rows(self._index.names.parents, ids)
+        return {id: row.chunk for id, row in rows.items() if row.is_in(scope, filtered=False)}
+
+    def get(self, ids: Sequence[str]) -> list[Chunk]:
+        """Return the chunks and parents with these ids, in the order of ``ids``, valid or not; omit missing ones."""
+        names = self._index.names
+        rows = self._index.rows(names.parents, ids) | self._index.rows(names.chunks, ids)
+        return [rows[id].chunk for id in dict.fromkeys(ids) if id in rows]
+
+    def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
+        """Return the ids of each document's present chunks and parents."""
+        chunks: dict[str, set[str]] = {id: set() for id in document_ids}
+        by_reference = {reference(id): id for id in chunks}
+        for part in in_parts(list(by_reference)):
+            filter = self._index.of_tenant(has_any([mark("document", name) for name in part]))
+            for collection in (self._index.names.chunks, self._index.names.parents):
+                for row in self._index.read_all(collection, filter, ["id", "document"]):
+                    chunks[by_reference[row["document"]]].add(row["id"])
+        return chunks
+
+    def document_ids(self) -> list[str]:
+        """Return the ids of all documents, sorted."""
+        names, filter = self._index.names, self._index.of_tenant()
+        rows = (
+            row for name in (names.chunks, names.parents) for row in self._index.read_all(name, filter, ["document"])
+        )
+        return sorted({row["document"] for row in rows})
+
+    def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """Return the ids of the chunks with these texts and sources (see ``stores.protocols.FindsContents``)."""
+        known = {}
+        hashes = [mark("hash", text_hash(text).hex()) for text, _ in contents]
+        for part in in_parts(hashes):
+            filter = self._index.of_tenant(has_any(part))
+            for entity in self._index.read_all(self._index.names.chunks, filter, CHUNK_FIELDS):
+                chunk = stored_row(entity).chunk
+                known[chunk.text, str(chunk.metadata.get("source", ""))] = chunk.id
+        return {content: known[content] for content in contents if content in known}
+
+    def find(self, scope: Scope) -> list[str]:
+        """Return the ids of all chunks in this scope, the oldest first."""
+        filter = self._index.in_scope(scope)
+        rows = [stored_row(entity) for entity in self._index.read_all(self._index.names.chunks, filter, CHUNK_FIELDS)]
+        return [row.chunk.id for row in sorted(rows, key=lambda row: row.added_at) if row.is_in(scope)]
+
+    def list_chunks(self, scope: Scope, n: int) -> SourceResult:
+        """Return the first n chunks of a scope, in the order in which they were added or last changed.
+
+        Reads all chunks of the scope: Milvus returns rows in no order.
+        """
+        return SourceResult([ScoredId(id, 1.0) for id in self.find(scope)[: max(n, 0)]])
+
+    def __len__(self) -> int:
+        """Return the number of chunks; parents are not counted."""
+        return self._index.count(self._index.names.chunks, self._index.of_tenant())
+
+    # -- searching --------------------------------------------------------------------------------------------
+
+    def vector_search(self, query: Query, n: int) -> SourceResult:
+        """Return the n chunks with the largest cosine (see ``stores.protocols.SearchesVectors``)."""
+        return self._index.connection.run(self._searcher.vector_search(query, n))
+
+    async def avector_search(self, query: Query, n: int) -> SourceResult:
+        """Return the result of :meth:`vector_search`, awaited."""
+        return await self._index.connection.arun(self._searcher.vector_search(query, n))
+
+    def keyword_search(self, query: Query, n: int) -> SourceResult:
+        """Return the n chunks with the largest BM25 (see ``stores.protocols.SearchesKeywords``)."""
+        return self._index.connection.run(self._searcher.keyword_search(query, n))
+
+    async def akeyword_search(self, query: Query, n: int) -> SourceResult:
+        """Return the result of :meth:`keyword_search`, awaited."""
+        return await self._index.connection.arun(self._searcher.keyword_search(query, n))
+
+    def hybrid_search(self, query: Query, n: int) -> HybridResult:
+        """Return the results of both searches in one call (see ``stores.protocols.SearchesHybrid``)."""
+        return self._index.connection.run(self._searcher.hybrid_search(query, n))
+
+    async def ahybrid_search(self, query: Query, n: int) -> HybridResult:
+        """Return the result of :meth:`hybrid_search`, awaited."""
+        return await self._index.connection.arun(self._searcher.hybrid_search(query, n))
+
+    def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
+        """Return the cosine of each of these chunks."""
+        rows = self._index.recent_rows(ids, with_vectors=True)
+        return {id: float(row.vector @ vector) for id, row in rows.items() if row.vector is not None}
+
+    def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
+        """Return the BM25 of each of these chunks; those that share no word with the text are left out."""
+        return self._index.connection.run(self._searcher.keyword_scores(text, ids))
+
+    def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
+        """Return the unit vectors of these chunks, len(ids) × dimension; zeros for an id without one."""
+        rows = self._index.recent_rows(ids, with_vectors=True)
+        vectors = np.zeros((len(ids), self._index.facts.dimension), np.float32)
+        for place, id in enumerate(ids):
+            if id in rows and (vector := rows[id].vector) is not None:
+                vectors[place] = vector
+        return vectors
+
+    # -- edges ------------------------------------------------------------------------------------------------
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether the store has any edge; the first one may go unnoticed for two seconds."""
+        return self._index.has_rows(self._index.names.edges)
+
+    def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> Graph:
+        """Return the graph as a call with this scope may traverse it (see ``stores.protocols.HasGraph``)."""
+        return FetchedGraph(self._index, scope, edge_filter)
+
+    def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
+        """Return the edges that leave these chunks (``backwards``: arrive at them), by source, relation and target."""
+        side, found = ("target_key" if backwards else "source_key"), list[Edge]()
+        for keys in in_parts([self._index.key(id) for id in dict.fromkeys(ids)]):
+            filter = self._index.of_tenant(f"{side} in {texts(keys)}")
+            found += map(stored_edge, self._index.read_all(self._index.names.edges, filter, EDGE_FIELDS))
+        return sorted(found, key=lambda edge: (edge.source, edge.relation, edge.target))
+
+    def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
+        """Make ``edges`` the only edges of these relations that leave these sources; return their number."""
+        return self._writer.replace_edges(sources, relations, edges)
+
+    # -- conversations and memories ---------------------------------------------------------------------------
+
+    def session_turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
+        """Return the last n turns of a session in the call's scope, the newest first."""
+        filter = self._index.in_scope(scope, has_any([mark("session", reference(session_id))]))
+        rows = [stored_row(entity) for entity in self._index.read_all(self._index.names.chunks, filter, CHUNK_FIELDS)]
+        turns = [row for row in rows if row.is_in(scope)]
+        turns.sort(key=lambda row: (row.chunk.metadata.get("turn") or 0, row.added_at), reverse=True)
+        return [row.chunk for row in turns[:n]]
+
+    def memory_states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
+        """Return what the metadata of these chunks say about them (see ``stores.protocols.HasMemoryStates``)."""
+        self._index.check_scope(scope)
+        rows = self._index.recent_rows(ids)
+        return {
+            id: _state(ParsedMetadata.of(row.chunk.metadata), row.added_at / 1e9)
+            for id, row in rows.items()
+            if scope.known_at is None or row.added_at <= scope.known_at * 1e9
+        }
+
+    def memory_columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
+        """Return the same as columns with one entry per id."""
+        states = self.memory_states(ids, scope)
+        return MemoryColumns.of([states.get(id, MemoryState()) for id in ids])
+
+    # -- writing ----------------------------------------------------------------------------------------------
+
+    def upsert(
+        self,
+        chunks: Sequence[Chunk],
+        *,
+        parents: Sequence[Chunk] = (),
+        edges: Sequence[Edge] = (),
+        vectors: Sequence[Sequence[float]] | None = None,
+    ) -> dict[str, int]:
+        """Write a batch (see ``stores.protocols.AcceptsChunks``); ``vectors``, one per chunk, replace embedding.
+
+        Not a transaction: a failure may leave a part of the batch written, which the same call completes.
+        """
+        return self._writer.upsert(chunks, parents, edges, vectors)
+
+    def flush(self) -> int:
+        """Make the batches written quick to search; returns 0, as every text was embedded when it was written."""
+        self._writer.flush()
+        return 0
+
+    def remove(self, ids: Sequence[str]) -> int:
+        """Delete chunks and parents with their edges; return the number deleted."""
+        return self._writer.remove(ids)
+
+
+def _checked_level(level: Consistency) -> Consistency:
+    if level not in get_args(Consistency):
+        raise ConfigurationError(f"consistency must be one of {', '.join(get_args(Consistency))}, got {level!r}")
+    return level
+
+
+def _state(given: ParsedMetadata, added_at: float) -> MemoryState:
+    return MemoryState(
+        confidence=given.confidence,
+        utility=given.utility,
+        active_count=given.active_count or 0,
+        updated_at=given.updated_at,
+        valid_from=given.valid_from,
+        valid_until=given.valid_until,
+        created_at=given.created_at,
+        learned_at=added_at,
+        memory_type=given.memory_type,
+        provenance_depth=given.provenance_depth or 0,
+    )

@@ -1,0 +1,187 @@
+"""Writing to Milvus.
+
+A write is no transaction over the three collections, so the order is that of the references: parents, then chunks, then
+edges; deletions go the other way round. Every write can be repeated. What a failure leaves behind is completed by the
+repetition, which neither embeds nor counts as changed what is there already.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from langchain_hybridgraph.chunk_metadata import reference
+from langchain_hybridgraph.stores.embedded.catalog import CHUNK
+from langchain_hybridgraph.stores.embedded.catalog_rows import catalogue_rows, checked_edges
+from langchain_hybridgraph.stores.engines.vector_matrix import unit
+from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
+from langchain_hybridgraph.stores.milvus.index import MilvusIndex, in_parts
+from langchain_hybridgraph.stores.milvus.rows import chunk_row, edge_row, heaviest, words_of
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Chunk, Edge
+    from langchain_hybridgraph.stores.embedded.catalog import ChunkRow
+
+# Rows and bytes of one write: a gRPC message holds 64 MB, and many servers accept less.
+MOST_ROWS = 1_000
+MOST_BATCH_BYTES = 16_000_000
+HASHES = ("id", "content_hash", "text_hash")
+
+
+class Writer:
+    """The writes of a store."""
+
+    def __init__(self, index: MilvusIndex) -> None:
+        self._index = index
+
+    def upsert(
+        self,
+        chunks: Sequence[Chunk],
+        parents: Sequence[Chunk],
+        edges: Sequence[Edge],
+        vectors: Sequence[Sequence[float]] | None,
+    ) -> dict[str, int]:
+        """Write a batch; return the counts of ``stores.protocols.AcceptsChunks``."""
+        index = self._index
+        given = {} if vectors is None else dict(zip((chunk.id for chunk in chunks), vectors, strict=True))
+        edges = checked_edges(edges)
+        rows = catalogue_rows(chunks, parents, index.tenant_name)
+        added_at = time.time_ns()
+        every = {row.id: (row, chunk_row(row, added_at + place)) for place, row in enumerate(rows)}
+        counts = {"added": 0, "updated": 0, "unchanged": 0, "embedded": 0}
+        for collection, is_chunk in ((index.names.parents, False), (index.names.chunks, True)):
+            of_kind = {id: pair for id, pair in every.items() if (pair[0].kind == CHUNK) is is_chunk}
+            held = self._hashes(collection, list(of_kind))
+            changed = {
+                id: pair for id, pair in of_kind.items() if id not in held or held[id][0] != pair[1]["content_hash"]
+            }
+            counts["added"] += sum(id not in held for id in changed)
+            counts["updated"] += sum(id in held for id in changed)
+            counts["unchanged"] += len(of_kind) - len(changed)
+            if is_chunk:
+                same = [id for id, (row, _) in changed.items() if id in held and held[id][1] == row.text_hash.hex()]
+                counts["embedded"] += self._add_vectors(list(changed.values()), self._vectors(same) | given)
+            self._write(collection, [row if is_chunk else row | {"unused": [0.0, 1.0]} for _, row in changed.values()])
+        self._add_edges(edges)
+        return counts
+
+    def flush(self) -> None:
+        """Have milvus-lite build its indexes, without which it compares a question with every row.
+
+        A server builds them by itself, and limits how often it may be asked to.
+        """
+        connection = self._index.connection
+        if connection.is_lite:
+            for collection in self._index.names:
+                connection.call("flush", collection_name=collection)
+
+    def remove(self, ids: Sequence[str]) -> int:
+        """Delete chunks and parents with their edges, and parents without children; return the number deleted."""
+        index, names = self._index, self._index.names
+        removed, parents = 0, set()
+        for keys in in_parts([index.key(id) for id in dict.fromkeys(ids)]):
+            self._delete(names.edges, f"(source_key in {texts(keys)} or target_key in {texts(keys)})")
+            for collection in (names.chunks, names.parents):
+                held = index.read(collection, index.with_keys(keys), ["parent"], len(keys))
+                parents |= {row["parent"] for row in held if row["parent"]}
+                removed += len(held)
+                if held:
+                    self._delete(collection, f"key in {texts(row['key'] for row in held)}")
+            index.recent.drop(keys)
+        self._remove_childless(parents - set(ids))
+        index.filled.clear()
+        return removed
+
+    def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
+        """Make ``edges`` the only edges of these relations that leave these sources; return their number."""
+        index = self._index
+        wanted = heaviest(checked_edges(edges))
+        kept = {(edge.source, edge.target, edge.relation) for edge in wanted}
+        for keys in in_parts([index.key(id) for id in dict.fromkeys(sources)]):
+            condition = f"source_key in {texts(keys)} and relation in {texts(relations)}"
+            held = index.read_all(index.names.edges, index.of_tenant(condition), ["source", "target", "relation"])
+            gone = [row["key"] for row in held if (row["source"], row["target"], row["relation"]) not in kept]
+            for part in in_parts(gone):
+                self._delete(index.names.edges, f"key in {texts(part)}")
+        self._write(index.names.edges, [edge_row(edge, index.tenant_name) for edge in wanted])
+        return len(wanted)
+
+    # -- parts of a write -------------------------------------------------------------------------------------
+
+    def _hashes(self, collection: str, ids: Sequence[str]) -> dict[str, tuple[str, str]]:
+        """Return the hashes of the contents and texts that are stored, by id."""
+        index, held = self._index, {}
+        for keys in in_parts([index.key(id) for id in ids]):
+            for row in index.read(collection, index.with_keys(keys), HASHES, len(keys)):
+                held[row["id"]] = row["content_hash"], row["text_hash"]
+        return held
+
+    def _vectors(self, ids: Sequence[str]) -> dict[str, Sequence[float]]:
+        """Return the vectors that are stored."""
+        rows = self._index.rows(self._index.names.chunks, ids, with_vectors=True)
+        return {id: row.vector.tolist() for id, row in rows.items() if row.vector is not None}
+
+    def _add_vectors(
+        self, changed: Sequence[tuple[ChunkRow, dict[str, Any]]], given: Mapping[str, Sequence[float]]
+    ) -> int:
+        """Add vectors and words to rows; return the number of texts that were embedded."""
+        index = self._index
+        missing = [row for row, _ in changed if row.id not in given]
+        vectors: dict[str, Any] = {}
+        if missing:
+            made = unit(index.embedding.embed_documents([row.text for row in missing]))
+            vectors = dict(zip((row.id for row in missing), made, strict=True))
+        vectors |= {row.id: unit(given[row.id]) for row, _ in changed if row.id in given}
+        for row, stored in changed:
+            vector = np.asarray(vectors[row.id], np.float32)
+            index.check_width(vector.shape[-1])
+            stored |= {"vector": vector, "words": words_of(index.analyzer, row.text)}
+        return len(missing)
+
+    def _add_edges(self, edges: Sequence[Edge]) -> None:
+        """Write edges; a stored edge of the same source, target and relation stays where it is heavier."""
+        index = self._index
+        rows = {row["key"]: row for row in (edge_row(edge, index.tenant_name) for edge in heaviest(edges))}
+        for keys in in_parts(list(rows)):
+            held = index.read(index.names.edges, index.with_keys(keys), ["key", "weight"], len(keys))
+            for row in held:
+                if row["weight"] >= rows[row["key"]]["weight"]:
+                    del rows[row["key"]]
+        self._write(index.names.edges, list(rows.values()))
+
+    def _write(self, collection: str, rows: Sequence[dict[str, Any]]) -> None:
+        for batch in _batches(rows):
+            self._index.connection.call("upsert", collection_name=collection, data=batch)
+        self._index.recent.drop(row["key"] for row in rows)
+        if rows:
+            self._index.filled.clear()
+
+    def _delete(self, collection: str, condition: str) -> None:
+        self._index.connection.call("delete", collection_name=collection, filter=self._index.of_tenant(condition))
+
+    def _remove_childless(self, parents: set[str]) -> None:
+        """Delete those of these parents that no chunk points to any more."""
+        index, orphans = self._index, []
+        for parent in sorted(parents):
+            child = has_any([mark("parent", reference(parent))])
+            if not index.read(index.names.chunks, index.of_tenant(child), ["key"], 1):
+                orphans.append(index.key(parent))
+        for keys in in_parts(orphans):
+            self._delete(index.names.parents, f"key in {texts(keys)}")
+
+
+def _batches(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    batch: list[dict[str, Any]] = []
+    size = 0
+    for row in rows:
+        bytes = len(row.get("text", "")) + len(row.get("words", "")) + 4 * len(row.get("vector", ())) + 500
+        if batch and (len(batch) == MOST_ROWS or size + bytes > MOST_BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(row)
+        size += bytes
+    if batch:
+        yield batch

@@ -1,0 +1,123 @@
+"""Filters as Milvus expressions let every match through."""
+
+import json
+import math
+
+import pytest
+from filter_strategies import filters, metadatas
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.records import Chunk, Scope
+from langchain_hybridgraph.stores.embedded.catalog_rows import catalogue_rows
+from langchain_hybridgraph.stores.milvus.filters import MOST_MARKS, UNMARKED, expression, marks_of, text
+from langchain_hybridgraph.stores.milvus.store import MilvusStore
+from langchain_hybridgraph.testing import HashedWords
+
+ROWS = [
+    {},
+    {"k": None, "l": "present"},
+    {"k": True},
+    {"k": 1},
+    {"k": 1.0, "l": 0.5},
+    {"k": 2**53 + 1},
+    {"k": 10**400},
+    {"k": math.inf},
+    {"k": math.nan},
+    {"k": "1"},
+    {"k": "a", "l": "abc"},
+    {"k": "2024-01-01"},
+    {"k": "2024-01-01T01:00+01:00"},
+    {"k": ["a", "b", 1, True, "2024-01-01"]},
+    {"k": []},
+    {"k": {"k": 2, "l": ["a"]}},
+    {"k.l": "dotted", "": "empty"},
+    {"k": {"k.l": -1}},
+    {"k": 'a "quoted" \\ value', "l": "\ud800"},
+    {"k": [{"k": 1}, [1, 2]]},
+]
+
+
+def stored(metadata):
+    """Return metadata as a store keeps them."""
+    (row,) = catalogue_rows([Chunk("a", "text", metadata)], [], "")
+    return json.loads(row.metadata)
+
+
+def lets_through(condition, metadata):
+    """Evaluate an expression, which is also Python, for the marks of metadata."""
+    marked = marks_of(metadata)
+    names = {
+        "marks": marked.marks,
+        "numbers": marked.numbers,
+        "key": "a",
+        "ARRAY_CONTAINS": lambda marks, mark: mark in marks,
+        "ARRAY_CONTAINS_ANY": lambda marks, wanted: any(mark in marks for mark in wanted),
+    }
+    return eval(expression(condition), {}, names)
+
+
+@settings(max_examples=100, deadline=None)
+@given(filters, st.lists(metadatas, min_size=1, max_size=5))
+def test_an_expression_lets_every_match_through(condition, rows):
+    """What a filter matches, its expression lets through, for any metadata."""
+    for metadata in map(stored, rows):
+        assert not condition.matches(metadata) or lets_through(condition, metadata)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"k": 1},
+        {"k": {"$ne": True}},
+        {"k": {"$in": [1, "a"]}},
+        {"k": {"$nin": ["a"]}},
+        {"k": {"$exists": False}},
+        {"k": {"$gte": 1}},
+        {"k": {"$lt": "2024-01-02"}},
+        {"$not": {"k": {"$gt": 0}}},
+        {"k": {"$not_contains": "b"}},
+        {"$or": [{"k.k": 2}, {"l": {"$eq": "present"}}]},
+    ],
+    ids=str,
+)
+def test_an_expression_of_marks_lets_nothing_else_through(condition):
+    """Equality, presence, membership, numbers and times are decided by the expression alone."""
+    condition = parse_filter(condition)
+    rows = [stored(row) for row in ROWS]
+    matches = [condition.matches(row) for row in rows]
+    assert any(matches)
+    assert [lets_through(condition, row) for row in rows] == matches
+
+
+def test_metadata_with_too_many_marks_pass_every_expression():
+    """A row with more marks than an array holds is checked by the store alone."""
+    marked = marks_of({"k": list(range(MOST_MARKS))})
+    assert marked.marks == [UNMARKED]
+    assert lets_through(parse_filter({"k": {"$contains": 7}}), {"k": list(range(MOST_MARKS))})
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    pytest.importorskip("milvus_lite")
+    uri = f"milvus:{tmp_path_factory.mktemp('milvus') / 'lite.db'}"
+    store = MilvusStore(uri, embedding=HashedWords(), name="hashed words")
+    store.upsert([Chunk(str(number), f"text {number}", metadata) for number, metadata in enumerate(ROWS)])
+    store.flush()
+    return store
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(condition=filters)
+def test_milvus_returns_exactly_the_matches(store, condition):
+    """The chunks that a store finds are those whose metadata match, evaluated in memory."""
+    rows = [{"document_id": str(number), **stored(row)} for number, row in enumerate(ROWS)]
+    matches = [str(number) for number, row in enumerate(rows) if condition.matches(row)]
+    assert store.find(Scope(condition)) == matches
+
+
+@pytest.mark.parametrize("value", ['"', "\\", '\\"', "'", "{x}", "é 数据", "a\nb", "%_"])
+def test_texts_are_quoted(store, value):
+    """A tenant's name may hold quotation marks and backslashes."""
+    assert store._index.count(store._index.names.chunks, f"tenant == {text(value)}") == 0

@@ -1,0 +1,37 @@
+"""The store in Milvus keeps what every store promises."""
+
+import itertools
+from contextlib import contextmanager
+
+import pytest
+
+from langchain_hybridgraph.stores.milvus.store import MilvusStore
+from langchain_hybridgraph.testing import StoreSuite
+
+pytest.importorskip("milvus_lite")
+
+numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def uri(tmp_path_factory):
+    return f"milvus:{tmp_path_factory.mktemp('milvus') / 'lite.db'}"
+
+
+class TestMilvus(StoreSuite):
+    @pytest.fixture
+    def store(self, uri):
+        store = MilvusStore(uri, embedding=self.embedding, name="hashed words", collection=f"c{next(numbers)}")
+        yield store
+        for name in store._index.names:
+            store._index.connection.call("drop_collection", collection_name=name)
+
+    @pytest.fixture
+    def open_tenant(self, uri):
+        name = f"c{next(numbers)}"
+
+        @contextmanager
+        def open_tenant(tenant):
+            yield MilvusStore(uri, embedding=self.embedding, name="hashed words", collection=name, tenant=tenant)
+
+        return open_tenant
