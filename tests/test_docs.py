@@ -186,7 +186,7 @@ def test_every_benchmark_is_in_the_summary():
 
 def test_names_in_the_package_exist():
     """Every ``langchain_hybridgraph.module.name`` in the pages can be imported."""
-    pages = "".join(path.read_text(encoding="utf-8") for path in WITH_LINKS)
+    pages = "".join(path.read_text(encoding="utf-8") for path in WITH_LINKS if path.name != "CHANGELOG.md")
     names = set(re.findall(r"`(langchain_hybridgraph(?:\.\w+)+)", pages))
     assert names
     for name in sorted(names):
