@@ -24,7 +24,7 @@ BELOW_LANGCHAIN = ORDER[: ORDER.index("embeddings")]
 
 # Each third-party engine, and the modules that may import it.
 ENGINES = {
-    "chromadb": {"stores.engines.chroma_client", "embeddings.minilm"},
+    "chromadb": {"stores.engines.chroma_client", "stores.engines.chroma_rows", "embeddings.minilm"},
     "tantivy": {"stores.engines.tantivy", "text.analyzer"},
     "pymilvus": {"stores.milvus.connection", "stores.milvus.schema"},
     "rank_bm25": {"stores.engines.rank_bm25"},

@@ -1,22 +1,20 @@
-"""The approximate vector index: Chroma's HNSW over rows."""
+"""The approximate vector index of a large folder: Chroma's HNSW over rows, in one process."""
 
 from __future__ import annotations
 
 import logging
 import shutil
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
 
 from langchain_hybridgraph.errors import ReadOnlyError, StoreError
 from langchain_hybridgraph.stores.embedded import catalog
 from langchain_hybridgraph.stores.embedded.writer_lock import FileLock
-from langchain_hybridgraph.stores.engines.chroma_client import guarded, open_folder
+from langchain_hybridgraph.stores.engines.chroma_rows import Backlog, ChromaRows
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Vector
@@ -25,64 +23,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-COLLECTION, LOCK = "rows", "chroma.lock"
+LOCK = "chroma.lock"
 # Largest number of rows that one write adds while an index that has become large is still being filled: one second.
 FILLED_AT_ONCE = 1_024
-
-
-class ChromaRows:
-    """Row numbers in a Chroma collection of unit vectors, without texts and metadata.
-
-    Only one process may open it: a second one, even a reader, has crashed and has damaged the index (measured with
-    chromadb 1.5.9). The inner product of unit vectors is the cosine and, unlike Chroma's own cosine, accepts a vector
-    of zeros.
-
-    Raises StoreError if Chroma cannot open the folder; the folder can then be rebuilt from the matrix.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        with guarded("open", path):
-            path.mkdir(exist_ok=True)
-            self._client = open_folder(path)
-            self._collection = self._client.get_or_create_collection(
-                COLLECTION, configuration={"hnsw": {"space": "ip"}}, embedding_function=None
-            )
-            self._batch = int(self._client.get_max_batch_size())
-
-    def __len__(self) -> int:
-        """Return the number of rows in the index."""
-        with guarded("count", self._path):
-            return int(self._collection.count())
-
-    def upsert(self, rows: Sequence[int], vectors: NDArray[np.float32]) -> None:
-        """Insert or replace rows with their unit vectors."""
-        with guarded("upsert", self._path):
-            for start in range(0, len(rows), self._batch):
-                part = slice(start, start + self._batch)
-                self._collection.upsert(ids=[str(row) for row in rows[part]], embeddings=vectors[part])
-
-    def delete(self, rows: Sequence[int]) -> None:
-        """Delete rows; missing rows are ignored."""
-        with guarded("delete", self._path):
-            for start in range(0, len(rows), self._batch):
-                self._collection.delete(ids=[str(row) for row in rows[start : start + self._batch]])
-
-    def search(self, vector: Vector, n: int) -> NDArray[np.int64]:
-        """Return about the n rows of largest inner product, best first; approximate, fewer if there are fewer rows."""
-        with guarded("query", self._path):
-            answer = self._collection.query(query_embeddings=vector, n_results=n, include=[])
-        return np.array(answer["ids"][0], dtype=np.int64)
-
-    def rows(self) -> set[int]:
-        """Return all rows in the index."""
-        with guarded("get", self._path):
-            return {int(row) for row in self._collection.get(include=[])["ids"]}
-
-    def close(self) -> None:
-        """Release Chroma's files."""
-        with guarded("close", self._path):
-            self._client.close()
 
 
 class Collected(NamedTuple):
@@ -106,8 +49,8 @@ class OwnedChroma:
         self._folder = folder
         self._lock = None if folder is None else FileLock(folder / LOCK)
         self._rows: ChromaRows | None = None
-        self._missing: list[int] | None = None
-        self._number = self._version = -1
+        self._backlog = Backlog()
+        self._number = -1
         self.collected: Collected | None = None
 
     @property
@@ -150,7 +93,7 @@ class OwnedChroma:
             logger.warning("the Chroma index of %s cannot be used and is rebuilt", self._folder, exc_info=True)
             self.drop(generation.number)
             self._bring_towards(generation, catalogue, version, floor, is_complete)
-        if not self._missing:
+        if not self._backlog.missing:
             with catalogue.writing() as connection:
                 catalog.set_facts(connection, chroma_applied=version)
             self.collected = Collected(generation.number, version, len(self.open(generation.number)))
@@ -193,46 +136,21 @@ class OwnedChroma:
         self._close_rows()
         if before not in (-1, generation):
             remove(self._path(before))
-        self._rows, self._number = ChromaRows(self._path(generation)), generation
+        self._rows, self._number = ChromaRows.in_folder(self._path(generation)), generation
 
     def _close_rows(self) -> None:
         rows, self._rows, self.collected = self._rows, None, None
-        self._missing, self._version = None, -1
+        self._backlog.forget()
         if rows is not None:
             rows.close()
 
     def _bring_towards(
         self, generation: Generation, catalogue: Catalogue, version: int, floor: int, is_complete: bool
     ) -> None:
-        self._open(generation.number)
-        self._note_changes(generation, catalogue, version, floor)
-        self._fill(generation, None if is_complete else FILLED_AT_ONCE)
-
-    def _note_changes(self, generation: Generation, catalogue: Catalogue, version: int, floor: int) -> None:
-        """Delete dead rows from the collection, and record which rows are still missing."""
-        assert self._rows is not None
-        applied = self._version if self._missing is not None else int(catalogue.facts()["chroma_applied"])
-        if not self._missing and not len(self._rows):
-            applied = -1
-        if applied < max(floor, 1):
-            living = generation.nonzero_rows(catalogue.rows())
-            present = self._rows.rows()
-            missing, dead = living - present, present - living
-        else:
-            touched = set(catalogue.changed_rows(applied))
-            living = {entry.row for entry in catalogue.read_rows(touched) if entry.row is not None}
-            missing = set(self._missing or ()) - touched | generation.nonzero_rows(sorted(living))
-            dead = touched - living
-        self._rows.delete(sorted(dead))
-        self._missing, self._version = sorted(missing), version
-
-    def _fill(self, generation: Generation, most: int | None) -> None:
-        assert self._rows is not None
-        assert self._missing is not None
-        part = self._missing[:most]
-        for rows, vectors in generation.vectors(part):
-            self._rows.upsert(rows.tolist(), vectors)
-        self._missing = self._missing[len(part) :]
+        rows = self.open(generation.number)
+        applied = int(catalogue.facts()["chroma_applied"])
+        self._backlog.update(rows, generation, catalogue, applied=applied, version=version, floor=floor)
+        self._backlog.fill(rows, generation, None if is_complete else FILLED_AT_ONCE)
 
 
 # Folders whose Chroma was open in the parent of this forked process.

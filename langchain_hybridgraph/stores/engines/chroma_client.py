@@ -20,7 +20,7 @@ class ChromaServer:
     """The address of a Chroma server and how to log in.
 
     ``token`` is sent as ``x-chroma-token``, which Chroma Cloud expects; ``headers`` are sent with every request.
-    ``timeout`` is in seconds, per request.
+    ``timeout`` is in seconds, per request that writes; searches wait for one second at most.
 
     >>> ChromaServer("http://localhost:8000").name
     'http://localhost:8000/default_tenant/default_database'
@@ -53,8 +53,11 @@ http://HOST:PORT or https://HOST
         port = "" if parts.port is None else f":{parts.port}"
         return f"{parts.scheme}://{parts.hostname}{port}/{self.tenant}/{self.database}"
 
-    def connect(self) -> Any:
-        """Return a new client; raise StoreError if the server does not answer in time or refuses it."""
+    def connect(self, timeout: float | None = None) -> Any:
+        """Return a new client; raise StoreError if the server refuses it or does not answer in time.
+
+        ``timeout`` is in seconds, per request; None stands for the server's own.
+        """
         import chromadb
         import httpx
         from chromadb.config import Settings
@@ -62,10 +65,11 @@ http://HOST:PORT or https://HOST
         parts = urlsplit(self.url)
         port = parts.port or (443 if parts.scheme == "https" else 8000)
         headers = {**self.headers, **({} if self.token is None else {"x-chroma-token": self.token})}
+        wait = self.timeout if timeout is None else timeout
         with guarded("connect to", self.name):
             # Chroma's client waits for ever, and asks the server several questions when it is made.
             httpx.get(
-                f"{parts.scheme}://{parts.hostname}:{port}/api/v2/heartbeat", headers=headers, timeout=self.timeout
+                f"{parts.scheme}://{parts.hostname}:{port}/api/v2/heartbeat", headers=headers, timeout=wait
             ).raise_for_status()
             client = chromadb.HttpClient(
                 str(parts.hostname),
@@ -77,7 +81,7 @@ http://HOST:PORT or https://HOST
                 tenant=self.tenant,
                 database=self.database,
             )
-            client._server._session.timeout = httpx.Timeout(self.timeout)  # type: ignore[attr-defined]
+            client._server._session.timeout = httpx.Timeout(wait)  # type: ignore[attr-defined]
         return client
 
 

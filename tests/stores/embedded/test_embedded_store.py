@@ -31,6 +31,7 @@ from langchain_hybridgraph.stores.embedded import engine_sync, index_folder, rea
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.stores.embedded.writer_lock import FileLock
 from langchain_hybridgraph.stores.engines import chroma
+from langchain_hybridgraph.stores.engines.chroma_rows import ChromaRows
 from langchain_hybridgraph.stores.engines.tantivy import TantivyIndex
 from langchain_hybridgraph.testing import HashedWords, StoreSuite
 
@@ -1164,7 +1165,7 @@ def damaged_words(store, folder, remove=(), add=()):
 
 def damaged_chroma(store, folder, remove=(), add=()):
     store.close()
-    with closing(chroma.ChromaRows(folder / "chroma-0")) as collection:
+    with closing(ChromaRows.in_folder(folder / "chroma-0")) as collection:
         collection.delete(remove)
         if add:
             collection.upsert(add, np.ones((len(add), 64), np.float32))

@@ -5,13 +5,14 @@ import pytest
 
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.stores.engines import chroma
-from langchain_hybridgraph.stores.engines.chroma import ChromaRows, OwnedChroma
+from langchain_hybridgraph.stores.engines.chroma import OwnedChroma
+from langchain_hybridgraph.stores.engines.chroma_rows import ChromaRows
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 
 
 @pytest.fixture
 def rows(tmp_path):
-    made = ChromaRows(tmp_path / "chroma")
+    made = ChromaRows.in_folder(tmp_path / "chroma")
     yield made
     made.close()
 
@@ -61,25 +62,25 @@ def test_more_rows_than_fit_into_one_call(rows):
 
 def test_reopened_it_is_the_same(tmp_path):
     """Rows are there after closing and opening again."""
-    first = ChromaRows(tmp_path / "chroma")
+    first = ChromaRows.in_folder(tmp_path / "chroma")
     first.upsert(range(50), VECTORS)
     first.close()
-    second = ChromaRows(tmp_path / "chroma")
+    second = ChromaRows.in_folder(tmp_path / "chroma")
     assert second.search(VECTORS[7], 1).tolist() == [7]
     second.close()
 
 
 def test_a_damaged_folder_is_a_store_error(tmp_path):
     """All of Chroma's errors become one kind, and after removing the folder a new index works."""
-    first = ChromaRows(tmp_path / "chroma")
+    first = ChromaRows.in_folder(tmp_path / "chroma")
     first.upsert(range(50), VECTORS)
     first.close()
     (tmp_path / "chroma" / "chroma.sqlite3").write_bytes(b"no database" * 1000)
     with pytest.raises(StoreError, match="Chroma could not open"):
-        ChromaRows(tmp_path / "chroma")
+        ChromaRows.in_folder(tmp_path / "chroma")
     chroma.remove(tmp_path / "chroma")
     chroma.remove(tmp_path / "chroma")
-    again = ChromaRows(tmp_path / "chroma")
+    again = ChromaRows.in_folder(tmp_path / "chroma")
     again.upsert([1], VECTORS[1:2])
     assert again.rows() == {1}
     again.close()
@@ -87,7 +88,7 @@ def test_a_damaged_folder_is_a_store_error(tmp_path):
 
 def test_a_closed_collection_is_a_store_error(tmp_path):
     """Searching after close raises an error instead of crashing."""
-    rows = ChromaRows(tmp_path / "chroma")
+    rows = ChromaRows.in_folder(tmp_path / "chroma")
     rows.upsert(range(50), VECTORS)
     rows.close()
     with pytest.raises(StoreError):

@@ -1,0 +1,176 @@
+"""Row numbers in a Chroma collection of unit vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer, guarded, open_folder
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.records import Vector
+    from langchain_hybridgraph.stores.embedded.catalog import Catalogue
+    from langchain_hybridgraph.stores.embedded.generation import Generation
+
+COLLECTION = "rows"
+# Largest size of the vectors in one request: a server refuses more than 40 MB, in a text form that is a third larger.
+REQUEST_BYTES = 8 << 20
+# The inner product of unit vectors is the cosine and, unlike Chroma's own cosine, accepts a vector of zeros.
+SPACE = "ip"
+
+
+class ChromaRows:
+    """Row numbers in a collection of unit vectors, without texts and metadata, in a folder or on a server."""
+
+    def __init__(self, client: Any, collection: Any, where: str) -> None:
+        self._client, self._collection, self._where = client, collection, where
+        with guarded("open", where):
+            self._batch = int(client.get_max_batch_size())
+
+    @classmethod
+    def in_folder(cls, path: Path) -> ChromaRows:
+        """Open the collection of a folder, or make it.
+
+        Only one process may open it: a second one, even a reader, has crashed and has damaged the index (measured with
+        chromadb 1.5.9). Raises StoreError if Chroma cannot open the folder; it can then be rebuilt from the matrix.
+        """
+        with guarded("open", path):
+            path.mkdir(exist_ok=True)
+            client = open_folder(path)
+            collection = client.get_or_create_collection(
+                COLLECTION, configuration={"hnsw": {"space": SPACE}}, embedding_function=None
+            )
+        return cls(client, collection, str(path))
+
+    @classmethod
+    def on_server(
+        cls, server: ChromaServer, name: str, metadata: Mapping[str, str | int], *, timeout: float, create: bool
+    ) -> ChromaRows | None:
+        """Open a collection of a server, or make it if ``create``; otherwise return None if there is none.
+
+        Any number of processes may open it. Raises StoreError if the server does not answer within ``timeout`` seconds,
+        and ConfigurationError if the collection has other metadata or another space, so that it is not ours.
+        """
+        from chromadb.errors import NotFoundError
+
+        client, where = server.connect(timeout), f"{server.name}#{name}"
+        with guarded("open", where):
+            try:
+                collection = client.get_collection(name, embedding_function=None)
+            except NotFoundError:
+                if not create:
+                    client.close()
+                    return None
+                collection = client.get_or_create_collection(
+                    name,
+                    configuration={"hnsw": {"space": SPACE}},
+                    metadata=dict(metadata),
+                    embedding_function=None,
+                )
+        present = {key: (collection.metadata or {}).get(key) for key in metadata}
+        configuration = collection.configuration_json
+        space = (configuration.get("hnsw") or configuration.get("spann") or {}).get("space")
+        if present != dict(metadata) or space != SPACE:
+            client.close()
+            raise ConfigurationError(
+                f"the collection {where} is not the one of this index: it has {present} and the space {space!r}, "
+                f"expected {dict(metadata)} and {SPACE!r}; delete it on the server, or choose another database"
+            )
+        return cls(client, collection, where)
+
+    @property
+    def id(self) -> str:
+        """Id that Chroma gave to the collection; one that is made again has another."""
+        return str(self._collection.id)
+
+    def __len__(self) -> int:
+        """Return the number of rows in the index."""
+        with guarded("count", self._where):
+            return int(self._collection.count())
+
+    def upsert(self, rows: Sequence[int], vectors: NDArray[np.float32]) -> None:
+        """Insert or replace rows with their unit vectors."""
+        batch = max(1, min(self._batch, REQUEST_BYTES // (4 * vectors.shape[1])))
+        with guarded("upsert", self._where):
+            for start in range(0, len(rows), batch):
+                part = slice(start, start + batch)
+                self._collection.upsert(ids=[str(row) for row in rows[part]], embeddings=vectors[part])
+
+    def delete(self, rows: Sequence[int]) -> None:
+        """Delete rows; missing rows are ignored."""
+        with guarded("delete", self._where):
+            for start in range(0, len(rows), self._batch):
+                self._collection.delete(ids=[str(row) for row in rows[start : start + self._batch]])
+
+    def search(self, vector: Vector, n: int) -> NDArray[np.int64]:
+        """Return about the n rows of largest inner product, best first; approximate, fewer if there are fewer rows."""
+        with guarded("query", self._where):
+            answer = self._collection.query(query_embeddings=vector, n_results=n, include=[])
+            return np.array(answer["ids"][0], dtype=np.int64)
+
+    def rows(self) -> set[int]:
+        """Return all rows in the index."""
+        with guarded("get", self._where):
+            return {int(row) for row in self._collection.get(include=[])["ids"]}
+
+    def delete_collections(self, prefix: str, *, keep: str) -> None:
+        """Delete the collections whose names begin with ``prefix``, except ``keep``."""
+        with guarded("delete old collections of", self._where):
+            for collection in self._client.list_collections():
+                if collection.name.startswith(prefix) and collection.name != keep:
+                    self._client.delete_collection(collection.name)
+
+    def close(self) -> None:
+        """Release the files of a folder, or the connections to a server."""
+        with guarded("close", self._where):
+            self._client.close()
+
+
+class Backlog:
+    """Rows that a collection still lacks, so that a collection far behind is filled in several parts."""
+
+    def __init__(self) -> None:
+        self.missing: list[int] | None = None
+        """Rows that are to be added, ascending; None if that is not known."""
+        self._version = -1
+
+    def update(
+        self, rows: ChromaRows, generation: Generation, catalogue: Catalogue, *, applied: int, version: int, floor: int
+    ) -> None:
+        """Delete dead rows from the collection, and record which rows are still missing at this version.
+
+        ``applied`` is the version that the collection holds if the backlog does not know it, -1 for an unknown state.
+        """
+        if self.missing is not None:
+            applied = self._version
+        if not self.missing and not len(rows):
+            applied = -1
+        if applied < max(floor, 1):
+            living = generation.nonzero_rows(catalogue.rows())
+            present = rows.rows()
+            missing, dead = living - present, present - living
+        else:
+            touched = set(catalogue.changed_rows(applied))
+            living = {entry.row for entry in catalogue.read_rows(touched) if entry.row is not None}
+            missing = set(self.missing or ()) - touched | generation.nonzero_rows(sorted(living))
+            dead = touched - living
+        rows.delete(sorted(dead))
+        self.missing, self._version = sorted(missing), version
+
+    def fill(self, rows: ChromaRows, generation: Generation, most: int | None) -> None:
+        """Add missing rows, at most so many; None adds all of them."""
+        assert self.missing is not None
+        part = self.missing[:most]
+        for numbers, vectors in generation.vectors(part):
+            rows.upsert(numbers.tolist(), vectors)
+        self.missing = self.missing[len(part) :]
+
+    def forget(self) -> None:
+        """Forget what is missing; the next update finds it out."""
+        self.missing, self._version = None, -1
