@@ -15,8 +15,8 @@ ROOT = Path(__file__).parent.parent / PACKAGE
 
 # Folders and top-level modules from bottom to top; each imports only itself and names that come before it.
 ORDER = [
-    *("errors", "degradation", "forking", "serialization", "steps", "uris", "times", "registry", "text", "filters"),
-    *("records", "chunk_metadata", "structured_output", "execution", "stores", "testing", "memory", "query"),
+    *("errors", "degradation", "forking", "processes", "serialization", "steps", "uris", "times", "registry", "text"),
+    *("filters", "records", "chunk_metadata", "structured_output", "execution", "stores", "testing", "memory", "query"),
     *("embeddings", "ingestion", "telemetry", "config", "adapters", "display", "result", "retrievers"),
     *("llama_index", "evaluation", "tuning", "migration", "cli"),
 ]

@@ -8,17 +8,18 @@ import uuid
 import zipfile
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.embeddings.topics import TOPIC, topics_of_words
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, StoreError
+from langchain_hybridgraph.processes import ordered_map
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ DRIFT_LIMIT = 0.2
 FEW_TEXTS = 1_000
 TOPIC_WEIGHT = 0.7
 
-_BATCH = 4_096  # texts that are in memory as words at the same time
+_BATCH = 4_096  # texts whose vectors are made at the same time
+_COUNTED = 1_024  # texts whose terms are found at the same time
 _VERSION = 1
 
 
@@ -109,9 +111,8 @@ class LSAEmbeddings(Embeddings):
         if len(texts) > self.max_texts:
             texts = [texts[place] for place in np.sort(random.choice(len(texts), self.max_texts, replace=False))]
         words = _Growing()
-        has_topics = len(texts) <= FEW_TEXTS
-        counted = [self._counts(batch, words, has_topics) for batch in _batches(texts)]
-        self._fitted = _learned(_stacked(counted, len(words)), words, self.max_words, random)
+        counts = self._counts(texts, words, len(texts) <= FEW_TEXTS)
+        self._fitted = _learned(counts, words, self.max_words, random)
         return self
 
     @property
@@ -153,9 +154,9 @@ class LSAEmbeddings(Embeddings):
         """The vectors of these texts, len(texts) × 200, each of length 1 or 0. Raises NotFittedError."""
         model = self._model
         made = np.zeros((len(texts), DIMENSIONS), np.float32)
-        for place, batch in enumerate(_batches(texts)):
-            summed = _sublinear(self._counts(batch, model.words, model.has_topics)) @ model.vectors
-            made[place * _BATCH : (place + 1) * _BATCH] = _unit(summed)
+        counts = self._counts(texts, model.words, model.has_topics)
+        for start in range(0, len(texts), _BATCH):
+            made[start : start + _BATCH] = _unit(_sublinear(counts[start : start + _BATCH]) @ model.vectors)
         return made
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
@@ -167,7 +168,7 @@ class LSAEmbeddings(Embeddings):
         """The vector of a question; zeros when it has no known word. Raises NotFittedError."""
         model = self._model
         # One text needs no sparse matrix: importing scipy for it takes longer than all the rest of a first question.
-        counts = Counter(map(model.words.__getitem__, self._terms(text, model.has_topics)))
+        counts = Counter(map(model.words.__getitem__, _terms(self._analyzer, model.has_topics, text)))
         weights = 1 + np.log(np.fromiter(counts.values(), np.float32, len(counts)))
         vector: list[float] = _unit((weights @ model.vectors[list(counts)])[np.newaxis])[0].tolist()
         return vector if counts else [0.0] * DIMENSIONS
@@ -176,24 +177,19 @@ class LSAEmbeddings(Embeddings):
         """Whether any word of the text is known, so that its vector says something. Raises NotFittedError."""
         return bool(self.vectors([text]).any())
 
-    def _terms(self, text: str, has_topics: bool) -> list[str]:
-        """The words of a text and, with ``has_topics``, their topics."""
-        words = self._analyzer.words(text)
-        if not has_topics:
-            return words
-        topics = topics_of_words(self.language)
-        return [*words, *(topic for word in words for topic in topics.get(word, ()))]
-
     def _counts(self, texts: Sequence[str], words: _Growing | _Known, has_topics: bool) -> csr_matrix:
         """How often each term is in each text: len(texts) × (len(words) + 1), unknown ones in the last column."""
         from scipy.sparse import csr_matrix
 
-        places, ends = array("i"), [0]
-        for text in texts:
-            places.extend(map(words.__getitem__, self._terms(text, has_topics)))
-            ends.append(len(places))
+        slices = (texts[start : start + _COUNTED] for start in range(0, len(texts), _COUNTED))
+        columns, lengths = [np.zeros(0, np.int32)], [0]
+        for found in ordered_map(partial(_indexed_terms, self.language, has_topics), slices):
+            column_of = np.fromiter(map(words.__getitem__, found.terms), np.int32, len(found.terms))
+            columns.append(column_of[found.places])
+            lengths += found.lengths
+        places = np.concatenate(columns)
         ones = np.ones(len(places), np.float32)
-        counts = csr_matrix((ones, np.asarray(places, np.int32), ends), shape=(len(texts), len(words) + 1))
+        counts = csr_matrix((ones, places, np.cumsum(lengths)), shape=(len(texts), len(words) + 1))
         counts.sum_duplicates()
         return counts
 
@@ -250,6 +246,32 @@ class LSAEmbeddings(Embeddings):
             raise ValueError(f"{kept.dtype} vectors of shape {kept.shape} for {len(words)} words")
         loaded._fitted = _Model(words, _with_unknown(kept), int(content["texts"]))
         return loaded
+
+
+class _IndexedTerms(NamedTuple):
+    """The terms of some texts, each once; the places among them of the terms of all texts; the texts' lengths."""
+
+    terms: list[str]
+    places: NDArray[np.int32]
+    lengths: list[int]
+
+
+def _indexed_terms(language: str, has_topics: bool, texts: Sequence[str]) -> _IndexedTerms:
+    analyzer, terms, places, lengths = Analyzer(language), _Growing(), array("i"), list[int]()
+    for text in texts:
+        found = _terms(analyzer, has_topics, text)
+        places.extend(map(terms.__getitem__, found))
+        lengths.append(len(found))
+    return _IndexedTerms(list(terms), np.asarray(places, np.int32), lengths)
+
+
+def _terms(analyzer: Analyzer, has_topics: bool, text: str) -> list[str]:
+    """The words of a text and, with ``has_topics``, their topics."""
+    words = analyzer.words(text)
+    if not has_topics:
+        return words
+    topics = topics_of_words(analyzer.language)
+    return [*words, *(topic for word in words for topic in topics.get(word, ()))]
 
 
 class _Growing(dict[str, int]):
@@ -357,21 +379,6 @@ def _unit(vectors: Floats) -> Floats:
 def _with_unknown(vectors: NDArray[np.float16]) -> Floats:
     """Half precision costs no quality and halves the file; sums are made in single precision."""
     return np.vstack([vectors, np.zeros((1, DIMENSIONS))], dtype=np.float32)
-
-
-def _stacked(counted: Sequence[csr_matrix], width: int) -> csr_matrix:
-    """The batches in one matrix, widened to the words that the last of them has found."""
-    from scipy.sparse import csr_matrix, vstack
-
-    if not counted:
-        return csr_matrix((0, width), dtype=np.float32)
-    for part in counted:
-        part.resize((part.shape[0], width))
-    return vstack(counted, format="csr")
-
-
-def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (texts[start : start + _BATCH] for start in range(0, len(texts), _BATCH))
 
 
 def _as_bytes(text: str) -> NDArray[np.uint8]:

@@ -9,6 +9,7 @@ the first below the heading "Install" (both can be the target of a link before t
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -25,7 +26,7 @@ from langchain_hybridgraph.records import Chunk, replace_surrogates
 if TYPE_CHECKING:
     from langchain_core.documents import Document
 
-FIRST = "0"
+FIRST, PARENT = "0", "parent-"
 T = TypeVar("T")
 
 
@@ -35,7 +36,8 @@ class CutDocument:
 
     ``continues`` is set when an earlier Document of the same ingest belongs to the same document, as the
     pages of a file do. ``metadata`` is what the document was handed in with. ``links`` are those of each chunk by id,
-    found in the full text; None when they are to be read from the chunks.
+    found in the full text; None when they are to be read from the chunks. ``mentions`` is what
+    ``edges.entities.find_mentions`` found in the chunks; None when it has not been asked.
     """
 
     id: str
@@ -44,6 +46,7 @@ class CutDocument:
     parents: tuple[Chunk, ...] = ()
     continues: bool = False
     links: Mapping[str, Sequence[Link]] | None = None
+    mentions: object = None
 
     @property
     def title(self) -> str | None:
@@ -141,6 +144,17 @@ class Cutter:
             return self._kept(id, chunk, document.metadata)
         return self._split(id, document, self._splitter)
 
+    def has_cut(self, id: str) -> bool:
+        """Whether a document of this id was cut, so that another one would continue it."""
+        return id in self._chunks
+
+    def adopt(self, cut: CutDocument) -> None:
+        """Go on as if this Cutter had cut a document, which another one did with the same splitter."""
+        self._chunks[cut.id] = len(cut.chunks)
+        pieces = [*((PARENT, parent) for parent in cut.parents), *(("", chunk) for chunk in cut.chunks)]
+        hashed = [(chunk.id, _hashed_name(cut.id, kind, chunk.text)) for kind, chunk in pieces]
+        self._latest, self._taken = cut.id, Counter(name for id, name in hashed if id.startswith(name))
+
     def _kept(self, id: str, chunk: Chunk, metadata: Mapping[str, Any]) -> CutDocument:
         before = self._chunks.get(id, 0)
         empty = not chunk.text.strip()
@@ -161,7 +175,7 @@ class Cutter:
         for piece in pieces:
             parent: str | None = None
             if piece.children:
-                parent = self._name(id, "parent-", piece)
+                parent = self._name(id, PARENT, piece)
                 own = _metadata(document, piece, {"document_id": id})
                 parents.append(Chunk(parent, piece.text, own, id))
             for child in piece.children or (piece,):
@@ -182,7 +196,7 @@ class Cutter:
         return CutDocument(id, document.metadata, tuple(chunks), tuple(parents), before is not None, links)
 
     def _name(self, id: str, kind: str, piece: Piece) -> str:
-        name = f"{id}#{kind}{_hash(piece.text)}"
+        name = _hashed_name(id, kind, piece.text)
         times = self._taken[name] = self._taken.get(name, 0) + 1
         return name if times == 1 else f"{name}-{times}"
 
@@ -242,6 +256,10 @@ def _identity(document: Document) -> tuple[str, bool]:
     if source is not None:
         return replace_surrogates(str(source)), False
     return _content_id(document), True
+
+
+def _hashed_name(id: str, kind: str, text: str) -> str:
+    return f"{id}#{kind}{_hash(text)}"
 
 
 def _content_id(document: Document) -> str:

@@ -45,7 +45,6 @@ class KnownFiles:
         self._kept: dict[str, tuple[File, FileRecord]] = {}
         self._restamped: dict[str, FileRecord] = {}
         self._reading: dict[str, _Reading] = {}
-        self._latest: _Reading | None = None
 
     def unchanged(self, file: File) -> FileRecord | None:
         """The record of a file that is as it was when it was read; None for one that is to be read."""
@@ -61,20 +60,24 @@ class KnownFiles:
         self._kept[file.source] = file, record
         return record
 
+    def kept_record(self, file: File) -> FileRecord | None:
+        """The record of a file that was found to be unchanged, and still need not be read."""
+        kept = self._kept.get(file.source)
+        return None if kept is None else kept[1]
+
     def begin(self, file: File) -> None:
         """Note how a file is before it is read."""
         self._kept.pop(file.source, None)
         stamp = _stamp(file.path)
-        self._latest = self._reading[file.source] = _Reading(file, stamp, _digest(file.path))
+        self._reading[file.source] = _Reading(file, stamp, _digest(file.path))
 
-    def add(self, document: str, chunks: int, parents: int) -> None:
-        """Note what the file that is being read has given."""
-        reading = self._latest
-        assert reading is not None, "a file is begun before it gives anything"
+    def add(self, file: File, document: str, chunks: int, parents: int) -> None:
+        """Note what a file that was begun has given."""
+        source = file.source
+        reading = self._reading[source]
         reading.documents[document] = None
         reading.chunks += chunks
         reading.parents += parents
-        source = reading.file.source
         owner = self._owners.setdefault(document, source)
         if owner != source:
             self._shared.update((owner, source))

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.chunking import CutDocument, Cutter
+from langchain_hybridgraph.ingestion.cutting_ahead import cut_ahead
 from langchain_hybridgraph.ingestion.edges.base import Compares, EdgeBuilder, EdgeSet, as_builders
 from langchain_hybridgraph.ingestion.fingerprint import fingerprint
 from langchain_hybridgraph.ingestion.known_files import KnownFiles
 from langchain_hybridgraph.ingestion.progress import Progress, counted, showing
 from langchain_hybridgraph.ingestion.readers.files import File, FileDocuments
 from langchain_hybridgraph.ingestion.splitters import as_splitter
+from langchain_hybridgraph.processes import worker_processes
 from langchain_hybridgraph.records import Chunk, Edge
 from langchain_hybridgraph.serialization import Serializable
 from langchain_hybridgraph.steps import report
@@ -113,7 +115,7 @@ def ingest(
     given = _as_documents(documents)
     splitter, builders = as_splitter(split), as_builders(edges)
     made_by = fingerprint(splitter, builders) if isinstance(given, FileDocuments) else None
-    with showing(progress):
+    with showing(progress), worker_processes():
         run = _Run(_taker(store), splitter, builders, batch_size)
         if prune_documents and not isinstance(run.store, ListsDocuments):
             raise ConfigurationError(
@@ -166,9 +168,19 @@ class _Run:
         """Take in the files that have changed; then those that have not, where their edges depend on what has."""
         waiting = documents.files
         while True:
+            changed = [file for file in waiting if known.unchanged(file) is None]
+            sources = {file.source for file in changed}
+            cuts = cut_ahead(changed, self._splitter, self._builders, known.begin)
             for done, file in enumerate(waiting, start=1):
                 self._at(done - 1, len(waiting), "files")
-                self._take_file(documents, file, known)
+                record = known.kept_record(file)
+                if record is not None:
+                    self._seen.update(record.documents)
+                elif file.source in sources:
+                    self._take_file(documents, file, next(cuts), known)
+                else:  # another file that was read meanwhile has one of its documents
+                    known.begin(file)
+                    self._take_file(documents, file, None, known)
                 self._at(done, len(waiting), "files")
             self._write()
             self._remove(prune)
@@ -184,15 +196,17 @@ class _Run:
         known.remember()
         self._kept = known.kept
 
-    def _take_file(self, documents: FileDocuments, file: File, known: KnownFiles) -> None:
-        record = known.unchanged(file)
-        if record is not None:
-            self._seen.update(record.documents)
-            return
-        known.begin(file)
-        for document in documents.read(file):
+    def _take_file(self, documents: FileDocuments, file: File, ahead: CutDocument | None, known: KnownFiles) -> None:
+        """Take in a file, as it was cut ahead of its turn unless it must be read here."""
+        taken: Iterable[Document | CutDocument]
+        if ahead is None or self._cutter.has_cut(ahead.id):
+            taken = documents.read(file)
+        else:
+            self._cutter.adopt(ahead)
+            taken = [ahead]
+        for document in taken:
             cut = self._take(document)
-            known.add(cut.id, len(cut.chunks), len(cut.parents))
+            known.add(file, cut.id, len(cut.chunks), len(cut.parents))
 
     def _at(self, done: int, total: int | None, unit: str) -> None:
         self._position = done, total, unit

@@ -102,6 +102,22 @@ class EntityEdges:
         """Remember what the document's chunks mention; titles of documents that are still to come are added later."""
         if not document.chunks or self._waiting is None:
             return
+        found = document.mentions
+        if not isinstance(found, DocumentMentions) or not self.reads_alone:
+            found = self._read(document)
+        self._names = found.names
+        for name, written in found.titles:
+            self._titles.add(name, written)
+        self._size += found.words
+        self._waiting.writelines(found.lines)
+        yield from ()
+
+    @property
+    def reads_alone(self) -> bool:
+        """Whether what a document mentions depends on nothing but the document, so that it may be read elsewhere."""
+        return self._extract is None and not self._triples
+
+    def _read(self, document: CutDocument) -> DocumentMentions:
         readings = read([chunk.text for chunk in document.chunks], document.title or "")
         language = readings[0].language
         label = _shown(document.title or document.id)
@@ -109,16 +125,17 @@ class EntityEdges:
             self._mentions(chunk, reading, label) for chunk, reading in zip(document.chunks, readings, strict=True)
         ]
         self._add_triples(document, readings, mentions)
-        if not document.continues or self._names.document != document.id:
-            self._names = _Names(document.id)
-        self._names.complete(mentions)
+        continues = document.continues and self._names.document == document.id
+        names = self._names if continues else _Names(document.id)
+        names.complete(mentions)
         for found in mentions:
             found.shorten()
-        self._add_title(document, mentions, language)
-        for found, reading in zip(mentions, readings, strict=True):
-            self._size += len(reading.words)
-            self._waiting.write(json.dumps([found.chunk, label, " ".join(reading.words), found.entities]) + "\n")
-        yield from ()
+        titles = list(self._add_title(document, mentions, language))
+        lines = [
+            json.dumps([found.chunk, label, " ".join(reading.words), found.entities]) + "\n"
+            for found, reading in zip(mentions, readings, strict=True)
+        ]
+        return DocumentMentions(lines, sum(len(reading.words) for reading in readings), titles, names)
 
     def finish(self) -> Iterator[EdgeSet]:
         """The edges of all chunks, and those of older chunks that mention a new title."""
@@ -206,7 +223,10 @@ class EntityEdges:
             if name:
                 found.add(TITLE + name, ABOUT, f"{subject}{_NAMES}{id} is about.")
 
-    def _add_title(self, document: CutDocument, mentions: Sequence[_Mentions], language: FunctionWords) -> None:
+    def _add_title(
+        self, document: CutDocument, mentions: Sequence[_Mentions], language: FunctionWords
+    ) -> Iterator[tuple[str, str]]:
+        """Add the names in the document's title; yields those by which other texts may mean it."""
         for name, written, is_certain in _title_names(document.title or "", language):
             if not is_certain and not any(ENTITY + name in found.entities for found in mentions):
                 continue
@@ -216,7 +236,7 @@ class EntityEdges:
             if not document.continues:
                 if _is_telling(words_of(name), language.words):
                     mentions[0].add(TITLE + name, OWN, f"{written}{_NAMES}{document.id} is about.")
-                    self._titles.add(name, written)
+                    yield name, written
                 else:
                     mentions[0].add(TITLE + name, OWN, f"{written} is the title of {document.id}.")
 
@@ -226,6 +246,29 @@ class EntityEdges:
             words = found.words.split(" ")
             for name, written, size in (*self._titles.found(words), *stored.found(words)):
                 found.mention(name, TITLED if size > 1 else WORD, written)
+
+
+class DocumentMentions(NamedTuple):
+    """What the chunks of a document mention: a line of JSON for each, and the number of their words.
+
+    ``titles`` are the names that mean the document, with how they are written.
+    """
+
+    lines: Sequence[str]
+    words: int
+    titles: Sequence[tuple[str, str]]
+    names: _Names
+
+
+def find_mentions(document: CutDocument) -> DocumentMentions:
+    """What ``EntityEdges()`` finds in the chunks of a document, of which there is one at least.
+
+    >>> find_mentions(CutDocument("cat", {"title": "Cat"}, (Chunk("cat#0", "Cats purr."),))).titles
+    []
+    >>> find_mentions(CutDocument("ada", {"title": "Ada Lovelace"}, (Chunk("ada#0", "She wrote."),))).titles
+    [('ada lovelace', 'Ada Lovelace')]
+    """
+    return EntityEdges()._read(document)
 
 
 class _Mentions:

@@ -153,6 +153,17 @@ class FileDocuments(Iterator["Document"]):
                     yield File(file, source, is_named)
 
 
+def read_text_file(file: File) -> Document | None:
+    """Return the document in a text file; None for files of other kinds, and for those with anything to report."""
+    suffix = file.path.suffix.lower()
+    if suffix in LINES or suffix in KINDS:
+        return None
+    try:
+        return next(_documents(file.path, file.source)) if is_regular(file.path, may_be_pipe=False) else None
+    except (FileError, OSError):
+        return None
+
+
 def read_files(
     paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     *,

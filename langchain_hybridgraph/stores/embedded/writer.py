@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 # Largest number of rows that wait until the engines are brought up to date in the middle of an ingest.
 STEP_ROWS = 8_192
+# Texts handed to a fitted embedding together: enough for it to use several processes.
+_EMBEDDED = 16_384
 # Largest number of texts an embedding is fitted to, taken at even intervals from the full index.
 FIT_TEXTS = 100_000
 
@@ -415,7 +417,7 @@ class WrittenIndex(FollowedIndex):
     ) -> Iterator[tuple[list[int], NDArray[np.float32], list[bytes]]]:
         """The rows of all chunks, their vectors by a model and the hashes of their texts, a page at a time."""
         done = 0
-        for page in self._catalogue.pages():
+        for page in self._catalogue.pages(step=_EMBEDDED):
             texts = [entry.text for entry in page]
             yield [entry.row or 0 for entry in page], unit(model.embed_documents(texts)), [*map(text_hash, texts)]
             done += len(page)

@@ -8,16 +8,18 @@ import os
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence, Sized
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from functools import partial
+from itertools import chain, islice
 from operator import mul
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from langchain_hybridgraph.errors import HybridGraphError, ReadOnlyError, StoreError, StoreLockedError
+from langchain_hybridgraph.processes import ordered_map
 from langchain_hybridgraph.records import QuestionWords
 from langchain_hybridgraph.text.analyzer import MOST_TERMS, Analyzer, telling_terms
 from langchain_hybridgraph.text.identifiers import FEW, compounds, exact_matches, name_of
@@ -38,6 +40,7 @@ K1 = 1.2  # Tantivy's own, which cannot be changed; b is 0.75
 # opening takes longer the larger its heap is: 5 ms for the smallest, used for few texts, 30 for the large one.
 _HEAP, _SMALL_HEAP = 50_000_000, 15_000_000
 _FEW_TEXTS = 2_000
+_ANALYZED = 1_000  # texts analysed at the same time
 _THREADS = 1
 
 _FEW_ROWS = 512  # up to here querying the rows is faster than searching the full answer: 1.3 ms against 2.4
@@ -274,11 +277,11 @@ class TantivyIndex:
             with writing:
                 for row in remove:
                     writer.delete_documents_by_term("row", int(row))
-            for row, text in add:
-                document = _text_document(int(row), text, self._analyzer)
+            analyzed = ordered_map(partial(_analyzed, self._analyzer.language), _batches(add))
+            for row, fields in chain.from_iterable(analyzed):
                 with writing:
-                    writer.delete_documents_by_term("row", int(row))
-                    writer.add_document(document)
+                    writer.delete_documents_by_term("row", row)
+                    writer.add_document(_text_document(row, fields))
             with writing:
                 writer.delete_documents_by_term("mark", True)
                 writer.add_document(_mark_document(version, self._analyzer.name))
@@ -440,15 +443,36 @@ def _schema() -> tantivy.Schema:
     return builder.build()
 
 
-def _text_document(row: int, text: str, analyzer: Analyzer) -> tantivy.Document:
+class _Fields(NamedTuple):
+    """What is indexed of a text."""
+
+    text: str
+    written: str
+    name: str
+
+
+def _batches(add: Iterable[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
+    rest = iter(add)
+    while batch := list(islice(rest, _ANALYZED)):
+        yield batch
+
+
+def _analyzed(language: str, texts: Sequence[tuple[int, str]]) -> list[tuple[int, _Fields]]:
+    words = Analyzer(language).all_words
+    return [
+        (int(row), _Fields(" ".join(words(text)), " ".join(compounds(text)), name_of(text) or ""))
+        for row, text in texts
+    ]
+
+
+def _text_document(row: int, fields: _Fields) -> tantivy.Document:
     import tantivy
 
     document = tantivy.Document()
     document.add_integer("row", row)
     document.add_boolean("mark", False)
-    document.add_text("text", " ".join(analyzer.all_words(text)))
-    document.add_text("written", " ".join(compounds(text)))
-    document.add_text("name", name_of(text) or "")
+    for field, content in zip(_Fields._fields, fields, strict=True):
+        document.add_text(field, content)
     return document
 
 
