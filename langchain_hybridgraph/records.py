@@ -289,7 +289,7 @@ class SourceResult(NamedTuple):
     the search was limited, else None; ``remark`` adds detail. ``rest`` is the largest score that an unlisted chunk
     can have, or None if unknown. ``are_cosines`` tells whether the scores of a vector search are cosines; if not,
     only their order is meaningful. ``exact`` is that of :class:`Ranking`. ``words`` are those that a
-    keyword search was requested. ``scores`` are the source's own scores of further chunks, where they are known.
+    keyword search was requested.
     """
 
     entries: Sequence[ScoredId]
@@ -302,7 +302,6 @@ class SourceResult(NamedTuple):
     are_cosines: bool = True
     exact: Mapping[str, float] = MappingProxyType({})
     words: QuestionWords | None = None
-    scores: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from langchain_hybridgraph.embeddings import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion, check_weights
+from langchain_hybridgraph.query.hybrid_sources import hybrid_sources
 from langchain_hybridgraph.query.sources import KeywordSource, Source, VectorSource
 from langchain_hybridgraph.records import Scope, SourceResult
 from langchain_hybridgraph.retrievers.base import CallOptions, PipelineRetriever
@@ -36,6 +37,7 @@ from langchain_hybridgraph.retrievers.validation import check_documents, check_s
 from langchain_hybridgraph.stores.protocols import (
     FindsContents,
     ReadsChunks,
+    SearchesHybrid,
     SearchesKeywords,
     SearchesVectors,
     implements,
@@ -266,6 +268,8 @@ class HybridRetriever(PipelineRetriever):
     def _sources(self, options: CallOptions, callbacks: Any = None) -> tuple[Source, ...]:
         vector, keyword = self._weights(options)
         store = self._store
+        if implements(store, SearchesHybrid) and vector > 0 and keyword > 0 and self.keyword_retriever is None:
+            return hybrid_sources(store, vector, keyword)
         sources: list[Source] = []
         if implements(store, SearchesVectors) and vector > 0:
             sources.append(VectorSource(store, vector))

@@ -422,10 +422,7 @@ class SearchesHybrid(SearchesVectors, SearchesKeywords, Protocol):
     """
 
     def hybrid_search(self, query: Query, n: int) -> HybridResult:
-        """Return the results of :meth:`vector_search` and :meth:`keyword_search`.
-
-        Their ``scores`` cover the chunks that only the other search returned, as far as they are known.
-        """
+        """Return the results of :meth:`vector_search` and :meth:`keyword_search`."""
         ...
 
     async def ahybrid_search(self, query: Query, n: int) -> HybridResult:

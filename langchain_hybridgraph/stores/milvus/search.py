@@ -70,7 +70,7 @@ class Searcher:
         bm25 = {row.chunk.id: score for row, score in rows if score > 0}
         nearest = _best(cosines.items(), n)
         keyword = self._keyword_result(query.text or "", _best(bm25.items(), n), n)
-        return HybridResult(SourceResult(nearest, vector, scores=cosines), keyword._replace(scores=bm25))
+        return HybridResult(SourceResult(nearest, vector), keyword)
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> Calls[dict[str, float]]:
         """Return the BM25 of each of these chunks that shares a word with the text."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 TIMEOUT = 10.0
 
 
-class MilvusStore:
+class MilvusChunkStore:
     """Chunks, parents and edges in three collections of Milvus, searched by vector, keyword and through the graph.
 
     ``uri`` is ``milvus://host:19530/database`` (also ``http://`` and ``https://``), or ``milvus:notes.db`` for

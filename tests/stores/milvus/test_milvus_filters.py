@@ -12,7 +12,7 @@ from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import Chunk, Scope
 from langchain_hybridgraph.stores.embedded.catalog_rows import catalogue_rows
 from langchain_hybridgraph.stores.milvus.filters import MOST_MARKS, UNMARKED, expression, marks_of, text
-from langchain_hybridgraph.stores.milvus.store import MilvusStore
+from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
 from langchain_hybridgraph.testing import HashedWords
 
 ROWS = [
@@ -102,7 +102,7 @@ def test_metadata_with_too_many_marks_pass_every_expression():
 def store(tmp_path_factory):
     pytest.importorskip("milvus_lite")
     uri = f"milvus:{tmp_path_factory.mktemp('milvus') / 'lite.db'}"
-    store = MilvusStore(uri, embedding=HashedWords(), name="hashed words")
+    store = MilvusChunkStore(uri, embedding=HashedWords(), name="hashed words")
     store.upsert([Chunk(str(number), f"text {number}", metadata) for number, metadata in enumerate(ROWS)])
     store.flush()
     return store

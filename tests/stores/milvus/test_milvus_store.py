@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from langchain_hybridgraph.stores.milvus.store import MilvusStore
+from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
 from langchain_hybridgraph.testing import StoreSuite
 
 pytest.importorskip("milvus_lite")
@@ -21,7 +21,7 @@ def uri(tmp_path_factory):
 class TestMilvus(StoreSuite):
     @pytest.fixture
     def store(self, uri):
-        store = MilvusStore(uri, embedding=self.embedding, name="hashed words", collection=f"c{next(numbers)}")
+        store = MilvusChunkStore(uri, embedding=self.embedding, name="hashed words", collection=f"c{next(numbers)}")
         yield store
         for name in store._index.names:
             store._index.connection.call("drop_collection", collection_name=name)
@@ -32,6 +32,6 @@ class TestMilvus(StoreSuite):
 
         @contextmanager
         def open_tenant(tenant):
-            yield MilvusStore(uri, embedding=self.embedding, name="hashed words", collection=name, tenant=tenant)
+            yield MilvusChunkStore(uri, embedding=self.embedding, name="hashed words", collection=name, tenant=tenant)
 
         return open_tenant

@@ -1,0 +1,258 @@
+"""LangChain's VectorStore interface over a store of chunks."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from langchain_core.documents import Document
+from langchain_core.vectorstores import VectorStore
+
+from langchain_hybridgraph.adapters.documents import resolve_as_of, to_document
+from langchain_hybridgraph.errors import FilterError, quote_value
+from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.query.selection import Selection, select
+from langchain_hybridgraph.records import Chunk, Hit, Query, Scope, ScoredId
+from langchain_hybridgraph.retrievers.validation import check_documents, check_vector
+from langchain_hybridgraph.stores.embedded.catalog_rows import content_id
+from langchain_hybridgraph.stores.protocols import (
+    AcceptsChunks,
+    HasVectors,
+    ListsChunks,
+    ReadsChunks,
+    ReadsIndex,
+    SearchesVectors,
+)
+from langchain_hybridgraph.times import parse_time
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from typing import Protocol
+
+    from langchain_hybridgraph.filters import Filter
+    from langchain_hybridgraph.records import Edge, TimeRange
+
+    class ChunkStore(ReadsChunks, SearchesVectors, HasVectors, ListsChunks, ReadsIndex, AcceptsChunks, Protocol):
+        """What the store below has."""
+
+        tenant: str | None
+
+        def upsert(
+            self,
+            chunks: Sequence[Chunk],
+            *,
+            parents: Sequence[Chunk] = (),
+            edges: Sequence[Edge] = (),
+            vectors: Sequence[Sequence[float]] | None = None,
+        ) -> Mapping[str, int]:
+            """Write a batch; ``vectors``, one per chunk, are stored instead of embedding the texts."""
+            ...
+
+
+BATCH = 1_000
+
+
+class DocumentStore(VectorStore):
+    """Documents in a store of chunks, as LangChain's VectorStore; scores are cosines, higher is better."""
+
+    @property
+    @abstractmethod
+    def _chunks(self) -> ChunkStore:
+        """The store below."""
+
+    # -- writing ----------------------------------------------------------------------------------------------
+
+    def add_texts(
+        self,
+        texts: Iterable[str],
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: Sequence[str | None] | None = None,
+        vectors: Sequence[Sequence[float]] | None = None,
+        batch_size: int = BATCH,
+        **kwargs: Any,
+    ) -> list[str]:
+        """Add texts, each durable with its batch; return their ids.
+
+        A text without an id gets one made from its content, so adding it twice adds it once. An existing id is
+        replaced; what is unchanged is not embedded again. ``vectors`` (one per text) are stored instead of embedding
+        the texts. Raises ValueError for lists of different lengths.
+        """
+        if kwargs:
+            raise TypeError(f"add_texts does not take {sorted(kwargs)}; it takes metadatas, ids, vectors, batch_size")
+        if isinstance(texts, str):
+            raise ValueError(f"add_texts takes a list: add_texts([{quote_value(texts)}])")
+        listed: list[Any] = list(texts)
+        if wrong := [text for text in listed if not isinstance(text, str)]:
+            raise ValueError(f"a text must be a str, got {quote_value(wrong[0])} ({type(wrong[0]).__name__})")
+        _check_lengths(listed, metadatas=metadatas, ids=ids, vectors=vectors)
+        chunks = [
+            chunk_from(text, metadatas[place] if metadatas else {}, ids[place] if ids else None)
+            for place, text in enumerate(listed)
+        ]
+        for start in range(0, len(chunks), batch_size):
+            part = slice(start, start + batch_size)
+            self._chunks.upsert(chunks[part], vectors=None if vectors is None else vectors[part])
+        if chunks:
+            self._chunks.flush()
+        return [chunk.id for chunk in chunks]
+
+    def add_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
+        """Add Documents, each durable with its batch; return their ids. Takes the options of :meth:`add_texts`.
+
+        Raises ConfigurationError for anything but a list of Documents.
+        """
+        return super().add_documents(check_documents(documents), **kwargs)
+
+    async def aadd_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
+        """Do what :meth:`add_documents` does, awaited."""
+        return await super().aadd_documents(check_documents(documents), **kwargs)
+
+    @classmethod
+    def from_documents(cls, documents: list[Document], embedding: Any = None, **kwargs: Any) -> Self:
+        """Make a store of Documents; ``kwargs`` are those of :meth:`from_texts`.
+
+        Raises ConfigurationError for anything but a list of Documents.
+        """
+        return super().from_documents(check_documents(documents), embedding, **kwargs)
+
+    @classmethod
+    async def afrom_documents(cls, documents: list[Document], embedding: Any = None, **kwargs: Any) -> Self:
+        """Do what :meth:`from_documents` does, awaited."""
+        return await super().afrom_documents(check_documents(documents), embedding, **kwargs)
+
+    def delete(
+        self,
+        ids: list[str] | None = None,
+        *,
+        document: str | Sequence[str] | None = None,
+        filter: Filter | Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> bool | None:
+        """Delete by id, by document or by filter (or all three), with their edges and childless parents.
+
+        Missing ids are ignored. Raises ValueError without any of the three.
+        """
+        if kwargs:
+            raise TypeError(f"delete does not take {sorted(kwargs)}; it takes ids, document, filter")
+        if ids is None and document is None and filter is None:
+            raise ValueError("delete() needs ids=[…], document=… or filter={…}; nothing is deleted without one")
+        chunks, doomed = self._chunks, list(ids or [])
+        if document is not None:
+            documents = [document] if isinstance(document, str) else list(document)
+            doomed += [id for found in chunks.document_chunks(documents).values() for id in sorted(found)]
+        if filter is not None:
+            parsed = parse_filter(filter)
+            if parsed is None:
+                raise FilterError("delete(filter={}) would delete everything; name what to delete")
+            doomed += chunks.find(Scope(filter=parsed, tenant=chunks.tenant))
+        chunks.remove(doomed)
+        return True
+
+    # -- reading ----------------------------------------------------------------------------------------------
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """Return the Documents with these ids, in their order; missing ones are left out."""
+        return [to_document(chunk) for chunk in self._chunks.get(ids)]
+
+    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        """Return the k Documents with the largest cosine; takes ``filter=``, ``as_of=`` and ``known_at=``.
+
+        For a blank query with a filter these are the first k that the filter matches, in the order in which they were
+        added or last changed; each has the score 1.
+        """
+        return [document for document, _ in self.similarity_search_with_score(query, k, **kwargs)]
+
+    def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:
+        """Return the k Documents with the largest cosine, and the cosines, best first."""
+        return self._nearest_documents(self._query(query, None, k, **kwargs), k)
+
+    def similarity_search_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> list[Document]:
+        """Return the k Documents whose vectors are nearest to this one."""
+        return [document for document, _ in self.similarity_search_with_score_by_vector(embedding, k, **kwargs)]
+
+    def similarity_search_with_score_by_vector(
+        self, embedding: list[float], k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """Return the k Documents whose vectors are nearest to this one, and the cosines, best first."""
+        return self._nearest_documents(self._query(None, embedding, k, **kwargs), k)
+
+    def max_marginal_relevance_search(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """Return k Documents that are near to the query and far from each other (Carbonell and Goldstein 1998)."""
+        return self._diverse(self._query(query, None, k, **kwargs), k, fetch_k, lambda_mult)
+
+    def max_marginal_relevance_search_by_vector(
+        self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """Return k Documents that are near to the vector and far from each other."""
+        return self._diverse(self._query(None, embedding, k, **kwargs), k, fetch_k, lambda_mult)
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the store."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _select_relevance_score_fn(self) -> Callable[[float], float]:
+        return lambda cosine: min(1.0, max(0.0, cosine))
+
+    def _query(
+        self,
+        text: str | None,
+        vector: Sequence[float] | None,
+        k: int,
+        *,
+        filter: Filter | Mapping[str, Any] | None = None,
+        as_of: float | str | datetime | TimeRange | None = None,
+        known_at: float | str | datetime | None = None,
+    ) -> Query:
+        known = None if known_at is None else parse_time(known_at)
+        scope = Scope(parse_filter(filter), self._chunks.tenant, resolve_as_of(as_of), known)
+        return Query(text, k, scope, None if vector is None else check_vector(vector))
+
+    def _nearest_documents(self, query: Query, k: int) -> list[tuple[Document, float]]:
+        entries = self._entries(query, k)
+        chunks = self._chunks.read([entry.id for entry in entries], query.scope, {})
+        return [(to_document(chunks[entry.id]), entry.score) for entry in entries if entry.id in chunks]
+
+    def _entries(self, query: Query, k: int) -> Sequence[ScoredId]:
+        if _is_filter_only(query):
+            return self._chunks.list_chunks(query.scope, k).entries
+        return self._chunks.vector_search(query, k).entries
+
+    def _diverse(self, query: Query, k: int, fetch_k: int, lambda_mult: float) -> list[Document]:
+        if _is_filter_only(query):
+            return [document for document, _ in self._nearest_documents(query, k)]
+        entries = self._chunks.vector_search(query, max(k, fetch_k)).entries
+        chunks = self._chunks.read([entry.id for entry in entries], query.scope, {})
+        hits = [Hit(chunks[e.id], e.score, "vector", {"vector": e.score}) for e in entries if e.id in chunks]
+        vectors = self._chunks.vectors([hit.id for hit in hits])
+        return [to_document(hit.chunk) for hit in select(hits, Selection(mmr_lambda=lambda_mult), k, vectors)]
+
+
+def chunk_from(text: str, metadata: Mapping[str, Any], id: str | None) -> Chunk:
+    """Return the chunk of a text; without an id it gets one made from its content. Raises ValueError for an empty id.
+
+    >>> chunk_from("a text", {}, "a").id
+    'a'
+    """
+    if id == "":
+        raise ValueError('an id must not be empty, got ""; leave it out (None) to have one made from the text')
+    return Chunk(content_id(text, metadata) if id is None else id, text, metadata)
+
+
+def _is_filter_only(query: Query) -> bool:
+    return query.vector is None and not (query.text or "").strip() and query.scope.filter is not None
+
+
+def _check_lengths(texts: Sequence[str], **others: Sequence[Any] | None) -> None:
+    for name, values in others.items():
+        if values is not None and len(values) != len(texts):
+            raise ValueError(f"{name} has {len(values)} entries for {len(texts)} texts; give one per text")

@@ -1,0 +1,94 @@
+"""The number of calls that a search makes to a Milvus server."""
+
+import pytest
+from langchain_core.documents import Document
+from milvus_calls import WordEmbeddings, counted_calls
+
+from langchain_hybridgraph import Edge, GraphRetriever, HybridRetriever, ingest
+from langchain_hybridgraph.query.fusion import ReciprocalRankFusion
+from langchain_hybridgraph.records import Chunk, Query
+from langchain_hybridgraph.retrievers.milvus_store import MilvusStore
+
+TEXTS = {
+    "seed": "the river floods the valley",
+    "near": "a dam of concrete",
+    "far": "turbines turn",
+    "alone": "bread and butter",
+    **{f"other{number}": f"something else {number}" for number in range(20)},
+}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    pytest.importorskip("pymilvus")
+    store = MilvusStore(f"milvus:{tmp_path_factory.mktemp('milvus') / 'lite.db'}", WordEmbeddings())
+    edges = [Edge("seed", "near", "references", 0.9), Edge("near", "far", "references", 0.9)]
+    store.upsert([Chunk(id, text, {"n": len(text)}) for id, text in TEXTS.items()], edges=edges)
+    store.flush()
+    return store
+
+
+@pytest.mark.parametrize("fusion", [None, ReciprocalRankFusion()], ids=["default", "rrf"])
+@pytest.mark.parametrize("filter", [None, {"n": {"$gt": 5}}], ids=["all", "filtered"])
+def test_a_hybrid_query_makes_one_call(store, fusion, filter):
+    """Both searches, the texts and the check of every hit are one call, whatever the fusion."""
+    retriever = HybridRetriever(store, k=5, fusion=fusion, filter=filter)
+    retriever.invoke("warm up")
+    with counted_calls(store) as calls:
+        result = retriever.retrieve("the river in the valley")
+    assert calls == ["hybrid_search"]
+    assert result[0].id == "seed"
+    assert result.hits[0].parts.keys() == {"vector", "keyword"}
+
+
+async def test_an_awaited_hybrid_query_makes_one_awaited_call(store):
+    """In an event loop the call is awaited."""
+    retriever = HybridRetriever(store, k=5)
+    with counted_calls(store) as calls:
+        documents = await retriever.ainvoke("a river")
+    assert calls == ["awaited hybrid_search"]
+    assert documents[0].id == "seed"
+
+
+def test_a_graph_query_of_two_hops_makes_four_calls(store):
+    """All edges of a hop are one call, and so are all chunks that the walk reaches."""
+    retriever = GraphRetriever(
+        store, k=5, seed_k=1, candidates="reached", traversal={"type": "bfs", "max_hops": 2}, semantic_weight=0.5
+    )
+    retriever.invoke("the river floods the valley")
+    with counted_calls(store) as calls:
+        result = retriever.retrieve("the river floods a village")
+    assert [(hit.id, hit.hops) for hit in result.hits] == [("seed", 0), ("near", 1), ("far", 2)]
+    assert calls == ["hybrid_search", "query", "query", "query"]
+
+
+def test_strong_consistency_reads_hits_again(store):
+    """With "Strong" consistency nothing that was read before is taken for current."""
+    strong = store.with_consistency("Strong")
+    with counted_calls(strong) as calls:
+        HybridRetriever(strong, k=5).invoke("the river")
+    assert calls[:2] == ["hybrid_search", "query"]
+    assert len(calls) <= 3
+
+
+def test_both_searches_agree_with_each_alone(store):
+    """The halves of a hybrid search are the results of the two searches."""
+    query = Query("river bread something", 6)
+    both = store.hybrid_search(query, 6)
+    for half, alone in ((both.vector, store.vector_search(query, 6)), (both.keyword, store.keyword_search(query, 6))):
+        assert [entry.id for entry in half.entries] == [entry.id for entry in alone.entries]
+        assert [entry.score for entry in half.entries] == pytest.approx(
+            [entry.score for entry in alone.entries], abs=1e-5
+        )
+
+
+def test_an_ingest_makes_edges(tmp_path):
+    """Documents become chunks with edges, which a graph query follows."""
+    store = MilvusStore(f"milvus:{tmp_path / 'lite.db'}", WordEmbeddings())
+    texts = {"a.md": "The river. See [dams](b.md).", "b.md": "# Dams\n\nOf concrete."}
+    report = ingest([Document(text, id=id, metadata={"source": id}) for id, text in texts.items()], store)
+    assert (report.added, report.edges > 0) == (2, True)
+    (edge,) = [edge for edge in store.edges(["a.md#0"]) if edge.relation == "references"]
+    assert edge.target == "b.md#0"
+    again = ingest([Document(text, id=id, metadata={"source": id}) for id, text in texts.items()], store)
+    assert (again.added, again.updated, again.unchanged) == (0, 0, 2)

@@ -1,0 +1,32 @@
+"""Stores in milvus-lite, and the calls that they make."""
+
+from contextlib import contextmanager
+
+from langchain_core.embeddings import Embeddings
+
+from langchain_hybridgraph.testing import HashedWords
+
+
+class WordEmbeddings(HashedWords, Embeddings):
+    """HashedWords as LangChain's Embeddings."""
+
+
+@contextmanager
+def counted_calls(store):
+    """Yield a list to which the name of every call of the server is added."""
+    calls, connection = [], store._index.connection
+    call, acall = connection.call, connection.acall
+
+    def counted(method, **arguments):
+        calls.append(method)
+        return call(method, **arguments)
+
+    async def acounted(method, **arguments):
+        calls.append(f"awaited {method}")
+        return await acall(method, **arguments)
+
+    connection.call, connection.acall = counted, acounted
+    try:
+        yield calls
+    finally:
+        del connection.call, connection.acall
