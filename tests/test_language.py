@@ -46,14 +46,13 @@ OPENINGS = r"What|Who|Whose|Whom|Of|How (many|much|far|long|often)|So|Where|Whic
 NAMES = r"test_(what|who|whose|of|so)_"
 
 # Files that list words of any kind as data.
-DATA = ("langchain_hybridgraph/text/", "tests/test_language.py")
+DATA = ("langchain_hybridgraph/text/function_words.py", "tests/test_language.py")
 
 
 # Areas that are still being rewritten.
 UNFINISHED = (
     *("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "benchmarks/", "docs/", "examples/"),
     "notebooks/",
-    *("langchain_hybridgraph/adapters/", "tests/adapters/"),
     *("langchain_hybridgraph/cli/", "tests/cli/"),
     *("langchain_hybridgraph/config/",),
     *("langchain_hybridgraph/display/", "tests/display/"),
@@ -67,7 +66,7 @@ UNFINISHED = (
     *("langchain_hybridgraph/retrievers/", "tests/retrievers/"),
     *("langchain_hybridgraph/stores/", "tests/stores/", "tests/faults/"),
     *("langchain_hybridgraph/structured_output.py", "langchain_hybridgraph/testing.py"),
-    *("tests/comparison/", "tests/conftest.py", "tests/support/", "tests/telemetry/", "tests/text/", "tests/test_"),
+    *("tests/comparison/", "tests/conftest.py", "tests/support/", "tests/test_"),
 )
 
 

@@ -27,17 +27,17 @@ _SCORE = "relevance_score"
 
 @dataclass(frozen=True)
 class CompressorReranker:
-    """Makes a reranker of any LangChain compressor.
+    """Reranker that wraps any LangChain compressor.
 
-    The compressor gets copies of the chunks as Documents. Only its choice, its order and its scores count:
-    the text that the caller gets stays the chunk's own, even where the compressor shortens it. A Document
-    that comes back is known by an id in its metadata, else by ``Document.id``, else by its text; of
-    several for one chunk the first gives the place. When all carry a number as ``relevance_score``, these
-    are the scores (the highest of several for one chunk), else the i-th of n has 1 − i/n.
-    ``filters=False`` keeps what the compressor leaves out, below the rest. ``callbacks`` are passed on.
+    The compressor receives copies of the chunks as Documents. Only its choice, order and scores are used: the returned
+    text stays the chunk's own, even if the compressor shortens it. A returned Document is matched to its chunk by an id
+    in its metadata, else by ``Document.id``, else by its text. If a chunk is returned several times, the first one
+    gives its rank. If all returned Documents have a number as ``relevance_score``, these are the scores (the highest of
+    several for one chunk); otherwise the i-th of n has the score 1 − i/n. ``filters=False`` keeps what the compressor
+    leaves out, ranked below the rest. ``callbacks`` are passed on.
 
-    Raises ConfigurationError at construction for anything but a compressor; ValueError in ``rerank`` when a
-    Document comes back that the compressor was not given.
+    Raises ConfigurationError on construction for anything but a compressor, and ValueError in ``rerank`` if the
+    compressor returns a Document that it did not receive.
 
     >>> from langchain_hybridgraph.records import Chunk, Hit
     >>> class First(BaseDocumentCompressor):
@@ -54,36 +54,35 @@ class CompressorReranker:
     def __post_init__(self) -> None:
         if not isinstance(self.compressor, BaseDocumentCompressor):
             raise ConfigurationError(
-                f"CompressorReranker was given {self.compressor!r}; "
-                "an instance of langchain_core's BaseDocumentCompressor is wanted"
+                f"cannot wrap {self.compressor!r}; pass an instance of langchain_core's BaseDocumentCompressor"
             )
 
     @property
     def is_asynchronous(self) -> bool:
-        """Whether the compressor waits in the event loop when it is awaited."""
+        """Whether awaiting the compressor waits in the event loop."""
         return is_asynchronous(self.compressor)
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
-        """One score per hit, None for those that the compressor left out."""
+        """Return one score per hit; None for hits that the compressor left out."""
         compress = self.compressor.compress_documents
         return _scores(hits, compress(_documents(hits), query, **self._passed_on(compress)))
 
     async def arerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
-        """The same by the compressor's own asynchronous side."""
+        """Return the scores of :meth:`rerank`, computed by the compressor's asynchronous method."""
         compress = self.compressor.acompress_documents
         return _scores(hits, await compress(_documents(hits), query, **self._passed_on(compress)))
 
     def _passed_on(self, compress: Callable[..., Any]) -> dict[str, Any]:
-        # LangChain's own pipeline looks too: many compressors are written without the argument
+        # LangChain's own pipeline checks this, too: many compressors do not have the argument
         accepted = self.callbacks is not None and "callbacks" in inspect.signature(compress).parameters
         return {"callbacks": self.callbacks} if accepted else {}
 
 
 def as_reranker(value: Any) -> Reranker:
-    """A reranker from a reranker, a LangChain compressor, or a function of query and texts to scores.
+    """Convert a reranker, a LangChain compressor, or a function from query and texts to scores into a reranker.
 
-    Or from the name of one (``"cross_encoder"``), or a mapping such as ``{"type": "score", "min_score": 0.3}``. Raises
-    ConfigurationError for anything else.
+    The name of a reranker (``"cross_encoder"``) or a mapping such as ``{"type": "score", "min_score": 0.3}`` is
+    accepted, too. Raises ConfigurationError for anything else.
 
     >>> as_reranker(lambda query, texts: [1.0 for _ in texts]).filters
     False
@@ -107,7 +106,7 @@ def _documents(hits: Iterable[Hit]) -> list[Document]:
 
 
 def _metadata(hit: Hit) -> dict[str, Any]:
-    # a relevance_score of the user's own would be taken for the compressor's
+    # a relevance_score of the user's own would be mistaken for the compressor's
     metadata = {key: value for key, value in hit.chunk.metadata.items() if key != _SCORE}
     return {**deepcopy(metadata), _ID: hit.id}
 
@@ -123,7 +122,7 @@ def _scores(hits: Sequence[Hit], answer: Sequence[Document]) -> list[float | Non
 
 
 def _by_id(hits: Sequence[Hit], answer: Iterable[Document]) -> dict[str, list[Document]]:
-    """What came back for each hit, in the compressor's order."""
+    """Return the Documents for each hit, in the compressor's order."""
     known = {hit.id for hit in hits}
     by_text: dict[str, list[str]] = {}
     for hit in hits:
@@ -135,7 +134,7 @@ def _by_id(hits: Sequence[Hit], answer: Iterable[Document]) -> dict[str, list[Do
         candidates += [id for id in same_text if id not in returned] or same_text
         if not candidates:
             raise ValueError(
-                f"the compressor gave back {quote_value(document.page_content[:80])}, which it was not given: "
+                f"the compressor returned {quote_value(document.page_content[:80])}, which it did not receive: "
                 "neither its metadata, nor its id, nor its text is that of a hit"
             )
         returned.setdefault(candidates[0], []).append(document)

@@ -14,35 +14,35 @@ from langchain_hybridgraph.records import ALL_TIME, Chunk, Hit, content_id
 from langchain_hybridgraph.times import parse_time
 
 Annotate = Literal["all", "score", "none"]
-"""How much of how it was found a Document's metadata say."""
+"""Amount of detail in a Document's metadata about how the Document was found."""
 
 
 def chosen_level(called: Annotate | None, return_scores: bool | None, own: Annotate) -> Annotate:
-    """What a call wants, else the retriever's own; ``return_scores`` wants the score at least.
+    """Return the level that a call requests, else the retriever's own; ``return_scores`` raises it to at least "score".
 
-    Raises ConfigurationError for another value.
+    Raises ConfigurationError for an unknown level.
 
     >>> chosen_level(None, True, "none"), chosen_level(None, True, "all"), chosen_level("none", None, "all")
     ('score', 'all', 'none')
     """
     level = own if called is None else called
     if level not in get_args(Annotate):
-        raise ConfigurationError(f"annotate is {level!r}; wanted 'all', 'score' or 'none'")
+        raise ConfigurationError(f"annotate must be 'all', 'score' or 'none', got {level!r}")
     return "score" if return_scores and level == "none" else level
 
 
 def to_document(chunk: Chunk) -> Document:
-    """The Document exactly as it was given to the store."""
+    """Return the Document exactly as it was given to the store."""
     return Document(id=chunk.id, page_content=chunk.text, metadata=dict(chunk.metadata))
 
 
 def documents_from(data: Iterable[Mapping[str, Any]]) -> list[Document]:
-    """The Documents that ``RetrievalResult.to_dict`` wrote; raises ValueError for anything else."""
+    """Rebuild Documents from the output of ``RetrievalResult.to_dict``; raises ValueError for anything else."""
     return [Document.model_validate(one) for one in data]
 
 
 def chunk_id(document: Document, id_key: str | None = None) -> str:
-    """The Document's id, else a hash of text and source, the same in every run."""
+    """Return the Document's id, else a hash of text and source, which is the same in every run."""
     if id_key is not None:
         if document.metadata.get(id_key) is None:
             raise ValueError(
@@ -54,17 +54,17 @@ def chunk_id(document: Document, id_key: str | None = None) -> str:
 
 
 def content_key(document: Document) -> tuple[str, str]:
-    """Text and source, by which a Document without an id is recognised."""
+    """Return text and source, which identify a Document without an id."""
     return document.page_content, str(document.metadata.get("source", ""))
 
 
 def annotate(
     hits: Sequence[Hit], method: str, degraded: Sequence[str] = (), prefix: str = "", level: Annotate = "all"
 ) -> list[Document]:
-    """The hits as new Documents whose metadata say how they were found; stored objects stay as they are.
+    """Return hits as new Documents whose metadata describe how they were found; stored objects are not changed.
 
-    With ``level`` ``"score"`` they say the score alone, with ``"none"`` nothing: the metadata are those that were
-    stored. ``prefix`` precedes each of our keys, for metadata that has such keys itself.
+    At ``level`` ``"score"`` only the score is added; at ``"none"`` nothing is, so the metadata are as stored.
+    ``prefix`` precedes each added key, for metadata that already have such keys.
     """
     documents = []
     for rank, hit in enumerate(hits, start=1):
@@ -76,7 +76,7 @@ def annotate(
 
 
 def score_notes(score: float) -> dict[str, Any]:
-    """A score under the two names by which LangChain's tools look for it."""
+    """Return a score under the two keys that LangChain's tools read."""
     return {"relevance_score": score, "score": score}
 
 
@@ -106,12 +106,15 @@ def _annotations(hit: Hit, rank: int, method: str, degraded: Sequence[str]) -> d
 
 
 def _own_copy(metadata: Any) -> dict[str, Any]:
-    # Stored metadata is parsed anew for each query; a caller's own dict must not be shared.
+    # Stored metadata is parsed again for each query; a caller's own dict must not be shared.
     return copy.deepcopy(metadata) if isinstance(metadata, dict) else dict(metadata)
 
 
 def resolve_as_of(as_of: Any) -> float | None:
-    """The time at which chunks have to be valid, unix seconds: None is now, ``ALL_TIME`` is no time in particular."""
+    """Return the time at which chunks have to be valid, in unix seconds.
+
+    None means now. ``ALL_TIME`` gives None: chunks need not be valid at any particular time.
+    """
     if as_of is ALL_TIME:
         return None
     return time.time() if as_of is None else parse_time(as_of)

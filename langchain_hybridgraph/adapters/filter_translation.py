@@ -39,7 +39,7 @@ from langchain_hybridgraph.filters import (
 
 Condition = TypeVar("Condition")
 
-_EXACT = 2**53  # every integer below is a float
+_EXACT = 2**53  # every smaller integer is exact as a float
 _MOST_OPERANDS = 10_000  # Chroma: two SQL variables each, of 32,766
 _MOST_COMPARISONS = 200  # Chroma: an expression tree of 1,000 levels
 _DEEPEST = 30  # Chroma refuses 64 levels

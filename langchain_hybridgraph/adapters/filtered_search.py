@@ -1,9 +1,10 @@
-"""Filtered search over a vector store whose own filters cannot say everything.
+"""Filtered search over a vector store with a limited filter language.
 
-Chroma's ``where`` cannot express most of the filter language (no order of ISO times, nothing derived, nothing nested),
-and it takes up to ten times as long as an unfiltered search: over 20,000 texts 55 ms where one in a hundred matches and
-150 to 260 where half do, against 21. So a filter becomes a mask over the metadata of all texts, in well under a
-millisecond; the store returns ids and vectors only, which is cheap, and only the n best are read with their texts.
+Chroma's ``where`` cannot express most of the filter language (ISO times cannot be ordered, derived and nested values
+cannot be read), and it takes up to ten times as long as an unfiltered search. Over 20,000 texts a filter takes 55 ms if
+it matches one text in a hundred and 150 to 260 ms if it matches half; without a filter a search takes 21 ms. Therefore
+a filter becomes a mask over the metadata of all texts, in well under a millisecond. The store returns only ids and
+vectors, which is cheap, and only the n best are read with their texts.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ FEW = 300
 # restricted to the matches (30 ms).
 MOST_REQUESTED = 1_500
 _SPARE = 16
-# A store of which nothing was read when its retriever was made is read at the first filter, up to this size.
+# A store that was not read when its retriever was created is read when a filter is first used, up to this size.
 MOST_READ = 50_000
 
 
 @runtime_checkable
 class SearchesIds(Protocol):
-    """An adapter whose store gives ids and vectors without the texts, and searches among given ids."""
+    """Adapter of a store that can return ids and vectors without texts, and search among given ids."""
 
     def count(self) -> int:
         """Return the number of texts in the store."""
@@ -71,11 +72,11 @@ class SearchesIds(Protocol):
 
 
 class StoredRows:
-    """The metadata of the texts in a vector store, as rows.
+    """Metadata of the texts in a vector store, as rows.
 
-    ``documents`` are the store's as they were read. The number of texts in the store shows what was added or deleted
-    since; metadata that was changed in its place shows when it is read again. ``chunk_of`` gives the chunk that a
-    Document is. May be used from several threads.
+    ``documents`` are the store's Documents as they were read. A different number of texts in the store shows that some
+    were added or deleted; changed metadata show when they are read again. ``chunk_of`` converts a Document to a chunk.
+    May be used from several threads.
     """
 
     def __init__(
@@ -113,9 +114,9 @@ class StoredRows:
         return row < len(mask) and bool(mask[row])
 
     def catch_up(self, *, always: bool = False) -> bool:
-        """Add what the store has received and drop what it has lost; returns whether there was anything.
+        """Add new texts of the store and drop deleted ones; return whether anything changed.
 
-        It looks only if the number of texts has changed, or ``always``.
+        The store is only checked if its number of texts has changed, or if ``always`` is set.
         """
         with self._changing:
             if not always and self._adapter.count() == len(self._row_of):
@@ -128,7 +129,7 @@ class StoredRows:
             return bool(gone or new)
 
     def note(self, documents: Iterable[Document]) -> bool:
-        """Take over the metadata of Documents that were read just now; returns whether any had changed."""
+        """Update the metadata from Documents that were just read; return whether any had changed."""
         with self._changing:
             changed = [each for each in documents if self._is_changed(each)]
             self._drop({str(each.id) for each in changed})
@@ -153,7 +154,7 @@ class StoredRows:
 
 
 class FilteredSearch:
-    """Finds the texts nearest to a vector among those that a scope admits."""
+    """Search for the texts nearest to a vector among those that a scope admits."""
 
     def __init__(self, adapter: SearchesIds, rows: StoredRows) -> None:
         self._adapter = adapter
@@ -161,7 +162,7 @@ class FilteredSearch:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the metadata was read or is quickly read."""
+        """Whether the metadata have been read or can be read quickly."""
         return len(self.rows) > 0 or self._adapter.count() <= MOST_READ
 
     def search(self, vector: Vector, n: int, scope: Scope) -> list[tuple[Document, float]]:
@@ -178,7 +179,7 @@ class FilteredSearch:
         return self._caught_up(nearest)
 
     def _caught_up(self, search: Callable[[], Answer]) -> Answer:
-        """The result of a search over the rows as they are now."""
+        """Return the result of a search over the rows as they are now."""
         self.rows.catch_up()
         try:
             return search()
@@ -214,7 +215,7 @@ class FilteredSearch:
         return self._adapter.cosines(vector, self._adapter.nearest(vector, n, self.rows.ids(mask)))
 
     def _note_new_matches(self, scope: Scope) -> None:
-        """Ask the store itself where few texts match one value: it knows metadata that were changed in their place."""
+        """Ask the store itself if few texts match one value: it notices metadata that were changed in place."""
         equal = [each for each in _conditions(scope) if each.operator in ("$eq", "$in")]
         for comparison in sorted(equal, key=self._matches):
             if self._matches(comparison) > FEW:
@@ -230,7 +231,7 @@ class FilteredSearch:
 
 
 def _conditions(scope: Scope) -> list[Comparison]:
-    """Comparisons that everything in the scope satisfies, of keys that are never derived."""
+    """Yield the comparisons that everything in the scope satisfies, on keys that are never derived."""
     tenant = [] if scope.tenant is None else [compare("tenant", "$eq", scope.tenant)]
     parts = scope.filter.parts if isinstance(scope.filter, And) else (scope.filter,)
     named = [part for part in parts if isinstance(part, Comparison) and part.path != ("document_id",)]

@@ -1,4 +1,4 @@
-"""Keeps the keyword index in step with its vector store."""
+"""Updates that keep the keyword index consistent with its vector store."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ class Refreshed(NamedTuple):
 
 
 class State(NamedTuple):
-    """State of a store, to be compared: the number of its texts, or the version that the user gives."""
+    """State of a store: the number of its texts, or the version that the user provides."""
 
     size: int | None = None
     version: Any = None
 
 
 class Stored(NamedTuple):
-    """Every Document of a store, and its state just before they were read."""
+    """All Documents of a store, and its state just before they were read."""
 
     documents: Sequence[Document]
     state: State
 
 
 def read_store(adapter: StoreAdapter, version: Any = None) -> Stored | None:
-    """Read every text of a store; None where they cannot be listed."""
+    """Read every text of a store; return None if its texts cannot be listed."""
     if not adapter.can_list:
         return None
     state = state_of(adapter, version)
@@ -58,11 +58,11 @@ def state_of(adapter: StoreAdapter, version: Any) -> State:
 
 
 class Freshness:
-    """Whether the keyword index has the texts that the store has, and what brings it up to date.
+    """Whether the keyword index has the texts that the store has, and how to update it.
 
-    Another number of texts shows that some were added or deleted; a text that was changed in its place shows by a
-    ``version`` only. What the store held when it was first read is not added later: the given Documents may be a part
-    of it on purpose.
+    A different number of texts shows that some were added or deleted; a text that was changed in place shows only by a
+    ``version``. Texts that the store contained when it was first read are not added later: the given Documents may be a
+    deliberate selection.
     """
 
     def __init__(self, texts: DocumentIndex, adapter: StoreAdapter, stored: Stored | None, version: Any) -> None:
@@ -78,22 +78,22 @@ class Freshness:
         self._behind: State | None = None
 
     def follow(self, note: Callable[[Sequence[Document]], object]) -> None:
-        """Call ``note`` with all Documents of the store whenever they were read again."""
+        """Call ``note`` with all Documents of the store whenever they are read again."""
         self._followers.append(note)
 
     def bring_up_to_date(
         self, refresh: Refresh, version: Any, began: float | None = None
     ) -> tuple[str | None, str | None]:
-        """Check the store as ``refresh`` says and take in what has changed, for a search that ``began`` then, or now.
+        """Check the store according to ``refresh`` and apply its changes, for a search that ``began`` then, or now.
 
-        Returns ``keyword-stale`` with a remark if the index lacks texts all the same, else None. The vector
-        search reports a store that is out of reach.
+        Returns ``keyword-stale`` with a remark if the index still lacks texts, else None. An unreachable store is
+        reported by the vector search.
         """
         behind = self._check(refresh, version, time.monotonic() if began is None else began)
         if behind is None:
             return None, None
         if refresh == "never" or not self._adapter.can_list:
-            return STALE, "the store has changed since its texts were read: refresh() takes the changes in"
+            return STALE, "the store has changed since its texts were read: refresh() applies the changes"
         try:
             self._catch_up(behind)
         except Exception as error:  # noqa: BLE001 - a server may fail with anything; what is indexed answers
@@ -101,20 +101,20 @@ class Freshness:
         return None, None
 
     def is_up_to_date(self, refresh: Refresh, version: Any, began: float) -> bool:
-        """Whether the index is known to have everything, as far as that can be said without a request to the store."""
+        """Whether the index is complete, as far as is known without a request to the store."""
         is_due = self._is_due(refresh, began)
         asks_store = not self._adapter.is_local and (version is None or callable(version))
         return not (is_due and asks_store) and self._check(refresh, version, began) is None
 
     def refresh(self, version: Any, documents: Sequence[Document] | None = None) -> Refreshed:
-        """Compare every text with the store's, or take these Documents in the place of those that were given."""
+        """Compare every text with the store's, or replace the given Documents by these."""
         with self._refreshing:
             stored = read_store(self._adapter, version)
             if documents is not None:
                 return self._replace(documents, stored, version)
             if stored is None:
                 raise ConfigurationError(
-                    "the texts of this vector store cannot be listed: give all that are to be found by their words, "
+                    "the texts of this vector store cannot be listed: pass all texts for the keyword index, "
                     "refresh(documents)"
                 )
             return self._compare(stored)
@@ -122,7 +122,7 @@ class Freshness:
     # -- checking -----------------------------------------------------------------------------------------------
 
     def _check(self, refresh: Refresh, version: Any, began: float) -> State | None:
-        """The store's state, if it is another than when it was read; searches at the same time share one look."""
+        """Return the store's state if it has changed since the store was read; concurrent searches share one check."""
         with self._checking:
             if self._is_due(refresh, began):
                 looked = time.monotonic()
@@ -142,7 +142,7 @@ class Freshness:
         was_read = self._contents is not None
         return now != self._state and (was_read or self._adapter.can_list or now.version != self._state.version)
 
-    # -- taking in ----------------------------------------------------------------------------------------------
+    # -- applying changes ----------------------------------------------------------------------------------------
 
     def _catch_up(self, now: State) -> None:
         with self._refreshing:
@@ -163,7 +163,9 @@ class Freshness:
             self._behind = None
 
     def _compare(self, stored: Stored) -> Refreshed:
-        """Take in how all that the store holds differs from what it held before; the first time nothing is added."""
+        """Apply the differences between what the store contains and what it contained before; the first time nothing is
+        added.
+        """
         known = self._contents
         if known is None:
             for document in stored.documents:
@@ -214,5 +216,5 @@ class Freshness:
 
 
 def _content(document: Document) -> int:
-    """A hash of text and metadata."""
+    """Return a hash of text and metadata."""
     return hash((document.page_content, repr(sorted(document.metadata.items(), key=lambda item: str(item[0])))))

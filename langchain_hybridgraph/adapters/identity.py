@@ -11,7 +11,7 @@ from langchain_core.documents import Document
 from langchain_hybridgraph.adapters.documents import chunk_id
 from langchain_hybridgraph.records import replace_surrogates
 
-# Metadata keys under which vector stores put the id that they do not give as Document.id.
+# Metadata keys under which vector stores put an id that is missing from Document.id.
 ID_KEYS = ("_id", "pk", "id")
 
 
@@ -25,15 +25,16 @@ def metadata_id(metadata: Mapping[str, Any], keys: Sequence[str] = ID_KEYS) -> s
 
 
 class Identity:
-    """The id of a text, whichever side finds it: the vector store or the keyword index over given Documents.
+    """Ids of texts, which are the same whether the vector store or the keyword index over given Documents finds the
+    text.
 
-    It is the first that either side has of these: the metadata value under ``id_key``; the given Document's id; the
-    store's id; an id in the given Document's metadata (``_id``, ``pk``, ``id``); a hash of text and source. A given
-    Document and a stored one are the same text if they share an id, or else the text, unless their sources differ. If
-    several stored Documents have one text, the one whose metadata agree most is taken, each once.
+    An id is the first available of these: the metadata value under ``id_key``; the given Document's id; the store's id;
+    an id in the given Document's metadata (``_id``, ``pk``, ``id``); a hash of text and source. A given Document and a
+    stored one are the same text if they share an id, or else the text, unless their sources differ. If several stored
+    Documents have the same text, each given Document is paired with the one whose metadata agree most, each once.
 
-    ``stored`` is what the store holds now; None where it cannot be listed. Then the store's Documents are recognised
-    when a search finds them, by id or text.
+    ``stored`` contains the store's current Documents, or None if they cannot be listed. In that case the store's
+    Documents are recognised by id or text when a search finds them.
 
     >>> given = [Document(id="ada", page_content="Ada wrote programs.")]
     >>> stored = [Document(id="7f3e", page_content="Ada wrote programs.")]
@@ -46,8 +47,8 @@ class Identity:
         self, given: Sequence[Document], stored: Sequence[Document] | None = None, id_key: str | None = None
     ) -> None:
         self._id_key = id_key
-        self._id_of: dict[str, str] = {}  # ours by the store's
-        self._stored_id_of: dict[str, str] = {}  # the store's by ours
+        self._id_of: dict[str, str] = {}  # our ids by the store's
+        self._stored_id_of: dict[str, str] = {}  # the store's ids by ours
         self._by_text: dict[str, list[tuple[Document, str]]] = defaultdict(list)
         paired = _pairs(given, stored or (), id_key)
         unique = _unique_metadata_ids(given)
@@ -83,7 +84,7 @@ class Identity:
         return self._stored_id_of.get(id)
 
     def forget(self, stored_ids: Iterable[str]) -> list[str]:
-        """Forget what the store has deleted; returns the ids of these texts."""
+        """Forget texts that were deleted from the store; return their ids."""
         gone = [self._id_of.pop(theirs) for theirs in list(stored_ids) if theirs in self._id_of]
         for id in gone:
             self._stored_id_of.pop(id, None)
@@ -102,7 +103,7 @@ class Identity:
         return named if named is not None and named in unique else chunk_id(document)
 
     def _recognised(self, document: Document) -> str:
-        """The id of a stored Document that was not seen before."""
+        """Return the id of a stored Document that was not seen before."""
         if self._id_key is not None and document.metadata.get(self._id_key) is not None:
             return str(document.metadata[self._id_key])
         if document.id in self._given:
@@ -118,7 +119,7 @@ class Identity:
 
 
 def _pairs(given: Sequence[Document], stored: Sequence[Document], id_key: str | None) -> list[Document | None]:
-    """For each given Document the stored one with its id, else one with its text; each stored one once."""
+    """Return for each given Document the stored one with its id, else one with its text; each stored one once."""
     by_id = {document.id: document for document in stored}
     if id_key is not None:
         by_id = {str(d.metadata[id_key]): d for d in stored if d.metadata.get(id_key) is not None}
@@ -144,7 +145,7 @@ def _name(document: Document, id_key: str | None) -> str | None:
 
 
 def _unique_metadata_ids(documents: Sequence[Document]) -> frozenset[str]:
-    """The ids in metadata that name one text each: the pieces of a document may all have the document's."""
+    """Return the ids in metadata that identify one text each: all pieces of a document may have the document's id."""
     texts: dict[str, set[str]] = defaultdict(set)
     for document in documents:
         if document.id is None and (named := metadata_id(document.metadata)) is not None:
@@ -153,12 +154,12 @@ def _unique_metadata_ids(documents: Sequence[Document]) -> frozenset[str]:
 
 
 def _same_source(one: Document, other: Document) -> bool:
-    """Whether the sources of two Documents do not contradict each other; one may be unknown."""
+    """Return whether the sources of two Documents do not contradict each other; one may be unknown."""
     ours, theirs = one.metadata.get("source"), other.metadata.get("source")
     return ours is None or theirs is None or ours == theirs
 
 
 def _agreement(one: Document, other: Document) -> tuple[bool, int]:
-    """How well the metadata of two Documents agree; the same source, or none in both, goes before all else."""
+    """Return how well the metadata of two Documents agree; the same source, or none in both, counts most."""
     same = sum(other.metadata.get(key) == value for key, value in one.metadata.items())
     return one.metadata.get("source") == other.metadata.get("source"), same

@@ -1,4 +1,4 @@
-"""LangChain's indexing API with ids kept."""
+"""LangChain's indexing API, keeping ids."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from langchain_core.document_loaders import BaseLoader
     from langchain_core.vectorstores import VectorStore
 
-# LangChain passes over Documents whose key the record manager knows. With ids as keys a changed text would be
-# passed over for ever, so everything is handed on; the store itself passes over what is unchanged.
+# LangChain skips Documents whose key the record manager knows. With ids as keys a changed text would be
+# skipped forever, so everything is passed on; the store itself skips what is unchanged.
 _KEPT = {"force_update": True}
 
 
@@ -29,10 +29,10 @@ def index(
     batch_size: int = 1_000,
     **options: Any,
 ) -> IndexingResult:
-    """``langchain_core.indexing.index`` that keeps the Documents' ids, which edges and parents hang on.
+    """Run ``langchain_core.indexing.index``, but keep the Documents' ids, which edges and parents refer to.
 
-    ``options`` are LangChain's (``cleanup``, ``source_id_key`` …). A changed Document is updated, an unchanged one
-    costs a look at the catalogue. Raises ValueError for a Document without an id.
+    ``options`` are LangChain's (``cleanup``, ``source_id_key`` …). A changed Document is updated; an unchanged one
+    costs one lookup in the catalogue. Raises ValueError for a Document without an id.
 
     >>> from langchain_core.indexing import InMemoryRecordManager
     >>> from langchain_hybridgraph import HybridGraphStore
@@ -54,17 +54,17 @@ async def aindex(
     batch_size: int = 1_000,
     **options: Any,
 ) -> IndexingResult:
-    """What :func:`index` does, through ``langchain_core.indexing.aindex``."""
+    """Run :func:`index` asynchronously, through ``langchain_core.indexing.aindex``."""
     return await langchain_aindex(
         documents, record_manager, store, batch_size=batch_size, key_encoder=kept_id, **_KEPT | options
     )
 
 
 def kept_id(document: Document) -> str:
-    """The Document's own id, as LangChain's ``key_encoder``; raises ValueError when it has none."""
+    """Return the Document's own id, as LangChain's ``key_encoder``; raises ValueError if it has none."""
     if not document.id:
         raise ValueError(
-            f"a document without an id cannot be indexed with ids kept: {quote_value(document.page_content[:60])}; "
+            f"a document without an id cannot be indexed by its id: {quote_value(document.page_content[:60])}; "
             "give every Document(id=…)"
         )
     return document.id

@@ -1,4 +1,4 @@
-"""The tree of directories and documents over the texts of a vector store that is not ours."""
+"""Tree of directories and documents over the texts of another vector store."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.adapters.texts import DocumentIndex
     from langchain_hybridgraph.records import Chunk, Mask, Scope, Vector
 
-# Returns the first n of these ids, or more, nearest to the vector first.
+# Return at least the first n of these ids, nearest to the vector first.
 Nearest = Callable[["Vector", Sequence[str], int], Sequence[str]]
 
 
 class ListedTree:
-    """The tree of Texts, by the rules of the package's own store; it is extended when texts were added."""
+    """Tree over a :class:`DocumentIndex`, by the rules of the embedded store; it grows when texts are added."""
 
     def __init__(self, texts: DocumentIndex, nearest: Nearest) -> None:
         self._texts = texts

@@ -17,10 +17,11 @@ from langchain_hybridgraph.registry import from_config
 
 
 def chat_model(name: Any) -> Any:
-    """Return the chat model of a name.
+    """Create the chat model of a name.
 
     ``"package.module:factory"`` is a function or class that is called without arguments, ``"provider:model"`` a model
-    of LangChain's ``init_chat_model``. Raises ConfigurationError for a name that is neither, or that cannot be made.
+    of LangChain's ``init_chat_model``. Raises ConfigurationError for a name that is neither, or if the model cannot be
+    created.
     """
     if not isinstance(name, str) or not all(name.partition(":")):
         raise ConfigurationError(f"model must be 'provider:model' or 'package.module:factory', got {quote_value(name)}")
@@ -34,14 +35,14 @@ def chat_model(name: Any) -> Any:
 
 
 def _is_factory(name: str) -> bool:
-    """Whether the name is that of a module and of something in it; a provider's model is seldom an identifier."""
+    """Return whether a name consists of a module and an object in it; model names are seldom identifiers."""
     module, _, path = name.partition(":")
     if not all(part.isidentifier() for part in path.split(".")):
         return False
     try:
         return find_spec(module) is not None
     except (ImportError, ValueError):
-        return "." in module  # its own error names what is missing
+        return "." in module  # importing it raises an error that names the missing module
 
 
 def _llm_reranker(
@@ -62,9 +63,9 @@ def _llm_planner(model: str, *, timeout: float | None = 20.0, method: str | None
 
 
 RERANKERS: Mapping[str, Callable[..., Reranker]] = MappingProxyType({**WITHOUT_MODEL, "llm": _llm_reranker})
-"""The rerankers that a file can name, in addition to those of a factory."""
+"""Rerankers that a file can name, in addition to those of a factory."""
 PLANNERS: Mapping[str, Callable[..., Any]] = MappingProxyType({"rules": RulePlanner, "llm": _llm_planner})
-"""The planners that a file can name, in addition to those of a factory."""
+"""Planners that a file can name, in addition to those of a factory."""
 
 
 def made(what: str, form: str | Mapping[str, Any], kinds: Mapping[str, Callable[..., Any]]) -> Any:
@@ -88,6 +89,6 @@ def _called(what: str, name: str, parameters: Mapping[str, Any], factory: Callab
         raise
     except Exception as error:  # the factory is the user's
         raise ConfigurationError(
-            f"{what} {quote_value(name)} could not be made with {quote_value(dict(parameters))}: "
+            f"{what} {quote_value(name)} could not be created with {quote_value(dict(parameters))}: "
             f"{type(error).__name__}: {error}"
         ) from error

@@ -1,4 +1,4 @@
-"""Which chunks a scope admits, judged by their own metadata."""
+"""Check of chunks against a scope by their own metadata."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def filterable(chunk: Chunk) -> dict[str, Any]:
 
 
 class ScopedRows:
-    """Masks over a list of chunks that only grows: the same answer as :func:`in_scope` for each.
+    """Masks over a list of chunks that only grows, with the same answer as :func:`in_scope` for each chunk.
 
-    A row is a chunk's place in the list. May be used from several threads.
+    A row is a chunk's position in the list. May be used from several threads.
 
     >>> from langchain_hybridgraph.filters import parse_filter
     >>> rows = ScopedRows([Chunk("a", "", {"year": 2020}), Chunk("b", "", {"year": 2024})])

@@ -13,10 +13,10 @@ _WORDS = {Comparator.CONTAIN: "$contains"}
 
 
 class FilterTranslator(Visitor):
-    """Translates what a query constructor has read from a question, as SelfQueryRetriever asks for it.
+    """Translate the structured query that a query constructor reads from a question, as SelfQueryRetriever requires.
 
-    The result is a query and the options of a call: ``filter``, and ``k`` where the question has a limit. ``like`` has
-    no counterpart, so a query constructor must not use it; raises FilterError for it.
+    The result is a query and the options of a call: ``filter``, and ``k`` if the question has a limit. ``like`` has no
+    counterpart, so a query constructor must not use it; raises FilterError for it.
 
     >>> recent = Comparison(Comparator.GTE, "year", 2020)
     >>> FilterTranslator().visit_structured_query(StructuredQuery("cats", recent, limit=3))
@@ -37,7 +37,7 @@ class FilterTranslator(Visitor):
         """Return a filter of one metadata key."""
         comparator, value = comparison.comparator, comparison.value
         if comparator == Comparator.LIKE:
-            raise FilterError(f"{comparator.value} is not a comparator of filters; wanted contain, eq, in or another")
+            raise FilterError(f"{comparator.value} is not a comparator of filters; use contain, eq, in or another")
         if isinstance(value, Mapping):  # a date, with its type
             value = value.get("date") or value.get("datetime") or value
         return {comparison.attribute: {_WORDS.get(comparator, f"${comparator.value}"): value}}

@@ -1,4 +1,4 @@
-"""The keyword index over the texts of a vector store that is not ours."""
+"""Keyword index over the texts of another vector store."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ Engine = Literal["tantivy", "rank_bm25"]
 class DocumentIndex:
     """Documents and a keyword index over them, in memory.
 
-    ``id_key`` names the metadata that holds an id. ``stored`` is what the vector store holds of them now, None where
-    that is not known; :class:`~langchain_hybridgraph.adapters.identity.Identity` says which id a text has. Of
-    several Documents with one id the last counts. ``is_given`` says that the user gave the Documents, and that they
-    were not read from the store. A row is never used again: a changed text gets a new one.
+    ``id_key`` names the metadata key that contains an id. ``stored`` contains those of the Documents that the vector
+    store has now, or is None if that is not known; :class:`~langchain_hybridgraph.adapters.identity.Identity`
+    determines the id of a text. If several Documents have one id, the last counts. ``is_given`` means that the
+    Documents come from the user and were not read from the store. A row is never reused: a changed text gets a new one.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class DocumentIndex:
         return self.chunks.get(id) if self.is_given else None
 
     def change(self, add: Sequence[Chunk], remove: Collection[str] = ()) -> None:
-        """Take texts out, then in; one with an id that is there already replaces the other."""
+        """Remove texts, then add texts; one with an existing id replaces the other."""
         with self._changing:
             gone = [self.row_of[id] for id in {*remove, *(chunk.id for chunk in add)} if id in self.row_of]
             rows = range(len(self.ids), len(self.ids) + len(add))
@@ -114,5 +114,5 @@ def _engine(name: str, language: str) -> tuple[KeywordIndex, str | None]:
     try:
         return TantivyIndex(None, language), None
     except StoreError as error:
-        logger.warning("rank_bm25 takes the place of Tantivy (keyword-fallback): %s", error)
+        logger.warning("using rank_bm25 instead of Tantivy (keyword-fallback): %s", error)
         return RankBM25Index(language), "keyword-fallback"

@@ -21,19 +21,19 @@ from langchain_hybridgraph.records import is_backward
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
-LONGEST_DESCRIPTION = 300  # characters of an edge's description that a model is shown
-_DESCRIPTION = "Finds the texts that answer a question best, each with its id and a score from 0 to 1, best first."
+LONGEST_DESCRIPTION = 300  # maximum number of characters of an edge's description in a tool's answer
+_DESCRIPTION = "Find the texts that best answer a question, each with its id and a score from 0 to 1, best first."
 
 
 class QueryArguments(BaseModel):
-    """What a model says to search for."""
+    """Arguments of a tool call: the query and the number of results."""
 
-    query: str = Field(description="What is searched for: a whole question or its key words.")
-    k: int | None = Field(None, ge=1, le=100, description="How many texts come back.")
+    query: str = Field(description="Question or key words to search for.")
+    k: int | None = Field(None, ge=1, le=100, description="Number of texts to return.")
 
 
 class SearchArguments(QueryArguments):
-    """What a model says to search for, and among what."""
+    """Arguments of a tool call with a metadata filter."""
 
     filter: dict[str, Any] | None = Field(
         None,
@@ -45,16 +45,16 @@ class SearchArguments(QueryArguments):
     @field_validator("filter", mode="before")
     @classmethod
     def _read(cls, value: Any) -> Any:
-        """The object of a text: some models write JSON into a string."""
+        """Parse a filter given as JSON text, as some models do."""
         return json.loads(value) if isinstance(value, str) else value
 
 
 def chosen_arguments(given: type[BaseModel] | None, types: object, own: type[BaseModel]) -> type[BaseModel]:
-    """The form of a tool's arguments: what the caller gives, else the retriever's own; ``types`` are refused."""
+    """Return the schema of a tool's arguments: the caller's, else the retriever's own; raise an error for ``types``."""
     if types:
         raise ConfigurationError(
-            f"arg_types={types!r}: the arguments have types already; give others as args_schema=, a class derived "
-            f"from {own.__name__}"
+            f"arg_types={types!r}: the arguments already have types; to replace them, pass args_schema=, a subclass "
+            f"of {own.__name__}"
         )
     return given or own
 
@@ -62,13 +62,13 @@ def chosen_arguments(given: type[BaseModel] | None, types: object, own: type[Bas
 def search_tool(
     retriever: BaseRetriever, arguments: type[BaseModel], name: str | None = None, description: str | None = None
 ) -> BaseTool:
-    """A tool that invokes ``retriever``, one of ours, with what a model says, in the form of ``arguments``.
+    """Create a tool that calls ``retriever``, one of this package, with a model's ``arguments``.
 
-    ``arguments`` has a ``query``; its other fields are options of the retriever's calls, left out when they are None. A
-    filter may be a pydantic model of its own, whose fields that are set must all hold.
-    The tool message has the texts in words (:func:`told`) and the Documents as its ``artifact``. What the model has
-    asked wrongly, such as a filter or a time that cannot be read, is the tool's answer, with status "error",
-    so that the model can mend it; any other error is raised.
+    ``arguments`` has a field ``query``; its other fields are options of the retriever's calls and are left out when
+    they are None. A filter may be a Pydantic model of its own; all of its fields that are set must match. The tool
+    message contains the texts (:func:`format_documents`) and the Documents as its ``artifact``. If the model passes an
+    invalid argument, such as a filter or a time that cannot be parsed, the tool returns the error with status "error",
+    so that the model can correct it. Any other error is raised.
     """
     from langchain_core.tools import StructuredTool
 
@@ -77,18 +77,18 @@ def search_tool(
     prefix = getattr(retriever, "metadata_prefix", "")
 
     def search(query: str, config: RunnableConfig, callbacks: Any = None, **options: Any) -> tuple[str, list[Document]]:
-        with _told_to_the_model():
-            asked = {"annotate": "all", **_given(options)}
-            found = retriever.invoke(query, patch_config(config, callbacks=callbacks), **asked)
-        return told(found, prefix), found
+        with _report_invalid_arguments():
+            arguments_of_call = {"annotate": "all", **_set_options(options)}
+            found = retriever.invoke(query, patch_config(config, callbacks=callbacks), **arguments_of_call)
+        return format_documents(found, prefix), found
 
     async def asearch(
         query: str, config: RunnableConfig, callbacks: Any = None, **options: Any
     ) -> tuple[str, list[Document]]:
-        with _told_to_the_model():
-            asked = {"annotate": "all", **_given(options)}
-            found = await retriever.ainvoke(query, patch_config(config, callbacks=callbacks), **asked)
-        return told(found, prefix), found
+        with _report_invalid_arguments():
+            arguments_of_call = {"annotate": "all", **_set_options(options)}
+            found = await retriever.ainvoke(query, patch_config(config, callbacks=callbacks), **arguments_of_call)
+        return format_documents(found, prefix), found
 
     return StructuredTool(
         name=name or retriever.get_name(),
@@ -101,19 +101,19 @@ def search_tool(
     )
 
 
-def told(documents: Sequence[Document], prefix: str = "") -> str:
-    """The texts for a model to read, each under a line with its place, id, score, title and source.
+def format_documents(documents: Sequence[Document], prefix: str = "") -> str:
+    """Format texts for a model, each below a line with its rank, id, score, title and source.
 
-    A text that edges led to has a last line with these edges, each in its own direction, between the places in this
-    list, or the ids of texts that are not in it. At the very end are the reasons for which hits may be missing.
-    ``prefix`` is the retriever's ``metadata_prefix``.
+    A text that was reached over edges has a last line with these edges in their own direction, between ranks in this
+    list, or ids of texts that are not in it. The last paragraph lists the reasons why hits may be missing. ``prefix``
+    is the retriever's ``metadata_prefix``.
 
-    >>> print(told([Document("The red roadster.", id="a", metadata={"score": 0.93, "source": "cars.md"})]))
+    >>> print(format_documents([Document("The red roadster.", id="a", metadata={"score": 0.93, "source": "cars.md"})]))
     [1] id: a, score: 0.93, source: cars.md
     The red roadster.
     >>> cites = {"from_chunk_id": "a", "relation": "cites", "weight": 0.8, "description": "B builds on A."}
     >>> led = {"source_path": ["a", "b"], "graph_context": [cites | {"direction": "backward"}]}
-    >>> print(told([Document("A", id="a"), Document("B", id="b", metadata=led)]).splitlines()[-1])
+    >>> print(format_documents([Document("A", id="a"), Document("B", id="b", metadata=led)]).splitlines()[-1])
     ↳ related: [2] –cites→ [1] (B builds on A.)
     """
     if not documents:
@@ -131,13 +131,13 @@ def told(documents: Sequence[Document], prefix: str = "") -> str:
 
 
 @contextmanager
-def _told_to_the_model() -> Iterator[None]:
-    """What the model has asked wrongly becomes the tool's answer."""
+def _report_invalid_arguments() -> Iterator[None]:
+    """Return invalid arguments of the model to it as the tool's answer."""
     from langchain_core.tools import ToolException
 
     try:
         yield
-    except (StoreError, TenantError):  # ValueErrors, too, but of the retriever's making
+    except (StoreError, TenantError):  # also ValueErrors, but not caused by the model
         raise
     except ValueError as error:
         raise ToolException(str(error)) from error
@@ -160,7 +160,7 @@ def _id(document: Document, prefix: str) -> str | None:
 
 
 def _related(document: Document, places: Mapping[str | None, str], prefix: str) -> Iterator[str]:
-    """The line with the edges that led to a text, the first of them first; none without edges."""
+    """Yield a line with the edges on the path to a text, in the order of the path; nothing without edges."""
     path = document.metadata.get(prefix + "source_path") or ()
     known = {step["from_chunk_id"]: step for step in document.metadata.get(prefix + "graph_context") or ()}
     steps = [
@@ -171,7 +171,7 @@ def _related(document: Document, places: Mapping[str | None, str], prefix: str) 
 
 
 def _edge(step: Mapping[str, Any], one: str, two: str) -> str:
-    """An edge between two texts as it points, with its description."""
+    """Format an edge between two texts in its own direction, with its description."""
     if entity := str(step.get("entity", "")):
         return f"{one} and {two} both mention {entity.partition(':')[2] or entity}"
     source, target = (two, one) if is_backward(step) else (one, two)
@@ -179,8 +179,8 @@ def _edge(step: Mapping[str, Any], one: str, two: str) -> str:
     return f"{source} –{step['relation']}→ {target}" + (f" ({shorten(said, LONGEST_DESCRIPTION)})" if said else "")
 
 
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    """What the model has said; a filter in a form of its own becomes the mapping that it stands for."""
+def _set_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments that the model has set, filters given as models converted to mappings."""
     said = {name: value for name, value in options.items() if value is not None}
     return {
         name: value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value

@@ -32,24 +32,24 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Vector
     from langchain_hybridgraph.stores.protocols import Tree
 
-# Number of Documents to ask for under a translated filter; is sent what came.
+# Yields the number of Documents to request and a translated filter, and receives the Documents.
 Search = Generator[tuple[int, Any], Nearest, SourceResult]
 
 PAGE = 1_000
-# Up to this number of texts Tantivy answers in about the time that a thread takes to begin.
+# Up to this number of texts Tantivy answers about as fast as a thread starts.
 QUICK_ROWS = 200_000
-# A filter that the vector store does not understand is answered by asking for more, up to this number.
+# For a filter that the vector store cannot apply, more Documents are requested, up to this number.
 MOST_FETCHED = 20_000
 
 
 class VectorStoreAdapter:
-    """A LangChain VectorStore and Texts, as the store of a pipeline.
+    """LangChain VectorStore combined with a keyword index, as the store of a pipeline.
 
-    A filter is evaluated on the metadata of all texts if the store finds ids without reading texts (Chroma), else
-    becomes a function or filter of the store if it takes one, else more results are requested until enough pass. Every
-    hit is checked against its own metadata in the end: its tenant is the metadata value ``tenant``.
-    The pipeline knows the ids that ``identity`` gives; the vector store's own stay in here. ``given`` are texts at hand
-    in addition to the index's, by these ids.
+    A filter is evaluated on the metadata of all texts if the store finds ids without reading texts (Chroma). Otherwise
+    it becomes a function or filter of the store if the store takes one; if not, more results are requested until enough
+    pass. Every hit is finally checked against its own metadata: its tenant is the metadata value ``tenant``. The
+    pipeline knows the ids that ``identity`` assigns; the vector store's own ids are used only here. ``given`` are texts
+    in addition to those of the index, by these ids.
     """
 
     def __init__(
@@ -81,12 +81,12 @@ class VectorStoreAdapter:
                 freshness.follow(rows.note)
 
     def is_of(self, vector_store: VectorStore, texts: DocumentIndex | None, id_key: str | None) -> bool:
-        """Whether it was made of these."""
+        """Return whether this adapter was created from these arguments."""
         return self.vector_store is vector_store and self.texts is texts and self.id_key == id_key
 
     @property
     def identity(self) -> Identity:
-        """Which id a text has; that of the texts changes when they are replaced."""
+        """The ids of texts; they change when the texts of the index are replaced."""
         if self.texts is not None:
             return self.texts.identity
         if self._named is None:
@@ -95,14 +95,14 @@ class VectorStoreAdapter:
 
     @property
     def has_fast_keyword_search(self) -> bool:
-        """Whether the keyword side answers before a thread for it has begun; rank_bm25 looks at every text."""
+        """Whether the keyword index answers before a thread for it would start; rank_bm25 scores every text."""
         texts = self.texts
         return texts is not None and texts.engine == "tantivy" and not texts.reason and len(texts.ids) <= QUICK_ROWS
 
     def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
         """Return the chunks among ``ids`` that the scope admits.
 
-        They are what the search brought along, texts at hand, or what a store gives that can be asked by id.
+        They come from the search's own results, from the texts in memory, or from a store that can be read by id.
         """
         found = self._read(ids, known)
         return {id: found[id] for id in ids if id in found and in_scope(found[id], scope)}
@@ -159,7 +159,7 @@ class VectorStoreAdapter:
                 return cast(SourceResult, done.value)
 
     def _until_enough(self, query: Query, n: int, vector: Vector | None) -> Search:
-        """Asks for more and more Documents until n of them are in scope, or there are no more."""
+        """Request more and more Documents until n of them are in scope, or there are no more."""
         where = self._pushed_down(query.scope)
         fetched = n if where is not None or _is_free(query.scope) else 2 * n
         while True:
@@ -171,7 +171,7 @@ class VectorStoreAdapter:
             fetched *= 4
 
     def _found(self, nearest: Nearest, query: Query, n: int, vector: Vector | None) -> SourceResult:
-        """The best n of the Documents that are in scope by their own metadata."""
+        """Return the best n of the Documents that are in scope by their own metadata."""
         every = self._entries(nearest.documents)
         entries = [entry for entry in every if in_scope(cast(Chunk, entry.chunk), query.scope)]
         background = None if vector is None else self._adapter.background(vector)
@@ -186,7 +186,7 @@ class VectorStoreAdapter:
         return self._tree.scoped(scope)
 
     def _nearest(self, vector: Vector, ids: Sequence[str], n: int) -> Sequence[str]:
-        """The first n of these texts or all of them, nearest to the vector first."""
+        """Return at least the first n of these texts, nearest to the vector first."""
         if self._filtered is not None and len(ids) > FEW:
             stored = {self._stored_id(id): id for id in ids}
             return [stored[theirs] for theirs in self._filtered.nearest(vector, 2 * n, list(stored))]
@@ -204,7 +204,7 @@ class VectorStoreAdapter:
             return SourceResult([], reason="no-keyword-index")
         if not self.texts.chunks and self.texts.is_given:
             return SourceResult(
-                [], reason="no-keyword-index", remark="documents= was empty, so no text is found by its words"
+                [], reason="no-keyword-index", remark="documents= was empty, so keyword search finds nothing"
             )
         index, ids, allowed = self.texts.index, self.texts.ids, self.texts.allowed(query.scope)
         found = index.search(query.text, n, allowed)
@@ -224,8 +224,8 @@ class VectorStoreAdapter:
     def list_chunks(self, scope: Scope, n: int, *, refresh: Refresh = "auto", version: Any = None) -> SourceResult:
         """Return the first n texts of a scope, in the order in which they were given or the vector store lists them.
 
-        ``refresh`` and ``version`` are the retriever's. Where the texts are neither given nor can be listed, the vector
-        store is searched for an empty text, and the order is that of its answer.
+        ``refresh`` and ``version`` are the retriever's. If the texts were neither given nor can be listed, the vector
+        store is searched for an empty text, and the order is that of its results.
         """
         if self.texts is None:
             return self._found_without_text(scope, n)
@@ -245,10 +245,10 @@ class VectorStoreAdapter:
         return self.vector_search(Query("", min(n, MOST_FETCHED), scope), min(n, MOST_FETCHED))
 
     def _pushed_down(self, scope: Scope) -> Any:
-        """The scope as the store's own filter; None where it has to be answered by asking for more."""
+        """Return the scope as the store's own filter; None if more results have to be requested instead."""
         if _is_free(scope):
             return None
-        # A store knows the metadata that it was given, not those of the given Documents nor what is derived from both.
+        # A store knows only its own metadata, not those of the given Documents nor what is derived from both.
         keys = frozenset() if scope.filter is None else {path[0] for path in scope.filter.keys()}  # noqa: SIM118 - a Filter is not a dict
         is_derived, given_keys = "document_id" in keys, self.identity.given_keys
 
@@ -257,7 +257,7 @@ class VectorStoreAdapter:
                 return in_scope(self._chunk(document), scope)
             metadata = document.metadata
             if is_derived and metadata.get("document_id") is None and metadata.get("source") is None:
-                return True  # the document's id derives from an unknown id: the check of the hits decides
+                return True  # the document's id derives from an unknown id; the later check of the hits decides
             return in_scope(Chunk("", "", metadata), scope)
 
         function = self._adapter.as_filter(admits)
@@ -270,7 +270,7 @@ class VectorStoreAdapter:
         return self.identity.stored_id(id) or id
 
     def _entries(self, documents: Iterable[tuple[Document, float]]) -> Iterator[ScoredId]:
-        """The Documents under the ids of their texts, each id once."""
+        """Yield the Documents under the ids of their texts, each id once."""
         seen: set[str] = set()
         for document, score in documents:
             chunk = self._chunk(document)
@@ -280,7 +280,7 @@ class VectorStoreAdapter:
                 yield ScoredId(chunk.id, score, chunk)
 
     def _chunk(self, document: Document) -> Chunk:
-        """A Document of the vector store under the id of its text."""
+        """Return a Document of the vector store under the id of its text."""
         return self._completed(document, self.identity.of_stored(document))
 
     def _completed(self, document: Document, id: str) -> Chunk:
@@ -289,7 +289,7 @@ class VectorStoreAdapter:
 
 
 class StoreWithVectors(VectorStoreAdapter):
-    """A vector store that also gives its vectors."""
+    """Vector store that can return its vectors."""
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
         """Return the unit vectors of these chunks, len(ids) × dimension; zeros for an id without one."""
@@ -300,7 +300,7 @@ class StoreWithVectors(VectorStoreAdapter):
 
 
 class AwaitedStore(VectorStoreAdapter):
-    """A VectorStore that says ``awaits_search``: its search is awaited, by a vector or by a text."""
+    """VectorStore with an attribute ``awaits_search``: its search is awaited, by a vector or by a text."""
 
     async def avector_search(self, query: Query, n: int) -> SourceResult:
         """Return what :meth:`vector_search` returns, awaited."""
@@ -324,10 +324,10 @@ class AwaitedStore(VectorStoreAdapter):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FreshKeywordSource:
-    """The chunks of largest BM25 over an index that is brought up to date with the vector store before.
+    """Source of the chunks with the highest BM25 scores, over an index that is first brought up to date.
 
-    ``refresh`` and ``version`` are the retriever's. A source is made for each call: a look at the store that began
-    after the call did is not repeated for it.
+    ``refresh`` and ``version`` are the retriever's. A source is created for each call: if another call has checked the
+    store since this one began, the check is not repeated.
     """
 
     store: VectorStoreAdapter
@@ -338,7 +338,7 @@ class FreshKeywordSource:
     began: float = field(default_factory=time.monotonic)
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Search by the words of the query's text; looking at the store may take a request."""
+        """Search by the words of the query's text; checking the store may take a request."""
         if query.text is None:
             return None
         store, freshness = self.store, self.store.freshness
@@ -356,7 +356,7 @@ class FreshKeywordSource:
         return Effect(self.name, run, quick=quick, lane=lane_of(self.name, store))
 
     def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """BM25 of candidates that the words did not bring among the first n."""
+        """Return the BM25 scores of candidates that are not among the first n."""
         text = query.text
         return None if text is None else Effect(self.name, lambda: self.store.keyword_scores(text, ids), quick=True)
 

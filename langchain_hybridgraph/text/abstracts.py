@@ -1,4 +1,4 @@
-"""Shortens a text to its first sentences."""
+"""Abstracts of texts: their first sentences."""
 
 from __future__ import annotations
 

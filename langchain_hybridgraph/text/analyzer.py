@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MOST_TERMS = 128  # of a question; the rest of a pasted book adds time and little else
+MOST_TERMS = 128  # maximum number of words of a question; the rest of a pasted book costs time and adds little
 
-VERSION = 2  # of the index contents: an index made by other steps has to be rebuilt
+VERSION = 2  # version of the index contents: an index made with other steps has to be rebuilt
 
 _STEMMED = {
     "ar": "arabic", "da": "danish", "de": "german", "el": "greek", "en": "english", "es": "spanish", "fi": "finnish",
@@ -165,7 +165,7 @@ class _Vocabulary(dict[str, str]):
         return " ".join(map(self.__getitem__, _surface_forms(text))).split()
 
     def __missing__(self, form: str) -> str:
-        if _UNSPACED.search(form):  # a full sentence without spaces: not worth caching
+        if _UNSPACED.search(form):  # a sentence without spaces is not worth caching
             return " ".join(word for run in _SCRIPT_RUNS.findall(form) for word in self._run(run))
         if len(form) > _LONGEST:
             return self[form[:_LONGEST]]

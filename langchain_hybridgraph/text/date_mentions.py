@@ -1,4 +1,4 @@
-"""Reads the times that a question names."""
+"""Dates and times named in a question."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ _MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
 )
-# "may", "mar" and "sun" are words, too: a month by itself needs its whole name and a word such as "in" before it.
+# "may", "mar" and "sun" are words, too: a month without a day needs its full name and a word such as "in" before it.
 _MONTH = "|".join([*_MONTHS, *(f"{name[:3]}\\.?" for name in _MONTHS), "sept\\.?"])
 _WHOLE = "|".join(_MONTHS)
 _DAY = r"(\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"((?:19|20)\d\d)"
-# A month or day without a year may be of any of so many years up to now.
+# A month or day without a year may belong to any of this number of years up to now.
 _YEARS = 5
 _UNITS = {"day": 1, "week": 7, "month": 30, "year": 365}
 _COUNTS = {"a": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "a couple of": 2, "a few": 3}
 
 
 def named_spans(text: str, now: float) -> list[Span]:
-    """The times that a question names, in English or as ISO dates, as spans of unix seconds, their end outside.
+    """Return the times that a question names, in English or as ISO dates, as spans of unix seconds, ends excluded.
 
-    Days ("3 May 2023", "May 3rd", "2023-05-03"), months ("May 2023", "in May"), years, and what is told from ``now``:
-    today, yesterday, last night, this or last week, month and year, "three weeks ago". What has no year may be of
-    any of the last five. Days are those of UTC.
+    Recognised are days ("3 May 2023", "May 3rd", "2023-05-03"), months ("May 2023", "in May"), years, and times
+    relative to ``now``: today, yesterday, last night, this or last week, month and year, "three weeks ago". A time
+    without a year may belong to any of the last five. Days are days of UTC.
 
     >>> from langchain_hybridgraph.times import iso_time
     >>> [[iso_time(each)[:10] for each in span] for span in named_spans("What did she say on May 3, 2023?", 1.7e9)]
@@ -51,7 +51,7 @@ def named_spans(text: str, now: float) -> list[Span]:
 def _day(year: int, month: int, day: int) -> Iterator[Span]:
     try:
         start = datetime(year, month, day, tzinfo=UTC)
-    except ValueError:  # the 31st of June names no time
+    except ValueError:  # 31 June is not a date
         return
     yield _days(start, 1)
 
@@ -78,7 +78,7 @@ def _days(start: datetime, n: int) -> Span:
 
 
 def _ago(match: re.Match[str], today: datetime) -> Iterator[Span]:
-    """The unit around that day: a week ago is within half a week of it."""
+    """Return the unit around that day: "a week ago" means within half a week of it."""
     count, unit = match.group(1), _UNITS[match.group(2)]
     n = _COUNTS.get(count) or int(count)
     if n * unit < today.toordinal():
@@ -100,10 +100,10 @@ def _relative(match: re.Match[str], today: datetime) -> Iterator[Span]:
         yield from _year(today.year - back)
 
 
-# What every one of the patterns below has.
+# Every pattern below has one of these.
 _MAY_NAME = re.compile(rf"\d|{_WHOLE}|today|yesterday| ago\b|\b(?:this|last|previous) ")
 _Read = Callable[[re.Match[str], datetime], Iterator[Span]]
-# Each takes what it reads out of the text, so that "3 May 2023" is not a year as well: the more exact come first.
+# Each pattern removes its matches from the text, so that "3 May 2023" is not read as a year as well: exact ones first.
 _READ: list[tuple[re.Pattern[str], _Read]] = [
     (
         re.compile(rf"\b{_YEAR}-(\d\d)-(\d\d)\b"),

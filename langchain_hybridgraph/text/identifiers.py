@@ -2,8 +2,8 @@
 
 The words of an index have lost their punctuation, so ``ruby-faker`` and ``php-faker`` differ in one word of two. A
 compound is a form with digits, punctuation or a capital inside, such as ``E-4711``, ``getUserName`` or
-``os.path.join``, and is compared as a whole, in lower case. The name of a text is the form that it begins with,
-before a colon, a dash or the end of the line.
+``os.path.join``, and is compared in full, in lower case. The name of a text is the form at its beginning, before a
+colon, a dash or the end of the line.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from typing import Protocol
 from langchain_hybridgraph.text.accents import combining_marks
 from langchain_hybridgraph.text.analyzer import UNSPACED
 
-# Up to this number of texts that have a form or a word, one may be the text that is meant.
+# A form or word identifies a text only if at most this number of texts have it.
 FEW = 8
-# A word is rare in one text of this number; in fewer texts every word would be.
+# A word is rare if one text of this number has it; in fewer texts every word would be rare.
 RARE = 16
-# Worth of a form to the only text that it is the name of, and to the only text that holds it. The search has the rest.
+# Score of a form for the only text with this name, and for the only text that contains it. The search adds the rest.
 NAMED, HELD = 0.95, 0.6
 MOST = 0.97
-MOST_FORMS = 64  # of a question
+MOST_FORMS = 64  # maximum number of forms of a question
 
-_EVERYTHING = 1 - 1e-9  # as a share of a question
-_LONGEST = 64  # characters; a longer form is data
+_EVERYTHING = 1 - 1e-9  # as a share of a question's information
+_LONGEST = 64  # maximum number of characters; a longer form is data
 _REMEMBERED = 1 << 18  # runs of characters between blanks
 
 # Slashes, brackets, quotation marks, and dashes other than hyphens end a form wherever they are.
@@ -44,11 +44,11 @@ _NAME = re.compile(r"(?:\W+\s)?(\S+?)(?::?\s*$|:\s|\s+[-–—]+\s)")
 
 
 class Postings(Protocol):
-    """The postings of an index. Returns no rows for a form or word that more than ``FEW`` texts have."""
+    """Postings of an index; no rows for a form or word that more than ``FEW`` texts have."""
 
     @property
     def texts(self) -> int:
-        """The number of texts."""
+        """Number of texts."""
         ...
 
     def words(self, text: str) -> Sequence[str]:
@@ -75,14 +75,15 @@ class Postings(Protocol):
 def exact_matches(question: str, postings: Postings) -> dict[int, float]:
     """Return how likely each row is meant because it has a name, compound or rare word of the question, in (0, 1).
 
-    Rows without any are left out. Of a form or word that n texts have, and that carries the share I of the question's
-    information (idf), each of these texts gets
+    Rows without any are left out. A form or word that n texts have, and that carries the share I of the question's
+    information (idf), gives each of these texts
 
-    - ``NAMED`` / n if it is the text's name, a compound or a rare word; ``NAMED`` if the question says nothing else;
+    - ``NAMED`` / n if it is the text's name, a compound or a rare word; ``NAMED`` if the question consists of nothing
+    else;
     - ``HELD`` · I / n if it is a compound;
-    - ``HELD`` · I² / n if it is a word, and rare or all that the question says.
+    - ``HELD`` · I² / n if it is a word that is rare or the complete question.
 
-    What several forms give a text adds up, and so does what several words give; the larger of both counts.
+    The values of several forms are added up, and so are those of several words; the larger of both sums counts.
     """
     information = postings.information(question)
     every = sum(information.values())
@@ -147,7 +148,7 @@ class _Compounds(dict[str, tuple[str, ...]]):
     def __missing__(self, run: str) -> tuple[str, ...]:
         word = run.strip(_AROUND)
         if word.isascii() and word.isalpha() and not _CAPITAL_INSIDE.search(word):
-            found: tuple[str, ...] = ()  # the fast way to tell, which decides nearly all
+            found: tuple[str, ...] = ()  # this fast check decides nearly all cases
         else:
             found = tuple(form.lower() for form in _split(run) if _is_compound(form))
         if len(self) >= _REMEMBERED:

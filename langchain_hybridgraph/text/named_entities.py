@@ -1,8 +1,8 @@
-"""Finds the names that a text mentions, by rules that need no model.
+"""Names mentioned in a text, found by rules without a model.
 
-A name is a run of capitalised words ("University of Copenhagen", "Jean-Paul Sartre", "NASA"), or what stands in
-quotation marks. Where capitals say little (the beginning of a sentence, German) the rest of the document
-decides. Scripts without capitals have quoted names only; there, titles of other documents are what is found.
+A name is a run of capitalised words ("University of Copenhagen", "Jean-Paul Sartre", "NASA"), or words in quotation
+marks. If capitals carry little information (at the beginning of a sentence, in German), the rest of the document
+decides. In scripts without capitals only quoted names are found, and titles of other documents.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from typing import NamedTuple
 from langchain_hybridgraph.text.accents import Unaccented, combining_marks
 from langchain_hybridgraph.text.function_words import FunctionWords, function_words
 
-# How sure a mention is, and how much of the text's own matter the name is likely to be.
+# Confidence of a mention, and how central the name is likely to be to the text.
 WHOLE, QUOTED, SINGLE, PART, COMMON_NOUN = 0.8, 0.8, 0.5, 0.4, 0.2
-MOST_WORDS = 8  # of a name; what is longer is a heading, or shouted
-MOST_LETTERS = 100  # of a name's normal form
+MOST_WORDS = 8  # maximum number of words of a name; longer runs are headings or shouting
+MOST_LETTERS = 100  # maximum number of characters of a name's normal form
 
 
 class Name(NamedTuple):
-    """A name as it stands in the text, and how sure it is that it is one, in (0, 1]."""
+    """Name as written in the text, and the probability that it is one, in (0, 1]."""
 
     text: str
     weight: float
 
 
 class Reading(NamedTuple):
-    """The names of one text, in order of appearance, its normalised words, "" between sentences, and its language."""
+    """Names of one text in order of appearance; its normalised words, with "" between sentences; and its language."""
 
     names: Sequence[Name]
     words: Sequence[str]
@@ -39,9 +39,9 @@ class Reading(NamedTuple):
 
 
 def read(texts: Sequence[str], title: str = "") -> list[Reading]:
-    """What each text of one document mentions; what one of them says about a word counts for the others.
+    """Return the names in each text of one document; each text is evidence for the others.
 
-    The title only helps to tell the language.
+    The title is used only to determine the language.
 
     >>> found, = read(["Ada Lovelace wrote to Charles Babbage. His engine was never built in London."])
     >>> [name.text for name in found.names]
@@ -63,7 +63,7 @@ def read(texts: Sequence[str], title: str = "") -> list[Reading]:
 
 
 def text_words(text: str) -> list[str]:
-    """The normalised words of a text, "" between sentences.
+    """Return the normalised words of a text, with "" between sentences.
 
     >>> text_words("J. K. Rowling. She")
     ['', 'jk', 'rowling', '', 'she']
@@ -72,7 +72,7 @@ def text_words(text: str) -> list[str]:
 
 
 def words_of(name: str) -> list[str]:
-    """The normalised words of a name: no case, accents, punctuation or possessives, initials together.
+    """Return the normalised words of a name: no case, accents, punctuation or possessives, initials joined.
 
     In scripts without spaces every character is a word.
 
@@ -83,7 +83,7 @@ def words_of(name: str) -> list[str]:
 
 
 def folded(text: str) -> str:
-    """The text without case and accents.
+    """Return the text without case and accents.
 
     >>> folded("Ἀθῆναι, CAFÉ, Straße")
     'αθηναι, cafe, strasse'
@@ -93,19 +93,19 @@ def folded(text: str) -> str:
 
 
 def joined(words: Iterable[str]) -> str:
-    """Words with spaces between them, except where both are characters of a script without spaces."""
+    """Join words with spaces, except between two characters of a script without spaces."""
     text = " ".join(words)
     return text if text.isascii() else _BETWEEN_CHARACTERS.sub("", text)
 
 
 def is_character(word: str) -> bool:
-    """Whether a normalised word is but a character of a script without spaces."""
+    """Return whether a normalised word is a single character of a script without spaces."""
     return _CHARACTERS.match(word) is not None
 
 
 # -- words -------------------------------------------------------------------------------------------------------------
 
-Pieces = list[tuple[str, str]]  # (what stands before a word, the word)
+Pieces = list[tuple[str, str]]  # (text before a word, the word)
 
 # Han, kana, Hangul; Thai, Lao, Burmese, Khmer.
 _UNSPACED = (
@@ -133,13 +133,13 @@ def _pieces(text: str) -> Pieces:
 
 
 class _Gap(IntEnum):
-    """What may stand between two words."""
+    """Return whether this text may separate two words of a name."""
 
-    SPACE = 0  # or a hyphen: the name goes on
-    DOT = 1  # after an initial the name goes on
+    SPACE = 0  # or a hyphen: the name continues
+    DOT = 1  # after an initial the name continues
     TIGHT_DOT = 2
     APOSTROPHE = 3
-    END = 4  # of a sentence or line
+    END = 4  # end of a sentence or line
     BREAK = 5
 
 
@@ -198,7 +198,7 @@ _FOLDED = Unaccented(
 )  # fmt: skip
 _FORMS = _Forms()
 _ARABIC = re.compile("[\u0621-\u064a]")
-# Conjunctions, prepositions and the article are written with the word; light10 (Larkey et al. 2002) takes them off.
+# Conjunctions, prepositions and the article are written with the word; light10 (Larkey et al. 2002) removes them.
 _ARABIC_PREFIX = re.compile("^(?:و?(?:ال|بال|كال|فال|لل)|و(?=\\w{3}))(?=\\w\\w)")
 
 
@@ -212,7 +212,7 @@ _ABBREVIATIONS = frozenset(
 
 
 def _words(pieces: Pieces) -> list[str]:
-    """The normal forms, "" between sentences; neighbouring single letters become one word: U.S., J. K."""
+    """Yield the normal forms, with "" between sentences; neighbouring single letters become one word: U.S., J. K."""
     words = [""]
     is_initial = False
     for gap, word in pieces:
@@ -233,7 +233,7 @@ def _words(pieces: Pieces) -> list[str]:
 
 # -- runs of capitals --------------------------------------------------------------------------------------------------
 
-# Small words inside names; "and" is not one of them, for it joins names as often.
+# Small words inside names; "and" is not one of them, because it joins two names as often.
 _CONNECTORS = frozenset(
     {
         "of", "the", "for", "de", "la", "le", "las", "los", "el", "del", "della", "dello", "delle", "dei", "degli",
@@ -241,24 +241,24 @@ _CONNECTORS = frozenset(
         "zum", "zur", "im", "am", "y", "al", "bin", "ibn", "ben", "abu", "af", "av", "til", "på", "na", "nad", "pod",
     }
 )  # fmt: skip
-# "der Name der Stadt": where every noun has a capital, most small words part names.
+# "der Name der Stadt": in languages that capitalise nouns, most small words separate names.
 _CONNECTORS_OF_NOUNS = frozenset({"von", "van", "de", "la", "di", "da", "of", "the", "al", "bin"})
 _MOST_CONNECTORS = 3
 
 
 class _Run(NamedTuple):
-    """Neighbouring capitalised words with what stands between them; ``at_start`` of a sentence."""
+    """Neighbouring capitalised words with the text between them; ``at_start`` of a sentence."""
 
     words: Sequence[str]
     gaps: Sequence[str]
     at_start: bool
 
     def certain(self) -> Sequence[str]:
-        """The words that have their capital for another reason than the beginning of a sentence."""
+        """Return the words that are capitalised for another reason than the beginning of a sentence."""
         return self.words if not self.at_start else self.words[1:]
 
     def names(self, seen: Set[str], certain: Set[str], language: FunctionWords) -> Iterator[Name]:
-        """The names in the run: it as a whole, and what others may call the same."""
+        """Yield the names in the run: all of it, and parts that are names by themselves."""
         run = self._without_start(language) if self.at_start else self
         words, gaps = run.words, run.gaps
         if len(words) > MOST_WORDS or not any(_is_capital(w) and w.lower() not in language.words for w in words):
@@ -282,7 +282,7 @@ class _Run(NamedTuple):
             yield Name(words[1], PART)
 
     def _without_start(self, language: FunctionWords) -> _Run:
-        """Without the words at the start of a sentence that have their capital for this reason."""
+        """Return the run without words at its start that are capitalised only because a sentence begins."""
         words = self.words
         first = next((n for n, word in enumerate(words) if not _may_start(word, language)), len(words))
         return _Run(words[first:], self.gaps[first:], at_start=False)
@@ -348,7 +348,7 @@ def _surface(words: Sequence[str], gaps: Sequence[str]) -> str:
 
 
 def _parts(words: Sequence[str], gaps: Sequence[str]) -> Iterator[str]:
-    """What stands between the small words: "University", "Arkansas"."""
+    """Yield the parts between small words: "University", "Arkansas"."""
     start = 0
     for place, word in enumerate([*words, "of"]):
         if word in _CONNECTORS or word == "s":

@@ -1,7 +1,7 @@
-"""Finds the places where a text may be cut.
+"""Places where a text may be split.
 
-Every function takes a text and a range of it and gives positions in it, ascending. All run in linear time,
-whatever the text: patterns are possessive and start only where a run starts.
+Every function takes a text and a range of it and yields positions in it, ascending. All run in linear time for any
+text: patterns are possessive and match only from the start of a run.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _WORDS = re.compile(r"(?:\S+\s*){1,16}")
 _WORDS_CJK = re.compile(rf"(?:(?:[{CJK}]|[^\s{CJK}]+)\s*){{1,16}}")
 _WORD = re.compile(r"\S+\s*")
 _WORD_CJK = re.compile(rf"(?:[{CJK}]|[^\s{CJK}]+)\s*")
-# No language has words this long; what is longer (base64, minified code) may be cut anywhere.
+# No language has words this long; longer runs (base64, minified code) may be split anywhere.
 _LONGEST_WORD = 1_000
 _RUN = 64
 _START = itemgetter(0)
 
 
 def spans(start: int, cuts: Iterable[int], end: int) -> Iterator[tuple[int, int]]:
-    """The ranges between the cuts; they cover [start, end) without a gap.
+    """Return the ranges between the split points; they cover [start, end) without a gap.
 
     >>> list(spans(0, [3, 5], 9))
     [(0, 3), (3, 5), (5, 9)]
@@ -50,7 +50,7 @@ def spans(start: int, cuts: Iterable[int], end: int) -> Iterator[tuple[int, int]
 
 
 def paragraphs(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
-    """After every blank line that is not inside a code fence."""
+    """Yield the position after every blank line that is not inside a code fence."""
     for found in _BLANK_LINE.finditer(text, start, end):
         if not _inside(fences, found.start()):
             # The indent of the next line belongs to the next line.
@@ -58,7 +58,7 @@ def paragraphs(text: str, start: int, end: int, fences: Sequence[tuple[int, int]
 
 
 def fence_edges(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
-    """Where code fences begin and end."""
+    """Yield the positions where code fences begin and end."""
     for number in range(max(bisect_right(fences, start, key=_START) - 1, 0), len(fences)):
         if fences[number][0] >= end:
             return
@@ -66,7 +66,7 @@ def fence_edges(text: str, start: int, end: int, fences: Sequence[tuple[int, int
 
 
 def sentences(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
-    """After every sentence, list item or row of a table; none inside a code fence.
+    """Yield the position after every sentence, list item or row of a table, none inside a code fence.
 
     >>> list(sentences("See Fig. 3 of Dr. Who. It works! 好。吗", 0, 36))
     [23, 33, 35]
@@ -79,7 +79,7 @@ def sentences(text: str, start: int, end: int, fences: Sequence[tuple[int, int]]
 
 
 def lines(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
-    """After every line."""
+    """Yield the position after every line."""
     cut = text.find("\n", start, end)
     while cut >= 0:
         yield cut + 1
@@ -87,19 +87,19 @@ def lines(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = (
 
 
 def phrases(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
-    """After every sixteenth word: a coarse step, so that a long text without sentences is not cut word by word."""
+    """Yield the position after every sixteenth word, a coarse step for long texts without sentences."""
     pattern = _WORDS if text.isascii() else _WORDS_CJK
     return (found.end() for found in pattern.finditer(text, start, end))
 
 
 def words(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
-    """After every word, with the space behind it; a CJK character counts as a word."""
+    """Yield the position after every word and the space that follows it; a CJK character counts as a word."""
     pattern = _WORD if text.isascii() else _WORD_CJK
     return (found.end() for found in pattern.finditer(text, start, end))
 
 
 def runs(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterable[int]:
-    """Every 64 characters of a run that is too long to be a word, else nowhere."""
+    """Yield a position every 64 characters of a run that is too long to be a word."""
     return range(start + _RUN, end, _RUN) if end - start > _LONGEST_WORD else ()
 
 

@@ -43,7 +43,7 @@ def hits(texts=TEXTS, metadata=None):
 
 
 def reranked(compressor, found=None, **options):
-    """What the pipeline makes of it: ids and scores."""
+    """Return the ids and scores that the pipeline computes."""
     found = hits() if found is None else found
     reranker = CompressorReranker(compressor, **options)
     return {h.id: h.score for h in apply_scores(found, reranker.rerank(QUERY, found), reranker)}
@@ -81,13 +81,13 @@ def test_cross_encoder_reranker():
 
 
 def test_embeddings_filter():
-    """EmbeddingsFilter returns objects of its own class, which are known again."""
+    """EmbeddingsFilter returns objects of its own class, which are matched to their hits."""
     kept = reranked(EmbeddingsFilter(embeddings=WordCounts(), similarity_threshold=0.4))
     assert kept == {"b": 1.0, "c": 0.5}
 
 
 def test_llm_chain_extractor_drops_and_shortens():
-    """Empty extracts drop their hit; a shortened text is known again and does not replace the chunk's."""
+    """Empty extracts drop their hit; a shortened text is matched to its hit and does not replace the chunk's."""
     found = hits()
     extractor = LLMChainExtractor.from_llm(FakeListLLM(responses=["NO_OUTPUT", "red car", "red", "NO_OUTPUT"]))
     reranker = CompressorReranker(extractor)
@@ -99,19 +99,19 @@ def test_llm_chain_extractor_drops_and_shortens():
 
 
 def test_llm_chain_filter():
-    """A filter that says yes or no drops the noes."""
+    """A filter that answers yes or no drops the hits with "no"."""
     answers = FakeListLLM(responses=["NO", "YES", "NO", "YES"])
     assert reranked(LLMChainFilter.from_llm(answers)) == {"b": 1.0, "d": 0.5}
 
 
 def test_listwise_rerank():
-    """A listwise reranker's order is the order."""
+    """The order of a listwise reranker is the order of the hits."""
     ranking = RunnableLambda(lambda given: [given["documents"][i] for i in (3, 1, 0)])
     assert list(reranked(LLMListwiseRerank(reranker=ranking, top_n=2))) == ["d", "b"]
 
 
 def test_a_pipeline_that_splits():
-    """Pieces of one chunk give it one place: that of the first piece that comes back."""
+    """Pieces of one chunk give it one rank: that of the first returned piece."""
     found = hits({"a": "a blue boat\n\na red car", "b": "red boat\n\ncars"})
     pipeline = DocumentCompressorPipeline(
         transformers=[
@@ -124,7 +124,7 @@ def test_a_pipeline_that_splits():
 
 
 def test_a_transformer_that_reorders():
-    """LongContextReorder's order (the best at both ends) is taken as it is."""
+    """LongContextReorder's order (the best at both ends) is used as it is."""
     pipeline = DocumentCompressorPipeline(transformers=[LongContextReorder()])
     expected = LongContextReorder().transform_documents([Document(id) for id in TEXTS])
     assert list(reranked(pipeline)) == [document.page_content for document in expected]
@@ -172,7 +172,7 @@ def test_the_users_own_relevance_score_is_not_taken():
 
 
 def test_the_best_of_several_scores():
-    """Of several Documents for one chunk the highest score counts."""
+    """The highest score counts if several Documents belong to one chunk."""
 
     def of(documents):
         first = documents[0]
@@ -188,35 +188,35 @@ def test_the_best_of_several_scores():
 
 
 def test_duplicates_count_once():
-    """A Document that comes back twice has its first place."""
+    """A Document that is returned twice has its first rank."""
     doubling = Compressor(of=lambda documents: [documents[1], documents[0], documents[1], documents[0]])
     assert reranked(doubling) == {"b": 1.0, "a": 0.5}
 
 
-def test_without_metadata_the_id_tells():
+def test_the_id_identifies_without_metadata():
     """A compressor that drops the metadata and changes the text, but keeps ``Document.id``, is understood."""
     bare = Compressor(of=lambda documents: [Document("changed", id=d.id) for d in reversed(documents)])
     assert list(reranked(bare)) == ["d", "c", "b", "a"]
 
 
-def test_without_metadata_and_id_the_text_tells():
-    """As a last resort the text tells; chunks of equal text take turns and none is lost."""
+def test_the_text_identifies_without_metadata_and_id():
+    """As a last resort the text identifies the chunk; chunks with equal texts take turns and none is lost."""
     found = hits({"a": "same", "b": "same", "c": "other"})
     bare = Compressor(of=lambda documents: [Document(d.page_content) for d in documents])
     assert reranked(bare, found) == {"a": 1.0, "b": pytest.approx(2 / 3), "c": pytest.approx(1 / 3)}
 
 
 def test_equal_texts_doubled():
-    """More Documents of a text than there are chunks of it double none."""
+    """More Documents with a text than there are chunks with it duplicate none."""
     found = hits({"a": "same", "b": "same"})
     tripled = Compressor(of=lambda documents: [Document("same")] * 3)
     assert reranked(tripled, found) == {"a": 1.0, "b": 0.5}
 
 
 def test_an_invented_document_is_an_error():
-    """A Document that was not given cannot be placed, and is not quietly left out."""
+    """A Document that was not passed in cannot be ranked, and is not silently left out."""
     inventive = Compressor(of=lambda documents: [*documents, Document("made up", id="new")])
-    with pytest.raises(ValueError, match="'made up', which it was not given"):
+    with pytest.raises(ValueError, match="'made up', which it did not receive"):
         reranked(inventive)
 
 
@@ -235,7 +235,7 @@ def test_stored_metadata_is_never_changed():
     assert [h.chunk.metadata for h in found] == [{"tags": ["old"], "nested": {"n": [1]}}] * 4
 
 
-def test_what_the_compressor_sees():
+def test_input_of_the_compressor():
     """Text, id, the chunk's metadata and one private key, in the hits' order."""
     seen = []
     reranked(Compressor(of=lambda documents: seen.extend(documents) or documents))
@@ -253,7 +253,7 @@ def test_filters_false_keeps_what_is_left_out():
 
 
 def test_everything_left_out():
-    """An empty answer of a compressor is an empty answer."""
+    """An empty result of a compressor is an empty result of the reranker."""
     assert reranked(Compressor(of=lambda documents: [])) == {}
 
 
@@ -310,7 +310,7 @@ def test_a_compressor_without_the_callbacks_argument():
 
 
 def test_something_else_than_a_compressor():
-    """A class in the place of an object fails at construction."""
+    """A class instead of an object fails on construction."""
     with pytest.raises(ConfigurationError, match="BaseDocumentCompressor is wanted"):
         CompressorReranker(Both)
 
@@ -324,7 +324,7 @@ def test_as_reranker():
 
 
 def test_a_reranker_by_name():
-    """A mapping has the parameters; a name that is not known is told what is."""
+    """A mapping has the parameters; for an unknown name, the error lists the known ones."""
     assert as_reranker({"type": "score", "min_score": 0.3}) == ScoreReranker(0.3)
     with pytest.raises(ConfigurationError, match=r"reranker 'rerank' is unknown; .*wanted one of score, cross_encoder"):
         as_reranker("rerank")
@@ -332,6 +332,6 @@ def test_a_reranker_by_name():
 
 @pytest.mark.parametrize("value", [None, 0.3, ScoreReranker, Both])
 def test_as_reranker_refuses(value):
-    """Anything else, a class included, is an error that says what would do."""
+    """For anything else, a class included, the error lists what is possible."""
     with pytest.raises(ConfigurationError, match="cannot rerank; give a reranker such as"):
         as_reranker(value)

@@ -24,7 +24,7 @@ from langchain_hybridgraph.filters import (
     parse_filter,
 )
 
-# -- what is asked and what is stored --------------------------------------------------------------------------
+# -- filters and stored values ----------------------------------------------------------------------------------
 
 times = st.sampled_from(
     [

@@ -67,7 +67,7 @@ def by_words(retriever, question="quokkas"):
 
 
 @pytest.mark.parametrize("given", [None, documents()], ids=["store alone", "documents given"])
-def test_what_comes_later_is_found_by_its_words(store, given):
+def test_later_texts_are_found_by_their_words(store, given):
     """The next search takes it in; what is deleted after that is gone."""
     retriever = HybridRetriever(store, given)
     assert texts(by_words(retriever)) == []

@@ -35,7 +35,7 @@ def test_an_id_goes_before_a_text():
     assert identity.stored_id("a") == "a"
 
 
-def test_of_equal_texts_the_metadata_decide():
+def test_metadata_decide_between_equal_texts():
     """Each stored text is that of one Document."""
     stored = [doc("t", "s1", year=1), doc("t", "s2", year=2)]
     identity = Identity([doc("t", "two", year=2), doc("t", "one", year=1)], stored)
@@ -63,7 +63,7 @@ def test_a_stored_text_that_is_recognised_later():
     assert (identity.stored_id("a"), identity.stored_id("s2")) == ("s1", "s2")
 
 
-def test_what_is_deleted_is_forgotten():
+def test_deleted_texts_are_forgotten():
     identity = Identity([doc("t", "a")], [doc("t", "s1")])
     assert identity.forget(["s1", "unknown"]) == ["a"]
     assert identity.stored_id("a") is None
@@ -80,7 +80,7 @@ sources = st.none() | st.sampled_from(["one", "two"])
 
 @for_all(st.lists(st.tuples(texts, sources), max_size=6, unique=True), st.permutations(range(6)))
 def test_as_many_ids_as_texts(contents, order):
-    """The same texts on both sides, under different ids and in any order, are as many as on one side."""
+    """Equal texts on both sides, under different ids and in any order, are as many as on one side."""
 
     def made(side, places):
         return [

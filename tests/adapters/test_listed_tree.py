@@ -89,7 +89,7 @@ QUESTIONS = ["Which pets purr?", "thing3x1", "bread in the oven", "a fast engine
     "options", [{}, {"target_uri": "food"}, {"filter": {"year": {"$gte": 2024}}}, {"k": 12}]
 )  # beyond, cosines differ by rounding only
 def test_the_answer_is_that_of_our_own_store(listed, own, question, options):
-    """The same texts and embedding give the same documents in the same order, whatever store holds them."""
+    """Every store with these texts and this embedding gives equal documents in the same order."""
     found, expected = listed.find(question, **options), own.find(question, **options)
     assert told(found) == told(expected)
     assert [each.score for each in found] == pytest.approx([each.score for each in expected], abs=1e-5)

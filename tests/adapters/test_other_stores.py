@@ -65,13 +65,13 @@ def test_documents_with_the_applications_ids(store):
 
 
 async def test_sync_and_async_agree(store):
-    """The same ids and scores in the same order."""
+    """Ids and scores are the same, in the same order."""
     retriever = HybridRetriever(store, documents())
     assert await retriever.ainvoke(QUESTION) == retriever.invoke(QUESTION)
 
 
 def test_documents_without_ids_take_the_stores(store, kind):
-    """Where the store can be listed; else they are named by their content."""
+    """The ids are the store's if it can be listed; otherwise they derive from the content."""
     bare = [Document(page_content=text) for text in TEXTS.values()]
     result = HybridRetriever(store, bare).retrieve(QUESTION)
     check_both_sides(result)
@@ -132,7 +132,7 @@ def test_vector_scores_are_cosines(store, kind):
         assert result.degraded == ()
 
 
-def test_what_the_words_found_has_its_cosine(store, kind):
+def test_keyword_hits_have_their_cosine(store, kind):
     """The vectors that a store gives score the other side's finds as well."""
     found = HybridRetriever(store, documents(), keyword_weight=0.99, k=1).retrieve(QUESTION)
     assert ids(found) == ["ada"]
@@ -154,7 +154,7 @@ def test_edges_between_the_applications_ids_are_walked(store, given):
 
 
 async def test_edges_between_the_stores_ids_are_walked(store, kind):
-    """Without Documents the ids are the store's."""
+    """The ids are the store's if there are no Documents."""
     if kind in CLOSED:
         pytest.skip("this store does not tell its ids")
     named = {document.page_content: document.id for document in HybridRetriever(store).invoke(QUESTION)}
@@ -185,7 +185,7 @@ def test_a_keyword_retriever_of_a_server(store):
 
 
 def test_a_keyword_retriever_of_documents_without_ids(store, kind):
-    """They are named as the store names them."""
+    """They have the ids of the store."""
     given = [Document(page_content=text) for text in TEXTS.values()]
     result = HybridRetriever(store, keyword_retriever=bm25(given)).retrieve(QUESTION)
     check_both_sides(result)
@@ -266,7 +266,7 @@ def test_a_parent_that_is_nowhere():
 
 
 def test_no_documents_are_a_reason(store):
-    """An empty list may be a mistake of the program."""
+    """An empty list may be a mistake in the program."""
     result = HybridRetriever(store, []).retrieve(QUESTION)
     assert "no-keyword-index" in result.degraded
     assert "documents=" in result.plan["remarks"]["no-keyword-index"]
@@ -274,8 +274,8 @@ def test_no_documents_are_a_reason(store):
 
 
 @pytest.mark.parametrize("wrong", [["a string"], "a string", documents()[0], [{"page_content": "a"}], [None]])
-def test_what_is_not_a_document_is_refused(wrong):
-    """The error says how to make Documents."""
+def test_anything_but_documents_is_an_error(wrong):
+    """The error describes how to create Documents."""
     store = InMemoryVectorStore(Fixed())
     with pytest.raises(ConfigurationError, match=r"documents must be .* got .*Document|pass \[document\]"):
         HybridRetriever(store, documents=wrong)

@@ -1,4 +1,4 @@
-"""Texts where Documents are wanted: the error names the fix."""
+"""Errors for texts given instead of Documents."""
 
 import asyncio
 
@@ -22,7 +22,7 @@ CALLS = {
 @pytest.mark.parametrize("texts", [["The cat sat."], "The cat sat."], ids=["texts", "one text"])
 @pytest.mark.parametrize("call", CALLS)
 def test_texts_are_refused_with_the_fix(call, texts):
-    """The error says what was given, what is expected, and how to make it."""
+    """The error names what was given, what is expected, and how to create it."""
     with HybridGraphStore(None, "lsa") as store:
         with pytest.raises(ConfigurationError, match=r"(?s)Documents.*str|'The cat|Documents.*The cat") as raised:
             CALLS[call](store, texts)
@@ -40,7 +40,7 @@ def test_documents_are_taken():
 
 @pytest.mark.parametrize("call", [*CALLS, "texts", "supersede"])
 def test_an_empty_id_is_refused(call):
-    """It names nothing; None has an id made from the text."""
+    """An empty id is an error; None gets an id derived from the text."""
     with HybridGraphStore() as store:
         store.add_texts(["Cats purr."], ids=["cat"])
         nameless = [Document("Dogs bark.", id="")]
@@ -54,7 +54,7 @@ def test_an_empty_id_is_refused(call):
 
 
 def test_exact_copies_without_ids_are_one_document():
-    """As the page on migration says: the id is made of text and metadata."""
+    """Their id is derived from text and metadata, as the page on migration describes."""
     with HybridGraphStore() as store:
         store.add_documents(
             [Document("Cats purr."), Document("Cats purr.", metadata={"page": 2}), Document("Cats purr.")]
@@ -63,7 +63,7 @@ def test_exact_copies_without_ids_are_one_document():
 
 
 def test_labels_of_a_memory_are_a_list():
-    """Of one text every part would pass for a label."""
+    """A single text is an error, since each of its letters would become a label."""
     with HybridGraphStore() as store:
         for write in (store.remember, lambda memories: store.supersede("old", memories[0])):
             store.add_texts(["Ada lives in Paris."], ids=["old"])

@@ -18,7 +18,7 @@ from langchain_hybridgraph import (
     MemoryRetriever,
     ingest,
 )
-from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments, told
+from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments, format_documents
 from langchain_hybridgraph.errors import ConfigurationError
 
 PAGES = {"trains.md": "Trains carry coal in winter.", "ships.md": "Ships carry coal, too.", "salt.md": "Salt is white."}
@@ -34,13 +34,13 @@ def store():
 
 
 def called(tool, **arguments):
-    """The message that a model's call of the tool brings."""
+    """Return the message that answers a model's call of the tool."""
     return tool.invoke({"name": tool.name, "args": arguments, "id": "1", "type": "tool_call"})
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_call_is_answered_in_words_with_documents_beside_them(store, kind):
-    """The model reads ids, scores and texts; the chain has the Documents."""
+def test_the_answer_has_text_and_documents(store, kind):
+    """The model reads ids, scores and texts; the chain receives the Documents."""
     message = called(kind(store).as_tool(), query="coal trains", k=2)
     assert isinstance(message, ToolMessage)
     best = message.artifact[0]
@@ -51,15 +51,15 @@ def test_a_call_is_answered_in_words_with_documents_beside_them(store, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_awaited_it_is_the_same(store, kind):
+def test_async_calls_give_the_same_answer(store, kind):
     """Sync and async agree."""
     tool = kind(store).as_tool()
     call = {"name": tool.name, "args": {"query": "coal", "k": 2}, "id": "1", "type": "tool_call"}
     assert asyncio.run(tool.ainvoke(call)).content == tool.invoke(call).content
 
 
-def test_the_model_is_told_the_arguments(store):
-    """Query, k and filter, of which only the query has to be given."""
+def test_the_schema_describes_the_arguments(store):
+    """The arguments are query, k and filter; only the query is required."""
     tool = HybridRetriever(store).as_tool(name="notes", description="Searches the notes.")
     form = tool.get_input_schema().model_json_schema()
     assert (list(form["properties"]), form["required"]) == (["query", "k", "filter"], ["query"])
@@ -68,13 +68,13 @@ def test_the_model_is_told_the_arguments(store):
 
 @pytest.mark.parametrize("given", [{"n": {"$gt": 0}}, '{"n": {"$gt": 0}}'])
 def test_a_filter_is_a_json_object(store, given):
-    """Also where the model writes it into a string."""
+    """JSON text is accepted, too, because some models write it."""
     found = called(HybridRetriever(store).as_tool(), query="coal trains", filter=given).artifact
     assert {document.metadata["n"] for document in found} == {1, 2}
 
 
-def test_a_wrong_filter_is_told_to_the_model(store):
-    """As an error that it can mend."""
+def test_invalid_filters_are_reported_to_the_model(store):
+    """The message allows the model to correct the filter."""
     message = called(HybridRetriever(store).as_tool(), query="coal", filter={"n": {"$near": 0}})
     assert message.status == "error"
     assert "$near" in message.content
@@ -89,14 +89,14 @@ def test_a_wrong_filter_is_told_to_the_model(store):
         ({"session_id": "s"}, None),
     ],
 )
-def test_a_wrong_argument_is_told_to_the_model(store, said, wanted):
-    """Whatever it is: it says what is wanted, and no agent ends by it."""
+def test_invalid_arguments_are_reported_to_the_model(store, said, wanted):
+    """The message names what is expected, and the agent keeps running."""
     message = called(MemoryRetriever(store).as_tool(), query="coal", **said)
     assert (message.status, wanted is None or wanted in message.content) == ("error" if wanted else "success", True)
 
 
-def test_a_wrong_argument_in_a_node_of_tools(store):
-    """LangGraph hands it back to the model."""
+def test_invalid_arguments_in_a_tool_node(store):
+    """LangGraph returns the error to the model."""
     from langgraph.graph import START, MessagesState, StateGraph
     from langgraph.prebuilt import ToolNode
 
@@ -108,15 +108,15 @@ def test_a_wrong_argument_in_a_node_of_tools(store):
 
 
 @pytest.mark.parametrize("kind", [*KINDS, MemoryRetriever])
-def test_what_the_store_never_had_is_not_missing(kind):
-    """A store without edges, directories or a model yet answers as well as it can."""
+def test_capabilities_that_the_store_lacks_are_not_reported(kind):
+    """A store without edges, directories or a model gives a complete answer."""
     with HybridGraphStore(None) as plain:
         plain.add_texts(["Coal is black."])
         assert "not complete" not in called(kind(plain).as_tool(), query="coal").content
 
 
 def test_other_errors_are_raised(store):
-    """What the model cannot mend."""
+    """An error that the model cannot correct is raised."""
     retriever = HybridRetriever(store)
     retriever.tenant = "b"
     with pytest.raises(ValueError, match="tenant"):
@@ -124,12 +124,12 @@ def test_other_errors_are_raised(store):
 
 
 def test_a_text_is_the_query(store):
-    """Called by hand it gives the words alone."""
+    """A call with a text returns only the formatted texts."""
     assert HybridRetriever(store).as_tool().invoke("coal trains").splitlines()[1] == PAGES["trains.md"]
 
 
-def test_arguments_of_ones_own(store):
-    """Any option of a call may be offered, and only a class with a query."""
+def test_custom_arguments(store):
+    """Any option of a call may be a field, and a class needs a query."""
 
     class Weighted(QueryArguments):
         keyword_weight: float = Field(0.3, ge=0, le=1)
@@ -143,8 +143,8 @@ def test_arguments_of_ones_own(store):
         retriever.as_tool(arg_types={"query": str})
 
 
-def test_a_filter_in_a_form_of_its_own(store):
-    """The fields that the model sets must all hold; none set is no filter."""
+def test_a_filter_as_a_model(store):
+    """All fields that are set must match; without any, nothing is filtered."""
 
     class Among(BaseModel):
         n: int | None = None
@@ -160,7 +160,7 @@ def test_a_filter_in_a_form_of_its_own(store):
 
 
 def test_the_search_is_a_run_below_the_tools(store):
-    """So that traces show it."""
+    """The search is traced below the tool."""
 
     class Runs(BaseCallbackHandler):
         tool = retriever = None
@@ -177,17 +177,17 @@ def test_the_search_is_a_run_below_the_tools(store):
     assert runs.tool == runs.retriever
 
 
-def test_what_was_left_out_is_told():
-    """And an empty answer is one, too."""
+def test_missing_hits_are_reported():
+    """The message of an empty or incomplete answer gives the reasons."""
     found = Document("Coal.", id="a", metadata={"hg_score": 0.5, "hg_degraded": ["keyword-failed"], "title": "Coal"})
-    assert told([found], "hg_") == (
+    assert format_documents([found], "hg_") == (
         "[1] id: a, score: 0.50, title: Coal\nCoal.\n\nThe search was not complete: keyword-failed."
     )
-    assert told([]) == "Nothing was found."
+    assert format_documents([]) == "Nothing was found."
 
 
 def test_an_agent_calls_it(store):
-    """LangChain's own agent: the model calls the tool and answers from what it reads."""
+    """LangChain's own agent: the model calls the tool and answers from the texts."""
 
     class Agent(SayingModel):
         def _generate(self, messages, **kwargs):

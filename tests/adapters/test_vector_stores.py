@@ -39,7 +39,7 @@ def test_every_known_store_is_recognised(adapter):
 
 
 def test_it_lists_counts_and_reads(adapter):
-    """The same texts in each way."""
+    """Listing, counting and reading give the same texts."""
     listed = list(adapter.documents())
     assert sorted(document.page_content for document in listed) == sorted(TEXTS.values())
     ids = [document.id for document in listed]

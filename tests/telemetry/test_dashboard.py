@@ -33,7 +33,7 @@ def exported():
 
 
 def test_every_metric_is_exported(exported):
-    """What the panels and the variable ask for is what a scrape gives."""
+    """The metrics in the panels and the variable are those of a scrape."""
     asked = {
         name for text in [*QUERIES, *(each["definition"] for each in VARIABLES[1:])] for name in METRIC.findall(text)
     }
@@ -65,7 +65,7 @@ def test_every_metric_of_the_contract_is_shown():
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_brackets_are_closed(query):
-    """What a query opens it closes, in order."""
+    """Brackets in a query are closed in order."""
     left = re.sub(r'"[^"]*"', "", query)
     while (shorter := re.sub(r"\([^()\[\]{}]*\)|\[[^()\[\]{}]*\]|\{[^()\[\]{}]*\}", "", left)) != left:
         left = shorter

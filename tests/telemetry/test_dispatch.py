@@ -33,7 +33,7 @@ def store():
 
 @pytest.fixture
 def heard():
-    """What a sink of the whole process hears; flushed when it is read by ``all_of``."""
+    """Return a list with the events of all searches in the process; ``all_of`` flushes it."""
     events = []
     sink = events.append
     add_sink(sink)
@@ -99,14 +99,14 @@ async def test_a_search_that_is_awaited_is_heard(heard):
 
 
 def test_settings_that_change_per_call_keep_the_listeners(store):
-    """LangChain's configurable_fields make the retriever anew; its sinks are the same."""
+    """LangChain's configurable_fields create a new retriever with the same sinks."""
     events = []
     retriever = HybridRetriever(store, sinks=[events.append]).configurable_fields(k=ConfigurableField(id="k"))
     retriever.invoke(QUESTION, {"configurable": {"k": 1}})
     assert all_of(events)[-1].search.k == 1
 
 
-def test_what_failed_is_told(store, heard):
+def test_failures_are_reported(store, heard):
     """A degraded search says reasons and errors, and what it found."""
     HybridRetriever(store, k=1, reranker=broken).invoke(QUESTION)
     event = all_of(heard)[-1]
@@ -243,8 +243,8 @@ def test_a_sink_that_is_named_twice_hears_once(store, heard):
     ("sink", "mend"),
     [("prometheus", r"such as PrometheusSink\(\)"), (None, r"such as PrometheusSink\(\)"), (LogSink, r": LogSink\(\)")],
 )
-def test_what_is_no_sink_is_refused_at_once(store, sink, mend):
-    """By the process and by a retriever, with the line that mends it; a class is not the sink made of it."""
+def test_anything_but_a_sink_is_an_error(store, sink, mend):
+    """Both ways to add a sink raise an error that shows the correct line; a class is not a sink."""
     before = dispatch._of_all
     with pytest.raises(ConfigurationError, match=mend):
         add_sink(sink)

@@ -26,7 +26,7 @@ def test_a_search_needs_neither():
 
 
 def test_the_sinks_are_there_without_their_libraries():
-    """Their names can be had; only making one needs its library."""
+    """Their names can be imported; only creating one needs its library."""
     assert (
         run(BLOCKED + "from langchain_hybridgraph import LogSink, OpenTelemetrySink, PrometheusSink; LogSink()") == ""
     )
@@ -39,7 +39,7 @@ def test_a_search_loads_no_metrics():
 
 @pytest.mark.parametrize(("sink", "extra"), [("PrometheusSink", "prometheus"), ("OpenTelemetrySink", "otel")])
 def test_a_missing_extra_names_its_line(sink, extra):
-    """Where the library cannot be imported, the error says what to install."""
+    """The error names the extra to install if the library cannot be imported."""
     said = run(
         f"{BLOCKED}from langchain_hybridgraph import {sink}\n"
         f"try:\n    {sink}()\nexcept ImportError as error:\n    print(type(error).__name__, error)"

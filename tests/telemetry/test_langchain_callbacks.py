@@ -1,4 +1,4 @@
-"""What LangChain's handlers and tracers see of our retrievers."""
+"""Events of LangChain's handlers and tracers."""
 
 import asyncio
 

@@ -96,7 +96,7 @@ def test_a_search_that_raises_is_an_error_without_the_query(store, logger):
 
 
 def test_text_is_opted_in(store, logger):
-    """With text=True the query and the messages stand in the line."""
+    """With text=True the query and the messages are in the line."""
     sink = LogSink(logger, text=True)
     HybridRetriever(store, reranker=broken, sinks=[sink]).invoke(QUESTION)
     (record,) = records(logger)

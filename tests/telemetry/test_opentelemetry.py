@@ -123,8 +123,8 @@ def test_text_and_documents_are_opted_in(store, collector):
     ]
 
 
-def test_what_failed_on_the_way_is_recorded(store, collector):
-    """An exception event with its component and type, without the message; the search is no error."""
+def test_failures_within_a_search_are_recorded(store, collector):
+    """A failure is an exception event with its component and type, without the message; the search is not an error."""
     HybridRetriever(store, tracer=collector.tracer, reranker=broken).invoke(QUESTION)
     search = collector.spans()[0]
     (event,) = search.events
@@ -224,7 +224,7 @@ async def test_a_search_within_a_search_is_its_child(store, collector):
 
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_the_callers_span_is_the_parent(store, collector, is_async):
-    """Whoever asks within a span of their own finds the search below it."""
+    """A search within a span of the caller is a child of that span."""
     retriever = HybridRetriever(store, tracer=collector.tracer)
     with collector.tracer.start_as_current_span("request"):
         _ = await retriever.ainvoke(QUESTION) if is_async else retriever.invoke(QUESTION)

@@ -138,7 +138,7 @@ def test_a_search_that_raises_is_scraped(store, scrape):
     assert ("rag_retrieved_documents_count_count", *PLAIN) not in seen
 
 
-def test_what_the_user_asked_is_counted_once(store, scrape):
+def test_nested_searches_are_counted_once(store, scrape):
     """A retriever below another is a part of its search: one search, one degradation, one error."""
     below = HybridRetriever(store, k=1, reranker=broken)
     AdvancedRetriever(below).retrieve_with_context("Where is it?", HISTORY)
@@ -149,7 +149,7 @@ def test_what_the_user_asked_is_counted_once(store, scrape):
 
 
 def test_only_these_metrics_are_exported(store, scrape):
-    """The four of the contract (a counter has the moment of its creation beside it)."""
+    """The metrics are those of the contract (a counter also has its creation time)."""
     HybridRetriever(store, reranker=broken).invoke(QUESTION)
     names = {name.removesuffix("_created") for name, *_ in scrape()}
     assert names == {

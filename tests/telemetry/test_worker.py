@@ -88,7 +88,7 @@ def test_a_sink_that_exits_touches_no_search(store):
     assert delivery.failed == 12
 
 
-def test_what_waits_is_bounded():
+def test_the_queue_is_bounded():
     """With room for two, a sink that hangs has one in its hands, two wait, and the rest is counted as dropped."""
     stuck = Stuck()
     delivery = Delivery(stuck, size=2)
@@ -149,7 +149,7 @@ def run(body):
 
 
 def test_a_program_that_ends_tells_first():
-    """What waits at the interpreter's exit is delivered."""
+    """Queued events are delivered at the interpreter's exit."""
     body = "d = Delivery(lambda event: print(event, flush=True))\nfor i in range(3): d.put(copy_context(), [i])"
     assert run(body).split() == ["0", "1", "2"]
 

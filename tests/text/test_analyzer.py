@@ -1,4 +1,4 @@
-"""From texts to words."""
+"""Text analysis."""
 
 import pytest
 from hypothesis import given

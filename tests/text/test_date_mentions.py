@@ -1,4 +1,4 @@
-"""The times that a question names."""
+"""Dates named in questions."""
 
 from datetime import UTC, datetime
 
@@ -40,13 +40,13 @@ def spans(text):
         ("What did I buy two days ago?", ("2024-03-11", "2024-03-12")),
     ],
 )
-def test_a_time_that_is_named(text, span):
-    """Days, months, years, and what is told from today."""
+def test_named_times(text, span):
+    """Days, months, years, and times relative to today are found."""
     assert spans(text) == [span]
 
 
-def test_without_a_year_it_may_be_any():
-    """June is that of any of the last five years."""
+def test_a_month_without_a_year():
+    """June is the June of any of the last five years."""
     assert [start[:4] for start, _ in spans("When did they camp in June?")] == ["2024", "2023", "2022", "2021", "2020"]
 
 
@@ -62,17 +62,17 @@ def test_without_a_year_it_may_be_any():
         "999 years ago 0 days",
     ],
 )
-def test_what_names_no_time(text):
-    """Words that are months' names too, days that are none, and numbers are no times."""
+def test_texts_without_a_date(text):
+    """Months' names used as words, impossible days and plain numbers are not dates."""
     assert [span for span in spans(text) if span[0] > "1900"] == []
 
 
-def test_a_date_is_read_once():
-    """The year of a day is not named as a year as well."""
+def test_a_date_is_found_once():
+    """The year of a date is not found as a year as well."""
     assert spans("in 2023-05-03 and in 2021") == [("2023-05-03", "2023-05-04"), ("2021-01-01", "2022-01-01")]
 
 
 @given(st.text(max_size=60), st.floats(0, 4e9))
 def test_any_text_can_be_read(text, now):
-    """Nothing raises, and every span has a beginning before its end."""
+    """Any text can be read, and every span begins before it ends."""
     assert all(start < end for start, end in named_spans(text, now))

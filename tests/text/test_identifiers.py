@@ -51,14 +51,14 @@ def make(request):
         ("pump P-7's seal", "p-7"),
     ],
 )
-def test_a_compound_is_found_as_it_is_written(text, compound):
-    """Without what is around it, in lower case."""
+def test_compounds_are_found_as_written(text, compound):
+    """Compounds are in lower case and without surrounding punctuation."""
     assert compounds(text) == [compound]
 
 
 @pytest.mark.parametrize("text", ["Plain words.", "NASA’s URLs", "e.g. the U.S.", "and/or", "a—b", "हिन्दी में", "don't"])
 def test_words_are_not_compounds(text):
-    """Capitals, abbreviations, contractions and combining marks make none."""
+    """Capitals, abbreviations, contractions and combining marks do not make a compound."""
     assert compounds(text) == []
 
 
@@ -77,13 +77,13 @@ def test_words_are_not_compounds(text):
     ],
 )
 def test_the_name_of_a_text(text, name):
-    """One form, before a colon, a dash or the end of the line."""
+    """The name is one form, before a colon, a dash or the end of the line."""
     assert name_of(text) == name
 
 
 @given(st.text())
 def test_no_text_raises(text):
-    """Whatever stands in it, a form has no blank, and compounds are forms."""
+    """A form of any text has no blank, and compounds are forms."""
     assert all(form and not any(map(str.isspace, form)) for form in forms(text))
     assert set(compounds(text)) <= forms(text).keys()
     assert name_of(text) is None or name_of(text) in forms(text)
@@ -92,15 +92,15 @@ def test_no_text_raises(text):
 # -- exact matches ---------------------------------------------------------------------------------------------
 
 
-def test_the_text_of_a_name_is_meant(make):
-    """One text is named so, and others with the same words are worth less than half as much."""
+def test_the_text_with_the_name_is_preferred(make):
+    """The text with this name scores more than twice as high as others with the same words."""
     found = make(*PACKAGES).exact_matches("what is ruby-faker for?")
     assert found[0] == pytest.approx(NAMED)
     assert all(value < NAMED / 2 for row, value in found.items() if row)
 
 
 def test_a_compound_counts_by_its_share_of_the_question(make):
-    """Alone it is all that is asked; among other words of the corpus it is a part."""
+    """A compound alone is the complete question; among other known words it is a part."""
     index = make("Hall 4 has pump P-1208.", "Hall 4 has pump P-1209.", "Trains are late.")
     alone, among = index.exact_matches("P-1208?"), index.exact_matches("Are trains as late as P-1208?")
     assert alone[0] == pytest.approx(HELD)
@@ -108,34 +108,34 @@ def test_a_compound_counts_by_its_share_of_the_question(make):
     assert 0 < among[0] < HELD / 2
 
 
-def test_what_several_texts_hold_is_divided_among_them(make):
+def test_scores_are_divided_among_texts(make):
     """A word in two texts of ten is worth half as much to each."""
     index = make("zebra one", *["cattle"] * 8, "zebra two")
     assert index.exact_matches("zebra") == {0: pytest.approx(HELD / 2), 9: pytest.approx(HELD / 2)}
 
 
 def test_few_texts_make_no_word_rare(make):
-    """Among five texts every word is rare; it counts where it is all that is asked, or among more texts."""
+    """Among five texts every word is rare; a word counts if it is the complete question, or among more texts."""
     five = ["a zebra grazes", *["cattle low"] * 4]
     assert make(*five).exact_matches("zebra cattle") == {}
     assert make(*five).exact_matches("zebra") == {0: pytest.approx(HELD)}
     assert list(make(*five, *["cattle low"] * RARE).exact_matches("zebra cattle")) == [0]
 
 
-def test_what_many_texts_hold_identifies_none(make):
-    """One more than FEW."""
+def test_common_words_identify_no_text(make):
+    """A word in one text more than FEW has no effect."""
     index = make(*["zebra E-4711"] * (FEW + 1))
     assert index.exact_matches("zebra E-4711") == {}
 
 
 def test_a_mask_narrows_what_is_counted(make):
-    """A word of many texts is rare where one of them is in scope; rows beyond the mask are out."""
+    """A word in many texts is rare if only one of them is in scope; rows beyond the mask do not count."""
     index = make(*["a zebra"] * (FEW + 1), "cattle")
     assert index.exact_matches("zebra", np.array([False, True, False])) == {1: pytest.approx(HELD)}
 
 
 def test_changed_texts_stay_rare(make):
-    """What was there before does not count, however often a text was written."""
+    """Replaced versions of a text do not count, however often it was written."""
     index = make("E-4711 is refused", "Trains are late.")
     for version in range(2, 6):
         index.apply(version, [(version, "E-4711 is refused")], [version - 1 if version > 2 else 0])
@@ -145,12 +145,12 @@ def test_changed_texts_stay_rare(make):
 
 @pytest.mark.parametrize("question", ["", "?", "the of and", "unknown-thing", "x" * 200, "a-b " * 5000])
 def test_nothing_to_identify(make, question):
-    """No word, none that is known, or one too long."""
+    """Empty questions, unknown words and overlong words give no scores."""
     assert make(*PACKAGES).exact_matches(question) == {}
 
 
 def test_the_engines_agree():
-    """The same rows in the same order; the idfs differ a little."""
+    """Both engines give equal rows in equal order; their idfs differ slightly."""
     for question in ("ruby-faker", "php-faker programs", "Which ships are late?", "faker"):
         found = []
         for engine in ENGINES.values():

@@ -1,4 +1,4 @@
-"""The names that a text mentions."""
+"""Names mentioned in a text."""
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +9,7 @@ from langchain_hybridgraph.text.named_entities import MOST_WORDS, joined, read, 
 
 
 def names(*texts):
-    """The names of all texts of one document, without repeats."""
+    """Return the names in all texts of one document, without repeats."""
     return list(dict.fromkeys(name.text for reading in read(texts) for name in reading.names))
 
 
@@ -17,7 +17,7 @@ def names(*texts):
 
 
 def test_a_name_is_a_run_of_capitalised_words():
-    """Neighbouring capitalised words are one name, lower-case words and commas part them."""
+    """Neighbouring capitalised words are one name; lower-case words and commas separate names."""
     assert names("She met Charles Babbage, Mary Somerville and the mathematician Augustus Morgan in London.") == [
         "Charles Babbage",
         "Mary Somerville",
@@ -43,18 +43,18 @@ def test_a_name_is_a_run_of_capitalised_words():
         ("We saw Schindler's List once.", "Schindler's List"),
     ],
 )
-def test_what_holds_a_name_together(text, name):
-    """Small words, hyphens, apostrophes, initials, abbreviations and numbers stand inside names."""
+def test_words_inside_names(text, name):
+    """Names may contain small words, hyphens, apostrophes, initials, abbreviations and numbers."""
     assert names(text)[0] == name
 
 
-def test_and_parts_names():
+def test_and_separates_names():
     """ "and" joins two names rather than being part of one."""
     assert names("We went to London and Paris.") == ["London", "Paris"]
 
 
 def test_the_parts_of_a_long_name_are_names_too():
-    """What stands on either side of "of" is mentioned too, with less weight than the whole."""
+    """The words on either side of "of" are names, too, with less weight than the full name."""
     (reading,) = read(["He left the University of Arkansas early."])
     assert [(name.text, name.weight) for name in reading.names] == [
         ("University of Arkansas", 0.8),
@@ -69,43 +69,43 @@ def test_a_middle_initial_may_be_missing_elsewhere():
 
 
 def test_a_title_before_a_name_may_be_missing_elsewhere():
-    """Of three words and more the last two may be the name."""
+    """The last two words of three or more may be the name."""
     assert names("It was won by General Douglas MacArthur.") == ["General Douglas MacArthur", "Douglas MacArthur"]
 
 
 # -- where capitals say nothing ----------------------------------------------------------------------------------------
 
 
-def test_the_first_word_of_a_sentence_is_no_name_by_its_capital():
-    """A single word that has its capital from the beginning of the sentence is left out."""
+def test_the_first_word_of_a_sentence_needs_more_than_a_capital():
+    """A single word that is capitalised only because it begins a sentence is left out."""
     assert names("Dogs bark. Loud ones bite. Nobody cares.") == []
 
 
 def test_the_first_word_counts_when_the_document_has_it_inside_a_sentence():
-    """A word that is capitalised elsewhere in the document is a name at the beginning too, also in another text."""
+    """A word that is capitalised elsewhere in the document, in any of its texts, is a name at the beginning, too."""
     assert names("Lovelace wrote it.", "It was Lovelace.") == ["Lovelace"]
     assert names("Lovelace wrote it.", "It was she.") == []
 
 
 def test_function_words_before_a_name_are_not_part_of_it():
-    """Articles, prepositions and pronouns at the beginning of a sentence are taken off, in several languages."""
+    """Articles, prepositions and pronouns at the beginning of a sentence are removed, in several languages."""
     assert names("In London it was the same for him.") == ["London"]
     assert names("Der Dichter Goethe war da. Im Weimar der Zeit und mit ihm.") == ["Dichter Goethe", "Weimar", "Zeit"]
     assert names("En Madrid no hay nada para los niños.") == ["Madrid"]
 
 
-def test_months_weekdays_and_numbers_are_no_names():
-    """Dates are not what texts have in common."""
+def test_months_weekdays_and_numbers_are_not_names():
+    """Dates are not names."""
     assert names("It was on Monday, June 17, 1843, and in 1844 again, and it cost 12 to 15.") == []
 
 
-def test_what_is_shouted_is_no_name():
+def test_headings_in_capitals_are_not_names():
     """A run of more than eight capitalised words is a heading."""
     assert names(" ".join(["Word"] * (MOST_WORDS + 1))) == []
 
 
 def test_german_nouns_count_little():
-    """Where every noun has a capital, a single one is hardly a name; two are."""
+    """A single capitalised word is unlikely to be a name in a language that capitalises nouns; two are likely."""
     (reading,) = read(["Die Stadt und der Fluss sind nicht mit Karl Friedrich Gauß verbunden."])
     weights = {name.text: name.weight for name in reading.names}
     assert weights["Fluss"] == 0.2
@@ -113,7 +113,7 @@ def test_german_nouns_count_little():
 
 
 def test_a_sentence_may_begin_without_a_space():
-    """A full stop without a space after it ends a sentence, between initials it does not."""
+    """A full stop without a space after it ends a sentence, but not between initials."""
     assert names("He was a screenwriter.Films were shown in the U.S. Army.") == ["U.S. Army"]
 
 
@@ -131,12 +131,12 @@ def test_a_sentence_may_begin_without_a_space():
     ],
 )
 def test_a_quoted_title_is_a_name(text, name):
-    """What stands in quotation marks is a name, in any script, unless it begins in lower case."""
+    """Words in quotation marks are a name, in any script, unless they begin in lower case."""
     assert name in names(text)
 
 
-def test_quoted_words_in_lower_case_are_no_name():
-    """Quotation marks around a common word make no name."""
+def test_quoted_words_in_lower_case_are_not_names():
+    """Quotation marks around a common word do not make a name."""
     assert names('this is "a so-called word" here') == []
 
 
@@ -161,18 +161,18 @@ def test_quoted_words_in_lower_case_are_no_name():
     ],
 )
 def test_spellings_of_one_name(one, other):
-    """Case, accents, punctuation, possessives and Arabic prefixes make no other name."""
+    """Case, accents, punctuation, possessives and Arabic prefixes do not change a name."""
     assert words_of(one) == words_of(other)
 
 
 @pytest.mark.parametrize(("one", "other"), [("हिन्दी", "हिन्दु"), ("東京", "京都"), ("Ada Lovelace", "Ada Love")])
-def test_names_that_are_not_one(one, other):
-    """Vowel signs, characters and letters tell names apart."""
+def test_different_names_stay_different(one, other):
+    """Vowel signs, characters and letters distinguish names."""
     assert words_of(one) != words_of(other)
 
 
 def test_words_between_sentences():
-    """No title can reach over the end of a sentence."""
+    """No title can extend over the end of a sentence."""
     assert text_words("It is in Paris. Texas is far") == ["", "it", "is", "in", "paris", "", "texas", "is", "far"]
 
 
@@ -184,14 +184,14 @@ def test_characters_are_joined_without_spaces():
 @settings(deadline=None)
 @given(st.text(max_size=300))
 def test_any_text_can_be_read(text):
-    """Whatever the text holds, its names have letters or digits, and its words have no spaces."""
+    """Names of any text have letters or digits, and its words have no spaces."""
     (reading,) = read([text])
     assert all(words_of(name.text) and 0 < name.weight <= 1 for name in reading.names)
     assert not any(" " in word for word in reading.words)
 
 
 def test_the_language_is_that_of_most_words():
-    """Function words tell the language; without any, there are none."""
+    """Function words determine the language; without any, it is unknown."""
     assert "the" in function_words(["the", "engine", "of", "the", "house"]).articles
     assert function_words(["der", "wagen", "und", "die", "kinder"]).capital_nouns
     assert not function_words(["数", "据"]).words

@@ -1,4 +1,4 @@
-"""Adapters of vector stores that are not ours: ids, vectors, metrics, contents."""
+"""Adapters of other vector stores: ids, vectors, metrics, contents."""
 
 from langchain_hybridgraph.adapters.vector_stores.adapter import Nearest, StoreAdapter
 from langchain_hybridgraph.adapters.vector_stores.choice import adapter_of

@@ -1,4 +1,4 @@
-"""Any LangChain VectorStore as the retrievers use it."""
+"""Adapter of any LangChain VectorStore."""
 
 from __future__ import annotations
 
@@ -20,38 +20,40 @@ if TYPE_CHECKING:
 
 # Number of Documents read from a store at a time.
 PAGE = 1_000
-# The usual cosine with an arbitrary text of a store is learned from this number of vectors, if it has at least 50.
+# The usual cosine with an arbitrary text is estimated from this number of vectors, if the store has at least 50.
 SAMPLED, FEWEST_SAMPLED = 256, 50
 
 
 class Nearest(NamedTuple):
-    """The Documents nearest to a query with their scores, best first; their ids are the store's."""
+    """The Documents nearest to a query with their scores, best first, under the store's ids."""
 
     documents: list[tuple[Document, float]]
     are_cosines: bool = True
 
 
 class StoreAdapter:
-    """A vector store of which only the interface of LangChain is known.
+    """Vector store of which only LangChain's interface is known.
 
-    An adapter of a known store overrides what that store can do beyond it. Every Document that an adapter returns has
-    the store's id, where the store tells it.
+    An adapter of a known store overrides what that store supports in addition. Every Document that an adapter returns
+    has the store's id, if the store provides it.
     """
 
     id_keys: ClassVar[Sequence[str]] = ("_id", "pk", "id")
-    """Metadata keys that may hold the store's id where ``Document.id`` is None."""
+    """Metadata keys that may contain the store's id if ``Document.id`` is None."""
 
     searches_by_vector: bool = False
-    """Whether the store is always searched by a vector; else it embeds a text itself, unless the query has a vector."""
+    """Whether the store is always searched by a vector; otherwise it embeds a text itself, unless the query has a
+    vector.
+    """
 
     gives_vectors: ClassVar[bool] = False
-    """Whether :meth:`vectors` gives the stored vectors."""
+    """Whether :meth:`vectors` returns the stored vectors."""
 
     can_list: bool = False
-    """Whether :meth:`documents` gives all that the store holds."""
+    """Whether :meth:`documents` returns everything in the store."""
 
     filters_metadata_only: ClassVar[bool] = False
-    """Whether a function given as a filter receives the metadata alone, without the Document's id."""
+    """Whether a filter function receives only the metadata, without the Document's id."""
 
     is_local: ClassVar[bool] = True
     """Whether :meth:`count` takes microseconds."""
@@ -104,16 +106,16 @@ class StoreAdapter:
         return self.scored(by_vector(list(map(float, vector)), k=n, **options))
 
     def scored(self, found: Sequence[tuple[Document, float]]) -> Nearest:
-        """Return what the store answered with scores that fall.
+        """Return the store's results with decreasing scores.
 
-        They are cosines where the store says that its scores are cosine distances. Else they are what it calls
-        relevance, or scores that fall already, or 1 − place / n.
+        The scores are cosines if the store declares its scores to be cosine distances. Otherwise they are the store's
+        relevance scores, or its scores if these decrease already, or 1 − place / n.
         """
         documents = self.named(document for document, _ in found)
         scores = [float(score) for _, score in found]
         try:
             relevance = self._store._select_relevance_score_fn()
-        except (NotImplementedError, ValueError):  # ValueError: the store does not know the relevance of its metric
+        except (NotImplementedError, ValueError):  # ValueError: the store has no relevance function for its metric
             falling = all(-1.001 <= score <= 1.001 for score in scores) and scores == sorted(scores, reverse=True)
             own = scores if falling else [1.0 - place / len(scores) for place in range(len(scores))]
             return Nearest(list(zip(documents, own, strict=True)), are_cosines=False)

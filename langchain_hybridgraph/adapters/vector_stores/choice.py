@@ -1,4 +1,4 @@
-"""Choose the adapter of a vector store."""
+"""Choice of the adapter for a vector store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from langchain_hybridgraph.adapters.vector_stores.llama_index import LlamaIndexA
 from langchain_hybridgraph.adapters.vector_stores.milvus import MilvusAdapter
 from langchain_hybridgraph.adapters.vector_stores.qdrant import QdrantAdapter
 
-# A class is recognised by its name and an attribute, so that nothing is imported that is not in use.
+# A class is recognised by its name and an attribute, so that only libraries in use are imported.
 _KNOWN: Mapping[tuple[str, str], type[StoreAdapter]] = MappingProxyType(
     {
         ("Chroma", "_collection"): ChromaAdapter,

@@ -1,4 +1,4 @@
-"""A collection of langchain-chroma."""
+"""Adapter of langchain-chroma."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLACES = 8
 
 
 class ChromaAdapter(StoreAdapter):
-    """Distances of the collection's space become cosines."""
+    """Collection of langchain-chroma; distances of its space are converted to cosines."""
 
     searches_by_vector = True
     gives_vectors = True
@@ -57,7 +57,7 @@ class ChromaAdapter(StoreAdapter):
             return {}  # Chroma refuses an empty list
         stored = self._store.get(ids=list(ids), include=["embeddings"])
         if not stored["ids"]:
-            return {}  # all deleted: there is no width to reshape to
+            return {}  # all were deleted: there is no width to reshape to
         matrix = unit(np.asarray(stored["embeddings"], np.float32).reshape(len(stored["ids"]), -1))
         return dict(zip(stored["ids"], matrix, strict=True))
 

@@ -1,4 +1,4 @@
-"""A FAISS index of langchain-community."""
+"""Adapter of langchain-community's FAISS."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class FAISSAdapter(StoreAdapter):
-    """Distances of the index's metric become cosines by its stored vectors; where it has none, the order counts."""
+    """FAISS index; distances are converted to cosines by its stored vectors, or to the order if it has none."""
 
     searches_by_vector = True
     gives_vectors = True
@@ -55,7 +55,7 @@ class FAISSAdapter(StoreAdapter):
             for id in ids:
                 if (row := self._row(id)) is not None:
                     found[id] = unit(np.asarray(self._store.index.reconstruct(row), np.float32))
-        except RuntimeError:  # FAISS says so of an index without direct access
+        except RuntimeError:  # FAISS raises this for an index without direct access
             return {}
         return found
 
@@ -77,7 +77,7 @@ class FAISSAdapter(StoreAdapter):
         return list(self.vectors(ids[:: max(1, len(ids) // SAMPLED)]).values())
 
     def _row(self, id: str) -> int | None:
-        """The row of an id; a deletion numbers the rows again."""
+        """Return the row of an id; a deletion renumbers the rows."""
         ids = self._store.index_to_docstore_id
         row = self._rows.get(id)
         if row is None or ids.get(row) != id:
@@ -87,7 +87,7 @@ class FAISSAdapter(StoreAdapter):
 
 
 class _OfFunction(Embeddings):
-    """A function that embeds a text, as Embeddings."""
+    """Function that embeds a text, as Embeddings."""
 
     def __init__(self, embed: Callable[[str], list[float]]) -> None:
         self._embed = embed

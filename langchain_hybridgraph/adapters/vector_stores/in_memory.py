@@ -1,4 +1,4 @@
-"""LangChain's InMemoryVectorStore."""
+"""Adapter of LangChain's InMemoryVectorStore."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class InMemoryAdapter(StoreAdapter):
-    """Its scores are cosines, and its dictionary is at hand."""
+    """InMemoryVectorStore; its scores are cosines, and its dictionary can be read directly."""
 
     searches_by_vector = True
     gives_vectors = True

@@ -1,4 +1,4 @@
-"""An index of LlamaIndex, as our LlamaIndexVectorStore gives it."""
+"""Adapter of LlamaIndexVectorStore."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class LlamaIndexAdapter(StoreAdapter):
-    """Scores are cosines over LlamaIndex's SimpleVectorStore; those of other vector stores below it are not known."""
+    """Index of LlamaIndex; scores are cosines over its SimpleVectorStore and unknown for other vector stores."""
 
     def __init__(self, store: Any) -> None:
         super().__init__(store)

@@ -1,4 +1,4 @@
-"""A collection of langchain-milvus."""
+"""Adapter of langchain-milvus."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from langchain_hybridgraph.stores.engines.vector_matrix import unit
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Vector
 
-# Milvus refuses to return more.
+# Maximum number of results that Milvus returns.
 MOST = 16_384
 # pymilvus.DataType.INT64
 INT64 = 5
 
 
 class MilvusAdapter(StoreAdapter):
-    """Entities, whose primary keys langchain-milvus puts into the metadata only.
+    """Milvus collection, whose primary keys langchain-milvus puts only into the metadata.
 
-    A store of several vectors per text, or with vectors of words, is searched by the text and gives no cosines.
+    A store with several vectors per text, or with sparse vectors, is searched by text and returns no cosines.
     """
 
     gives_vectors = True

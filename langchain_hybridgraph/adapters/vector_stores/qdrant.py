@@ -1,4 +1,4 @@
-"""A collection of langchain-qdrant."""
+"""Adapter of langchain-qdrant."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class QdrantAdapter(StoreAdapter):
-    """Points, whose ids langchain-qdrant puts into the metadata only.
+    """Qdrant collection, whose ids langchain-qdrant puts only into the metadata.
 
-    The client is asked itself, in one request per search; langchain-qdrant asks for the collection's configuration
-    before each search by a vector. A store in its hybrid or sparse mode is searched by the text and gives no cosines.
+    The client is called directly, with one request per search: langchain-qdrant requests the collection's configuration
+    before each search by a vector. A store in hybrid or sparse mode is searched by text and returns no cosines.
     """
 
     id_keys = ("_id",)
@@ -109,7 +109,7 @@ class QdrantAdapter(StoreAdapter):
 
 
 def _point_id(id: str) -> int | str | None:
-    """The id as Qdrant knows it, a number or a UUID; it refuses a request with any other."""
+    """Return the id as Qdrant knows it, a number or a UUID; Qdrant rejects requests with any other."""
     if id.isascii() and id.isdigit():
         return int(id)
     try:
