@@ -53,9 +53,7 @@ DATA = ("langchain_hybridgraph/text/function_words.py", "tests/test_language.py"
 UNFINISHED = (
     *("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "benchmarks/", "docs/", "examples/"),
     "notebooks/",
-    *("langchain_hybridgraph/cli/", "tests/cli/"),
     *("langchain_hybridgraph/config/",),
-    *("langchain_hybridgraph/display/", "tests/display/"),
     *("langchain_hybridgraph/embeddings/", "tests/embeddings/"),
     *("langchain_hybridgraph/execution/", "tests/execution/"),
     *("langchain_hybridgraph/ingestion/", "tests/ingestion/"),

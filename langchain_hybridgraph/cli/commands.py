@@ -1,4 +1,4 @@
-"""The verbs of ``hybridgraph`` and their options."""
+"""Commands of ``hybridgraph`` and their options."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.retrievers.store import HybridGraphStore
     from langchain_hybridgraph.stores.embedded.maintenance import CheckReport
 
-# LangChain, the engines and rich are imported by the verb that needs them: help answers at once.
+# LangChain, the engines and rich are imported by the commands that need them, so that help is shown at once.
 
 app = typer.Typer(
     cls=OneLineErrors,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Search texts by meaning and by words at once, in one folder.",
+    help="Search texts by meaning and by keywords, in one folder.",
 )
 
 
@@ -53,7 +53,7 @@ def main(
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Search texts by meaning and by words at once, in one folder."""
+    """Search texts by meaning and by keywords, in one folder."""
 
 
 app.add_typer(tenants_app, name="tenants")
@@ -72,17 +72,17 @@ Index = Annotated[
 ]
 Paths = Annotated[
     list[Path],
-    typer.Argument(metavar="PATHS", help="Files of text, Markdown, HTML, PDF, Office, JSONL …; folders of them."),
+    typer.Argument(metavar="PATHS", help="Files or folders: text, Markdown, HTML, PDF, Office, JSONL …"),
 ]
 NewModel = Annotated[
     str,
-    typer.Option(metavar="MODEL", help="auto, lsa, minilm or package.module:factory; an old index keeps its own."),
+    typer.Option(metavar="MODEL", help="auto, lsa, minilm or package.module:factory; an existing index keeps its own."),
 ]
 Tenant = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Whose texts, in an index that is kept for several tenants.")
+    str | None, typer.Option(metavar="NAME", help="Tenant, in an index with several tenants.")
 ]
 Model = Annotated[
-    str | None, typer.Option("--embedding", metavar="MODEL", help="Only where it was package.module:factory.")
+    str | None, typer.Option("--embedding", metavar="MODEL", help="Embedding, if the index was made with package.module:factory.")
 ]
 Where = Annotated[str | None, typer.Option("--filter", metavar="JSON", help='Such as \'{"year": {"$gte": 2020}}\'.')]
 History = Annotated[
@@ -91,7 +91,7 @@ History = Annotated[
         "--history",
         metavar="FILE",
         allow_dash=True,
-        help='What was said before: lines such as "User: …", or JSON; - reads it from standard input.',
+        help='File with the conversation so far: lines such as "User: …", or JSON; - reads standard input.',
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -100,7 +100,7 @@ DEMO = Path(f"python-{sys.version_info.major}.{sys.version_info.minor}.hybridgra
 
 
 class Split(StrEnum):
-    """How documents are cut."""
+    """How documents are split."""
 
     FLAT = "flat"
     PARENT_CHILD = "parent-child"
@@ -114,18 +114,18 @@ def ingest(
     index: Index,
     config: Config = None,
     embedding: NewModel = "auto",
-    split: Annotated[Split, typer.Option(help="Pieces; small pieces with larger parents; whole.")] = Split.FLAT,
+    split: Annotated[Split, typer.Option(help="Chunks; small chunks with larger parents; full documents.")] = Split.FLAT,
     language: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of a new index's texts; english if not given.")
+        str | None, typer.Option(metavar="NAME", help="Language of the texts of a new index; default: english.")
     ] = None,
     edges: Annotated[
         str,
         typer.Option(
-            metavar="NAMES", help="auto, none, such as sequence,links,similarity, or a JSON list of names and objects."
+            metavar="NAMES", help="auto, none, names such as sequence,links,similarity, or a JSON list of names and objects."
         ),
     ] = "auto",
     prune: Annotated[
-        bool, typer.Option("--prune", help="Delete what was read from below PATHS and is not there any more.")
+        bool, typer.Option("--prune", help="Delete documents whose files below PATHS no longer exist.")
     ] = False,
     follow_links: Annotated[
         bool, typer.Option("--follow-links", help="Follow symbolic links that lead out of PATHS.")
@@ -136,7 +136,7 @@ def ingest(
 ) -> None:
     """Index files. Run again to index only what changed.
 
-    The directories of a folder are summarised, for find and tree: those in which something has changed.
+    Summaries of directories, used by find and tree, are updated for directories that have changed.
     """
     from langchain_hybridgraph.cli.deleted_files import DeletedFiles
     from langchain_hybridgraph.cli.json_output import ingest_answer, print_json
@@ -170,7 +170,7 @@ def ingest(
                 raise nothing
             layers = _summarised(store, paths, progress=not quiet)
         except KeyboardInterrupt:
-            say(f"interrupted: {len(store):,} chunks are kept ({before:,} before); run the same command again to go on")
+            say(f"interrupted: {len(store):,} chunks are kept ({before:,} before); run the same command again to continue")
             raise
     for warning in report.warnings:
         if warning not in skipped:
@@ -181,7 +181,7 @@ def ingest(
         typer.echo(str(report))
         if prune:
             count = len(gone.documents)
-            said = "1 document that is gone" if count == 1 else f"{count} documents that are gone"
+            said = "1 document whose file is gone" if count == 1 else f"{count} documents whose files are gone"
             typer.echo(f"deleted {said}{_named(gone.documents)}")
         if layers is not None:
             typer.echo(f"summaries: {layers}")
@@ -189,22 +189,22 @@ def ingest(
 
 @app.command()
 def search(
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="A question, or words.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="Question or keywords.")],
     *,
     index: Index,
     config: Config = None,
     k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="How many hits.")] = 10,
     where: Where = None,
     history: History = None,
-    graph: Annotated[bool, typer.Option("--graph", help="Go on over edges from what is found.")] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Say why each hit stands where it stands.")] = False,
+    graph: Annotated[bool, typer.Option("--graph", help="Follow edges from the hits.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Explain the rank of each hit.")] = False,
     as_json: Json = False,
     tenant: Tenant = None,
     embedding: Model = None,
 ) -> None:
-    """Ask an index; the best hits come first.
+    """Search an index; the best hits come first.
 
-    Works beside a process that is writing to the index, and in a folder that may not be written to.
+    Works while another process is writing to the index, and in a read-only folder.
     """
     from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
     from langchain_hybridgraph.retrievers.graph import GraphRetriever
@@ -232,23 +232,23 @@ def search(
 
 @app.command()
 def find(
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="A question, or words.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="Question or keywords.")],
     *,
     index: Index,
     config: Config = None,
     under: Annotated[
         list[str] | None,
-        typer.Option(metavar="URI", help="Only below this uri, or path as ingest took it; may be given several times."),
+        typer.Option(metavar="URI", help="Search only below this URI, or path as given to ingest; may be repeated."),
     ] = None,
     k: Annotated[int, typer.Option("-k", metavar="N", min=1, help="How many hits.")] = 10,
     where: Where = None,
     history: History = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Say why each hit stands where it stands.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Explain the rank of each hit.")] = False,
     as_json: Json = False,
     tenant: Tenant = None,
     embedding: Model = None,
 ) -> None:
-    """Ask an index from its directories down.
+    """Search the tree of directories and documents from the top.
 
     Finds documents, each once, and directories, by the summaries that ingest and tree make. With --history up to five
     queries are planned from the conversation and the question, and -k limits each type of hit.
@@ -280,17 +280,17 @@ def tree(
     index: Index,
     config: Config = None,
     under: Annotated[
-        str | None, typer.Option(metavar="URI", help="Only this uri, or path, and what it contains.")
+        str | None, typer.Option(metavar="URI", help="Show only this URI, or path, and its contents.")
     ] = None,
-    depth: Annotated[int, typer.Option(metavar="N", min=1, help="How many levels are shown.")] = 2,
-    as_it_is: Annotated[bool, typer.Option("--as-it-is", help="Show it without summarising what has changed.")] = False,
+    depth: Annotated[int, typer.Option(metavar="N", min=1, help="Number of levels to show.")] = 2,
+    as_it_is: Annotated[bool, typer.Option("--as-it-is", help="Do not update summaries of changed directories.")] = False,
     as_json: Json = False,
     tenant: Tenant = None,
     embedding: Model = None,
 ) -> None:
-    """Summarise the directories of an index that have changed, and show them.
+    """Show the directories of an index, and update the summaries of those that have changed.
 
-    While another process is writing, or in a folder that may not be written to, they are shown as they are.
+    While another process is writing, or in a read-only folder, existing summaries are shown.
     """
     from langchain_hybridgraph.cli.tree_listing import branches
     from langchain_hybridgraph.errors import ReadOnlyError, StoreLockedError
@@ -321,10 +321,10 @@ def delete(
     index: Index,
     config: Config = None,
     id: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="A chunk's id; may be given several times.")
+        list[str] | None, typer.Option(metavar="ID", help="Id of a chunk; may be repeated.")
     ] = None,
     document: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="A document's id, with all of its chunks.")
+        list[str] | None, typer.Option(metavar="ID", help="Id of a document, to delete all of its chunks; may be repeated.")
     ] = None,
     where: Where = None,
     tenant: Tenant = None,
@@ -333,11 +333,11 @@ def delete(
 ) -> None:
     """Delete by id, by document and by filter.
 
-    What satisfies any of them goes, with its edges and with parents that lose their last child.
+    Everything that matches any of them is deleted, with its edges and with parents that lose their last child.
     """
     wanted = _parsed(where)
     if not id and not document and wanted is None:
-        raise ConfigurationError("nothing says what to delete: give --id, --document or a --filter that is not empty")
+        raise ConfigurationError("nothing to delete: pass --id, --document or a --filter that is not empty")
     with existing(index, embedding=embedding, tenant=tenant, config=config) as store:
         before = len(store)
         unknown = _unknown(document or [], store.document_ids()) if document else []
@@ -357,7 +357,7 @@ def delete(
 def stats(
     *, index: Index, config: Config = None, tenant: Tenant = None, embedding: Model = None, as_json: Json = False
 ) -> None:
-    """Say what an index holds."""
+    """Show the contents of an index in numbers."""
     with existing(index, embedding=embedding, tenant=tenant, read_only=True) as store:
         facts = store.stats()
     if as_json:
@@ -374,14 +374,14 @@ def stats(
 def check(
     *, index: Index, config: Config = None, tenant: Tenant = None, embedding: Model = None, as_json: Json = False
 ) -> None:
-    """Find out whether an index is sound.
+    """Check whether an index is consistent.
 
-    Catalogue, vectors and search engines are compared; the exit code is 1 when they do not agree.
+    Catalogue, vectors and search engines are compared; the exit code is 1 if they differ.
     """
     with existing(index, embedding=embedding, tenant=tenant, config=config) as store:
         report = store.check()
     if not report.ok:
-        say(f"to mend this: hybridgraph repair --index {index}")
+        say(f"to repair it: hybridgraph repair --index {index}")
     _judge(report, as_json)
 
 
@@ -391,15 +391,15 @@ def repair(
     index: Index,
     config: Config = None,
     refit: Annotated[
-        bool, typer.Option("--refit", help="Have lsa learn all words of the index, and embed every text anew.")
+        bool, typer.Option("--refit", help="Fit lsa to all words of the index, and embed every text again.")
     ] = False,
     tenant: Tenant = None,
     embedding: Model = None,
     as_json: Json = False,
 ) -> None:
-    """Mend an index, then check it.
+    """Repair an index, then check it.
 
-    The search engines are made anew from what was accepted; nothing that was accepted is lost.
+    The search engines are rebuilt from the catalogue; no accepted text is lost.
     """
     with existing(index, embedding=embedding, tenant=tenant, config=config) as store:
         if refit:
@@ -417,9 +417,9 @@ def demo(
     index: Annotated[Path, typer.Option("--index", "-i", metavar="DIR", help="Folder of the index.")] = DEMO,
     embedding: NewModel = "lsa",
 ) -> None:
-    """Index Python's own documentation and ask it questions.
+    """Index Python's own documentation and search it.
 
-    It is read from the running interpreter's standard library; nothing is downloaded.
+    The documentation is read from the running interpreter's standard library; nothing is downloaded.
     """
     from langchain_hybridgraph.cli.demo import run
 
@@ -427,7 +427,7 @@ def demo(
 
 
 def _unknown(documents: list[str], known: Iterable[str]) -> list[str]:
-    """What to say of ids that no document has: which lie below, else which are alike."""
+    """Explain ids that no document has: list documents below such a path, else similar ids."""
     known = list(known)
     hints = []
     for id in documents:
@@ -436,7 +436,7 @@ def _unknown(documents: list[str], known: Iterable[str]) -> list[str]:
         below = [one for one in known if one.startswith(f"{id.rstrip('/')}/")]
         if below:
             hints.append(
-                f"{id} is no document; {len(below)} lie below it: {_listed(below[:3])}{', …' * (len(below) > 3)}"
+                f"{id} is not a document; {len(below)} documents are below it: {_listed(below[:3])}{', …' * (len(below) > 3)}"
             )
         else:
             near = get_close_matches(id, known, 3)
@@ -454,7 +454,7 @@ def _skip(said: str, skipped: list[str]) -> None:
 
 
 def _summarised(store: HybridGraphStore, paths: list[Path], *, progress: bool) -> LayersReport | None:
-    """Summarise the directories in which something has changed, where there are summaries or a folder was taken in."""
+    """Summarise the directories that have changed, if there are summaries already or a folder was ingested."""
     from langchain_hybridgraph.ingestion.summaries import build_layers
 
     if store.layers() is None and not any(path.is_dir() for path in paths):
@@ -476,18 +476,18 @@ def _judge(report: CheckReport, as_json: bool) -> None:
 
 
 def _edges(said: str) -> Any:
-    """What ``--edges`` names: a list of names between commas, or what stands there as JSON; nothing for none."""
+    """Parse ``--edges``: names between commas, or JSON; nothing for none."""
     if not said.lstrip().startswith(("[", "{")):
         return [] if said == "none" else [name.strip() for name in said.split(",")]
     try:
         return json.loads(said)
     except json.JSONDecodeError as error:
         wanted = '\'["auto", {"type": "metadata", "keys": ["author"]}]\''
-        raise ConfigurationError(f"--edges is not JSON ({error}); wanted names, or something like {wanted}") from error
+        raise ConfigurationError(f"--edges is not JSON ({error}); pass names, or something like {wanted}") from error
 
 
 def _parsed(where: str | None) -> Filter | None:
-    """The filter that a JSON text says, checked before the index is opened; None for one that asks for nothing."""
+    """Parse a JSON filter, before the index is opened; None for one without conditions."""
     if where is None:
         return None
     from langchain_hybridgraph.filters import parse_filter
@@ -495,11 +495,11 @@ def _parsed(where: str | None) -> Filter | None:
     try:
         return parse_filter(json.loads(where))
     except json.JSONDecodeError as error:
-        raise FilterError(f"--filter is not JSON ({error}); wanted something like '{{\"year\": 2020}}'") from error
+        raise FilterError(f"--filter is not JSON ({error}); pass something like '{{\"year\": 2020}}'") from error
 
 
 def _named(documents: list[str]) -> str:
-    """The first few, behind a colon."""
+    """Return the first few, after a colon."""
     return f": {_listed(documents[:3])}{', …' if len(documents) > 3 else ''}" if documents else ""
 
 

@@ -1,4 +1,4 @@
-"""The verbs of ``hybridgraph config``."""
+"""Commands of ``hybridgraph config``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ config_app = typer.Typer(context_settings={"help_option_names": ["-h", "--help"]
 
 File = Annotated[
     Path | None,
-    typer.Argument(metavar="FILE", help="A YAML file; hybridgraph.yaml in this folder, if there is one, if not given."),
+    typer.Argument(metavar="FILE", help="YAML file; default: hybridgraph.yaml in this folder, if it exists."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
@@ -37,32 +37,32 @@ def config(context: typer.Context) -> None:
 
 @config_app.command()
 def init(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")] = Path("hybridgraph.yaml"),
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write.")] = Path("hybridgraph.yaml"),
 ) -> None:
-    """Write a file of all settings with their defaults, and beside it a JSON schema for editors.
+    """Write a file of all settings with their defaults, and a JSON schema for editors next to it.
 
-    A file that is there stays as it is.
+    An existing file is not changed.
     """
     from langchain_hybridgraph.config.schema import schema
     from langchain_hybridgraph.config.template import template
 
     beside = file.with_name(f"{file.stem}.schema.json")
     if beside.exists() and not _is_ours(beside):
-        raise ConfigurationError(f"{beside} is there already and no schema of ours: name another file to write")
+        raise ConfigurationError(f"{beside} exists and was not written by this command: name another file to write")
     try:
         with file.open("x", encoding="utf-8") as opened:
             opened.write(template(beside.name))
     except FileExistsError:
         raise ConfigurationError(
-            f"{file} is there already: name another file to write, or look at that one with "
+            f"{file} already exists: name another file to write, or show this one with "
             f"hybridgraph config show {file}"
         ) from None
     except OSError as error:
         raise ConfigurationError(
-            f"{file} cannot be written: {error.strerror}; name a file in a folder that is there and can be written to"
+            f"{file} cannot be written: {error.strerror}; name a file in an existing folder with write permission"
         ) from None
     beside.write_text(json.dumps(schema(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    typer.echo(f"{file} and {beside} are written; every setting stands in the first as a comment")
+    typer.echo(f"{file} and {beside} were written; the first contains every setting as a comment")
 
 
 @config_app.command()
@@ -71,13 +71,13 @@ def show(
     *,
     given: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="As an argument of from_config; may be given several times."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Value of a setting, as an argument of from_config; may be repeated."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show every setting with its value, and where that comes from.
+    """Show every setting with its value and its origin.
 
-    That is call (--set), a variable of the environment, a line of the file, or default.
+    The origin is call (--set), an environment variable, a line of the file, or default.
     """
     from langchain_hybridgraph.config.settings import HybridGraphSettings, settings_path
 
@@ -97,10 +97,10 @@ def show(
 
 @config_app.command()
 def check(file: File = None, *, as_json: Json = False) -> None:
-    """Find out whether the settings can be used; the exit code is 1 when they cannot.
+    """Check whether the settings can be used; the exit code is 1 if they cannot.
 
-    Every problem is one line that names file and line, or the variable, the key and what is allowed. An embedding
-    that is named as package.module:factory is imported for that, and not made.
+    Every problem is one line with the file and line, or the variable, the key and the allowed values. An embedding
+    named as package.module:factory is imported for this check, but not created.
     """
     from langchain_hybridgraph.config.provenance import UnusableSettingsError
     from langchain_hybridgraph.config.settings import HybridGraphSettings, settings_path
@@ -122,14 +122,14 @@ def check(file: File = None, *, as_json: Json = False) -> None:
     else:
         typer.echo(f"no problems in {given} settings of {'the environment' if read is None else read}")
     if read is None:
-        say("there is no hybridgraph.yaml in this folder; only the environment was looked at")
+        say("there is no hybridgraph.yaml in this folder; only the environment was checked")
     if problems:
         raise typer.Exit(PROBLEM)
 
 
 @config_app.command("schema")
 def print_schema() -> None:
-    """Print the JSON schema of the file, which editors complete and check by."""
+    """Print the JSON schema of the file, with which editors complete and check it."""
     from langchain_hybridgraph.cli.json_output import print_json
     from langchain_hybridgraph.config.schema import schema
 
@@ -141,12 +141,12 @@ def _arguments(given: Iterable[str]) -> dict[str, Any]:
 
     pairs = [(each, *each.partition("=")) for each in given]
     if wrong := [text for text, key, equals, _ in pairs if not (key and equals)]:
-        raise ConfigurationError(f"--set {wrong[0]} is not a setting; wanted KEY=VALUE, such as retriever_k=3")
+        raise ConfigurationError(f"--set {wrong[0]} is not a setting; pass KEY=VALUE, such as retriever_k=3")
     return {key: parse_value(value) for _, key, _, value in pairs}
 
 
 def _embedding_problems(settings: Iterable[EffectiveSetting]) -> tuple[Problem, ...]:
-    """Why an embedding that is named as package.module:factory cannot be had; importing it runs its module."""
+    """Return why an embedding named as package.module:factory cannot be imported; importing it runs its module."""
     from langchain_hybridgraph.config.provenance import Problem
     from langchain_hybridgraph.config.settings import allowed
     from langchain_hybridgraph.embeddings.resolve import imported_factory
@@ -190,7 +190,7 @@ def _said(path: Path | None) -> str | None:
 
 
 def _plain(value: Any, name: str = "") -> Any:
-    """The value as JSON has it; what a parameter's name calls a secret is not shown."""
+    """Return the value as JSON shows it; values of parameters with secret names are hidden."""
     if isinstance(value, Mapping):
         return {str(key): _plain(each, str(key)) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Which documents of an index were files that are gone."""
+"""Documents of an index whose files no longer exist."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
 
 class DeletedFiles:
-    """Whether a document, which was not handed in, was read from below one of these paths and is not there any more.
+    """Check whether a document that was not read now came from below one of these paths and no longer exists.
 
-    A file is gone when the file system says so, and a line of a JSON Lines file when the others were read without it.
-    What cannot be looked at (a folder without permission) is not gone, nor is what has another ``source`` than a file
-    below the paths would have. ``documents`` are the ids of those that were gone, in the order of asking.
+    A file is deleted if the file system reports it, a line of a JSON Lines file if the others were read without it.
+    Anything that cannot be checked (a folder without permission) counts as existing, and so does a document with
+    another ``source`` than a file below the paths would have. ``documents`` are the ids of the deleted ones, in the
+    order of the checks.
     """
 
     def __init__(self, paths: Sequence[Path], store: HybridGraphStore) -> None:
@@ -27,7 +28,7 @@ class DeletedFiles:
         self.documents: list[str] = []
 
     def __call__(self, document: str) -> bool:
-        """Whether this document is gone; then it is noted, too."""
+        """Return whether this document was deleted, and record its id if so."""
         source = self._source(document)
         is_gone = source is not None and any(_is_gone(source, base, path) for base, path in self._places)
         if is_gone:
@@ -35,7 +36,7 @@ class DeletedFiles:
         return is_gone
 
     def has_read(self, path: Path) -> bool:
-        """Whether any document of the index was read from this path or from below it."""
+        """Return whether any document of the index was read from this path or from below it."""
         base = source_of(path, path)
         sources = map(self._source, self._store.document_ids())
         return any(source is not None and _inside(source, base) is not None for source in sources)
@@ -53,12 +54,12 @@ def _is_gone(source: str, base: str, path: Path) -> bool:
     file = path / inside if inside else path
     if _is_there(file):
         return file.suffix.lower() in SEVERAL
-    # Everything lies below ".", also what was ingested from elsewhere: what has its folder here was surely read here.
+    # Every relative source is below ".", also one from elsewhere: with its folder here, it was surely read from here.
     return base != "." or "/" not in inside or _is_there(path / inside.partition("/")[0])
 
 
 def _inside(source: str, base: str) -> str | None:
-    """Where a source stands below another, None where it does not; every path without ``..`` is below ``.``."""
+    """Return the path of a source relative to another, or None; every path without ``..`` is below ``.``."""
     if base == ".":
         return None if "://" in source or source.startswith(("/", "..")) else source
     if source == base:
@@ -71,6 +72,6 @@ def _is_there(file: Path) -> bool:
         file.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return False
-    except OSError:  # it cannot be looked at
+    except OSError:  # it cannot be checked
         return True
     return True

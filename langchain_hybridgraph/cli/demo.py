@@ -1,4 +1,4 @@
-"""The main job on real input: the documentation of this Python's standard library."""
+"""Demonstration on the documentation of this Python's standard library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 
 
 class Question(NamedTuple):
-    """A question of the demo, and what to look at in its answer."""
+    """Question of the demo, and a remark about its answer."""
 
     text: str
     remark: str = ""
@@ -35,21 +35,21 @@ QUESTIONS = (
     Question("What does yield from do?"),
     Question(
         "a lock that the same thread may acquire again",
-        "Each score is the sum of a part from the vectors and a part from the words.",
+        "Each score is the sum of a part from the vectors and a part from the keywords.",
         explain=True,
     ),
     Question("log messages to a rotating file"),
     Question(
         "log messages to a rotating file",
-        'The same among classes: --filter \'{"labels": {"$contains": "class"}}\'',
+        'Only among classes: --filter \'{"labels": {"$contains": "class"}}\'',
         filter={"labels": {"$contains": "class"}},
     ),
-    Question("floccinaucinihilipilification", "A word that stands nowhere: the answer is empty, and says why."),
+    Question("floccinaucinihilipilification", "A word that occurs nowhere: the answer is empty, and gives the reason."),
 )
 
 
 def run(index: Path, embedding: str) -> None:
-    """Bring the documentation into the index, and show the answers to some questions."""
+    """Index the documentation, and show the answers to some questions."""
     screen = terminal()
     screen.print(f"The documentation of Python {platform.python_version()}'s standard library", style="bold")
     with existing_or_new(index, embedding) as store:
@@ -65,7 +65,7 @@ def run(index: Path, embedding: str) -> None:
 
 
 def _command() -> str:
-    """How this command line is called from here: after ``make demo`` it is not on the path."""
+    """Return the command to call this program from here: after ``make demo`` it is not on the path."""
     if shutil.which("hybridgraph"):
         return "hybridgraph"
     installed = Path(sys.executable).with_name("hybridgraph")

@@ -1,4 +1,4 @@
-"""Says errors in one line and ends with the right exit code."""
+"""One-line errors and exit codes."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from langchain_hybridgraph.errors import (
 )
 
 PROBLEM, USAGE, INTERRUPTED = 1, 2, 130
-# What the user asked wrongly; every other error of ours is a problem met on the way.
+# Errors of usage; every other error of this package is a problem met during the run.
 WRONGLY_ASKED = (ConfigurationError, EmbeddingMismatchError, FilterError, NotAnIndexError, TenantError)
 
 
 class OneLineErrors(TyperGroup):
-    """Commands whose errors are one line on stderr; a reader that goes away, as head does, is not an error.
+    """Commands whose errors are one line on stderr; a closed pipe, as by head, is not an error.
 
-    An error that is nobody's purpose keeps its traceback.
+    An unexpected error keeps its traceback.
     """
 
     def main(self, args: Sequence[str] | None = None, *others: Any, **settings: Any) -> Any:
-        """Run the command that the arguments name; without any, give help."""
+        """Run the command named by the arguments; without any, show help."""
         given = list(sys.argv[1:] if args is None else args) or ["--help"]
         try:
             code = super().main(given, *others, **{**settings, "standalone_mode": False})
@@ -45,7 +45,7 @@ class OneLineErrors(TyperGroup):
         sys.exit(code)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the chosen command; its errors become an exit code, what is logged meanwhile becomes lines."""
+        """Run the chosen command; convert errors to an exit code and log messages to lines."""
         log = _Lines(logging.WARNING)
         logging.getLogger().addHandler(log)
         try:
@@ -64,14 +64,14 @@ class OneLineErrors(TyperGroup):
 
 
 class _Lines(logging.Handler):
-    """Log records as one line each, without their tracebacks."""
+    """Log records as one line each, without tracebacks."""
 
     def emit(self, record: logging.LogRecord) -> None:
         say(record.getMessage())
 
 
 def say(message: str) -> None:
-    """Write one line to stderr, whatever the message holds."""
+    """Write one line to stderr, whatever characters the message contains."""
     typer.echo(f"hybridgraph: {' '.join(message.split())}", err=True)
 
 
@@ -81,5 +81,5 @@ def _help(error: Any) -> str:
 
 
 def _leave_stdout() -> None:
-    """Nobody reads any more: what is still buffered must not raise again when the interpreter exits."""
+    """Discard buffered output after the pipe was closed, so that the interpreter's exit raises nothing."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

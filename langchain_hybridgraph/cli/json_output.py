@@ -1,4 +1,4 @@
-"""What ``--json`` prints: the stable schema."""
+"""Output of ``--json``, with a stable schema."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 def search_answer(result: RetrievalResult[Document]) -> dict[str, Any]:
-    """``search --json``: the question, how it was answered, and the hits, best first.
+    """Return the output of ``search --json``: the question, how it was answered, and the hits, best first.
 
     ``query``, ``k``, ``filter`` (null without one); ``method`` (hybrid, vector, keyword, interleave); ``degraded``, the
-    reasons of both levels; ``took_ms``; ``hits``, as in :func:`hit_answer`.
-    ``history`` is what a conversation made of the question, as in :func:`history_answer`, null without one.
+    reasons of both levels; ``took_ms``; ``hits``, as in :func:`hit_answer`. ``history`` is described in
+    :func:`history_answer`; null without a conversation.
     """
     plan = result.plan
     return {
@@ -43,21 +43,23 @@ def search_answer(result: RetrievalResult[Document]) -> dict[str, Any]:
 
 
 def history_answer(plan: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What a conversation made of a question: ``expanded_query``, the ``context`` and its ``weight``, ``searched``.
+    """Describe how a conversation changed a question: ``expanded_query``, the ``context`` and its ``weight``,
+    ``searched``.
 
-    ``searched`` is ``"raw"`` where the question stood by itself. None for a search without a conversation.
+    ``searched`` is ``"raw"`` if the question did not depend on the conversation. None for a search without a
+    conversation.
     """
     names = ("expanded_query", "context", "weight", "searched")
     return {name: plan.get(name) for name in names} if "expanded_query" in plan else None
 
 
 def find_answer(found: FindResult) -> dict[str, Any]:
-    """``find --json``: the ``queries`` that were run, ``degraded``, ``took_ms``, and ``hits``, best first.
+    """Return the output of ``find --json``: ``queries``, ``degraded``, ``took_ms``, and ``hits``, best first.
 
-    A query has ``query``, ``context_type`` and ``priority`` as they were planned, ``roots`` (the uris below which it
-    looked), and how many directories it ``opened`` and nodes it ``scored``, of how many ``nodes``.
-    A hit has ``rank``, ``uri``, ``context_type``, ``is_leaf`` (false for a directory), ``score``, ``abstract``,
-    ``relations`` (uri, relation, weight, description) and ``text``: that of its best chunk, or its overview.
+    A query has ``query``, ``context_type`` and ``priority`` as planned, ``roots`` (the URIs below which it searched),
+    the number of directories ``opened``, of nodes ``scored`` and of all ``nodes``. A hit has ``rank``, ``uri``,
+    ``context_type``, ``is_leaf`` (false for a directory), ``score``, ``abstract``, ``relations`` (uri, relation,
+    weight, description) and ``text``: that of its best chunk, or its overview.
     """
     return {
         "queries": [each.plan() for each in found.query_results],
@@ -80,10 +82,10 @@ def find_answer(found: FindResult) -> dict[str, Any]:
 
 
 def hit_answer(rank: int, hit: Hit) -> dict[str, Any]:
-    """One hit: ``rank`` from 1, ``score`` in [0, 1] and ``parts`` that sum to it, and the chunk as it is stored.
+    """Return one hit: ``rank`` from 1, ``score`` in [0, 1], ``parts`` that sum to it, and the stored chunk.
 
-    ``source`` says who found it (vector, keyword, fused); ``vector_score``, ``bm25_score`` and ``rerank_score`` are
-    null where there is none. A parent that stands for its child has the child's id in ``child_id``.
+    ``source`` is the source that found it (vector, keyword, fused); ``vector_score``, ``bm25_score`` and
+    ``rerank_score`` are null if unknown. A parent returned for its child has the child's id in ``child_id``.
     """
     return {
         "rank": rank,
@@ -107,10 +109,10 @@ def hit_answer(rank: int, hit: Hit) -> dict[str, Any]:
 def ingest_answer(
     report: IngestReport, embedding: str, pruned: Sequence[str], layers: LayersReport | None
 ) -> dict[str, Any]:
-    """``ingest --json``: what was done, in counts; ``seconds``; ``embedding``; ``warnings``.
+    """Return the output of ``ingest --json``: counts, ``seconds``, ``embedding``, ``warnings``.
 
-    ``pruned`` are the ids of the documents that ``--prune`` deleted. ``layers`` says what was done about summaries of
-    directories (``directories``, ``summarised``, ``unchanged``, ``removed``, ``seconds``, ``warnings``), null for none.
+    ``pruned`` are the ids of the documents that ``--prune`` deleted. ``layers`` describes the summaries of directories
+    (``directories``, ``summarised``, ``unchanged``, ``removed``, ``seconds``, ``warnings``); null without any.
     """
     return {
         **asdict(report),
@@ -122,7 +124,9 @@ def ingest_answer(
 
 
 def check_answer(report: CheckReport) -> dict[str, Any]:
-    """``check --json`` and ``repair --json``: ``ok``, ``problems`` and ``unchecked`` (texts), ``counts``."""
+    """Return the output of ``check --json`` and ``repair --json``: ``ok``, ``problems``, ``unchecked`` (texts),
+    ``counts``.
+    """
     return {
         "ok": report.ok,
         "problems": list(report.problems),
@@ -132,9 +136,9 @@ def check_answer(report: CheckReport) -> dict[str, Any]:
 
 
 def print_json(answer: Mapping[str, Any]) -> None:
-    """One JSON object on stdout, indented; what JSON has no word for (NaN, infinity) is null.
+    """Print one JSON object to stdout, indented; values that JSON lacks (NaN, infinity) become null.
 
-    Half a surrogate pair is U+FFFD. Letters beyond ASCII stay readable where stdout can carry them.
+    A lone surrogate becomes U+FFFD. Letters beyond ASCII stay readable if the encoding of stdout allows it.
     """
     carries_all = (sys.stdout.encoding or "").lower().startswith("utf")
     json.dump(_sayable(answer), sys.stdout, indent=2, ensure_ascii=not carries_all, allow_nan=False)

@@ -1,4 +1,4 @@
-"""Opens the index that the options name."""
+"""Opening of the index that the options name."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ def existing(
     read_only: bool = False,
     config: Path | None = None,
 ) -> HybridGraphStore:
-    """The index that is there; a mistyped path never makes one. ``config`` says how long a change waits for its turn.
+    """Open an existing index; a mistyped path never creates one.
 
-    Raises NotAnIndexError, TenantError, EmbeddingMismatchError.
+    ``config`` contains the time that a change waits for its turn. Raises NotAnIndexError, TenantError,
+    EmbeddingMismatchError.
     """
     from langchain_hybridgraph.retrievers.store import HybridGraphStore
 
     facts = _facts(index)
     if not facts:
-        raise NotAnIndexError(f"{index} holds no index: make one with hybridgraph ingest PATHS --index {index}")
+        raise NotAnIndexError(f"{index} holds no index: create one with hybridgraph ingest PATHS --index {index}")
     _check(index, facts, embedding, tenant)
     wait = configured(config).store_write_timeout
     return HybridGraphStore(index, embedding, tenant=tenant, read_only=read_only, write_timeout=wait)
@@ -43,9 +44,9 @@ def existing_or_new(
     tenant: str | None = None,
     config: Path | None = None,
 ) -> HybridGraphStore:
-    """The index that is there, or a new one; says on stderr which embedding it has, and why.
+    """Open an existing index, or create one; print its embedding, and the reason for it, to stderr.
 
-    Raises what :func:`existing` does, and ConfigurationError for another language than the index has.
+    Raises the errors of :func:`existing`, and ConfigurationError for another language than that of the index.
     """
     from langchain_hybridgraph.embeddings import choose_embedding
     from langchain_hybridgraph.retrievers.store import HybridGraphStore
@@ -73,13 +74,13 @@ def _facts(index: Path) -> dict[str, Any]:
 
 
 def _check(index: Path, facts: dict[str, Any], embedding: str | None, tenant: str | None) -> None:
-    """Say in the command line's own words what the store would say in Python's."""
+    """Replace the store's errors by errors in terms of the command line."""
     if facts["tenancy"] == "multi" and tenant is None:
-        raise TenantError(f"{index} is kept for several tenants: name one with --tenant")
+        raise TenantError(f"{index} has several tenants: name one with --tenant")
     if facts["tenancy"] == "single" and tenant is not None:
-        raise TenantError(f"{index} was made without tenants: leave --tenant out, or name a new folder")
+        raise TenantError(f"{index} has no tenants: omit --tenant, or name a new folder")
     made_with = facts.get("embedding")
     if made_with not in (None, "lsa", "minilm") and embedding is None:
         raise EmbeddingMismatchError(
-            f"{index} was made with the embedding {made_with}, which must be named: --embedding package.module:factory"
+            f"{index} was made with the embedding {made_with}; pass it as --embedding package.module:factory"
         )

@@ -1,4 +1,4 @@
-"""Options of the verbs from hybridgraph.yaml and the environment."""
+"""Options of commands from hybridgraph.yaml and the environment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def configured(config: Path | None) -> HybridGraphSettings:
 
 
 def _set_defaults(context: typer.Context, config: Path | None) -> Path | None:
-    """Make the settings the defaults of a verb's other options."""
+    """Make the settings the defaults of a command's other options."""
     if not context.resilient_parsing:
         context.default_map = {**(context.default_map or {}), **_defaults(configured(config), str(context.info_name))}
     return config
@@ -34,7 +34,7 @@ def _defaults(settings: HybridGraphSettings, verb: str) -> dict[str, Any]:
             f"store_embedding is {embedding!r}; the command line takes a name, such as minilm or package.module:factory"
         )
     if verb != "ingest" and ":" not in (embedding or ""):
-        embedding = None  # an index knows which of our own models it was made with
+        embedding = None  # an index records which built-in model it was made with
     language = settings.store_language if "store_language" in settings.model_fields_set else None
     given = {
         "index": settings.store_path,

@@ -1,4 +1,4 @@
-"""The verbs of ``hybridgraph tenants``."""
+"""Commands of ``hybridgraph tenants``."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ def tenants(context: typer.Context, *, index: Index = None, as_json: Json = Fals
 @tenants_app.command()
 def drop(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The tenant, as hybridgraph tenants lists it.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Tenant, as listed by hybridgraph tenants list.")],
     *,
     index: Index = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
     as_json: Json = False,
     config: Config = None,
 ) -> None:
-    """Delete everything that an index keeps of a tenant.
+    """Delete all data of a tenant.
 
-    Other tenants stay as they are. This cannot be undone.
+    Other tenants are not changed. This cannot be undone.
     """
     from langchain_hybridgraph.retrievers.store import HybridGraphStore
 
@@ -74,5 +74,5 @@ def drop(
 
 def _folder(index: Path | None) -> Path:
     if index is None:
-        raise ConfigurationError("no index is named: give its folder with --index DIR, or set HYBRIDGRAPH_STORE_PATH")
+        raise ConfigurationError("no index was named: pass its folder with --index DIR, or set HYBRIDGRAPH_STORE_PATH")
     return index

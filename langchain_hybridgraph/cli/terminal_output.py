@@ -1,4 +1,4 @@
-"""Shows answers to people: 80 to 100 columns, colours on a terminal only."""
+"""Output for people, 80 to 100 columns wide, with colours on terminals only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.result import RetrievalResult
 
 WIDEST = 100
-INDENT = 11  # below the title
+INDENT = 11  # columns of indentation below the title
 PASSAGE = 200  # characters: three lines of an 80 column terminal
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _WORD = re.compile(r"\w+")
@@ -33,14 +33,14 @@ _HEADING = re.compile(r"\s*#{1,6} [^\n]*\n")
 
 
 def terminal() -> Console:
-    """A console that takes texts as they are: nothing in them is markup or an emoji."""
+    """Create a console that prints texts unchanged: without markup or emoji codes."""
     console = _Terminal(markup=False, emoji=False, highlight=False)
     console.width = min(console.width, WIDEST)
     return console
 
 
 class _Terminal(Console):
-    """A console that leaves a closed pipe to whoever called it."""
+    """Console that leaves a closed pipe to its caller."""
 
     def on_broken_pipe(self) -> None:
         """Raise the error again; rich would exit with 1."""
@@ -50,7 +50,7 @@ class _Terminal(Console):
 def show_result(
     console: Console, result: RetrievalResult[Document], *, language: str = "english", explain: bool = False
 ) -> None:
-    """Print ranked hits with score, title, place and the passage that answers; ``explain`` adds the reasons."""
+    """Print ranked hits with score, title, place and the best passage; ``explain`` adds the reasons."""
     wanted = Wanted(result.plan["query"] or "", language)
     for rank, hit in enumerate(result.hits, start=1):
         _show(console, _heading(rank, hit), hanging=True)
@@ -65,7 +65,7 @@ def show_result(
 
 
 def show_contexts(console: Console, found: FindResult, *, explain: bool = False) -> None:
-    """Print what a search down the tree has found: score, type, uri, abstract and relations, best first."""
+    """Print the results of a search of the tree: score, type, URI, abstract and relations, best first."""
     for rank, each in enumerate(found, start=1):
         kind = each.context_type if each.is_leaf else f"{each.context_type}, directory"
         score = (f"{each.score:.3f}", "bold green")
@@ -86,7 +86,7 @@ def show_contexts(console: Console, found: FindResult, *, explain: bool = False)
 
 
 def show_branches(console: Console, branches: Sequence[Branch]) -> None:
-    """Print a tree: a line each, indented by depth, with what it contains and its abstract."""
+    """Print a tree, one line per node, indented by depth, with the contents and the abstract of the node."""
     for branch in branches:
         count = f"  {branch.contains:,}" if branch.contains else ""
         name = Text.assemble("  " * branch.depth, (printable(branch.name), "bold" if count else ""), (count, "dim"))
@@ -120,7 +120,7 @@ def show_migration(console: Console, report: MigrationReport) -> None:
 
 
 class Place(NamedTuple):
-    """Where a text says a word of the question: start, end, and the word as the keyword index compares it."""
+    """Occurrence of a word of the question: start, end, and the word as the keyword index compares it."""
 
     start: int
     end: int
@@ -128,7 +128,7 @@ class Place(NamedTuple):
 
 
 class Wanted:
-    """The words of a question, compared as the keyword index compares them.
+    """Words of a question, compared as in the keyword index.
 
     >>> [place.words for place in Wanted("Do cats sleep?", "english").places("A cat, sleeping.")]
     [frozenset({'cat'}), frozenset({'sleep'})]
@@ -139,7 +139,7 @@ class Wanted:
         self._words = frozenset(self._analyzer.words(question))
 
     def places(self, text: str) -> list[Place]:
-        """Every place of the text that says one of the words, in order."""
+        """Yield every occurrence of one of the words, in order."""
         found = (
             Place(*match.span(), self._words.intersection(self._analyzer.all_words(match[0])))
             for match in _WORD.finditer(text)
@@ -148,7 +148,7 @@ class Wanted:
 
 
 def passage(text: str, wanted: Wanted, size: int = PASSAGE) -> Text:
-    """The sentences of a text that say most of the question's words, on one line, with these words in bold.
+    """Return the sentences with the most words of the question, on one line, with these words in bold.
 
     >>> passage("A long preface. " * 20 + "Cats sleep. They purr.", Wanted("Do cats sleep?", "english"), 30).plain
     '… Cats sleep. They purr.'
@@ -166,7 +166,7 @@ def passage(text: str, wanted: Wanted, size: int = PASSAGE) -> Text:
 
 
 def printable(text: str) -> str:
-    """The text without characters that a terminal would take as commands.
+    """Return the text without characters that a terminal would interpret as commands.
 
     >>> printable("a\\x1b[31mb")
     'a\ufffd[31mb'
@@ -186,7 +186,7 @@ def _end_of_word(line: str, end: int) -> int:
 
 
 def _show(console: Console, text: Text, *, hanging: bool = False) -> None:
-    """Print a text, wrapped, below the title; ``hanging``: its first line begins at the margin."""
+    """Print a text, wrapped, below the title; with ``hanging`` its first line begins at the margin."""
     if hanging:
         first, *others = _wrapped(console, text, console.width)
         console.print(first, soft_wrap=True)
@@ -218,7 +218,7 @@ def _place(hit: Hit) -> str:
 
 
 def _body(hit: Hit) -> str:
-    """The text without the headings that stand in the title already."""
+    """Return the text without headings that are part of the title already."""
     text = hit.chunk.text
     while heading := _HEADING.match(text):
         text = text[heading.end() :]
@@ -252,10 +252,10 @@ def _how(result: RetrievalResult[Document]) -> str:
 
 
 def _whole(plan: Mapping[str, Any]) -> str:
-    """What a conversation made of a question."""
+    """Describe how a conversation changed the question."""
     if plan.get("searched") == "raw":
-        return "the question was searched for as it was put: it does not lean on the conversation"
-    said = f"the conversation made of the question: {printable(str(plan['expanded_query']))!r}"
+        return "the question was not changed: it does not depend on the conversation"
+    said = f"the question with its context: {printable(str(plan['expanded_query']))!r}"
     if context := plan.get("context"):
         said += f", moved towards {printable(str(context))!r} by {plan.get('weight', 0):g}"
     return said

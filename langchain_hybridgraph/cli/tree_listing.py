@@ -1,4 +1,4 @@
-"""The directories of an index, as lines to be shown."""
+"""Directories of an index, as lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Branch(NamedTuple):
-    """A directory or document: how deep it is below what was asked for, and how much stands in it."""
+    """Directory or document with its depth below the requested one and the number of its contents."""
 
     uri: str
     name: str
@@ -25,9 +25,9 @@ class Branch(NamedTuple):
 
 
 def branches(store: HybridGraphStore, under: str | None, depth: int) -> list[Branch]:
-    """The tree below a uri (None: all of it), so many levels of it, each directory before what it contains.
+    """Yield the tree below a URI (None: all of it), up to a number of levels, each directory before its contents.
 
-    Raises ConfigurationError for a uri at which nothing stands.
+    Raises ConfigurationError if there is nothing at the URI.
     """
     from langchain_hybridgraph.adapters.documents import resolve_as_of
 

@@ -16,7 +16,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Hit, is_backward
 
 # Colour of each part of a score; other parts take the next colour of REST. All belong to Okabe and Ito's set (see
-# frame.COLOURS).
+# layout.COLOURS).
 COLOURS: Mapping[str, str] = MappingProxyType(
     {
         "vector": "#0072B2",
@@ -56,10 +56,10 @@ STYLE = """
 
 
 class Table:
-    """A result for notebooks: rank, score with its parts as bars, text with the words of the query marked, and path.
+    """Table of a result for notebooks: rank, score with its parts as bars, text with marked query words, and path.
 
     ``found`` is a RetrievalResult, or Documents from a retriever of this package. Pass ``query`` with Documents; a
-    result knows its own. The full width of a bar is a score of 1. Words are compared as in an index of ``language``.
+    result contains its own. The full width of a bar is a score of 1. Words are compared as in an index of ``language``.
     Long texts are shortened, and at most ``rows`` hits are shown. All content is escaped, because texts, metadata and
     ids may come from anywhere. Raises ConfigurationError for an invalid ``found``, an unknown language, and fewer than
     1 rows.

@@ -1,4 +1,4 @@
-"""Where on the paper each chunk, each edge and each name goes."""
+"""Positions of chunks, edges and texts in a picture."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from langchain_hybridgraph.errors import ConfigurationError
 
 Line = NDArray[np.float64]
 
-# By hops, from 0. The colours are of Okabe and Ito, Color Universal Design, 2008: told apart by any eyes, on white and
-# on black; the shapes say the same.
+# By hops, from 0. The colours are of Okabe and Ito, Color Universal Design, 2008: distinguishable with any colour
+# vision, on white and on black; the shapes repeat the information.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 KINDS = ("found by search", "1 hop away", "2 hops away", "3 hops away or more")
 NOT_BACK = "hollow: did not come back"
-# Ink on transparent paper, legible on white and on black: a contrast of 4.4 and of 4.7.
+# Colours on a transparent background, legible on white and on black: contrasts of 4.4 and 4.7.
 INK = "#787878"
-# Inches that a line keeps from the middle of a chunk, so that nothing shows inside the hollow ones.
+# Distance in inches between the end of a line and the middle of a chunk, so that nothing shows inside hollow shapes.
 CLEAR = 0.08
 
 # Inches.
@@ -38,15 +38,15 @@ HEADING, NAME, LABEL = 12.0, 9.0, 7.5
 
 
 class Measure(Protocol):
-    """Says how wide a text is."""
+    """Function that returns the width of a text."""
 
     def __call__(self, text: str, *, size: float) -> float:
-        """Inches, for a size in points."""
+        """Return inches, for a size in points."""
         ...
 
 
 class Placed(NamedTuple):
-    """Lines of text: ``x`` is that of their beginning or, for align "right", of their end; ``y`` their middle."""
+    """Lines of text: ``x`` is that of their beginning or, for align "right", of their end; ``y`` is their middle."""
 
     text: str
     x: float
@@ -55,10 +55,11 @@ class Placed(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A picture's measures in inches, from its top left; ``left`` is the first column, ``gap`` the next one's distance.
+    """Measures of a picture in inches, from its top left.
 
-    Names of seeds stand left of them where there is another column, all others right. ``labelled`` is, for each chunk,
-    the one edge whose label it has room for.
+    ``left`` is the position of the first column, ``gap`` the distance between columns. Names of seeds are on their left
+    if there is another column, all others on the right. ``labelled`` maps each chunk to the one edge whose label there
+    is space for.
     """
 
     seen: Neighbourhood
@@ -74,7 +75,7 @@ class Frame(NamedTuple):
 
     @classmethod
     def of(cls, result: SearchResult, seen: Neighbourhood, width: float, measure: Measure) -> Frame:
-        """The frame that the names need, of this width and as high as it must be."""
+        """Create the frame that the names need, with this width and the necessary height."""
         query = result.plan.get("query")
         bold = partial(measure, size=1.15 * HEADING)
         heading = wrap_text(query or "A vector, without words", width - 2 * MARGIN, 6, bold)
@@ -86,13 +87,14 @@ class Frame(NamedTuple):
         )
 
     def at(self, spot: PlacedChunk) -> tuple[float, float]:
-        """Where a chunk is."""
+        """Return the position of a chunk."""
         return self.left + self.gap * spot.column, self.top + ROW * (spot.row + 0.5)
 
     def line(self, link: Link) -> Line:
-        """The points of an edge's line, n × 2: in its row after a third of the gap, so that its label has the rest.
+        """Return the points of an edge's line, n × 2.
 
-        Within one column, or back, it is a bow.
+        The line reaches its target's row after a third of the gap, so that its label has the rest. Within one column,
+        or backwards, it is an arc.
         """
         source, target = self.seen.spots[link.source], self.seen.spots[link.target]
         start, end = np.array(self.at(source)), np.array(self.at(target))
@@ -102,12 +104,12 @@ class Frame(NamedTuple):
         if abs(start[1] - end[1]) < 1e-6:
             return np.array([start, end])
         turn = np.array([start[0] + 0.33 * self.gap, end[1]])
-        # What is right of a seed is free; right of the others stands their name.
+        # There is free space to the right of a seed; other chunks have their name there.
         out = np.array([0.2 * self.gap if source.column == 0 else 0.0, 0.0])
         return np.vstack([_bezier(start, start + out, turn - (0.26 * self.gap, 0.0), turn), [end]])
 
     def name(self, spot: PlacedChunk) -> Placed:
-        """A chunk's place in the answer, its title in at most two lines, and its score; one line above a label."""
+        """Return a chunk's rank, its title in at most two lines, and its score; one line above a label."""
         x, y = self.at(spot)
         is_left = spot.column == 0 and self.seen.columns > 1
         room = self.left - 0.16 - MARGIN if is_left else self.width - x - 0.16 - MARGIN
@@ -117,9 +119,9 @@ class Frame(NamedTuple):
         return Placed(text, x - 0.16, y, "right") if is_left else Placed(text, x + 0.16, y, "left")
 
     def label(self, link: Link) -> Placed | None:
-        """An edge's name at its end; of one within a column, or back, below the name of where it leads to.
+        """Return an edge's name at its end; for one within a column, or backwards, below the name of its target.
 
-        None for an edge without a name, and where another one's is.
+        None for an edge without a name, and if the space is taken by another edge's name.
         """
         if self.labelled.get(link.target) != link:
             return None
@@ -142,13 +144,13 @@ class Frame(NamedTuple):
 def check_size(width: Any, nodes: Any) -> None:
     """Raise ConfigurationError for a picture that cannot be drawn."""
     if not isinstance(width, int | float) or not width >= NARROWEST:
-        raise ConfigurationError(f"width is {width!r}; wanted inches, at least {NARROWEST:g}: try width=8")
+        raise ConfigurationError(f"width is {width!r}; pass inches, at least {NARROWEST:g}: try width=8")
     if not isinstance(nodes, int) or nodes < 1:
-        raise ConfigurationError(f"nodes is {nodes!r}; wanted how many chunks to draw, at least 1: try nodes=25")
+        raise ConfigurationError(f"nodes is {nodes!r}; pass the number of chunks to draw, at least 1: try nodes=25")
 
 
 def summary(result: SearchResult, seen: Neighbourhood) -> str:
-    """The line below the question: how many are in the picture, and what did not work as asked."""
+    """Return the line below the question: the number of chunks in the picture, and warnings."""
     if not seen.spots:
         return " · ".join(["nothing found", *warnings_in(result.degraded)])
     back = sum(spot.rank is not None for spot in seen.spots.values())
@@ -157,12 +159,12 @@ def summary(result: SearchResult, seen: Neighbourhood) -> str:
 
 
 def value_for_column(column: int, kinds: tuple[str, ...]) -> str:
-    """Which of the kinds, one per hop, what stands in this column is of."""
+    """Return the kind for a column; the last kind is for all further hops."""
     return kinds[min(column, len(kinds) - 1)]
 
 
 def between(line: Line) -> Line:
-    """The line without what would show inside the hollow shapes at its ends."""
+    """Return the line without the parts that would show inside hollow shapes at its ends."""
     start, *between, end = line
     inward = [point for point in between if min(np.hypot(*(point - start)), np.hypot(*(point - end))) > 2 * CLEAR]
     first, last = (inward or [end])[0], (inward or [start])[-1]
@@ -176,20 +178,20 @@ def _towards(point: Line, other: Line) -> Line:
 
 
 def is_faint(link: Link, spots: Mapping[str, PlacedChunk]) -> bool:
-    """Whether an edge leads to or from what did not come back."""
+    """Return whether an edge begins or ends at a chunk that is not in the result."""
     return spots[link.source].rank is None or spots[link.target].rank is None
 
 
 class TextMeasure(Protocol):
-    """Says how wide a text of one size is."""
+    """Function that returns the width of a text of one size."""
 
     def __call__(self, text: str, /) -> float:
-        """In the unit of the room."""
+        """Return the width, in the unit of the available space."""
         ...
 
 
 def shorten_to_width(text: str, room: float, measure: TextMeasure) -> str:
-    """The text, or as much of its beginning as there is room for.
+    """Return the text, or as much of its beginning as there is space for.
 
     >>> shorten_to_width("Ada Lovelace", 5, len), shorten_to_width("Ada", 5, len)
     ('Ada …', 'Ada')
@@ -201,7 +203,7 @@ def shorten_to_width(text: str, room: float, measure: TextMeasure) -> str:
 
 
 def wrap_text(text: str, room: float, lines: int, measure: TextMeasure, *, end: str = "") -> list[str]:
-    """The text and its end in at most so many lines, broken between words where there are any.
+    """Return the text and its end in at most this number of lines, broken between words if possible.
 
     The last line is shortened before its end.
 
@@ -223,7 +225,7 @@ def wrap_text(text: str, room: float, lines: int, measure: TextMeasure, *, end: 
 
 
 def _labelled(seen: Neighbourhood) -> dict[str, Link]:
-    """For each chunk an edge with a name that leads to it, that of its own path before others."""
+    """Map each chunk to a named edge that leads to it, preferably one of its own path."""
     named = [link for link in seen.links if link.label]
     return {link.target: link for link in sorted(named, key=lambda link: _is_own(link, seen.spots[link.target]))}
 
@@ -233,7 +235,9 @@ def _is_own(link: Link, target: PlacedChunk) -> bool:
 
 
 def _columns(seen: Neighbourhood, width: float, measure: TextMeasure) -> tuple[float, float]:
-    """Where the first column is and how far it is to the next: names get what they need, up to a share."""
+    """Return the position of the first column and the distance to the next: names get the space they need, up to a
+    share.
+    """
     if seen.columns == 1:
         return MARGIN + 0.1, 1.0
     names = [(spot.column, measure(_rank(spot) + spot.title + _score(spot))) for spot in seen.spots.values()]

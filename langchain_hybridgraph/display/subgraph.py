@@ -1,4 +1,4 @@
-"""Where each walked chunk stands in a picture."""
+"""Chunks and edges of a picture, in columns and rows."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from langchain_hybridgraph.records import Hit, is_backward
 
 @dataclass(frozen=True, slots=True)
 class PlacedChunk:
-    """A chunk in the picture: ``column`` is its distance from its seed, ``row`` its place from the top.
+    """Chunk in the picture: ``column`` is its distance from its seed, ``row`` its position from the top.
 
-    ``rank`` is its place in the answer, from 1; None for a chunk that was walked to and did not come back. ``hit`` is
-    None for one of which only its being on a path is known.
+    ``rank`` is its rank in the result, from 1; None for a chunk that was visited but not returned. ``hit`` is None for
+    a chunk that is known only from a path.
     """
 
     id: str
@@ -29,15 +29,15 @@ class PlacedChunk:
 
     @property
     def score(self) -> float:
-        """The hit's score; 0 where it is not known."""
+        """Score of the hit; 0 if it is unknown."""
         return 0.0 if self.hit is None else self.hit.score
 
 
 class Link(NamedTuple):
-    """A step of a walk from ``source`` to ``target``: by which relation or entity (empty if unknown), and how heavy.
+    """Step of a traversal from ``source`` to ``target``, with its relation or entity (empty if unknown) and weight.
 
-    ``heads`` are the ends at which the walked edges point, whichever way they were walked; an entity has none.
-    ``mutual``: the step was taken the other way too.
+    ``heads`` are the ends at which the edges point, in whichever direction they were followed; an entity has none.
+    ``mutual`` means that the step was taken in the other direction, too.
     """
 
     source: str
@@ -54,7 +54,9 @@ class Link(NamedTuple):
 
 
 class Neighbourhood(NamedTuple):
-    """Who is in the picture, in order of rows, and by which edges they were reached; ``left_out`` had no room."""
+    """Chunks in the picture, in order of rows, and the edges that led to them; ``left_out`` counts chunks without
+    space.
+    """
 
     spots: Mapping[str, PlacedChunk]
     links: Sequence[Link]
@@ -62,21 +64,23 @@ class Neighbourhood(NamedTuple):
 
     @property
     def columns(self) -> int:
-        """How many columns there are."""
+        """Number of columns."""
         return 1 + max((spot.column for spot in self.spots.values()), default=0)
 
     @property
     def rows(self) -> float:
-        """How many rows there are."""
+        """Number of rows."""
         return 1 + max((spot.row for spot in self.spots.values()), default=0)
 
 
 def neighbourhood(result: SearchResult, around: SearchResult | None = None, nodes: int = 25) -> Neighbourhood:
-    """The hits of an answer and the chunks on their paths, and what else of ``around`` was reached over edges.
+    """Collect the hits of a result, the chunks on their paths, and the chunks of ``around`` that were reached over
+    edges.
 
-    Seeds, at which a path begins, stand in the first column, best first, and what was reached in n hops in the n-th
-    after it (the fewest, where one path is shorter and another is worth more, be that hit in the picture or not). Every
-    chunk beyond the first column has a row of its own. Of more than ``nodes`` hits the best are taken.
+    Seeds, the beginnings of paths, are in the first column, best first; chunks reached in n hops are in the n-th column
+    after it. The smallest number of hops counts, even if a longer path is worth more, and even if it is the path of a
+    hit that is not in the picture. Every chunk beyond the first column has a row of its own. If there are more than
+    ``nodes`` hits, the best are used.
     """
     hits = {path_end(hit): hit for hit in result.hits}
     ranks = {id: rank for rank, id in enumerate(hits, 1)}
@@ -85,7 +89,7 @@ def neighbourhood(result: SearchResult, around: SearchResult | None = None, node
     known = {path_end(hit): hit for hit in wider} | hits
     shown = {id: found[id] for id in list(found)[:nodes]}
     paths = [hit.path or (id,) for id, hit in shown.items()]
-    # Of all hits, so that a chunk is as far from a seed in a small picture as in a large one.
+    # From all hits, so that the distance of a chunk from a seed is the same in a small picture and in a large one.
     nearest = _columns([hit.path or (id,) for id, hit in known.items()])
     columns = {id: nearest[id] for path in paths for id in path}
     rows = _rows(columns, _came(paths, columns), known)
@@ -97,7 +101,7 @@ def neighbourhood(result: SearchResult, around: SearchResult | None = None, node
 
 
 def _columns(paths: Sequence[Sequence[str]]) -> dict[str, int]:
-    """How far each id on the paths is from where any begins, at the nearest."""
+    """Return the smallest distance of each id from the beginning of a path."""
     columns: dict[str, int] = {}
     for path in paths:
         for at, id in enumerate(path):
@@ -106,9 +110,10 @@ def _columns(paths: Sequence[Sequence[str]]) -> dict[str, int]:
 
 
 def _came(paths: Sequence[Sequence[str]], columns: Mapping[str, int]) -> dict[str, str]:
-    """Under which id of an earlier column each one stands: where its own path comes by, if that is one.
+    """Map each id to the id of an earlier column below which it is drawn.
 
-    Else where another path comes by, else the last such id before it: what it is nearest to may not be drawn.
+    This is the preceding id on its own path, if that is in an earlier column; else that of another path; else the last
+    earlier id of its path, since its nearest neighbour may not be drawn.
     """
     ways: dict[str, list[tuple[bool, bool, str]]] = {}
     for path in paths:
@@ -121,7 +126,7 @@ def _came(paths: Sequence[Sequence[str]], columns: Mapping[str, int]) -> dict[st
 
 
 def _rows(columns: Mapping[str, int], came: Mapping[str, str], known: Mapping[str, Hit]) -> dict[str, float]:
-    """The row of each id: below where it was come from; a seed in the middle of what it leads to."""
+    """Return the row of each id: below the id that led to it; a seed is in the middle of the chunks it leads to."""
     best = sorted(columns, key=lambda id: (-known[id].score if id in known else 0.0, id))
     after: dict[str, list[str]] = {}
     for id in best:
@@ -139,7 +144,7 @@ def _rows(columns: Mapping[str, int], came: Mapping[str, str], known: Mapping[st
 
 
 def _below(id: str, after: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """What was come to from here, each with what was come to from there after it."""
+    """Yield the ids reached from here, each followed by the ids reached from it."""
     for next_id in after.get(id, ()):
         yield next_id
         yield from _below(next_id, after)
@@ -150,7 +155,7 @@ def _spot(id: str, column: int, row: float, rank: int | None, hit: Hit | None) -
 
 
 def _links(hits: Collection[Hit]) -> list[Link]:
-    """The edges of all paths, each once; of two that are each other's way back, that to the worse hit."""
+    """Return the edges of all paths, each once; of two opposite ones, that to the hit with the lower rank."""
     found: dict[tuple[str, str], Link] = {}
     for hit in hits:
         said = {each["from_chunk_id"]: each for each in hit.graph_context}
@@ -170,7 +175,7 @@ def _links(hits: Collection[Hit]) -> list[Link]:
 
 
 def _both_ways(link: Link, back: Link | None) -> Link:
-    """The step, together with the same step taken the other way."""
+    """Combine the step with the same step in the other direction."""
     if back is None:
         return link
     return link._replace(heads=tuple(sorted({*link.heads, *back.heads})), mutual=True)
@@ -184,7 +189,7 @@ def _link(source: str, target: str, said: Mapping[str, Any] | None) -> Link:
 
 
 def edge_name(step: Mapping[str, Any]) -> str:
-    """What to call an edge of a hit's ``graph_context``: the entity that both sides mention, else its relation.
+    """Return the name of an edge of a hit's ``graph_context``: the entity that both sides mention, else its relation.
 
     >>> edge_name({"relation": "depends_on"}), edge_name({"relation": "mentions", "entity": "name:Ada Lovelace"})
     ('depends on', '“Ada Lovelace”')

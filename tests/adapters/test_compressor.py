@@ -311,7 +311,7 @@ def test_a_compressor_without_the_callbacks_argument():
 
 def test_something_else_than_a_compressor():
     """A class instead of an object fails on construction."""
-    with pytest.raises(ConfigurationError, match="BaseDocumentCompressor is wanted"):
+    with pytest.raises(ConfigurationError, match="pass an instance of langchain_core's BaseDocumentCompressor"):
         CompressorReranker(Both)
 
 

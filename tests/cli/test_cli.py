@@ -172,7 +172,7 @@ def test_again_takes_in_nothing(docs, index):
     assert report["unchanged"] == report["chunks"] > 0
 
 
-def test_what_is_not_read_is_counted(docs, index):
+def test_skipped_files_are_counted(docs, index):
     """Files of another kind are counted on the screen and in JSON; --quiet leaves out what went well."""
     for name in ("a.bin", "b.bin", "c.dat"):
         (docs / name).write_bytes(b"\0")
@@ -186,7 +186,7 @@ def test_what_is_not_read_is_counted(docs, index):
 
 
 def test_a_changed_file_is_replaced(docs, index):
-    """What a file no longer says is no longer found."""
+    """Texts that were removed from a file are no longer found."""
     (docs / "notes.txt").write_text("The technician visits on Fridays.\n", encoding="utf-8")
     report = answer("ingest", docs, "--index", index)
     assert (report["added"], report["updated"], report["removed"]) == (0, 1, 0)
@@ -256,7 +256,7 @@ def test_the_language_of_an_index(tmp_path):
 
 
 def test_tenants_see_their_own(docs, tmp_path):
-    """Of two tenants in one folder each finds only what is his."""
+    """Each of two tenants in one folder finds only its own texts."""
     for tenant, name in (("north", "guide.md"), ("south", "notes.txt")):
         done = hybridgraph("ingest", docs / name, "--index", tmp_path / "ix", "--tenant", tenant, "--embedding", "lsa")
         assert done.exit_code == 0, done.stderr
@@ -410,7 +410,7 @@ def test_links_out_of_a_folder_are_followed_on_request(index, docs, tmp_path):
 
 
 def test_json_that_any_parser_reads(tmp_path):
-    """What JSON has no word for is null, half a character is U+FFFD, on the screen too."""
+    """Values that JSON lacks become null, a lone surrogate becomes U+FFFD, on the screen, too."""
     line = '{"text": "a lonely number", "value": [NaN, -Infinity], "title": "half \\ud800"}\n'
     (tmp_path / "a.jsonl").write_text(line, encoding="utf-8")
     assert hybridgraph("ingest", tmp_path / "a.jsonl", "--index", tmp_path / "ix", "--embedding", "lsa").exit_code == 0
@@ -486,7 +486,7 @@ def test_delete_says_how_many(index, arguments, deleted):
 
 
 def test_delete_by_id(index):
-    """What was deleted is not found any more, and nothing else is gone."""
+    """Deleted chunks are no longer found, and all others remain."""
     before = found("part", "--index", index, "-k", 50)
     assert answer("delete", "--index", index, "--id", before[0]) == {"deleted": 1, "chunks": len(before) - 1}
     assert found("part", "--index", index, "-k", 50) == before[1:]
@@ -500,7 +500,7 @@ def test_stats_count(index):
 
 
 def test_check_and_repair(index):
-    """Vectors that are no numbers are a problem (1) that repair mends; then all is well (0)."""
+    """Vectors that are not numbers are a problem (1) that repair fixes; afterwards the index is consistent (0)."""
     assert hybridgraph("check", "--index", index).stdout == "no problems in 7 chunks\n"
     vectors = max(index.glob("vectors-*"))
     vectors.write_bytes(b"\xff" * vectors.stat().st_size)
@@ -512,7 +512,7 @@ def test_check_and_repair(index):
 
 
 def test_repair_refits(index, docs):
-    """A word that came too late is known to the vectors afterwards, though one alone is no reason to learn it."""
+    """The vectors know a word that was added late after a refit, though a single word does not trigger one."""
     (docs / "word.txt").write_text(
         "The boiler descales the pump of the espresso machine: zyzzyva.\n" + "Warranty. " * 5
     )
@@ -525,7 +525,7 @@ def test_repair_refits(index, docs):
 
 
 def test_a_warning_is_one_line(index):
-    """What the package logs on its way (here: a keyword index made anew) is told without its traceback."""
+    """Messages logged during a command (here: a rebuilt keyword index) are shown without tracebacks."""
     for file in (index / "keywords").iterdir():
         file.write_bytes(b"\x00" * 16)
     done = process("search", "warranty", "--index", index)
@@ -546,7 +546,7 @@ def test_a_warning_is_one_line(index):
         (["search", "x", "--index", "INDEX", "--filter", "[1]"], 2, "filter"),
         (["search", "x", "--index", "INDEX", "-k", "0"], 2, "-k"),
         (["search", "x", "--index", "INDEX", "--semantic"], 2, "--semantic"),
-        (["search", "x", "--index", "INDEX", "--tenant", "a"], 2, "without tenants"),
+        (["search", "x", "--index", "INDEX", "--tenant", "a"], 2, "has no tenants"),
         (["search", "x"], 2, "--index"),
         (["search", "--index", "INDEX"], 2, "QUERY"),
         (["search", "x", "--index", "FILES"], 2, "holds no index"),
@@ -641,7 +641,7 @@ def test_a_folder_that_cannot_be_written_can_be_searched(index):
 
 
 def test_a_closed_pipe_is_no_error(read_index):
-    """Who reads no further, as head does, gets no complaint, and the exit code is 0."""
+    """A closed pipe, as by head, is not reported, and the exit code is 0."""
     running = subprocess.Popen(
         [*COMMAND, "search", "part", "--index", str(read_index), "-k", "50"],
         stdout=subprocess.PIPE,
@@ -689,7 +689,7 @@ def test_ctrl_c_says_what_is_kept(tmp_path):
     assert "Traceback" not in err
     (said,) = [line for line in err.splitlines() if "embedding" not in line]
     kept = re.fullmatch(
-        r"hybridgraph: interrupted: ([\d,]+) chunks are kept \(0 before\); run the same command again to go on", said
+        r"hybridgraph: interrupted: ([\d,]+) chunks are kept \(0 before\); run the same command again to continue", said
     )
     assert kept is not None
     assert answer("stats", "--index", tmp_path / "ix")["chunks"] == int(kept[1].replace(",", ""))
@@ -757,9 +757,9 @@ def test_demo_answers_well(demo, question, title):
 
 
 def test_demo_filters_and_degrades(demo):
-    """With the filter only classes are found, and the unknown word is said to be unknown."""
+    """With the filter only classes are found, and the unknown word is reported."""
     shown = demo[0][0].stdout
-    filtered = shown.partition("The same among classes")[2].partition("\n\n")[0]
+    filtered = shown.partition("Only among classes")[2].partition("\n\n")[0]
     titles = re.findall(r"^ \d  \d\.\d+  (\S+)", filtered, re.MULTILINE)
     assert len(titles) == 3
     assert all(title.rpartition(".")[2][0].isupper() for title in titles)
@@ -767,15 +767,15 @@ def test_demo_filters_and_degrades(demo):
 
 
 def test_demo_again_writes_nothing(demo):
-    """The second run finds everything there."""
+    """The second run finds everything unchanged."""
     assert "(0 added, 0 updated" in demo[0][1].stdout
 
 
 def test_demo_fits_the_screen(demo):
-    """No line is wider than the screen, but the last, which is there to be copied."""
+    """No line is wider than the screen, except for the last, which is meant for copying."""
     assert [line for line in demo[0][0].stdout.splitlines()[:-1] if len(line) > 80] == []
 
 
 def test_demo_leaves_an_index(demo):
-    """What the demo made is an index as any other, sound and large."""
+    """The demo creates an ordinary index, consistent and large."""
     assert answer("check", "--index", demo[1])["counts"]["chunks"] > 2_000

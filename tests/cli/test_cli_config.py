@@ -43,7 +43,7 @@ def answer(*arguments):
 
 
 def test_init_writes_a_file_and_a_schema_that_holds_for_it(folder):
-    """The file changes nothing; the schema beside it is the one that its first line names."""
+    """The file changes nothing; its first line names the schema next to it."""
     assert config("init").exit_code == 0
     text = (folder / "hybridgraph.yaml").read_text(encoding="utf-8")
     schema = json.loads((folder / text.splitlines()[0].split("$schema=")[1]).read_text(encoding="utf-8"))
@@ -53,11 +53,11 @@ def test_init_writes_a_file_and_a_schema_that_holds_for_it(folder):
 
 
 def test_init_never_overwrites(folder):
-    """Neither a file of settings nor a file of another's; its own schema it makes anew."""
+    """An existing settings file and foreign files are kept; the schema is replaced."""
     (folder / "hybridgraph.yaml").write_text("retriever_k: 3\n")
     done = config("init")
     assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.startswith("hybridgraph: hybridgraph.yaml is there already: name another file")
+    assert done.stderr.startswith("hybridgraph: hybridgraph.yaml already exists: name another file")
     assert (folder / "hybridgraph.yaml").read_text() == "retriever_k: 3\n"
     assert config("init", "other.yaml").exit_code == 0
     (folder / "other.yaml").unlink()
@@ -73,8 +73,8 @@ def test_init_in_a_folder_that_is_not_there():
     done = config("init", "gone/h.yaml")
     assert (done.exit_code, done.stderr) == (
         2,
-        "hybridgraph: gone/h.yaml cannot be written: No such file or directory; name a file in a folder that is there "
-        "and can be written to\n",
+        "hybridgraph: gone/h.yaml cannot be written: No such file or directory; name a file in an existing folder "
+        "with write permission\n",
     )
 
 
@@ -134,7 +134,7 @@ def test_show_keeps_secrets(folder):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--set", "retriever_k"], "--set retriever_k is not a setting; wanted KEY=VALUE, such as retriever_k=3"),
+        (["--set", "retriever_k"], "--set retriever_k is not a setting; pass KEY=VALUE, such as retriever_k=3"),
         (["--set", "retriever_k=many"], "retriever_k is 'many'; expected a whole number from 1"),
         (["--set", "retriever_kay=3"], "retriever_kay is not a setting; did you mean retriever_k?"),
         (["gone.yaml"], "gone.yaml cannot be read: No such file or directory"),
@@ -161,7 +161,7 @@ retreiver: {}
 
 
 def test_check_names_file_line_key_and_what_is_allowed(folder, monkeypatch):
-    """All problems at once, in one line each; the exit code says that there are some."""
+    """All problems are reported at once, in one line each; the exit code is 1."""
     (folder / "h.yaml").write_text(BROKEN)
     monkeypatch.setenv("HYBRIDGRAPH_STORE_TENNANT", "a")
     done = config("check", "h.yaml")
@@ -221,7 +221,7 @@ def test_check_as_json(folder, monkeypatch):
     ],
 )
 def test_check_of_files_that_are_none(folder, text, line, said):
-    """What cannot be read at all has its line, too."""
+    """An unreadable file is reported in one line, too."""
     (folder / "h.yaml").write_text(text)
     found = answer("check", "h.yaml")
     (problem,) = found["problems"]
@@ -238,7 +238,7 @@ def test_check_of_files_that_are_none(folder, text, line, said):
     ],
 )
 def test_check_imports_the_embedding(folder, embedding, said):
-    """What from_config would stumble on has its line; show, which only reads, does not import."""
+    """Errors that from_config would raise are reported in one line; show, which only reads, does not import."""
     (folder / "h.yaml").write_text(f"store:\n  embedding: {embedding}\n")
     (problem,) = answer("check", "h.yaml")["problems"]
     assert (problem["key"], problem["line"]) == ("store_embedding", 2)
@@ -263,7 +263,7 @@ def test_unset_weights_are_shown_as_null(folder):
 
 
 def test_check_without_a_file_looks_at_the_environment(monkeypatch):
-    """And says that there is no file; a file that was named must be there."""
+    """A missing default file is reported; a named file must exist."""
     done = config("check")
     assert (done.exit_code, done.stdout) == (0, "no problems in 0 settings of the environment\n")
     assert "there is no hybridgraph.yaml in this folder" in done.stderr

@@ -27,7 +27,7 @@ def index(tmp_path):
     return tmp_path / "index"
 
 
-def test_what_was_copied_is_printed(index, tmp_path):
+def test_copied_items_are_printed(index, tmp_path):
     """Counts of what was copied and read back, and the agreement of sample queries."""
     done = hybridgraph("migrate", index, tmp_path / "copy")
     assert done.exit_code == 0

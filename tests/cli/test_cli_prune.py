@@ -24,7 +24,7 @@ def ingest(*arguments, code=0):
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """A folder to stand in, with files in several directories and an index of all of them."""
+    """A working directory with files in several directories and an index of all of them."""
     monkeypatch.chdir(tmp_path)
     for name in ("docs/a.md", "docs/sub/b.md", "docs/sub/c.md", "docs2/d.md", "other/e.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -41,7 +41,7 @@ def documents():
         return sorted(store.document_ids())
 
 
-def test_what_is_gone_goes(here):
+def test_documents_of_deleted_files_are_deleted(here):
     """Files and lines below the given paths; other folders, other files and other documents stay."""
     before = documents()
     for name in ("docs/a.md", "docs/sub/b.md", "docs2/d.md", "other/e.md"):
@@ -57,13 +57,13 @@ def test_it_is_counted_and_said(here):
     """In a line of its own."""
     (here / "docs" / "a.md").unlink()
     done = CliRunner().invoke(app, ["ingest", "docs", "--index", "index", "--prune"])
-    assert "deleted 1 document that is gone: docs/a.md" in done.stdout
+    assert "deleted 1 document whose file is gone: docs/a.md" in done.stdout
     again = CliRunner().invoke(app, ["ingest", "docs", "--index", "index", "--prune"])
-    assert "deleted 0 documents that are gone\n" in again.stdout
+    assert "deleted 0 documents whose files are gone\n" in again.stdout
 
 
 def test_without_it_nothing_goes(here):
-    """What is not handed in stays."""
+    """Documents outside PATHS are kept."""
     before = documents()
     (here / "docs" / "a.md").unlink()
     assert ingest("docs", "--index", "index")["pruned"] == []
@@ -78,14 +78,14 @@ def test_paths_in_any_form(here, path):
 
 
 def test_a_part_of_what_was_ingested(here):
-    """Only that part is looked at."""
+    """Only that part is checked."""
     for name in ("docs/a.md", "docs/sub/b.md"):
         (here / name).unlink()
     assert ingest("docs/sub", "--index", "index", "--prune")["pruned"] == ["docs/sub/b.md"]
 
 
 def test_the_folder_that_one_stands_in(here, tmp_path_factory):
-    """Everything would lie below it: what came from a folder that is not in it stays."""
+    """Documents from folders that do not exist here are kept, though all relative paths are below "."."""
     away = tmp_path_factory.mktemp("away")
     (away / "far").mkdir()
     (away / "far" / "x.md").write_text("From far away.")
@@ -95,8 +95,8 @@ def test_the_folder_that_one_stands_in(here, tmp_path_factory):
     assert "far/x.md" in documents()
 
 
-def test_what_cannot_be_read_is_not_gone(here):
-    """A file that is no text any more, and one whose suffix is passed over, are still there."""
+def test_unreadable_files_are_kept(here):
+    """A file that is not text any more, and one whose suffix is skipped now, still exist."""
     (here / "docs" / "a.md").write_bytes(b"\x00\x01\x02")
     assert ingest("docs", "--index", "index", "--prune")["pruned"] == []
 
@@ -112,7 +112,7 @@ def test_a_folder_that_cannot_be_looked_into(here):
 
 
 def test_a_folder_that_has_become_empty(here):
-    """What was read from it goes."""
+    """Documents read from a deleted file given by name are deleted."""
     for file in [file for file in (here / "docs").rglob("*") if file.is_file()]:
         file.unlink()
     below = sorted(id for id in documents() if id.startswith("docs/"))
@@ -123,11 +123,11 @@ def test_a_folder_that_has_become_empty(here):
 
 
 def test_a_folder_that_is_gone(here):
-    """By itself, and beside one that is there; it is said how many went."""
+    """A deleted file can be named alone and together with an existing one; the number of deletions is printed."""
     shutil.rmtree(here / "docs" / "sub")
     done = CliRunner().invoke(app, ["ingest", "docs/sub", "--index", "index", "--prune"])
     assert done.exit_code == 0
-    assert "deleted 2 documents that are gone: docs/sub/b.md, docs/sub/c.md\n" in done.stdout
+    assert "deleted 2 documents whose files are gone: docs/sub/b.md, docs/sub/c.md\n" in done.stdout
     assert "path 'docs/sub' does not exist" in ingest("docs/sub", "--index", "index", "--prune", code=2)
 
 
@@ -142,9 +142,9 @@ def test_a_folder_that_was_never_read(here):
 
 
 def test_a_document_that_is_not_there(here):
-    """What lies below the name, and names that are alike, are said."""
+    """The error lists documents below the name, or with similar names."""
     for name, hint in {
-        "docs/sub": "docs/sub is no document; 2 lie below it: docs/sub/b.md, docs/sub/c.md",
+        "docs/sub": "docs/sub is not a document; 2 documents are below it: docs/sub/b.md, docs/sub/c.md",
         "docs/sub/d.md": "no document is named docs/sub/d.md; did you mean docs/sub/",
         "zzz": "no document is named zzz\n",
     }.items():

@@ -74,7 +74,7 @@ def test_the_environment_goes_before_the_file(folder, monkeypatch):
 
 
 def test_settings_of_the_retriever_hold(folder):
-    """The same settings apply as with from_config."""
+    """Settings apply as with from_config."""
     assert hybridgraph("ingest", "docs").exit_code == 0
     (folder / "hybridgraph.yaml").write_text(f"{SETTINGS}graph: {{max_hops: 0}}\n".replace("0.01", "1.0"))
     assert hits("-k", 2) == 0

@@ -67,7 +67,7 @@ def test_dropping_asks_first(index):
     [
         (["tenants", "drop", "adda", "--yes"], "did you mean 'ada'?"),
         (["tenants", "--index", "nowhere"], "nowhere holds no index"),
-        (["tenants"], "give its folder with --index DIR"),
+        (["tenants"], "pass its folder with --index DIR"),
     ],
 )
 def test_errors_are_one_line(index, arguments, said):

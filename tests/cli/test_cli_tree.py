@@ -123,14 +123,14 @@ def test_small_talk_finds_nothing(index, tmp_path):
 
 @pytest.mark.parametrize("under", ["lib/my docs/", "./lib/my docs", "LIB/My Docs", "/home/me/lib/my docs"])
 def test_under_takes_paths_as_ingest_does(index, under):
-    """The same directory, in whatever form."""
+    """A directory is found in every form of its name."""
     found = answer("find", "cats dogs", "--index", index, "--under", under)
     assert found["queries"][0]["roots"] == ["lib/my docs"]
     assert answer("tree", "--index", index, "--under", under)["tree"][0]["uri"] == "lib/my docs"
 
 
 def test_an_early_end_is_no_warning():
-    """It is told dimly, other reasons in yellow."""
+    """Normal outcomes are dimmed, other reasons are yellow."""
     shown = io.StringIO()
     show_contexts(
         Console(file=shown, force_terminal=True, width=200), FindResult((), (), (), ("converged-early", "no-tree"))
@@ -162,7 +162,7 @@ def test_the_schema_of_find(index):
 
 
 def test_find_explains(index):
-    """Why each hit stands where it stands, and how much was looked at."""
+    """The rank of each hit is explained, with the number of visited nodes."""
     hybridgraph("tree", "--index", index)
     said = " ".join(hybridgraph("find", "Which pets purr?", "--index", index, "--explain").stdout.split())
     assert "hierarchy 0." in said

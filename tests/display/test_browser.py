@@ -1,4 +1,4 @@
-"""What a table looks like in a real browser."""
+"""Appearance of a table in a real browser."""
 
 import pytest
 from browser import needs_browser, seen
@@ -44,7 +44,7 @@ def test_no_script_of_the_data_runs(hostile, tmp_path):
     assert told == {"ran": 0, "made": 0, "rows": 5, "read": True}
 
 
-def test_what_the_check_would_see(tmp_path):
+def test_the_check_finds_violations(tmp_path):
     """A script that is not escaped does run in this browser."""
     assert seen(f"<html><body>{HOSTILE[0]}</body></html>", "window.ran ?? 0", tmp_path) == 1
 

@@ -1,4 +1,4 @@
-"""Which words of a text a question asked for."""
+"""Words of a question in a text."""
 
 import pytest
 from hypothesis import given
@@ -38,13 +38,13 @@ def test_another_language():
 
 
 def test_an_unknown_language_is_named():
-    """What is not known is an error that says what is."""
+    """The error for an unknown language lists the known ones."""
     with pytest.raises(ConfigurationError, match="klingon"):
         matches("text", "text", "klingon")
 
 
 def test_the_passage_has_the_most_of_the_words():
-    """Of a long text that part is shown where the most of what was asked for stands, from a word on."""
+    """The passage of a long text with the most words of the query is shown, beginning at a word."""
     text = "parcel " + "filler " * 100 + "the lost parcel came back " + "filler " * 100
     start, end = passage(text, matches(text, "lost parcel"), 100)
     assert text[start:end].startswith("filler")

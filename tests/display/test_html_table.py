@@ -27,14 +27,14 @@ def test_a_result_shows_itself():
 
 
 def test_score_and_parts():
-    """A bar's pieces are as wide as the parts are of 1, and the figures stand below."""
+    """The pieces of a bar are as wide as the parts of a score of 1, and the figures are below."""
     shown = html(answer(scored({"vector": 0.5, "keyword": 0.25})))
     assert "<strong>0.750</strong>" in shown
     assert re.findall(r'<span style="width:([\d.]+)%', shown) == ["50.0", "25.0"]
     assert "vector 0.500" in shown
 
 
-def test_what_is_taken_off_covers_the_end():
+def test_deductions_cover_the_end_of_the_bar():
     """A part below 0 lies over the end of the others and leaves as much as the score is."""
     shown = html(answer(scored({"similarity": 0.6, "novelty": -0.2})))
     assert 'class="less" style="left:40.0%;width:20.0%"' in shown
@@ -42,14 +42,14 @@ def test_what_is_taken_off_covers_the_end():
 
 
 def test_parts_beyond_one_still_fit():
-    """Where something is taken off more than 1, the bar is as wide as what there was."""
+    """The bar is as wide as the sum of the gains if something is deducted from more than 1."""
     shown = html(answer(scored({"vector": 1.2, "rerank": -0.6})))
     assert re.findall(r'<span style="width:([\d.]+)%', shown) == ["100.0"]
     assert "left:50.0%;width:50.0%" in shown
 
 
 def test_a_colour_is_a_part():
-    """The same part has the same colour in every row, and two parts of an answer have two."""
+    """Each part has one colour in every row, and two parts of a result have two."""
     both = answer(scored({"vector": 0.1, "time": 0.1, "hotness": 0.1}), scored({"hotness": 0.1, "vector": 0.1}))
     chips = re.findall(r'chip" style="background:(#\w+)"></span> (\w+)', html(both))
     assert len(set(chips)) == 3
@@ -81,7 +81,7 @@ def test_an_arrow_points_as_the_edge_is_stored():
 
 
 def test_documents_show_the_same():
-    """The Documents of an answer give the table of the answer, when they are told its query."""
+    """The Documents of a result give the table of the result, if they come with its query."""
     store = HybridGraphStore.from_texts(["Parcels were lost.", "Trains are late."], "lsa", ids=["n", "m"])
     result = HybridRetriever(store, metadata_prefix="x_").retrieve("a lost parcel")
     table = re.search("<table>.*</table>", html(result))
@@ -110,8 +110,8 @@ def test_dollar_signs_are_no_formulas():
     assert 'class="hybridgraph tex2jax_ignore mathjax_ignore"' in html(answer(found("a", 0.5)))
 
 
-def test_what_did_not_work_is_told():
-    """Degradation stands below the table, also where nothing was found."""
+def test_degradation_is_shown():
+    """Degradation is shown below the table, also for an empty result."""
     assert "Not as requested: keyword-failed." in html(answer(found("a", 0.5), degraded=["keyword-failed"]))
     assert "Nothing found." in html(answer(degraded=["keyword-failed"]))
     assert "Not as requested: keyword-failed." in html(answer(degraded=["keyword-failed"]))
@@ -125,7 +125,7 @@ def test_an_early_end_is_no_fault():
 
 
 def test_many_hits_are_cut():
-    """As many rows as asked for, and how many more there are."""
+    """The table has the requested number of rows, and the number of the others."""
     shown = html(answer(*[found(str(n), 0.5) for n in range(5)]), rows=2)
     assert shown.count('<td class="rank">') == 2
     assert "… and 3 more" in shown
@@ -145,7 +145,7 @@ def test_invalid_results_are_rejected(wrong):
 
 
 def test_wrong_settings():
-    """An unknown language and no rows are told at once."""
+    """An unknown language and a number of rows below 1 are errors on construction."""
     with pytest.raises(ConfigurationError, match="klingon"):
         Table(answer(found("a", 0.5)), language="klingon")
     for rows in (0, "x", 2.5):

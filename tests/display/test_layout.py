@@ -1,4 +1,4 @@
-"""Where on the paper everything goes."""
+"""Positions in a picture."""
 
 import numpy as np
 import pytest
@@ -27,37 +27,40 @@ def test_lines_join_their_chunks():
 
 
 def test_lines_leave_room_for_labels():
-    """Two thirds of the gap before a chunk, its edge's line runs in its row."""
+    """The last two thirds of the line before a chunk are in the chunk's row."""
     frame = framed(found("a", 0.9), led(("a", "b"), 0.5), led(("a", "c"), 0.4))
+    assert len(frame.seen.links) == 2
     for link in frame.seen.links:
         x, y = frame.at(frame.seen.spots[link.target])
         line = frame.line(link)
-        assert np.allclose(line[line[:, 0] >= x - 0.66 * frame.gap, 1], y)
+        end = line[line[:, 0] >= x - 0.66 * frame.gap, 1]
+        assert len(end)
+        assert np.allclose(end, y)
 
 
 def test_the_height_follows_the_rows():
-    """A chunk more is a row more."""
+    """Each additional chunk adds a row."""
     one, two = framed(found("a", 0.9)), framed(found("a", 0.9), found("b", 0.8))
     assert two.height - one.height == pytest.approx(0.36)
 
 
-def test_counts_and_degradations_stand_below_the_question():
-    """How many came back, were walked to and are not drawn, then the warnings."""
+def test_counts_and_degradations_are_below_the_question():
+    """The line counts the chunks returned, visited and not drawn, then lists the warnings."""
     small = answer(found("a", 0.9), degraded=("node-cap-reached", "keyword-failed"))
     seen = neighbourhood(small, answer(led(("a", "b"), 0.5), led(("a", "c"), 0.4)), nodes=2)
     frame = Frame.of(small, seen, 10.0, lambda text, *, size: 0.1)
     assert frame.below == "1 came back · 1 more walked to · 1 not drawn · keyword-failed"
 
 
-def test_an_early_end_is_not_told():
-    """A walk whose best did not change any more has left nothing out."""
+def test_an_early_end_is_not_mentioned():
+    """A traversal whose best hits no longer change has left nothing out."""
     early = answer(found("a", 0.9), degraded=("converged-early",))
     assert summary(early, neighbourhood(early)) == "1 came back"
     assert summary(answer(degraded=("converged-early",)), neighbourhood(answer())) == "nothing found"
 
 
-def test_what_did_not_come_back_is_faint():
-    """An edge between two that came back is not, all others are."""
+def test_chunks_outside_the_result_are_faint():
+    """Edges between two returned chunks are not faint, all others are."""
     seen = neighbourhood(answer(found("a", 0.9), led(("a", "b"), 0.5)), answer(led(("a", "c"), 0.4)))
     assert [(link.target, is_faint(link, seen.spots)) for link in seen.links] == [("b", False), ("c", True)]
 
@@ -72,7 +75,7 @@ def test_breaks_between_words(text, lines):
 
 
 def test_an_end_may_stand_alone():
-    """Where a text fills its line, what follows it begins the next."""
+    """A new line begins after a text that fills its line."""
     assert wrap_text("Lovelace", 8, 2, len, end="  .9") == ["Lovelace", ".9"]
 
 
@@ -82,7 +85,7 @@ def test_there_is_always_something():
 
 
 def test_one_label_to_a_chunk():
-    """Where two edges lead to a chunk, its own path is named there."""
+    """A chunk that two edges lead to is labelled with the edge of its own path."""
     hits = led(("a", "b"), 0.5, ("cites", 0.5)), led(("s", "b", "c"), 0.4, ("cites", 0.5), ("part_of", 0.5))
     frame = framed(*hits)
     labels = {(link.source, link.target): frame.label(link) for link in frame.seen.links}

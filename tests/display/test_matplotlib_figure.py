@@ -47,7 +47,7 @@ def test_no_text_lies_on_another(width):
 
 
 def test_says_who_came_back_by_which_edge():
-    """The question, the places in the answer, the titles, scores and edges stand in it."""
+    """The picture contains the question, the ranks, the titles, the scores and the edges."""
     said = {text.get_text() for text in texts(draw(answer(found("a", 0.9), led(("a", "b"), 0.5, ("cites", 0.8)))))}
     assert {"Who wrote it?", "2 came back", "1\xa0\xa0Text of a.   0.90", "2\xa0\xa0Text of b.   0.50", "cites"} <= said
 
@@ -127,7 +127,7 @@ def test_a_size_that_cannot_be_drawn(size):
 
 
 def test_without_matplotlib(monkeypatch):
-    """Where matplotlib is missing, the line that installs it is said."""
+    """The error without matplotlib names the extra to install."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ConfigurationError, match=r'pip install "langchain-hybridgraph\[notebook\]"'):
         draw(answer())

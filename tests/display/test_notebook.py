@@ -45,7 +45,7 @@ def test_other_lists_stay_as_they_were(shell, other):
     assert shown(shell, other) == ""
 
 
-def test_what_others_do_with_lists_stays(shell, documents):
+def test_other_formatters_of_lists_stay(shell, documents):
     """A formatter of another library still gets its lists, before, during and after."""
     shell.display_formatter.formatters["text/html"].for_type(list, lambda found: f"theirs: {len(found)}")
     show_lists()

@@ -48,7 +48,7 @@ def test_names_and_edges_are_written():
     assert {"Who wrote it?", "2 came back", "1\xa0\xa0Text of a.   0.90", "2\xa0\xa0Text of b.   0.50", "cites"} <= said
 
 
-def test_what_did_not_come_back_is_hollow():
+def test_chunks_outside_the_result_are_hollow():
     """Chunks that were only walked to have open shapes and a legend of their own."""
     figure = interactive(answer(found("a", 0.9)), HITS)
     looks = {trace.name: trace.marker.symbol for trace in figure.data if trace.mode == "markers"}
@@ -56,7 +56,7 @@ def test_what_did_not_come_back_is_hollow():
 
 
 def test_texts_are_no_markup():
-    """What looks like HTML or a formula in a text is shown as it is."""
+    """Texts with HTML or formulas are shown unchanged."""
     hit = Hit(Chunk("a", "<b>$x$</b> & more"), 0.9, "vector", {}, path=("a",))
     figure = interactive(answer(hit, query="<i>?"))
     assert "<b>&lt;b&gt;&#36;x&#36;&lt;/b&gt; &amp; more</b>" in hovers(figure)[0]
@@ -76,7 +76,7 @@ def test_nothing_found():
 
 
 def test_without_plotly(monkeypatch):
-    """Where plotly is missing, the line that installs it is said."""
+    """The error without plotly names the extra to install."""
     monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
     with pytest.raises(ConfigurationError, match=r'pip install "langchain-hybridgraph\[notebook\]"'):
         interactive(HITS)

@@ -1,4 +1,4 @@
-"""Who stands where in a picture."""
+"""Columns and rows of chunks in a picture."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +17,7 @@ def test_seeds_stand_first_and_what_they_lead_to_beside_them():
     assert places(seen) == {"b": (1, 0), "a": (0, 0.5), "c": (1, 1), "d": (0, 2)}
 
 
-def test_what_a_chunk_leads_to_stands_below_it():
+def test_chunks_are_below_their_predecessor():
     """Beyond the first column everybody has a row alone, right below where it was come from."""
     hits = found("a", 0.9), led(("a", "b"), 0.5), led(("a", "b", "c"), 0.4), led(("a", "d"), 0.3)
     assert places(neighbourhood(answer(*hits))) == {"b": (1, 0), "a": (0, 1), "c": (2, 1), "d": (1, 2)}
@@ -32,7 +32,7 @@ def test_a_seed_that_another_one_leads_to_stays_a_seed():
 
 
 def test_paths_through_each_other_end():
-    """Two chunks whose best paths go through each other both stand at their shortest distance."""
+    """Two chunks whose best paths go through each other are both drawn at their shortest distance."""
     hits = found("a", 0.9), led(("a", "b", "c"), 0.5), led(("a", "c", "b"), 0.4)
     seen = neighbourhood(answer(*hits))
     assert {spot.id: spot.column for spot in seen.spots.values()} == {"a": 0, "b": 1, "c": 1}
@@ -57,7 +57,7 @@ def test_an_edge_points_as_it_is_stored():
 
 
 def test_a_chunk_that_is_only_on_a_path_is_there():
-    """What did not come back, and led to something that did, is in the picture by its id."""
+    """A chunk outside the result, but on the path of a hit, is drawn with its id."""
     seen = neighbourhood(answer(led(("a", "b", "c"), 0.5, ("cites", 0.5), ("part_of", 1.0))))
     assert [(spot.id, spot.title, spot.rank) for spot in seen.spots.values()] == [
         ("a", "a", None),
@@ -67,28 +67,28 @@ def test_a_chunk_that_is_only_on_a_path_is_there():
     assert seen.links == [Link("a", "b", "part of", 1.0, heads=("b",)), Link("b", "c", "cites", 0.5, heads=("c",))]
 
 
-def test_what_lies_around_has_no_rank():
-    """Of the wider answer what edges led to is there too, without a place in the answer; other hits are not."""
+def test_chunks_of_the_wider_result_have_no_rank():
+    """Chunks of the wider result that were reached over edges are drawn without a rank; its other hits are not."""
     small, wide = answer(found("a", 0.9)), answer(found("a", 0.9), found("x", 0.6), led(("a", "b"), 0.5))
     assert {spot.id: spot.rank for spot in neighbourhood(small, wide).spots.values()} == {"a": 1, "b": None}
 
 
 def test_the_best_are_drawn():
-    """Of more hits than there may be, the first are drawn and the others counted."""
+    """The first hits are drawn if there is no space for all, and the others are counted."""
     small, wide = answer(found("a", 0.9)), answer(led(("a", "b"), 0.5), led(("a", "c"), 0.4))
     seen = neighbourhood(small, wide, nodes=2)
     assert (set(seen.spots), seen.left_out) == ({"a", "b"}, 1)
 
 
 def test_a_chunk_is_as_far_in_a_small_picture_as_in_a_large_one():
-    """That b is a seed, too, is known from a path that a small picture leaves out."""
+    """A path that a small picture leaves out shows that b is a seed, too."""
     hits = found("a", 0.9), led(("a", "b"), 0.5), led(("b", "c"), 0.4)
     small, large = neighbourhood(answer(*hits), nodes=2), neighbourhood(answer(*hits), nodes=3)
     assert [seen.spots["b"].column for seen in (small, large)] == [0, 0]
 
 
-def test_what_stands_nearest_may_not_be_drawn():
-    """Two steps behind a, c is one hop from s, which has no room; it stands below a."""
+def test_the_nearest_predecessor_may_not_be_drawn():
+    """Two steps behind a, c is one hop from s, which has no space; it is below a."""
     hits = found("a", 0.9), led(("a", "b", "c"), 0.5), led(("s", "c", "d"), 0.4)
     assert places(neighbourhood(answer(*hits), nodes=2)) == {"c": (1, 0), "a": (0, 0.5), "b": (1, 1)}
 
@@ -103,7 +103,7 @@ WALKS = st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=4, u
 
 
 @given(WALKS, st.integers(1, 8), st.integers(0, 8))
-def test_what_always_holds(walks, nodes, back):
+def test_invariants(walks, nodes, back):
     """Whatever the paths: everybody on one that is drawn is there, as far as if all were, no two share a place, and
     edges join who is there.
     """

@@ -51,7 +51,7 @@ def test_nothing_found():
 
 
 def test_a_walk_that_did_not_happen_is_not_told():
-    """Where the graph failed or was not there, nothing is said of a walk."""
+    """Traversal is not mentioned if the graph failed or is missing."""
     walk = {"traversal": "BFS", "score": "HopDecay"}
     assert "walked" not in explain_result(answer(found("a", 0.9), walk=walk, method="hybrid"))
 

@@ -43,6 +43,8 @@ def test_every_metric_is_exported(exported):
 
 def test_every_label_is_exported(exported):
     """Labels that are selected or grouped by are those of the metric."""
+    assert any(SELECTED.search(query) for query in QUERIES)
+    assert any(GROUPED.search(query) for query in QUERIES)
     for query in QUERIES:
         labels = set()
         for name, selected in SELECTED.findall(query):
@@ -72,8 +74,8 @@ def test_brackets_are_closed(query):
     assert not set("()[]{}") & set(left)
 
 
-def test_panels_lie_beside_each_other():
-    """On a grid of 24 columns, none above another, each with an id of its own."""
+def test_panels_do_not_overlap():
+    """Panels are on a grid of 24 columns and have unique ids."""
     panels = DASHBOARD["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     cells = [
