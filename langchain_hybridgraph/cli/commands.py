@@ -78,13 +78,14 @@ NewModel = Annotated[
     str,
     typer.Option(metavar="MODEL", help="auto, lsa, minilm or package.module:factory; an existing index keeps its own."),
 ]
-Tenant = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Tenant, in an index with several tenants.")
-]
+Tenant = Annotated[str | None, typer.Option(metavar="NAME", help="Tenant, in an index with several tenants.")]
 Model = Annotated[
-    str | None, typer.Option("--embedding", metavar="MODEL", help="Embedding, if the index was made with package.module:factory.")
+    str | None,
+    typer.Option("--embedding", metavar="MODEL", help="Embedding of the index, if it is a package.module:factory."),
 ]
-Where = Annotated[str | None, typer.Option("--filter", metavar="JSON", help='Such as \'{"year": {"$gte": 2020}}\'.')]
+Where = Annotated[
+    str | None, typer.Option("--filter", metavar="JSON", help='Metadata filter, such as \'{"year": {"$gte": 2020}}\'.')
+]
 History = Annotated[
     Path | None,
     typer.Option(
@@ -114,14 +115,14 @@ def ingest(
     index: Index,
     config: Config = None,
     embedding: NewModel = "auto",
-    split: Annotated[Split, typer.Option(help="Chunks; small chunks with larger parents; full documents.")] = Split.FLAT,
+    split: Annotated[Split, typer.Option(help="Chunks; small chunks with parents; full documents.")] = Split.FLAT,
     language: Annotated[
         str | None, typer.Option(metavar="NAME", help="Language of the texts of a new index; default: english.")
     ] = None,
     edges: Annotated[
         str,
         typer.Option(
-            metavar="NAMES", help="auto, none, names such as sequence,links,similarity, or a JSON list of names and objects."
+            metavar="NAMES", help="auto, none, names such as sequence,links, or a JSON list of names and objects."
         ),
     ] = "auto",
     prune: Annotated[
@@ -170,7 +171,7 @@ def ingest(
                 raise nothing
             layers = _summarised(store, paths, progress=not quiet)
         except KeyboardInterrupt:
-            say(f"interrupted: {len(store):,} chunks are kept ({before:,} before); run the same command again to continue")
+            say(f"interrupted: {len(store):,} chunks are kept ({before:,} before); run the command again to continue")
             raise
     for warning in report.warnings:
         if warning not in skipped:
@@ -283,7 +284,7 @@ def tree(
         str | None, typer.Option(metavar="URI", help="Show only this URI, or path, and its contents.")
     ] = None,
     depth: Annotated[int, typer.Option(metavar="N", min=1, help="Number of levels to show.")] = 2,
-    as_it_is: Annotated[bool, typer.Option("--as-it-is", help="Do not update summaries of changed directories.")] = False,
+    as_it_is: Annotated[bool, typer.Option("--as-it-is", help="Do not update summaries.")] = False,
     as_json: Json = False,
     tenant: Tenant = None,
     embedding: Model = None,
@@ -320,11 +321,9 @@ def delete(
     *,
     index: Index,
     config: Config = None,
-    id: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="Id of a chunk; may be repeated.")
-    ] = None,
+    id: Annotated[list[str] | None, typer.Option(metavar="ID", help="Id of a chunk; may be repeated.")] = None,
     document: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="Id of a document, to delete all of its chunks; may be repeated.")
+        list[str] | None, typer.Option(metavar="ID", help="Id of a document with all its chunks; may be repeated.")
     ] = None,
     where: Where = None,
     tenant: Tenant = None,
@@ -436,7 +435,7 @@ def _unknown(documents: list[str], known: Iterable[str]) -> list[str]:
         below = [one for one in known if one.startswith(f"{id.rstrip('/')}/")]
         if below:
             hints.append(
-                f"{id} is not a document; {len(below)} documents are below it: {_listed(below[:3])}{', …' * (len(below) > 3)}"
+                f"{id} is not a document; {len(below)} are below it: {_listed(below[:3])}{', …' * (len(below) > 3)}"
             )
         else:
             near = get_close_matches(id, known, 3)

@@ -54,8 +54,7 @@ def init(
             opened.write(template(beside.name))
     except FileExistsError:
         raise ConfigurationError(
-            f"{file} already exists: name another file to write, or show this one with "
-            f"hybridgraph config show {file}"
+            f"{file} already exists: name another file to write, or show this one with hybridgraph config show {file}"
         ) from None
     except OSError as error:
         raise ConfigurationError(
@@ -71,7 +70,7 @@ def show(
     *,
     given: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Value of a setting, as an argument of from_config; may be repeated."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Value as an argument of from_config; may be repeated."),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -689,7 +689,7 @@ def test_ctrl_c_says_what_is_kept(tmp_path):
     assert "Traceback" not in err
     (said,) = [line for line in err.splitlines() if "embedding" not in line]
     kept = re.fullmatch(
-        r"hybridgraph: interrupted: ([\d,]+) chunks are kept \(0 before\); run the same command again to continue", said
+        r"hybridgraph: interrupted: ([\d,]+) chunks are kept \(0 before\); run the command again to continue", said
     )
     assert kept is not None
     assert answer("stats", "--index", tmp_path / "ix")["chunks"] == int(kept[1].replace(",", ""))

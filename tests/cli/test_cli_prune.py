@@ -144,7 +144,7 @@ def test_a_folder_that_was_never_read(here):
 def test_a_document_that_is_not_there(here):
     """The error lists documents below the name, or with similar names."""
     for name, hint in {
-        "docs/sub": "docs/sub is not a document; 2 documents are below it: docs/sub/b.md, docs/sub/c.md",
+        "docs/sub": "docs/sub is not a document; 2 are below it: docs/sub/b.md, docs/sub/c.md",
         "docs/sub/d.md": "no document is named docs/sub/d.md; did you mean docs/sub/",
         "zzz": "no document is named zzz\n",
     }.items():
