@@ -1,0 +1,137 @@
+"""A Milvus server that is down, slow, lost or strict gives clear and bounded errors."""
+
+import socket
+import time
+
+import pytest
+from langchain_core.documents import Document
+from milvus_calls import WordEmbeddings
+from tcp_proxy import TcpProxy
+
+from langchain_hybridgraph import Edge, GraphRetriever, HybridRetriever, RetrievalError
+from langchain_hybridgraph.errors import StoreUnavailableError
+from langchain_hybridgraph.records import Chunk, Query
+from langchain_hybridgraph.retrievers.milvus_store import MilvusStore
+
+TIMEOUT = 2.0
+# Far above every limit that is tested, far below a hang.
+BOUNDED = 60.0
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """The port of a milvus-lite server with a few chunks."""
+    server_module = pytest.importorskip("milvus_lite.adapter.grpc.server")
+    server, db, port = server_module.start_server_in_thread(str(tmp_path_factory.mktemp("milvus") / "lite.db"))
+    store = MilvusStore(f"http://127.0.0.1:{port}", WordEmbeddings())
+    chunks = [Chunk("river", "the river floods"), Chunk("dam", "a dam of concrete"), Chunk("bread", "bread and butter")]
+    store.upsert(chunks, edges=[Edge("river", "dam", "references")])
+    store.flush()
+    yield port
+    server.stop(grace=0)
+    db.close()
+
+
+@pytest.fixture
+def proxy(server):
+    proxy = TcpProxy(server)
+    yield proxy
+    proxy.close()
+
+
+@pytest.fixture
+def store(proxy):
+    return MilvusStore(f"milvus://127.0.0.1:{proxy.port}", WordEmbeddings(), timeout=TIMEOUT)
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def test_a_server_that_is_down_is_named():
+    """Opening a store without a server fails in time and says what to do."""
+    pytest.importorskip("pymilvus")
+    started = time.monotonic()
+    with pytest.raises(StoreUnavailableError, match=r"cannot be reached .* start it, or check the URI"):
+        MilvusStore(f"milvus://127.0.0.1:{free_port()}", WordEmbeddings(), timeout=1.0)
+    assert time.monotonic() - started < BOUNDED
+
+
+def test_a_search_without_a_server_fails_and_works_again_later(proxy, store):
+    """A lost server fails the search with its address; when it is back, the same store works."""
+    retriever = HybridRetriever(store, k=2)
+    proxy.drop()
+    with pytest.raises(
+        RetrievalError, match=rf"vector: StoreUnavailableError: Milvus at http://127.0.0.1:{proxy.port}"
+    ):
+        retriever.invoke("a river")
+    proxy.restore()
+    deadline = time.monotonic() + BOUNDED
+    while True:  # the client's library waits before it connects again
+        try:
+            documents = retriever.invoke("a river")
+            break
+        except RetrievalError:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    assert documents[0].id == "river"
+
+
+def test_a_slow_server_is_given_up_after_the_timeout(proxy, store):
+    """A server that does not answer fails the call after the store's timeout."""
+    store.vector_search(Query("a river", 1), 1)
+    proxy.stall()
+    with pytest.raises(StoreUnavailableError, match="did not answer search within 2 s"):
+        store.vector_search(Query("a river", 1), 1)
+
+
+def test_a_deadline_holds_for_a_slow_server(proxy, store):
+    """With a deadline the search gives up earlier than the store, and names both sources."""
+    retriever = HybridRetriever(store, k=2, deadline_ms=200, on_error="empty")
+    retriever.invoke("a river")
+    proxy.stall()
+    result = retriever.retrieve("another river")
+    assert list(result) == []
+    assert {"deadline-exceeded:vector", "deadline-exceeded:keyword"} <= set(result.degraded)
+
+
+def test_what_was_found_before_the_server_was_lost_is_returned(proxy, store):
+    """A walk that fails leaves the hits of the search, and the result says so."""
+    retriever = GraphRetriever(store, k=2, traversal="bfs")
+    retriever.invoke("a river")
+    connection, call = store._index.connection, store._index.connection.call
+
+    def lost(method, **arguments):
+        if method == "query":
+            proxy.drop()
+        return call(method, **arguments)
+
+    connection.call = lost
+    result = retriever.retrieve("the floods")
+    assert result[0].id == "river"
+    assert "graph-failed" in result.degraded
+    assert "cannot be reached" in result.plan["errors"]["graph"]
+
+
+def test_an_upsert_that_failed_can_be_repeated(server, proxy, store):
+    """What a lost server did not take is written by the same call later, and counted then."""
+    proxy.drop()
+    with pytest.raises(StoreUnavailableError):
+        store.add_documents([Document("a mill", id="mill")])
+    later = MilvusStore(f"milvus://127.0.0.1:{server}", WordEmbeddings())
+    assert later.upsert([Chunk("mill", "a mill")])["added"] == 1
+    assert later.upsert([Chunk("mill", "a mill")])["unchanged"] == 1
+
+
+def test_a_wrong_token_is_named(store):
+    """A refusal by the server names the token; milvus-lite checks none, so the client is replaced."""
+    from pymilvus.exceptions import MilvusException
+
+    class Refusing:
+        def search(self, **arguments):
+            raise MilvusException(code=65535, message="auth check failure, please check username [] and password")
+
+    store._index.connection._threads_client = Refusing()
+    with pytest.raises(StoreUnavailableError, match=r"refused access .* pass the right token="):
+        store.vector_search(Query("a river", 1), 1)
