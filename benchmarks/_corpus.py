@@ -31,20 +31,20 @@ SETS = (
 
 
 def folder() -> Path | None:
-    """Where the evaluation sets are, as ``HYBRIDGRAPH_SETS`` says; None when it is not set.
+    """Return the folder of the evaluation sets, as named by ``HYBRIDGRAPH_SETS``; None if it is not set.
 
-    Raises SystemExit when it names a folder that does not hold them.
+    Raises SystemExit if that folder does not contain them.
     """
     named = os.environ.get("HYBRIDGRAPH_SETS")
     if not named:
         return None
     if not (Path(named) / "sets.py").exists():
-        raise SystemExit(f"HYBRIDGRAPH_SETS={named} does not hold the evaluation sets: there is no sets.py in it")
+        raise SystemExit(f"HYBRIDGRAPH_SETS={named} does not contain the evaluation sets: it has no sets.py")
     return Path(named)
 
 
 def require_sets() -> ModuleType:
-    """The module that loads the sets; leaves the program with a word when nobody says where they are."""
+    """Return the module that loads the sets; end the program with a message if ``HYBRIDGRAPH_SETS`` is not set."""
     place = folder()
     if place is None:
         print("skipped: HYBRIDGRAPH_SETS is not set; it names the folder of the evaluation sets")
@@ -59,23 +59,23 @@ def require_sets() -> ModuleType:
 
 
 class Ready(Embeddings):
-    """Vectors looked up by text, so that no benchmark times an embedding model."""
+    """Ready-made vectors by text, so that no benchmark times an embedding model."""
 
     def __init__(self, vectors: dict[str, np.ndarray]) -> None:
         self.vectors = vectors
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One vector per text."""
+        """Return one vector per text."""
         return [self.vectors[text].tolist() for text in texts]
 
     def embed_query(self, text: str) -> list[float]:
-        """The vector of a question."""
+        """Return the vector of a question."""
         return self.vectors[text].tolist()  # type: ignore[no-any-return]  # numpy's tolist is untyped
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Texts, their metadata and questions; ``embedding`` knows the vectors of all."""
+    """Texts, their metadata and questions; ``embedding`` has the vectors of all of them."""
 
     texts: list[str]
     metadatas: list[dict[str, Any]]
@@ -85,12 +85,14 @@ class Corpus:
 
     @property
     def ids(self) -> list[str]:
-        """An id per text."""
+        """Return an id per text."""
         return [f"t{n}" for n in range(len(self.texts))]
 
 
 def grown(size: int, questions: int = 300) -> Corpus:
-    """All sets together, grown to ``size`` texts: a further text is two halves of others, its vector between theirs.
+    """Return all sets together, grown to ``size`` texts.
+
+    An added text is made of halves of two others, and its vector is between theirs.
 
     Metadata ``percent`` (0–99, evenly) makes filters of any selectivity; ``source`` names the set.
     """

@@ -1,14 +1,14 @@
-"""Does a score tell whether a question has an answer? AUROC of relevance_score, and what a threshold of .5 does.
+"""AUROC of ``relevance_score`` for questions with and without an answer, and the effect of a threshold of .5.
 
     python benchmarks/answerability.py [--embedding minilm|lsa] [--sets NAME ...] [--questions 60]
 
-Every set's texts are asked the set's own questions, which have an answer there, and as many questions of other sets,
-which have none. A question that names a filter is asked inside it, and so is a foreign one. The score of a question is
-the relevance_score of its first hit, 0 without one.
+Each set's texts are searched for the set's own questions, which have an answer there, and for as many questions of
+other sets, which have none. A question that names a filter is asked inside it, and so is a foreign one. The score of a
+question is the relevance_score of its first hit, 0 without one.
 
-- across: all sets together, one threshold; within: the mean and the least over the sets.
-- without the answer: the set's own questions, with the texts that answer them deleted from what is searched. Their
-  neighbours stay, so this asks for more than a topic.
+- across: all sets together, with one threshold; within: mean and minimum over the sets.
+- without the answer: the set's own questions, with the texts that answer them deleted. Their neighbours stay, so this
+  is harder than recognising a topic.
 - partial: questions of conversations that the set marks as answered, compared with those answered in part.
 """
 
@@ -43,7 +43,7 @@ SETS = (
 
 
 class Asked(NamedTuple):
-    """One question, what kind of answer there is, and what was found."""
+    """One question, the kind of its answer, and its result."""
 
     corpus: str
     kind: str  # "own", "foreign" or "deleted"
@@ -53,7 +53,7 @@ class Asked(NamedTuple):
 
 
 def asked(name: str, questions: dict[str, list[dict[str, Any]]], sets: Any, embedding: Any) -> Iterator[Asked]:
-    """Ask one set's texts all kinds of questions."""
+    """Ask all kinds of questions about one set's texts."""
     loaded = sets.load(name)
     texts, ids = [sets.document_text(row) for row in loaded.corpus], [row["id"] for row in loaded.corpus]
     keys = {key for query in loaded.queries for key in query.get("filter") or {}}
@@ -81,7 +81,7 @@ def _ask(retriever: HybridRetriever, name: str, kind: str, query: dict[str, Any]
 
 
 def auroc(yes: Sequence[float], no: Sequence[float]) -> float:
-    """How often a score of the first kind is larger than one of the second, ties by half."""
+    """Return how often a score of the first kind is larger than one of the second; a tie counts half."""
     pairs = np.asarray(yes)[:, None] - np.asarray(no)[None, :]
     return float((pairs > 0).mean() + (pairs == 0).mean() / 2) if pairs.size else float("nan")
 
@@ -93,16 +93,16 @@ def report(every: Sequence[Asked]) -> None:
     def scores(kind: str, *corpora: str) -> list[float]:
         return [one.score for one in every if one.kind == kind and one.corpus in (corpora or names)]
 
-    print("| texts of | AUROC | own questions ≥ .5 | foreign questions ≥ .5 |\n|---|---|---|---|")
+    print("| Texts of | AUROC | own questions ≥ .5 | foreign questions ≥ .5 |\n|---|---|---|---|")
     for name in names:
         own, foreign = scores("own", name), scores("foreign", name)
         print(f"| {name} | {auroc(own, foreign):.3f} | {_share(own):.2f} | {_share(foreign):.2f} |")
     own, foreign = scores("own"), scores("foreign")
     within = [auroc(scores("own", name), scores("foreign", name)) for name in names]
     print(f"| across | {auroc(own, foreign):.3f} | {_share(own):.2f} | {_share(foreign):.2f} |")
-    print(f"\nwithin: mean {np.mean(within):.3f}, least {min(within):.3f}")
+    print(f"\nwithin: mean {np.mean(within):.3f}, minimum {min(within):.3f}")
     before = {kind: [one.before for one in every if one.kind == kind] for kind in ("own", "foreign")}
-    print(f"across, by the score before it is calibrated: {auroc(before['own'], before['foreign']):.3f}")
+    print(f"across, by the score before calibration: {auroc(before['own'], before['foreign']):.3f}")
     print(f"without the answer: {auroc(own, scores('deleted')):.3f}")
     answered = [one for one in every if one.kind == "own" and one.corpus.startswith("mtrag")]
     partial = [[one.score for one in answered if one.is_partial is wanted] for wanted in (False, True)]

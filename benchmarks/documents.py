@@ -1,8 +1,8 @@
-"""How many documents are read, and how fast, compared with markitdown if that is installed?
+"""Number of PDF and Office files that are read, and the time it takes, compared with markitdown if installed.
 
     python benchmarks/documents.py FOLDER
 
-Reads every PDF, Word, PowerPoint and Excel file below a folder. A file counts as read when it gives a text.
+Reads every PDF, Word, PowerPoint and Excel file below a folder. A file counts as read if it yields text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from langchain_hybridgraph.ingestion.readers.kinds import UnreadableError
 
 
 def main() -> None:
-    """Print the table, and why files were left out."""
+    """Print the table, and the reasons for files left out."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("folder", type=Path)
     folder = options.parse_args().folder
@@ -51,12 +51,12 @@ def main() -> None:
 
 
 def measured(read: Callable[[Path], str], files: list[Path]) -> str:
-    """How many files were read, how many characters they gave, and how long that took."""
+    """Return the number of files read, the number of characters, and the time."""
     began, full, size = time.perf_counter(), 0, 0
     for path in files:
         try:
             text = read(path)
-        except Exception:  # noqa: BLE001 - whatever a library raises, the file was not read
+        except Exception:  # noqa: BLE001 - any exception of a library means that the file was not read
             text = ""
         full += bool(text.strip())
         size += len(text)

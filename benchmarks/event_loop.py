@@ -1,11 +1,11 @@
-"""How long do concurrent calls hold up the event loop?
+"""Stalls of the event loop during concurrent calls.
 
     python benchmarks/event_loop.py [--size 5000] [--calls 400] [--rounds 5]
 
-All retrievers are asked in this one process, over the same texts with ready-made vectors (no embedding model is timed),
-in turn. A call is one ``ainvoke``; all calls of a burst begin together. Next to them a task sleeps for a millisecond
-again and again: the longest time between two of its turns is the longest stall, which is what other requests of a web
-server would notice. Figures are medians over the rounds; the ratio is to LangChain's own retriever in the same round.
+All retrievers run in this process in turn, over the same texts with ready-made vectors (no embedding model is timed). A
+call is one ``ainvoke``; all calls of a burst begin together. Next to them a task repeatedly sleeps for a millisecond.
+The longest time between two of its turns is the longest stall, which other requests of a web server would notice.
+Figures are medians over the rounds; the ratio is to LangChain's own retriever in the same round.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Burst(NamedTuple):
 
 
 async def burst(ask: Callable[[str], Awaitable[Any]], questions: Sequence[str], calls: int) -> Burst:
-    """Ask the questions all at once."""
+    """Ask all questions at the same moment."""
     stalls: list[float] = []
     threads = threading.active_count()
     asking = True
@@ -67,7 +67,7 @@ async def burst(ask: Callable[[str], Awaitable[Any]], questions: Sequence[str], 
 
 
 def retrievers(corpus: Corpus, place: Path) -> dict[str, Any]:
-    """Those that are compared, over stores with the same texts."""
+    """Return the retrievers to compare, over stores with the same texts."""
     chroma = Chroma(
         embedding_function=corpus.embedding,
         persist_directory=str(place / "chroma"),

@@ -1,9 +1,9 @@
-"""What does a filter cost over a plain Chroma collection?
+"""Cost of filters over a plain Chroma collection.
 
     python benchmarks/foreign_filters.py [--size 20000] [--spaces cosine l2 ip] [--questions 15]
 
-For each space a collection is filled with the evaluation sets' texts and vectors, and a HybridRetriever is made over it
-alone. Every filter is measured in turn with an unfiltered search of the same question, so that both have the same load;
+For each space a collection is filled with the evaluation sets' texts and vectors, and a HybridRetriever is created over
+it. Every filter is measured in turn with an unfiltered search of the same question, so that both have the same load;
 a figure is the median of the questions' times in milliseconds, and the ratio is that of the two medians. Raw ``where``
 is LangChain's own ``similarity_search`` with a Chroma filter that one in a hundred texts passes, for the same number of
 candidates. The metadata are of every kind: ISO times, numbers, lists of labels, names with dots, keys that half of the
@@ -84,7 +84,7 @@ def measure(corpus: Corpus, space: str, place: str, questions: list[str]) -> Non
 
 
 def metadata(n: int, base: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata of a text: every other one names its document, the others have a file that it is derived from."""
+    """Return the metadata of a text: every other one names its document, the others have a file to derive it from."""
     made = BEGIN + timedelta(minutes=MINUTES * n)
     common = {"percent": base["percent"], "score": n / 7, "label": f"l{n % 7}", "labels": [f"l{n % 7}", f"m{n % 5}"]}
     times = {"created_at": made.isoformat(), "made.at": made.timestamp()}
@@ -93,12 +93,12 @@ def metadata(n: int, base: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def named(n: int, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata as filters see it."""
+    """Return the metadata as filters see it."""
     return {"document_id": f"d{n // 10}", **metadata}
 
 
 def filters(size: int) -> dict[str, Filter]:
-    """Filters of every kind, selective and not."""
+    """Return filters of every kind, selective and unselective."""
 
     def at(share: float) -> str:
         return (BEGIN + timedelta(minutes=MINUTES * share * size)).isoformat()
@@ -150,7 +150,7 @@ def row(
     unfiltered: Callable[[str], None],
     questions: list[str],
 ) -> float:
-    """Print one line; returns the ratio."""
+    """Print one line and return the ratio."""
     filtered(questions[0])
     times: tuple[list[float], list[float]] = ([], [])
     for question in questions:

@@ -1,12 +1,11 @@
-"""How fast is the graph? One hop, building it, following a change, and the walks, over graphs of two sizes.
+"""Speed of the graph: one hop, building, following a change, and traversals, over graphs of two sizes.
 
     python benchmarks/graph_speed.py [--chunks 60000] [--edges 300000 3000000] [--rounds 100] [--queries | --entities]
 
-Chunks are random unit vectors of 64 dimensions; with ``--queries`` they are those of the evaluation sets (384
-dimensions), and what is timed are whole queries, each graph retriever in turn with HybridRetriever. ``--entities``
-times what an ingest of those texts takes without edges and with those of names, and one document more. A third of the
-edges are mentions of entities, a chunk each; how often an entity is mentioned follows Zipf's law. The others lead
-anywhere.
+Chunks have random unit vectors of 64 dimensions. With ``--queries`` they are those of the evaluation sets (384
+dimensions), and complete queries are timed, each graph retriever in turn with HybridRetriever. ``--entities`` times the
+ingest of those texts without edges and with entity edges, and of one more document. A third of the edges are mentions
+of entities, distributed by Zipf's law. The others lead anywhere.
 Figures are medians over random nodes or the sets' questions.
 """
 
@@ -29,7 +28,7 @@ from langchain_hybridgraph.records import MENTIONS, Chunk, Edge, EdgeFilter, Sco
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 
 WIDTH = 64
-# The share of chunks that mention the most common entity is 1 / (COMMON · H), some 1 % here.
+# The share of chunks that mention the most common entity is 1 / (COMMON · H), about 1 % here.
 COMMON = 10
 
 
@@ -40,18 +39,18 @@ class RandomVectors:
         self._dice = np.random.default_rng(0)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """A vector per text."""
+        """Return one vector per text."""
         vectors = self._dice.normal(size=(len(texts), WIDTH))
         found: list[list[float]] = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).tolist()
         return found
 
     def embed_query(self, text: str) -> list[float]:
-        """A vector."""
+        """Return a vector."""
         return self.embed_documents([text])[0]
 
 
 def drawn_edges(chunks: int, edges: int, dice: np.random.Generator) -> Iterator[list[Edge]]:
-    """About so many different edges, some thousand at once."""
+    """Yield about this number of different edges, a few thousand at a time."""
     mentions, entities = edges // 3, edges // 15
     share = 1 / (COMMON + np.arange(entities))
     named = dice.choice(entities, mentions, p=share / share.sum())
@@ -72,7 +71,7 @@ def drawn_edges(chunks: int, edges: int, dice: np.random.Generator) -> Iterator[
 
 
 def filled(place: Path, chunks: int, edges: int) -> EmbeddedStore:
-    """A store of so many chunks and edges."""
+    """Return a store with this number of chunks and edges."""
     store = EmbeddedStore(place, embedding=RandomVectors(), name="random")
     for start in range(0, chunks, 5_000):
         store.upsert([Chunk(f"c{number}", f"text {number}") for number in range(start, min(start + 5_000, chunks))])
@@ -83,7 +82,7 @@ def filled(place: Path, chunks: int, edges: int) -> EmbeddedStore:
 
 
 def median_ms(ask: Callable[[], Any], rounds: int) -> float:
-    """The median time of a call in milliseconds."""
+    """Return the median time of a call in milliseconds."""
     took = []
     for turn in range(-3, rounds):
         began = time.perf_counter()
@@ -94,19 +93,19 @@ def median_ms(ask: Callable[[], Any], rounds: int) -> float:
 
 
 def row(what: str, value: float, unit: str = "ms") -> None:
-    """One line: the figure."""
+    """Print one line: the figure."""
     print(f"{what:60}{value:10.3f} {unit}", flush=True)
 
 
 def seconds(work: Callable[[], Any]) -> float:
-    """How long this takes once."""
+    """Return the time of one call in seconds."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
 
 
 def walks() -> dict[str, Callable[[EmbeddedStore, Scope, list[tuple[str, float]], Any], Any]]:
-    """The traversals with the score that goes with each, as a call makes them: from the store's graph to what came."""
+    """Return each traversal with its score, as a function from the store's graph to the reached chunks."""
     pairs = {"BFS of 2 hops": (BFS(direction="both"), HopDecay()), "PageRank": (PersonalizedPageRank(), Flow())}
 
     def walk(traversal: Traversal, score: GraphScore) -> Callable[[EmbeddedStore, Scope, Any, Any], Any]:
@@ -118,7 +117,7 @@ def walks() -> dict[str, Callable[[EmbeddedStore, Scope, list[tuple[str, float]]
 
 
 def transitions(graph: Any) -> Any:
-    """All edges as a sparse matrix, walked both ways; columns sum to 1. PageRank could be computed with it instead."""
+    """Return all edges, in both directions, as a sparse matrix with columns that sum to 1, for PageRank."""
     out = graph.adjacency.out
     count = max(len(out.starts) - 3, int(out.ends.max()) + 1)
     heads = np.repeat(np.arange(len(out.starts) - 3), np.diff(out.starts[1:-1]))
@@ -128,7 +127,7 @@ def transitions(graph: Any) -> Any:
 
 
 def by_matrix(matrix: Any, seeds: Any) -> Any:
-    """The mass of every node by power iteration, to the damping and tolerance that the traversal has by default."""
+    """Return the mass of every node by power iteration, with the traversal's default damping and tolerance."""
     how = PersonalizedPageRank()
     begin = np.zeros(matrix.shape[0])
     begin[seeds] = 1 / len(seeds)
@@ -141,7 +140,7 @@ def by_matrix(matrix: Any, seeds: Any) -> Any:
 
 
 def measure(store: EmbeddedStore, chunks: int, rounds: int) -> None:
-    """All figures of one store."""
+    """Print all figures of one store."""
     ways = EdgeFilter("both", hub_degree=64)
     scope = Scope(as_of=time.time())
     row("the first call, which reads all edges", seconds(lambda: store.scoped_graph(scope, ways)), "s")
@@ -195,7 +194,7 @@ def measure(store: EmbeddedStore, chunks: int, rounds: int) -> None:
 
 
 def ask(chosen: argparse.Namespace, edges: int, place: Path) -> None:
-    """What a walk adds to a hybrid query, over real texts and vectors."""
+    """Print the time that a traversal adds to a hybrid query, over real texts and vectors."""
     from _corpus import grown
 
     from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever
@@ -220,7 +219,7 @@ def ask(chosen: argparse.Namespace, edges: int, place: Path) -> None:
         took: list[list[float]] = [[], []]
         for turn in range(-10, chosen.rounds):
             for step, each in enumerate((hybrid, retriever)):
-                # Never the question that was just asked, for which all caches are warm.
+                # Never repeat the last question, for which all caches are warm.
                 question = corpus.questions[(turn + 50 * step) % len(corpus.questions)]
                 spent = seconds(lambda r=each, q=question: r.invoke(q))  # type: ignore[misc]  # bound at definition
                 if turn >= 0:
@@ -231,7 +230,7 @@ def ask(chosen: argparse.Namespace, edges: int, place: Path) -> None:
 
 
 def ingest_entities(chunks: int, place: Path) -> None:
-    """What entity edges add to an ingest: of all texts, of a tenth more, of one more."""
+    """Print the time that entity edges add to an ingest of all texts, of a tenth more, and of one more."""
     from _corpus import grown
 
     from langchain_hybridgraph import EntityEdges, HybridGraphStore, ingest
@@ -258,8 +257,8 @@ def main() -> None:
     options.add_argument("--chunks", type=int, default=60_000)
     options.add_argument("--edges", type=int, nargs="+", default=[300_000, 3_000_000])
     options.add_argument("--rounds", type=int, default=100)
-    options.add_argument("--keep", type=Path, help="a folder in which the stores are kept for the next run")
-    options.add_argument("--queries", action="store_true", help="time whole queries over the evaluation sets")
+    options.add_argument("--keep", type=Path, help="folder that keeps the stores for the next run")
+    options.add_argument("--queries", action="store_true", help="time complete queries over the evaluation sets")
     options.add_argument("--entities", action="store_true", help="time an ingest with entity edges")
     chosen = options.parse_args()
     if chosen.entities:
@@ -283,7 +282,7 @@ def main() -> None:
 
 
 def opened(folder: Path) -> EmbeddedStore:
-    """A store that was filled before."""
+    """Open a store that was filled before."""
     return EmbeddedStore(folder, embedding=RandomVectors(), name="random")
 
 

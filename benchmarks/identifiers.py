@@ -1,10 +1,10 @@
-"""Does the text come first that contains the identifier of the question? The share of first hits that are right.
+"""Share of right first hits for questions that contain an identifier.
 
     python benchmarks/identifiers.py [--set NAME] [--data FOLDER]
 
 6,000 descriptions of packages, 300 names in three forms of question: the bare name, a short question, a sentence.
-HybridRetriever is asked with ready-made all-MiniLM-L6-v2 vectors, with LSA, and with vectors drawn at random, which
-know nothing of the words; compared with BM25 alone and fixed weights over the same index.
+HybridRetriever runs with ready-made all-MiniLM-L6-v2 vectors, with LSA, and with random vectors, which say nothing
+about the words; compared with BM25 alone and with fixed weights over the same index.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 class Drawn(Embeddings):
-    """A vector drawn at random for each text, the same every time."""
+    """An embedding with a random vector for each text, the same every time."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One vector per text."""
+        """Return one vector per text."""
         return [self.embed_query(text) for text in texts]
 
     def embed_query(self, text: str) -> list[float]:
-        """The vector of one text."""
+        """Return the vector of one text."""
         return np.random.default_rng(zlib.crc32(text.encode())).normal(size=384).tolist()  # type: ignore[no-any-return]
 
 
 def first_hits(retriever: HybridRetriever, loaded: Any) -> dict[str, float]:
-    """The share of questions whose first hit is right, by form."""
+    """Return the share of questions whose first hit is right, by form."""
     right: dict[str, list[bool]] = defaultdict(list)
     for query in loaded.queries:
         found = retriever.invoke(query["text"], k=1)

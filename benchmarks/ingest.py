@@ -1,11 +1,11 @@
-"""How long does ingesting a folder take: the first time, again unchanged, and with one changed file?
+"""Time to ingest a folder: the first time, again unchanged, and with one changed file.
 
-    python benchmarks/ingest.py FOLDER [--files 1000 10000] [--beside CHECKOUT]
+    python benchmarks/ingest.py FOLDER [--files 1000 10000] [--versus CHECKOUT]
 
-FOLDER is a real documentation tree. Its text files are copied into one folder until there are as many as requested; in
-the copies of each further round every fifth word gets the number of the round, so that no two texts are the same. With
-``--beside`` the same is measured with another checkout of the package, in turn, each in a process of its own. The
-embedding is LSA, which is made from the texts.
+FOLDER is a real documentation tree. Its text files are copied into one folder until their number is reached. In the
+copies of each further round every fifth word gets the number of the round, so that all texts differ. ``--versus``
+measures another checkout of the package in turn, each in a process of its own. The embedding is LSA, which is made
+from the texts.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("folder", type=Path)
     options.add_argument("--files", type=int, nargs="+", default=[1_000, 10_000])
-    options.add_argument("--beside", type=Path)
+    options.add_argument("--versus", type=Path)
     options.add_argument("--rounds", type=int, default=1)
     chosen = options.parse_args()
-    checkouts = {"this": Path(__file__).parents[1]} | ({"beside": chosen.beside} if chosen.beside else {})
+    checkouts = {"this": Path(__file__).parents[1]} | ({"beside": chosen.versus} if chosen.versus else {})
     for size in chosen.files:
         found: dict[str, list[dict[str, float]]] = {name: [] for name in checkouts}
         for _ in range(chosen.rounds):
@@ -74,11 +74,11 @@ MEASURES = ("first", "cpu", "again", "changed")
 
 
 def measured(folder: Path, size: int, checkout: Path) -> dict[str, float]:
-    """The times of one checkout with this number of files."""
+    """Return the times of one checkout with this number of files."""
     with tempfile.TemporaryDirectory() as place:
         docs = Path(place, "docs")
         grow(folder, docs, size)
-        time.sleep(2.5)  # what was written just now is not trusted to be unchanged
+        time.sleep(2.5)  # files written just now do not count as unchanged
         done = subprocess.run(
             [sys.executable, "-c", MEASURED, str(docs), str(Path(place, "index"))],
             env={**os.environ, "PYTHONPATH": str(checkout.absolute())},
@@ -105,7 +105,7 @@ def grow(folder: Path, target: Path, size: int) -> None:
 
 
 def varied(text: str, number: int) -> str:
-    """The text, with the number behind every fifth word of four or more small letters; 0 leaves it as it is."""
+    """Return the text with the number appended to every fifth word of four or more letters; 0 changes nothing."""
     if not number:
         return text
     places = count(1)

@@ -1,11 +1,11 @@
-"""Does time-aware memory find more? Recall on locomo by kind of question; and what it costs over 60,000 memories.
+"""Recall of time-aware memory on locomo, by kind of question, and its cost over 60,000 memories.
 
     python benchmarks/memory.py [--every 1] [--modes] [--fusions] [--only quality|speed] [--size 60000]
 
 locomo has ten conversations of months between two people, each turn dated, and questions with the turns that answer
 them; each is asked inside its conversation (``filter.conversation``). All retrievers have their default settings, the
 same texts and the same ready-made all-MiniLM-L6-v2 vectors. A turn's document is its session, so that ``ingest`` makes
-the edges from turn to turn; no language model anywhere. ``--every n`` asks each n-th question.
+the edges from turn to turn; no language model is used. ``--every n`` asks each n-th question.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def quality(chosen: argparse.Namespace) -> None:
-    """Recall by kind of question."""
+    """Print recall by kind of question."""
     sets = require_sets()
     loaded = sets.load("locomo")
     store = HybridGraphStore(None, Ready(sets.PrecomputedEmbeddings("locomo").vectors))
@@ -67,7 +67,7 @@ def quality(chosen: argparse.Namespace) -> None:
 
 
 def memories(loaded: Any, sets: Any) -> Iterator[Document]:
-    """The turns as a user would hand them in: dated, and in their sessions."""
+    """Return the turns as a user would ingest them: dated, and in their sessions."""
     for row in loaded.corpus:
         known = {key: row[key] for key in ("conversation", "speaker")}
         dated = {"created_at": row["date"], "document_id": row["session"]}
@@ -77,7 +77,7 @@ def memories(loaded: Any, sets: Any) -> Iterator[Document]:
 def retrievers(
     store: HybridGraphStore, loaded: Any, sets: Any, chosen: argparse.Namespace
 ) -> Iterator[tuple[str, Answers]]:
-    """What answers, by name."""
+    """Yield the retrievers by name."""
     yield "TimeWeightedVectorStoreRetriever", time_weighted(store, loaded, sets)
     yield "HybridRetriever", ours(HybridRetriever(store))
     yield "GraphRetriever", ours(GraphRetriever(store))
@@ -92,21 +92,21 @@ def retrievers(
 
 
 def ours(retriever: HybridRetriever) -> Answers:
-    """The ids that a retriever of ours gives."""
+    """Return the ids that a retriever of this package finds."""
     return lambda query: [d.id or "" for d in retriever.invoke(query["text"], k=DEPTHS[-1], filter=query["filter"])]
 
 
 def time_weighted(store: HybridGraphStore, loaded: Any, sets: Any) -> Answers:
-    """LangChain's retriever of this kind, one per conversation, as it has no filter.
+    """Return LangChain's retriever of this kind, one per conversation, as it has no filter.
 
-    It notes when a Document was last given; that is taken back after each question, or its order would depend on the
-    order of the questions.
+    It records when a Document was last returned. This is reset after each question; otherwise results would depend on
+    the order of the questions.
     """
     from langchain_classic.retrievers import TimeWeightedVectorStoreRetriever
     from langchain_core.vectorstores import InMemoryVectorStore
 
     class Cosines(InMemoryVectorStore):
-        """The same, which says that its cosines are what its peer calls relevance."""
+        """A store that returns its cosines as relevance scores."""
 
         def _select_relevance_score_fn(self) -> Callable[[float], float]:
             return lambda cosine: max(0.0, cosine)
@@ -136,7 +136,7 @@ def time_weighted(store: HybridGraphStore, loaded: Any, sets: Any) -> Answers:
 
 
 def recalls(answers: Answers, asked: Sequence[Mapping[str, Any]], qrels: Mapping[str, Mapping[str, float]]) -> str:
-    """Mean recall at both depths, by kind of question and of all, and the median time."""
+    """Return mean recall at both depths, by kind of question and of all, and the median time."""
     found: dict[str, list[list[float]]] = defaultdict(list)
     took = []
     for query in asked:
@@ -155,7 +155,7 @@ def recalls(answers: Answers, asked: Sequence[Mapping[str, Any]], qrels: Mapping
 
 
 def speed(size: int) -> None:
-    """A question over many memories, beside the hybrid search of the same run."""
+    """Print the time of a search over many memories, next to the hybrid search of the same run."""
     corpus = grown(size)
     began = datetime(2024, 1, 1).timestamp()
     store = HybridGraphStore(None, corpus.embedding)

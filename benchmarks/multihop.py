@@ -1,10 +1,10 @@
-"""Does the graph find what a question does not name? Recall on two-hop questions, and no loss on simple ones.
+"""Recall on two-step questions with and without the graph, and nDCG on simple questions.
 
     python benchmarks/multihop.py [--sets NAME ...] [--presets] [--triples] [--peer]
 
 Every retriever answers over the same texts and the same ready-made all-MiniLM-L6-v2 vectors; the graph is what
-``ingest(…, edges="auto")`` makes of them, no language model anywhere. Questions that name a filter are asked inside
-it; a conversation's last turn stands alone. ``--presets`` adds the settings of other systems, ``--triples`` gives
+``ingest(…, edges="auto")`` makes of them, without a language model. Questions that name a filter are asked inside it;
+of a conversation only the last turn is used. ``--presets`` adds the settings of other systems, ``--triples`` gives
 EntityEdges the set's own triples where there are any, ``--peer`` asks langchain-graph-retriever, which is slow.
 """
 
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def measure(name: str, sets: Any, chosen: argparse.Namespace) -> None:
-    """One set: ingest, ask all retrievers, print."""
+    """Ingest one set, ask all retrievers, and print their figures."""
     loaded = sets.load(name)
     store = HybridGraphStore(None, Ready(sets.PrecomputedEmbeddings(name).vectors))
     began = time.perf_counter()
@@ -64,14 +64,14 @@ def measure(name: str, sets: Any, chosen: argparse.Namespace) -> None:
 
 
 def documents(loaded: Any, sets: Any) -> Iterable[Document]:
-    """The set's texts as a user would hand them in: with title, links and what filters need."""
+    """Return the set's texts as a user would ingest them: with title, links and the metadata for filters."""
     for row in loaded.corpus:
         known = {key: value for key, value in row.items() if key not in {"id", "text"} and value is not None}
         yield Document(id=row["id"], page_content=sets.document_text(row), metadata=known)
 
 
 def triples(name: str) -> dict[str, list[tuple[str, str, str]]]:
-    """The triples that come with a set, by document; {} for none."""
+    """Return the triples that come with a set, by document; {} for none."""
     place = folder()
     assert place is not None
     file = place / name / "triples.jsonl"
@@ -82,7 +82,7 @@ def triples(name: str) -> dict[str, list[tuple[str, str, str]]]:
 def retrievers(
     store: HybridGraphStore, loaded: Any, sets: Any, chosen: argparse.Namespace
 ) -> Iterable[tuple[str, Answers]]:
-    """What answers, by name."""
+    """Yield the retrievers by name."""
     yield "vectors alone", ours(HybridRetriever(store, semantic_weight=1.0, keyword_weight=0.0))
     yield "BM25 alone", ours(HybridRetriever(store, semantic_weight=0.0, keyword_weight=1.0))
     if not chosen.without_ensemble and not any(query.get("filter") for query in loaded.queries):
@@ -98,12 +98,12 @@ def retrievers(
 
 
 def ours(retriever: HybridRetriever) -> Answers:
-    """The ids that a retriever of ours gives."""
+    """Return the ids that a retriever of this package finds."""
     return lambda question, filter: [d.id or "" for d in retriever.invoke(question, k=DEPTH, filter=filter)]
 
 
 def ensemble(store: HybridGraphStore, loaded: Any, sets: Any) -> Answers:
-    """LangChain's EnsembleRetriever over the same vectors and its own BM25Retriever."""
+    """Return LangChain's EnsembleRetriever over the same vectors and its own BM25Retriever."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from langchain_classic.retrievers import EnsembleRetriever
@@ -115,7 +115,7 @@ def ensemble(store: HybridGraphStore, loaded: Any, sets: Any) -> Answers:
 
 
 def graph_peer(store: HybridGraphStore, loaded: Any, sets: Any) -> Answers:
-    """langchain-graph-retriever over LangChain's InMemoryVectorStore and the same vectors, walking our entities' names.
+    """Return langchain-graph-retriever over InMemoryVectorStore and the same vectors, with our entities as edges.
 
     (Its adapter for Chroma cannot be imported with chromadb 1.2 and later.)
     """
@@ -136,7 +136,7 @@ def graph_peer(store: HybridGraphStore, loaded: Any, sets: Any) -> Answers:
 
 
 def scores(answers: Answers, loaded: Any) -> str:
-    """Mean recall@5, recall@10 and nDCG@10, and the median time in milliseconds."""
+    """Return mean recall@5, recall@10 and nDCG@10, and the median time in milliseconds."""
     rows, took = [], []
     for query in loaded.queries:
         began = time.perf_counter()
@@ -152,7 +152,7 @@ def scores(answers: Answers, loaded: Any) -> str:
 
 
 def ndcg(ids: Sequence[str], grades: dict[str, float]) -> float:
-    """nDCG@10 with linear gains, as trec_eval has it."""
+    """Return nDCG@10 with linear gains, as in trec_eval."""
     gained = np.array([max(grades.get(id, 0.0), 0.0) for id in ids[:DEPTH]])
     ideal = np.sort([grade for grade in grades.values() if grade > 0])[::-1][:DEPTH]
     return float(gained @ DISCOUNTS[: len(gained)] / (ideal @ DISCOUNTS[: len(ideal)]))

@@ -1,4 +1,4 @@
-"""Which texts with a cosine of .95 say the same? What ``remember`` makes of near pairs of real texts.
+"""Decisions of ``remember`` on pairs of real texts with a cosine of .95 or more.
 
     python benchmarks/near_duplicates.py [--near .95] [--show 0]
 
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def near_pairs(vectors: Mapping[str, Any], near: float) -> Iterator[tuple[float, str, str]]:
-    """The pairs of texts whose vectors have this cosine or more, with it."""
+    """Return the pairs of texts whose vectors have at least this cosine, with their cosine."""
     texts, matrix = list(vectors), np.array(list(vectors.values()), np.float32)
     for start in range(0, len(texts), ROWS):
         cosines = matrix[start : start + ROWS] @ matrix.T

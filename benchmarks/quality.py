@@ -1,9 +1,10 @@
-"""How good are the answers? nDCG@10 of both engines alone, of LangChain's EnsembleRetriever and of every fusion.
+"""nDCG@10 of both engines alone, of LangChain's EnsembleRetriever and of every fusion.
 
     python benchmarks/quality.py [--embedding minilm|squeezed|lsa] [--weights | --leave-one-out] [--data FOLDER]
 
-The engines are asked directly: all cosines, BM25 by the keyword index over title and text, 100 candidates each, both
-scores for every candidate. Questions that name a filter are asked inside it; a conversation's last turn stands alone.
+The engines are called directly: all cosines, BM25 by the keyword index over title and text, 100 candidates each, both
+scores for every candidate. Questions that name a filter are asked inside it; of a conversation only the last turn is
+used.
 
 ``--embedding``: the sets' ready-made all-MiniLM-L6-v2 vectors; the same with all cosines narrowed to .75 + .2 · cosine,
 as some models have them; or LSA, fitted on each corpus. ``--weights`` shows every weight of the vector side,
@@ -59,7 +60,7 @@ Answers = Callable[["Question"], Sequence[str]]
 
 @dataclass(frozen=True)
 class Question:
-    """What both engines gave, best first, and what would have been right."""
+    """Results of both engines, best first, and the right answers."""
 
     id: str
     vector: Ranking
@@ -67,22 +68,22 @@ class Question:
     grades: Mapping[str, float]
 
     def weighed(self, weight: float) -> list[Ranking]:
-        """The two lists with this weight of the vector side."""
+        """Return the two lists with this weight of the vector side."""
         return [replace(self.vector, weight=weight), replace(self.keyword, weight=1 - weight)]
 
 
 def ndcg(ids: Sequence[str], grades: Mapping[str, float]) -> float:
-    """nDCG@10 with linear gains, as trec_eval has it."""
+    """Return nDCG@10 with linear gains, as in trec_eval."""
     gained = np.array([grades.get(id, 0.0) for id in ids[:DEPTH]])
     ideal = np.sort(np.array([grade for grade in grades.values() if grade > 0]))[::-1][:DEPTH]
     return float(gained @ DISCOUNTS[: len(gained)] / (ideal @ DISCOUNTS[: len(ideal)])) if len(ideal) else 0.0
 
 
-# -- asking the engines -------------------------------------------------------------------------------------------
+# -- calling the engines ------------------------------------------------------------------------------------------
 
 
 def questions(name: str, sets: Any, embedding: str) -> Iterator[Question]:
-    """One set's questions with the candidates of both engines."""
+    """Return one set's questions with the candidates of both engines."""
     loaded = sets.load(name)
     ids = np.array([row["id"] for row in loaded.corpus])
     texts = [sets.document_text(row) for row in loaded.corpus]
@@ -112,7 +113,7 @@ def questions(name: str, sets: Any, embedding: str) -> Iterator[Question]:
 
 
 def _cosines(texts: Sequence[str], ready: Any, embedding: str) -> Callable[[str], Any]:
-    """What gives the cosines of a question with all texts."""
+    """Return a function that computes the cosines of a question with all texts."""
     if embedding == "lsa":
         lsa = LSAEmbeddings().fit(texts)
         matrix = lsa.vectors(texts)
@@ -139,23 +140,23 @@ def fused(fusion: Fusion, weight: float = 0.7) -> Answers:
 
 
 def without_exact_matches(question: Question) -> Sequence[str]:
-    """The default fusion without what identifiers and rare words say."""
+    """Apply the default fusion without exact matches of identifiers and rare words."""
     vector, keyword = question.weighed(0.7)
     return [one.id for one in ConvexCombination()([vector, replace(keyword, exact={})])[:DEPTH]]
 
 
 def without_background(question: Question) -> Sequence[str]:
-    """The default fusion over a store that does not know how similar arbitrary chunks are."""
+    """Apply the default fusion over a store that does not know the cosines of arbitrary chunks."""
     vector, keyword = question.weighed(0.7)
     return [one.id for one in ConvexCombination()([replace(vector, background=None), keyword])[:DEPTH]]
 
 
 def ensemble(n: int) -> Answers:
-    """LangChain's EnsembleRetriever over the first n of either list, weights .7 and .3."""
+    """Return LangChain's EnsembleRetriever over the first n of either list, with weights .7 and .3."""
     from langchain_classic.retrievers.ensemble import EnsembleRetriever
     from langchain_core.documents import Document
 
-    retriever = EnsembleRetriever.model_construct(weights=[0.7, 0.3])  # its retrievers are not asked
+    retriever = EnsembleRetriever.model_construct(weights=[0.7, 0.3])  # its retrievers are not called
 
     def answer(question: Question) -> Sequence[str]:
         lists = [[Document(page_content=e.id) for e in r.entries[:n]] for r in (question.vector, question.keyword)]
@@ -195,7 +196,7 @@ def mean_ndcg(answers: Answers, asked: Sequence[Question]) -> float:
 
 
 def table(asked: Mapping[str, Sequence[Question]]) -> None:
-    """Every system on every set, the mean, and the worst distance to the better engine."""
+    """Print every system on every set, the mean, and the worst distance to the better engine."""
     rows = {label: [mean_ndcg(answers, each) for each in asked.values()] for label, answers in systems().items()}
     legs = np.maximum(rows["vector alone"], rows["BM25 alone"])
     print(f"| nDCG@10 | {' | '.join(asked)} | mean | worst to better engine |\n|---{'|---' * (len(asked) + 2)}|")
@@ -206,7 +207,7 @@ def table(asked: Mapping[str, Sequence[Question]]) -> None:
 
 
 def weights(asked: Mapping[str, Sequence[Question]]) -> None:
-    """The default fusion with other weights."""
+    """Print the default fusion with other weights."""
     legs = _better_engine(asked)
     print("| weight of the vector side | mean nDCG@10 | worst to better engine | on |\n|---|---|---|---|")
     for weight in WEIGHTS:
@@ -215,7 +216,7 @@ def weights(asked: Mapping[str, Sequence[Question]]) -> None:
 
 
 def leave_one_out(asked: Mapping[str, Sequence[Question]]) -> None:
-    """The weight that is best on average on the sets of other sources, and what it gives on this one."""
+    """Print the weight that is best on average on the sets of other sources, and its figure on this one."""
     legs = _better_engine(asked)
     tried = np.array([[mean_ndcg(fused(ConvexCombination(), w), each) for each in asked.values()] for w in WEIGHTS])
     print("| left out | chosen weight | nDCG@10 | to better engine |\n|---|---|---|---|")
@@ -236,7 +237,7 @@ def _better_engine(asked: Mapping[str, Sequence[Question]]) -> Any:
 
 
 def _check(asked: Mapping[str, Sequence[Question]]) -> None:
-    """Compare our nDCG with that of ir-measures, where it is installed."""
+    """Compare our nDCG with that of ir-measures, if it is installed."""
     if importlib.util.find_spec("ir_measures") is None:
         return
     import ir_measures

@@ -1,4 +1,4 @@
-"""Does a small memory answer everyday questions without a model? Right answers first, in the first three, and none.
+"""Everyday questions to a small memory without a model: right answers first, in the first three, and empty answers.
 
     python benchmarks/small_memory.py [--embedding lsa] [--set nurse]... [--misses]
 
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def counted(answers: Sequence[Sequence[str | None]], right: Sequence[str]) -> list[str]:
-    """How many answers have the right fact first, how many in the first three, and how many are empty."""
+    """Count the answers with the right fact first and in the first three, and the empty answers."""
     pairs = list(zip(answers, right, strict=True))
     first = sum(answer[:1] == [id] for answer, id in pairs)
     in_answer, empty = sum(id in answer for answer, id in pairs), sum(not answer for answer in answers)
@@ -54,12 +54,12 @@ def counted(answers: Sequence[Sequence[str | None]], right: Sequence[str]) -> li
 
 
 def list_misses(person: dict[str, Any], answers: Sequence[Sequence[str | None]]) -> None:
-    """The questions that were not answered first, with what came instead."""
+    """Print the questions whose fact is not first, with the first hit."""
     facts = person["facts"]
     for one, answer in zip(person["questions"], answers, strict=True):
         if answer[:1] != [str(one["fact"])]:
             got = facts[int(answer[0] or 0) - 1] if answer else "nothing"
-            print(f"    {one['question']}  wanted: {facts[one['fact'] - 1]}  got: {got}")
+            print(f"    {one['question']}  expected: {facts[one['fact'] - 1]}  got: {got}")
 
 
 if __name__ == "__main__":

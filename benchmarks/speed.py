@@ -1,4 +1,4 @@
-"""How fast is it? Queries, filters, adding, opening and ingest, beside the engines asked raw and LangChain's own.
+"""Speed of queries, filters, adding, opening and ingest, compared with the engines alone and with LangChain's own.
 
     python benchmarks/speed.py [--size 63666] [--queries 200] [--without-ensemble]
 
@@ -29,7 +29,7 @@ CANDIDATES = 100
 
 
 def medians_ms(asked: dict[str, Callable[[str], Any]], questions: list[str], rounds: int) -> dict[str, float]:
-    """The median time of one call each in milliseconds, after a warm-up; asked in turn, so that all see one machine."""
+    """Return the median time of each call in milliseconds, after a warm-up; they run in turn, under the same load."""
     took: dict[str, list[float]] = {name: [] for name in asked}
     for turn in range(-10, rounds):
         for name, ask in asked.items():
@@ -42,12 +42,12 @@ def medians_ms(asked: dict[str, Callable[[str], Any]], questions: list[str], rou
 
 
 def median_ms(ask: Callable[[str], Any], questions: list[str], rounds: int) -> float:
-    """The median time of one call in milliseconds, after a warm-up."""
+    """Return the median time of one call in milliseconds, after a warm-up."""
     return medians_ms({"it": ask}, questions, rounds)["it"]
 
 
 def seconds(work: Callable[[], Any]) -> float:
-    """How long this takes once."""
+    """Return the time of one call in seconds."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def run(corpus: Corpus, place: Path, rounds: int, *, ensemble: bool) -> None:
-    """All measurements, in an order that leaves the caches warm for ours and theirs alike."""
+    """Run all measurements, in an order that warms the caches equally for all."""
     chroma, langchain_took = langchain_chroma(corpus, place / "langchain")
     store = HybridGraphStore(place / "index", corpus.embedding)
     ours_took = seconds(lambda: store.add_texts(corpus.texts, corpus.metadatas, ids=corpus.ids))
@@ -115,7 +115,7 @@ def run(corpus: Corpus, place: Path, rounds: int, *, ensemble: bool) -> None:
 
 
 def langchain_chroma(corpus: Corpus, place: Path) -> tuple[Any, float]:
-    """langchain-chroma over the same texts, and how long it took to take them (in batches that it can stand)."""
+    """Return langchain-chroma over the same texts, and the time to add them (in batches that it accepts)."""
     from langchain_chroma import Chroma
 
     store = Chroma(
@@ -127,13 +127,13 @@ def langchain_chroma(corpus: Corpus, place: Path) -> tuple[Any, float]:
     def add() -> None:
         for start in range(0, len(corpus.texts), 5_000):
             part = slice(start, start + 5_000)
-            store.add_texts(corpus.texts[part], corpus.metadatas[part], ids=corpus.ids[part])  # type: ignore[arg-type]  # list of dicts is what it takes
+            store.add_texts(corpus.texts[part], corpus.metadatas[part], ids=corpus.ids[part])  # type: ignore[arg-type]  # it accepts a list of dicts
 
     return store, seconds(add)
 
 
 def raw_engines(corpus: Corpus, place: Path) -> tuple[Any, TantivyIndex]:
-    """The two engines, in folders of their own: a Chroma collection without texts, and the keyword index."""
+    """Return the two engines in folders of their own: a Chroma collection without texts, and the keyword index."""
     import chromadb
 
     client = chromadb.PersistentClient(str(place / "raw"), settings=chromadb.Settings(anonymized_telemetry=False))
@@ -147,7 +147,7 @@ def raw_engines(corpus: Corpus, place: Path) -> tuple[Any, TantivyIndex]:
 
 
 def ensemble_retriever(corpus: Corpus, chroma: Any) -> Any:
-    """LangChain's EnsembleRetriever over Chroma and BM25Retriever."""
+    """Return LangChain's EnsembleRetriever over Chroma and BM25Retriever."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from langchain_classic.retrievers import EnsembleRetriever
@@ -157,7 +157,7 @@ def ensemble_retriever(corpus: Corpus, chroma: Any) -> Any:
 
 
 def add_and_find(store: HybridGraphStore, retriever: HybridRetriever, corpus: Corpus) -> list[float]:
-    """Milliseconds from handing over a document to seeing it in an answer."""
+    """Return the milliseconds from adding a document to finding it."""
     took = []
     for turn in range(5):
         text = f"zyzzyva{turn} {corpus.texts[turn]}"
@@ -170,14 +170,14 @@ def add_and_find(store: HybridGraphStore, retriever: HybridRetriever, corpus: Co
 
 
 def import_seconds(module: str) -> float:
-    """What an import costs in a fresh interpreter, beyond starting it; median of five."""
+    """Return the time of an import in a fresh interpreter, without starting it; median of five."""
     code = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
     runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(5)]
     return statistics.median(float(run.stdout) for run in runs)
 
 
 def row(what: str, value: float, peer: float | None = None, name: str = "") -> None:
-    """One line: the figure, and its ratio to the peer of the same run."""
+    """Print one line: the figure, and its ratio to the peer of the same run."""
     ratio = "" if peer is None else f"{value / peer:8.2f} × {name} ({peer:.2f})"
     print(f"{what:50}{value:10.2f}  {ratio}", flush=True)
 

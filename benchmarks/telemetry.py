@@ -1,13 +1,13 @@
-"""What does telemetry cost a search? Off against a build without its calls, and on with each kind of sink.
+"""Cost of telemetry per search: off, compared with a build without its calls, and on, with each kind of sink.
 
     python benchmarks/telemetry.py [--size 1000] [--rounds 1000]
 
 The variants are asked the same question in turn, in an order that changes, over one store in this one process. Figures
-are the CPU time of the asking thread (``time.thread_time``): medians, and medians of the differences within a turn with
-their 95 % interval (bootstrap). ``without, again`` is the same as ``without``: what it differs by is noise. ``without``
-has none of the calls, the timers of the stages among them, which ``stages_ms`` of a result needs without telemetry,
-too. The index is small, so that a search is short and what is added to it stands out. The calls that are made when it
-is off, and what a sink does on its own thread, are timed apart.
+are the CPU time of the calling thread (``time.thread_time``): medians, and medians of the differences within a turn
+with their 95 % interval (bootstrap). ``without, again`` is the same as ``without``, so its difference is noise.
+``without`` has none of the calls, including the timers of the stages, which ``stages_ms`` of a result needs even
+without telemetry. The index is small, so that a search is short and additional work is visible. The calls that are made
+when telemetry is off, and the work of a sink on its own thread, are timed separately.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Untimed(Trace):
     _nothing = nullcontext()
 
     def stage(self, name: str) -> Any:
-        """Nothing."""
+        """Do nothing."""
         return self._nothing
 
 
 class Without(HybridRetriever):
-    """A retriever as it would be if nobody could listen."""
+    """A retriever without any support for listeners."""
 
     def _observed(self, search: Any, *_: Any) -> Any:
         return search
@@ -60,29 +60,29 @@ class Without(HybridRetriever):
 
 
 class Handler(BaseCallbackHandler):
-    """A handler of LangChain's that hears custom events."""
+    """A LangChain handler that receives custom events."""
 
     def on_custom_event(self, name: str, data: Any, **_: Any) -> None:
-        """Hear it."""
+        """Receive it."""
 
 
 class Nowhere(SpanExporter):
-    """Exports nothing, so that no network is timed."""
+    """An exporter that exports nothing, so that no network is timed."""
 
     def export(self, spans: Sequence[Any]) -> SpanExportResult:
-        """Take them."""
+        """Accept them."""
         return SpanExportResult.SUCCESS
 
 
 class Variant(NamedTuple):
-    """A way to ask, and what traces are made of then."""
+    """A way to search, and the class that traces it."""
 
     ask: Callable[[str], Any]
     trace: type[Trace] = Trace
 
 
 def sinks() -> dict[str, Any]:
-    """One of each kind, as an application has them."""
+    """Return one sink of each kind, as an application would have them."""
     logger = logging.Logger("benchmark", logging.INFO)
     logger.addHandler(logging.StreamHandler(io.StringIO()))
     provider = TracerProvider()
@@ -96,7 +96,7 @@ def sinks() -> dict[str, Any]:
 
 
 def variants(store: HybridGraphStore, listening: dict[str, Any]) -> dict[str, Variant]:
-    """All that are compared; the first is what the others are compared with."""
+    """Return the variants; the others are compared with the first."""
 
     def asking(kind: type[HybridRetriever], config: Any = None, **settings: Any) -> Callable[[str], Any]:
         retriever = kind(store, k=10, **settings)
@@ -116,7 +116,7 @@ def variants(store: HybridGraphStore, listening: dict[str, Any]) -> dict[str, Va
 
 @contextmanager
 def traced(kind: type[Trace]) -> Iterator[None]:
-    """Let searches be traced by this class."""
+    """Trace searches with this class."""
     base.Trace = kind  # type: ignore[misc]  # for the length of a call
     try:
         yield
@@ -125,7 +125,7 @@ def traced(kind: type[Trace]) -> Iterator[None]:
 
 
 def measured(compared: dict[str, Variant], questions: Sequence[str], rounds: int) -> dict[str, np.ndarray]:
-    """Microseconds of CPU time of the asking thread, a row of all turns per variant."""
+    """Return the microseconds of CPU time of the calling thread, a row of all turns per variant."""
     dice, names = np.random.default_rng(0), list(compared)
     took = {name: np.zeros(rounds) for name in names}
     for turn in range(-20, rounds):
@@ -143,14 +143,14 @@ def measured(compared: dict[str, Variant], questions: Sequence[str], rounds: int
 
 
 def interval(differences: np.ndarray) -> tuple[float, float, float]:
-    """The median and its 95 % interval."""
+    """Return the median and its 95 % interval."""
     dice = np.random.default_rng(1)
     drawn = np.median(dice.choice(differences, (1_000, len(differences))), axis=1)
     return float(np.median(differences)), *(float(p) for p in np.percentile(drawn, [2.5, 97.5]))
 
 
 def on_their_thread(store: HybridGraphStore, listening: dict[str, Any], question: str) -> dict[str, float]:
-    """Microseconds that each sink takes for the events of one search, of which it would hear on its own thread."""
+    """Return the microseconds that each sink takes, normally on its own thread, for the events of one search."""
     events: list[Event] = []
     HybridRetriever(store, sinks=[events.append]).invoke(question)
     flush(10)
@@ -158,7 +158,7 @@ def on_their_thread(store: HybridGraphStore, listening: dict[str, Any], question
     for name, sink in listening.items():
         times = []
         for _ in range(200):
-            search = replace(events[0].search)  # a search is told once
+            search = replace(events[0].search)  # a search is reported once
             told = [replace(event, search=search) for event in events]
             began = time.thread_time_ns()
             for event in told:
@@ -169,7 +169,7 @@ def on_their_thread(store: HybridGraphStore, listening: dict[str, Any], question
 
 
 def alone(store: HybridGraphStore) -> dict[str, float]:
-    """Microseconds of what a search does for telemetry when nobody listens, timed by itself."""
+    """Return the microseconds that a search spends on telemetry if there is no listener, timed separately."""
     retriever, trace, search = HybridRetriever(store), Trace(), iter(())
     manager = CallbackManagerForRetrieverRun(run_id=uuid4(), handlers=[], inheritable_handlers=[])
 
@@ -202,8 +202,8 @@ def main() -> None:
     listening = sinks()
     deliveries = [delivery_for(sink) for sink in listening.values()]
     took = measured(variants(store, listening), corpus.questions, chosen.rounds)
-    print(f"{len(corpus.texts):,} texts, {chosen.rounds} turns, µs of the asking thread's CPU time\n")
-    print("| variant | median | beyond `without` (95 % interval) | ratio |\n|---|---|---|---|")
+    print(f"{len(corpus.texts):,} texts, {chosen.rounds} turns, µs of the calling thread's CPU time\n")
+    print("| variant | median | more than `without` (95 % interval) | ratio |\n|---|---|---|---|")
     for name, times in took.items():
         more, low, high = interval(times - took["without"])
         ratio = np.median(times / took["without"])

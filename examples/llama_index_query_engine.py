@@ -1,9 +1,9 @@
-"""A LlamaIndex query engine over files: its reader and splitter, our store, graph retriever and reranker.
+"""A LlamaIndex query engine over files, with the store, graph retriever and reranker of this package.
 
     pip install ".[llama-index]"      # in a clone of the repository
     python examples/llama_index_query_engine.py
 
-Runs without a network: MockLLM repeats what it is asked; give ``Settings.llm`` in its place.
+It runs without a network: MockLLM repeats its prompt. Replace it with ``Settings.llm``.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ FILES = {
 
 
 class Report(BaseEventHandler):
-    """Prints how each answer came about."""
+    """An event handler that prints how each answer was found."""
 
     @classmethod
     def class_name(cls) -> str:
-        """The handler's name."""
+        """Return the handler's name."""
         return "Report"
 
     def handle(self, event: object, **_: object) -> None:
@@ -53,20 +53,20 @@ class Report(BaseEventHandler):
 
 
 def read(folder: Path) -> list[BaseNode]:
-    """The nodes of a folder's files, with ids that are the same in every run and titles that other texts may name."""
+    """Return the nodes of a folder's files, with stable ids and with titles that other texts may mention."""
     reader = SimpleDirectoryReader(
         folder, filename_as_id=True, file_metadata=lambda path: {"file_path": path, "title": Path(path).stem}
     )
     documents = reader.load_data()
     splitter = SentenceSplitter(
-        chunking_tokenizer_fn=lambda text: text.split("\n\n"),  # whole paragraphs; without it whole sentences
+        chunking_tokenizer_fn=lambda text: text.split("\n\n"),  # complete paragraphs; without it, complete sentences
         id_func=lambda place, document: f"{document.node_id}#{place}",
     )
     return splitter.get_nodes_from_documents(documents)
 
 
 def main() -> None:
-    """Ingest twice, ask, ask with a filter, ask in an event loop."""
+    """Ingest twice, then ask: plainly, with a filter, and in an event loop."""
     get_dispatcher().add_event_handler(Report())
     with TemporaryDirectory() as name, HybridGraphStore(Path(name) / "index") as store:
         folder = Path(name) / "films"

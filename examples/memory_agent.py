@@ -1,11 +1,11 @@
-"""An agent of LangGraph that remembers from one conversation to the next, and knows what has changed since.
+"""A LangGraph agent that remembers between conversations, and knows what has changed since.
 
     pip install . langchain      # in a clone of the repository
     python examples/memory_agent.py
 
-It has two tools: ``recall`` is a ``MemoryRetriever``, which can be asked of an earlier time; ``note`` keeps what is
-new, and lets it take the place of what was true before. It runs without a key, over a fake chat model that follows
-simple rules. For a real one: ``python examples/memory_agent.py openai:gpt-5-mini``.
+It has two tools. ``recall`` is a ``MemoryRetriever``, which can search as of an earlier time. ``note`` stores a new
+fact, which may supersede an old one. It runs without a key, over a fake chat model that follows simple rules. For a
+real one: ``python examples/memory_agent.py openai:gpt-5-mini``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TALKS = [
 
 
 class Fact(BaseModel):
-    """What is to be kept."""
+    """A fact to store."""
 
     text: str = Field(description="One statement that can be understood by itself: 'The user lives in Rome.'")
     since: str | None = Field(None, description="Since when it is true, as an ISO date such as 2024-05-01, if said.")
@@ -42,7 +42,7 @@ class Fact(BaseModel):
 
 
 def note_tool(store: HybridGraphStore) -> BaseTool:
-    """A tool that keeps a fact; a wrong id or time goes back to the model, which may mend it."""
+    """Return a tool that stores a fact; an invalid id or time is reported to the model, which may correct it."""
 
     def note(text: str, since: str | None = None, replaces: str | None = None) -> str:
         fact = Document(text, metadata={} if since is None else {"valid_from": since})
@@ -63,14 +63,14 @@ def note_tool(store: HybridGraphStore) -> BaseTool:
 
 
 class ByRules(BaseChatModel):
-    """A fake chat model: it recalls, notes statements in place of what it recalled, and repeats what it recalled."""
+    """A fake chat model that recalls facts, supersedes them with new statements, and repeats them."""
 
     @property
     def _llm_type(self) -> str:
         return "by-rules"
 
     def bind_tools(self, tools: Any, **_: Any) -> Any:
-        """Take any tools."""
+        """Accept any tools."""
         return self
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
@@ -93,12 +93,12 @@ class ByRules(BaseChatModel):
 
 
 def chat_model(name: str | None) -> BaseChatModel:
-    """Return the model of this name, any that ``init_chat_model`` knows; without a name a fake one."""
+    """Return the named model, as ``init_chat_model`` does; without a name, a fake one."""
     return ByRules() if name is None else init_chat_model(name, temperature=0)
 
 
 def agent_with(store: HybridGraphStore, model: BaseChatModel) -> Any:
-    """An agent that remembers in ``store``; ``thread_id`` in the configuration says which conversation it is."""
+    """Return an agent that remembers in ``store``; ``thread_id`` in the configuration identifies the conversation."""
     recall = MemoryRetriever(store, k=3, mode="procedural").as_tool(
         name="recall", description="Finds what is known of the user, each with its id; as_of for what was true once."
     )
@@ -111,7 +111,7 @@ def agent_with(store: HybridGraphStore, model: BaseChatModel) -> Any:
 
 
 def show(message: AnyMessage) -> None:
-    """Print what the model asked its tools, what they said, or what the model said."""
+    """Print a call of a tool, its result, or an answer of the model."""
     if isinstance(message, AIMessage) and message.tool_calls:
         for call in message.tool_calls:
             print(f"  {call['name']}({', '.join(f'{name}={value!r}' for name, value in call['args'].items())})")
@@ -123,8 +123,8 @@ def show(message: AnyMessage) -> None:
 
 
 def main(model: str | None = None) -> None:
-    """Four conversations, of which none has seen another."""
-    store = HybridGraphStore(embedding="lsa")  # a folder as its first argument keeps it
+    """Hold four conversations, none of which sees the others."""
+    store = HybridGraphStore(embedding="lsa")  # pass a folder as the first argument to keep it
     agent = agent_with(store, chat_model(model))
 
     for thread, said in TALKS:

@@ -1,9 +1,9 @@
-"""A chain in LCEL that answers from texts, streams, and says which texts it has read.
+"""An LCEL chain that answers from texts, streams, and names the texts it has read.
 
     pip install . langchain      # in a clone of the repository
     python examples/rag_chain.py
 
-It runs without a key, over a fake chat model that knows its answer. For a real one install its package
+It runs without a key, over a fake chat model with a prepared answer. For a real one, install its package
 (``langchain-openai``) and name it: ``python examples/rag_chain.py openai:gpt-5-mini``.
 """
 
@@ -38,19 +38,19 @@ PROMPT = ChatPromptTemplate.from_messages(
 
 
 def chat_model(name: str | None) -> BaseChatModel:
-    """Return the model of this name, any that ``init_chat_model`` knows; without a name a fake one."""
+    """Return the named model, as ``init_chat_model`` does; without a name, a fake one."""
     if name is not None:
         return init_chat_model(name, temperature=0)
     return FakeListChatModel(responses=["A second factor: a code by text message, or a key [errors.md] [factors.md]."])
 
 
 def as_context(documents: list[Document]) -> str:
-    """The texts for the prompt, each under its name."""
+    """Return the texts for the prompt, each under its name."""
     return "\n\n".join(f"[{document.metadata['source']}]\n{document.page_content}" for document in documents)
 
 
 def answering(retriever: BaseRetriever, model: BaseChatModel) -> Runnable[dict[str, str], dict[str, Any]]:
-    """A chain from ``{"question": …}`` to the same with ``documents`` and ``answer``."""
+    """Return a chain from ``{"question": …}`` to the same with ``documents`` and ``answer``."""
     answer = (
         RunnablePassthrough.assign(context=itemgetter("documents") | RunnableLambda(as_context))
         | PROMPT
@@ -61,7 +61,7 @@ def answering(retriever: BaseRetriever, model: BaseChatModel) -> Runnable[dict[s
 
 
 def main(model: str | None = None) -> None:
-    """Ingest, ask, and print the answer as it comes."""
+    """Ingest, ask, and print the answer as it arrives."""
     store = HybridGraphStore(embedding="lsa")  # HybridGraphStore("texts.hybridgraph", OpenAIEmbeddings()) to keep it
     ingest([Document(text, metadata={"source": name}) for name, text in TEXTS.items()], store)
     chain = answering(HybridRetriever(store, k=2, annotate="score"), chat_model(model))

@@ -17,11 +17,11 @@ import nbformat
 from nbclient import NotebookClient
 
 FOLDER = Path(__file__).parent
-NOWHERE = "http://127.0.0.1:9"  # the discard port: whatever wants to download fails at once
+NOWHERE = "http://127.0.0.1:9"  # the discard port: any download fails at once
 
 
 def main(names: list[str]) -> None:
-    """Store the outputs of these notebooks, of all without names."""
+    """Store the outputs of the named notebooks, or of all."""
     for path in [FOLDER / f"{name}.ipynb" for name in names] or sorted(FOLDER.glob("*.ipynb")):
         print(path.name, flush=True)
         store(path)
