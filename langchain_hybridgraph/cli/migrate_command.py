@@ -10,12 +10,26 @@ from langchain_hybridgraph.cli.errors import PROBLEM, say
 
 
 def migrate(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="An index folder, a Chroma folder or server URL.")],
-    destination: Annotated[str, typer.Argument(metavar="DEST", help="An index folder that does not exist yet.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="An index folder, milvus://HOST:PORT, a Chroma folder or http://HOST:PORT."
+        ),
+    ],
+    destination: Annotated[
+        str, typer.Argument(metavar="DEST", help="An index folder that does not exist yet, or milvus://HOST:PORT.")
+    ],
     *,
     collection: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Collection of a Chroma source with several.")
+        str | None, typer.Option(metavar="NAME", help="Collection of a source in Milvus or Chroma.")
     ] = None,
+    destination_collection: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Collection of a destination in Milvus.")
+    ] = None,
+    source_token: Annotated[str, typer.Option(envvar="HYBRIDGRAPH_SOURCE_TOKEN", help="Token of a server.")] = "",
+    destination_token: Annotated[
+        str, typer.Option(envvar="HYBRIDGRAPH_DESTINATION_TOKEN", help="Token of a server.")
+    ] = "",
     embedding: Annotated[
         str | None, typer.Option(metavar="MODEL", help="Model that made the vectors of a Chroma source.")
     ] = None,
@@ -25,7 +39,7 @@ def migrate(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Copy an index, or a Chroma collection, into a new index.
+    """Copy a store into an empty one, such as an index to Milvus.
 
     Vectors are copied, not embedded again. Run the same command again after an interruption to continue. At the end
     both are compared; the exit code is 1 if they differ.
@@ -34,7 +48,15 @@ def migrate(
 
     try:
         report = copy(
-            source, destination, collection=collection, embedding=embedding, language=language, progress=not quiet
+            source,
+            destination,
+            collection=collection,
+            destination_collection=destination_collection,
+            source_token=source_token,
+            destination_token=destination_token,
+            embedding=embedding,
+            language=language,
+            progress=not quiet,
         )
     except KeyboardInterrupt:
         say("interrupted: run the same command again to continue")

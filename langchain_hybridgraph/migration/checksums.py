@@ -30,16 +30,16 @@ class Checksum(NamedTuple):
 
 
 class Checksums:
-    """The checksums of a tenant's records, by what they cover: chunks, vectors, memory, edges and so on."""
+    """The checksums of all records, by what they cover: chunks, vectors, memory, edges and so on."""
 
     def __init__(self, stored: Mapping[str, Any] | None = None) -> None:
         self._of = {name: Checksum(int(records), int(total, 16)) for name, (records, total) in (stored or {}).items()}
 
-    def add(self, kind: Kind, records: Iterable[Any]) -> None:
-        """Add records of one kind."""
+    def add(self, tenant: str, kind: Kind, records: Iterable[Any]) -> None:
+        """Add a tenant's records of one kind."""
         for record in records:
             for name, parts in _parts(kind, record):
-                self._of[name] = self._of.get(name, Checksum()).plus(*parts)
+                self._of[name] = self._of.get(name, Checksum()).plus(tenant.encode(), *parts)
 
     def to_dict(self) -> dict[str, list[int | str]]:
         """Return a form for JSON, from which the same checksums can be made."""
@@ -49,9 +49,9 @@ class Checksums:
         """Return one checksum; that of nothing for an unknown name."""
         return self._of.get(name, Checksum())
 
-    def names(self) -> set[str]:
-        """Return what there is a checksum of."""
-        return set(self._of)
+    def names(self) -> list[str]:
+        """Return what there is a checksum of, sorted."""
+        return sorted(self._of)
 
 
 def _parts(kind: Kind, record: Any) -> Iterable[tuple[str, tuple[bytes, ...]]]:

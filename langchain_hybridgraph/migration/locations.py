@@ -11,15 +11,22 @@ from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchEr
 from langchain_hybridgraph.stores.embedded.transfer import EmbeddedDestination, EmbeddedSource
 from langchain_hybridgraph.stores.engines.chroma_client import ChromaServer
 from langchain_hybridgraph.stores.engines.chroma_collection import ChromaCollectionSource
+from langchain_hybridgraph.stores.milvus.transfer import COLLECTION, MilvusDestination, MilvusSource
 from langchain_hybridgraph.stores.transfer import Destination, Source
 
 
 def open_source(
-    location: str | Path | ChromaServer, collection: str | None, embedding: Embeddings | str | None, language: str
+    location: str | Path | ChromaServer,
+    collection: str | None,
+    embedding: Embeddings | str | None,
+    language: str,
+    token: str,
 ) -> Source:
-    """Open an index folder, a Chroma folder or a Chroma server for reading."""
+    """Open an index folder, a store in Milvus, a Chroma folder or a Chroma server for reading."""
+    if is_milvus(location):
+        return _checked(MilvusSource(str(location), token=token, collection=collection or COLLECTION), embedding)
     if isinstance(location, str) and location.startswith(("http://", "https://")):
-        location = ChromaServer(location)
+        location = ChromaServer(location, token=token or None)
     if isinstance(location, ChromaServer) or (Path(location) / "chroma.sqlite3").exists():
         if embedding is None:
             raise ConfigurationError(
@@ -30,18 +37,30 @@ def open_source(
         return ChromaCollectionSource(place, collection, model, embedding_name(model), language)
     if collection is not None:
         raise ConfigurationError(f"collection={collection!r} is for a Chroma source, and {location} is not one")
-    source = EmbeddedSource(Path(location))
-    if embedding is not None and (given := embedding_name(resolve_embedding(embedding))) != source.facts().embedding:
+    return _checked(EmbeddedSource(Path(location)), embedding)
+
+
+def open_destination(location: str | Path, collection: str | None, token: str) -> Destination:
+    """Open an index folder or a store in Milvus for writing, or make one."""
+    if is_milvus(location):
+        return MilvusDestination(str(location), token=token, collection=collection or COLLECTION)
+    if "://" in str(location):
+        raise ConfigurationError(f"{location} cannot receive a copy; name an index folder or milvus://HOST:PORT")
+    return EmbeddedDestination(Path(location))
+
+
+def is_milvus(location: object) -> bool:
+    """Return whether a location is the URI of Milvus, or the path of a file of milvus-lite."""
+    return isinstance(location, str) and (location.startswith("milvus:") or location.endswith(".db"))
+
+
+def _checked(source: Source, embedding: Embeddings | str | None) -> Source:
+    """Return the source; raise EmbeddingMismatchError if another embedding than its own was named."""
+    own = source.facts().embedding
+    if embedding is not None and (given := embedding_name(resolve_embedding(embedding))) != own:
         source.close()
         raise EmbeddingMismatchError(
-            f"{location} was made with the embedding {source.facts().embedding!r}, and its vectors are copied: leave "
-            f"the embedding out; to use {given!r}, ingest the documents into a new index"
+            f"{source.name} was made with the embedding {own!r}, and its vectors are copied: leave the embedding out; "
+            f"to use {given!r}, ingest the documents into a new store"
         )
     return source
-
-
-def open_destination(location: str | Path) -> Destination:
-    """Open an index folder for writing, or make one."""
-    if "://" in str(location):
-        raise ConfigurationError(f"{location} cannot receive a copy; name an index folder")
-    return EmbeddedDestination(Path(location))

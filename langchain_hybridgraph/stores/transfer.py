@@ -81,8 +81,6 @@ class Source(Protocol):
     """What the store is called in messages and in the record of an unfinished copy."""
     kinds: Sequence[Kind]
     """Kinds of records that the store has."""
-    has_memory: bool
-    """Whether chunks have a ``MemoryRecord``."""
 
     def facts(self) -> StoreFacts:
         """Return the present facts."""
@@ -118,6 +116,10 @@ class Destination(Source, Protocol):
 
     def begin(self, facts: StoreFacts) -> None:
         """Prepare an empty store for a copy; raise StoreError if it is not empty or does not fit."""
+        ...
+
+    def adapt(self, kind: Kind, records: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, int]]:
+        """Return the records as this store can keep them, and the number of what it cannot keep, by name."""
         ...
 
     def write(self, tenant: str, kind: Kind, records: Sequence[Any], progress: Mapping[str, Any]) -> None:

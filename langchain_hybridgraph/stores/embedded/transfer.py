@@ -100,7 +100,6 @@ class EmbeddedSource:
     """An index folder that is read; nobody has to stop writing, but a copy shows only if its source has changed."""
 
     kinds: Sequence[Kind] = KINDS
-    has_memory = True
 
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
@@ -228,7 +227,6 @@ class EmbeddedDestination:
     """An index folder that receives a copy: each page is one transaction, together with the progress after it."""
 
     kinds: Sequence[Kind] = KINDS
-    has_memory = True
 
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
@@ -264,6 +262,10 @@ class EmbeddedDestination:
             fitted = {"generation": 1, "fitted_texts": facts.fitted_texts, "fitted_row": facts.fitted_before}
         with closing(Catalogue(self.path / CATALOGUE)) as catalogue, catalogue.writing() as connection:
             catalog.set_facts(connection, **{PROGRESS: "{}", "language": facts.language, **fitted})
+
+    def adapt(self, kind: Kind, records: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, int]]:
+        """Return the records unchanged: an index keeps everything."""
+        return records, {}
 
     def write(self, tenant: str, kind: Kind, records: Sequence[Any], progress: Mapping[str, Any]) -> None:
         """Write records and the progress after them in one transaction."""

@@ -31,7 +31,6 @@ class ChromaCollectionSource:
     """
 
     kinds: Sequence[Kind] = ("chunks",)
-    has_memory = False
 
     def __init__(
         self,

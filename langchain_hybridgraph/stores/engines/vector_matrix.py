@@ -34,6 +34,8 @@ RESCORED, LEAST_RESCORED = 10, 1_000
 # Number of best rows whose checksum a search verifies unless verified before (1.3 µs each), and number of rows that
 # the first search verifies, evenly spaced over the file.
 VERIFIED, SAMPLED = 32, 64
+# A length that differs from 1 by less is 1, so that vectors do not change whenever they are copied.
+ROUNDING = 1e-6
 # The largest cosine that two unit vectors can have after rounding.
 LARGEST = 1.001
 
@@ -317,7 +319,7 @@ def cosines(matrix: NDArray[np.float32], vector: Vector) -> NDArray[np.float32]:
 
 
 def unit(vectors: Sequence[Sequence[float]] | Sequence[float] | NDArray[Any]) -> NDArray[np.float32]:
-    """Return the same vectors with length 1, float32; a vector of length 0 stays as it is.
+    """Return the same vectors with length 1, float32; a vector of length 0 or 1 stays as it is, bit by bit.
 
     Raises ValueError for vectors that are not finite.
     """
@@ -326,6 +328,7 @@ def unit(vectors: Sequence[Sequence[float]] | Sequence[float] | NDArray[Any]) ->
     if not np.isfinite(matrix).all():
         raise ValueError("the embedding returned a vector with NaN or infinite numbers; every number must be finite")
     norms = np.linalg.norm(matrix, axis=-1, keepdims=True)
+    norms[np.abs(norms - 1.0) < ROUNDING] = 1.0
     units: NDArray[np.float32] = np.divide(matrix, norms, out=np.zeros_like(matrix), where=norms > 0)
     return units
 

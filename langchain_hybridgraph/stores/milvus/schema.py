@@ -182,12 +182,9 @@ def open_collections(connection: MilvusConnection, names: Collections, wanted: F
 
     Raises what :meth:`Facts.read`, :meth:`Facts.check` and :func:`check_fields` raise.
     """
-    facts = wanted
-    if connection.call("has_collection", collection_name=names.chunks):
-        where = _where(names.chunks, connection)
-        described = connection.call("describe_collection", collection_name=names.chunks)
-        facts = Facts.read(described.get("description") or described.get("properties", {}).get(PROPERTY, ""), where)
-        facts.check(wanted, where, language_given=language_given)
+    stored = stored_facts(connection, names)
+    facts = wanted if stored is None else stored
+    facts.check(wanted, _where(names.chunks, connection), language_given=language_given)
     description = facts.description()
     schemas = chunk_schema(facts.dimension, description), parent_schema(description), edge_schema(description)
     for name, schema in zip(names, schemas, strict=True):
@@ -196,6 +193,15 @@ def open_collections(connection: MilvusConnection, names: Collections, wanted: F
         check_fields(connection.call("describe_collection", collection_name=name), schema, _where(name, connection))
         _load(connection, name)
     return facts
+
+
+def stored_facts(connection: MilvusConnection, names: Collections) -> Facts | None:
+    """Return the facts of the collections, None if they do not exist; raises what :meth:`Facts.read` raises."""
+    if not connection.call("has_collection", collection_name=names.chunks):
+        return None
+    described = connection.call("describe_collection", collection_name=names.chunks)
+    description = described.get("description") or described.get("properties", {}).get(PROPERTY, "")
+    return Facts.read(description, _where(names.chunks, connection))
 
 
 def _create(connection: MilvusConnection, name: str, schema: CollectionSchema) -> None:

@@ -1,0 +1,248 @@
+"""A store in Milvus as the source or the destination of a copy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from langchain_hybridgraph.chunk_metadata import ParsedMetadata
+from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, StoreError
+from langchain_hybridgraph.stores.milvus.connection import Address, MilvusConnection, client_library
+from langchain_hybridgraph.stores.milvus.filters import text
+from langchain_hybridgraph.stores.milvus.graph import EDGE_FIELDS
+from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, MilvusIndex
+from langchain_hybridgraph.stores.milvus.rows import stored_edge, stored_row
+from langchain_hybridgraph.stores.milvus.schema import Collections, Facts, open_collections, stored_facts
+from langchain_hybridgraph.stores.milvus.search import Searcher
+from langchain_hybridgraph.stores.milvus.writer import Writer
+from langchain_hybridgraph.stores.transfer import ChunkRecord, EdgeRecord, Kind, Page, StoreFacts
+from langchain_hybridgraph.text.analyzer import Analyzer
+from langchain_hybridgraph.times import iso_time
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Query, SourceResult
+    from langchain_hybridgraph.stores.transfer import MemoryRecord, Source
+
+KINDS: Sequence[Kind] = ("parents", "chunks", "edges")
+COLLECTION = "hybridgraph"
+TIMEOUT = 60.0
+# The row that holds the progress of a copy.
+PROGRESS = "progress"
+TIMES = frozenset({"valid_from", "valid_until", "updated_at", "created_at"})
+
+
+class MilvusSource:
+    """The collections of a store in Milvus, read in the order in which their rows were written.
+
+    The keys of one tenant are held in memory, 50 bytes each: Milvus returns rows in no useful order.
+    """
+
+    kinds = KINDS
+
+    def __init__(self, uri: str, *, token: str = "", collection: str = COLLECTION) -> None:
+        client_library()
+        self._connection = MilvusConnection(Address.parse(uri, token), TIMEOUT)
+        self._names = Collections.named(collection)
+        self.name = f"{self._connection.address}#{collection}"
+        self._indexes: dict[str, MilvusIndex] = {}
+
+    def facts(self) -> StoreFacts:
+        """Return the present facts."""
+        stored = self._stored()
+        tenants = self._tenants() if stored.has_tenants else ("",)
+        counts = [self._index(tenant).count(name, "") for tenant in tenants[:1] for name in self._names]
+        return StoreFacts(
+            embedding=stored.embedding,
+            dimension=stored.dimension,
+            tenants=tenants,
+            has_tenants=stored.has_tenants,
+            language=stored.language,
+            version=".".join(map(str, counts)),
+        )
+
+    def counts(self, tenant: str) -> Mapping[str, int]:
+        """Return the number of a tenant's records of each kind."""
+        index = self._index(tenant)
+        return {kind: index.count(getattr(self._names, kind), index.of_tenant()) for kind in KINDS}
+
+    def pages(self, tenant: str, kind: Kind, after: Any, size: int) -> Iterator[Page]:
+        """Yield a tenant's records of a kind (see ``stores.transfer.Source``)."""
+        index = self._index(tenant)
+        if kind == "edges":
+            yield from self._edge_pages(index, after or "", size)
+        else:
+            yield from self._chunk_pages(index, kind, after or [-1, ""], size)
+
+    def _chunk_pages(self, index: MilvusIndex, kind: str, after: Sequence[Any], size: int) -> Iterator[Page]:
+        collection = getattr(self._names, kind)
+        listed = ((row["added_at"], row["key"]) for row in index.read_all(collection, index.of_tenant(), ["added_at"]))
+        keys = np.fromiter(listed, dtype=[("added_at", "<i8"), ("key", "S32")])
+        added_at, key = after[0], str(after[1]).encode()
+        is_next = (keys["added_at"] > added_at) | ((keys["added_at"] == added_at) & (keys["key"] > key))
+        keys = np.sort(keys[is_next])
+        fields = [*CHUNK_FIELDS, "vector"] if kind == "chunks" else CHUNK_FIELDS
+        for start in range(0, len(keys), size):
+            part = [(int(time), key.decode()) for time, key in keys[start : start + size]]
+            entities = index.read(collection, index.with_keys(key for _, key in part), ["key", *fields], len(part))
+            by_key = {entity["key"]: stored_row(entity) for entity in entities}
+            rows = [by_key[key] for _, key in part if key in by_key]
+            yield Page([ChunkRecord(row.chunk, row.vector) for row in rows], list(part[-1]))
+
+    def _edge_pages(self, index: MilvusIndex, after: str, size: int) -> Iterator[Page]:
+        held: list[Any] = []
+        filter = index.of_tenant(f"key > {text(after)}") if after else index.of_tenant()
+        for entity in index.read_all(self._names.edges, filter, EDGE_FIELDS):
+            held.append(entity)
+            if len(held) == size:
+                yield self._edge_page(held)
+                held = []
+        if held:
+            yield self._edge_page(held)
+
+    @staticmethod
+    def _edge_page(entities: Sequence[Any]) -> Page:
+        return Page([EdgeRecord(stored_edge(entity)) for entity in entities], entities[-1]["key"])
+
+    def vector_search(self, tenant: str, query: Query, n: int) -> SourceResult | None:
+        """Return the n chunks of a tenant nearest to the query's vector."""
+        return self._connection.run(Searcher(self._index(tenant)).vector_search(query, n))
+
+    def keyword_search(self, tenant: str, query: Query, n: int) -> SourceResult | None:
+        """Return the n chunks of a tenant that match the query's words best."""
+        return self._connection.run(Searcher(self._index(tenant)).keyword_search(query, n))
+
+    def close(self) -> None:
+        """Close the connection to the server."""
+        self._connection.close()
+
+    def _stored(self) -> Facts:
+        stored = stored_facts(self._connection, self._names)
+        if stored is None:
+            raise NotAnIndexError(f"{self.name} does not exist: check the URI and the collection")
+        for name in self._names:
+            self._connection.call("load_collection", collection_name=name)
+        return stored
+
+    def _tenants(self) -> tuple[str, ...]:
+        """Return the names of all tenants; Milvus can only list their rows."""
+        index = self._index("")
+        rows = (row for name in self._names for row in index.read_all(name, 'key > ""', ["tenant"]))
+        return tuple(sorted({row["tenant"] for row in rows}))
+
+    def _index(self, tenant: str) -> MilvusIndex:
+        if tenant not in self._indexes:
+            facts = self._stored()
+            analyzer = Analyzer(facts.language)
+            self._indexes[tenant] = MilvusIndex(
+                self._connection, self._names, facts, _NoEmbedding(), analyzer, tenant or None, "Strong"
+            )
+        return self._indexes[tenant]
+
+
+class MilvusDestination(MilvusSource):
+    """Collections in Milvus that receive a copy; a collection next to them holds its progress.
+
+    Milvus keeps what a chunk's metadata says about its state, and not what was learned since: present values become
+    metadata, retracted chunks and earlier values are left out.
+    """
+
+    def __init__(self, uri: str, *, token: str = "", collection: str = COLLECTION) -> None:
+        super().__init__(uri, token=token, collection=collection)
+        self._ledger = f"{collection}_migration"
+
+    def progress(self) -> Mapping[str, Any] | None:
+        """Return the progress of an unfinished copy into these collections, None if there is none."""
+        if not self._connection.call("has_collection", collection_name=self._ledger):
+            return None
+        self._connection.call("load_collection", collection_name=self._ledger)
+        rows = self._connection.call(
+            "query",
+            collection_name=self._ledger,
+            filter=f"key == {text(PROGRESS)}",
+            output_fields=["state"],
+            consistency_level="Strong",
+        )
+        return dict(json.loads(rows[0]["state"])) if rows else None
+
+    def begin(self, facts: StoreFacts) -> None:
+        """Make the collections, if they do not exist; raise StoreError for collections that hold anything."""
+        if facts.model is not None or facts.embedding == "lsa":
+            raise ConfigurationError(
+                "the source has the embedding 'lsa', a model fitted to its texts and kept in its folder, which Milvus "
+                "cannot keep: ingest the documents into Milvus with another embedding"
+            )
+        if facts.dimension is None:
+            raise StoreError("the source has no vectors, so there is nothing to copy")
+        wanted = Facts(facts.embedding, facts.dimension, Analyzer(facts.language).language, facts.has_tenants)
+        open_collections(self._connection, self._names, wanted, language_given=True)
+        if self._connection.call("has_collection", collection_name=self._ledger):
+            return
+        if any(self._index("").count(name, "") for name in self._names):
+            raise StoreError(f"{self.name} already holds chunks or edges: name another collection, or drop this one")
+        self._create_ledger()
+
+    def adapt(self, kind: Kind, records: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, int]]:
+        """Return chunks with what was learned as metadata, and edges without the time of their arrival."""
+        if kind == "edges":
+            return [EdgeRecord(record.edge) for record in records], {}
+        kept = [record for record in records if not _is_retracted(record.memory)]
+        histories = sum(record.memory is not None and any(record.memory[1:]) for record in kept)
+        adapted = [ChunkRecord(_with_learned(record), record.vector) for record in kept]
+        return adapted, {f"retracted {kind}": len(records) - len(kept), f"histories of {kind}": histories}
+
+    def write(self, tenant: str, kind: Kind, records: Sequence[Any], progress: Mapping[str, Any]) -> None:
+        """Write records, then the progress after them; what a crash in between has written is written again."""
+        writer = Writer(self._index(tenant))
+        if kind == "edges":
+            writer.upsert((), (), [record.edge for record in records], ())
+        elif kind == "parents":
+            writer.upsert((), [record.chunk for record in records], (), ())
+        else:
+            writer.upsert([r.chunk for r in records], (), (), [r.vector for r in records])
+        row = {"key": PROGRESS, "state": json.dumps(progress), "unused": [0.0, 1.0]}
+        self._connection.call("upsert", collection_name=self._ledger, data=[row])
+
+    def flush(self) -> None:
+        """Make what was written quick to search."""
+        Writer(self._index("")).flush()
+
+    def finish(self, source: Source) -> Sequence[str]:
+        """Drop the progress; return no problems."""
+        self._connection.call("drop_collection", collection_name=self._ledger)
+        return ()
+
+    def _create_ledger(self) -> None:
+        milvus = client_library()
+        schema = milvus.MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema.add_field("key", milvus.DataType.VARCHAR, max_length=64, is_primary=True)
+        schema.add_field("state", milvus.DataType.VARCHAR, max_length=65_535)
+        schema.add_field("unused", milvus.DataType.FLOAT_VECTOR, dim=2)
+        indexes = milvus.MilvusClient.prepare_index_params()
+        indexes.add_index("unused", index_type="AUTOINDEX", metric_type="COSINE")
+        self._connection.call("create_collection", collection_name=self._ledger, schema=schema, index_params=indexes)
+        self._connection.call("load_collection", collection_name=self._ledger)
+
+
+class _NoEmbedding:
+    """Stands in for the embedding of collections whose texts are not embedded."""
+
+
+def _is_retracted(memory: MemoryRecord | None) -> bool:
+    return memory is not None and memory.values["retracted_at"] is not None
+
+
+def _with_learned(record: ChunkRecord) -> Any:
+    """Return the chunk with the values that were learned about it in its metadata."""
+    if record.memory is None:
+        return record.chunk
+    given = ParsedMetadata.of(record.chunk.metadata)._asdict()
+    learned = {
+        name: iso_time(float(value)) if name in TIMES else value
+        for name, value in record.memory.values.items()
+        if name in given and value is not None and value != given[name] and (value != 0 or given[name] is not None)
+    }
+    return replace(record.chunk, metadata={**record.chunk.metadata, **learned}) if learned else record.chunk

@@ -1,0 +1,149 @@
+"""A store is copied to Milvus and back."""
+
+import itertools
+import signal
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+from langchain_core.embeddings import DeterministicFakeEmbedding
+
+from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, StoreError
+from langchain_hybridgraph.migration import migrate, migration
+from langchain_hybridgraph.records import Chunk, Edge, Scope
+from langchain_hybridgraph.stores.milvus.store import MilvusStore
+from langchain_hybridgraph.stores.milvus.transfer import MilvusDestination
+
+pytest.importorskip("milvus_lite")
+
+MODEL = DeterministicFakeEmbedding(size=16)
+names = (f"c{number}" for number in itertools.count())
+
+
+@pytest.fixture(scope="module")
+def uri(tmp_path_factory):
+    return f"milvus:{tmp_path_factory.mktemp('milvus') / 'lite.db'}"
+
+
+@pytest.fixture
+def name():
+    return next(names)
+
+
+def filled(path, tenant=None, word="drummer"):
+    with HybridGraphStore(path, MODEL, tenant=tenant) as store:
+        chunks = [
+            Chunk(f"{word}-{n}", f"The {word} plays piece {n} in the town of {n * n}.",
+                  {"source": f"{word}.md", "year": 1990 + n, "share": n / 7}, parent_id=f"{word}-parent")
+            for n in range(30)
+        ]  # fmt: skip
+        edges = [Edge(f"{word}-{n}", f"{word}-{n + 1}", "sequence", 0.3, f"then {n}") for n in range(29)]
+        edges.append(Edge(f"{word}-0", f"entity:{word}", "mentions", valid_from="2020-01-01"))
+        store.upsert(chunks, parents=[Chunk(f"{word}-parent", f"All about the {word}.")], edges=edges)
+        store.flush()
+        store.add_turns(f"session-{word}", [("user", f"Who is the {word}?")])
+
+
+def contents(path, tenant=None):
+    with HybridGraphStore(path, MODEL, tenant=tenant, read_only=True) as store:
+        ids = store.find(Scope(tenant=tenant))
+        chunks = [(chunk.id, chunk.text, dict(chunk.metadata), chunk.parent) for chunk in store.get(ids)]
+        return ids, chunks, store.vectors(ids).tobytes(), store.edges(ids)
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    path = tmp_path_factory.mktemp("source") / "index"
+    filled(path)
+    return path
+
+
+def test_an_index_is_copied_to_milvus_and_back(index, uri, name, tmp_path, monkeypatch):
+    """After both ways the index has the same chunks in order, the same vectors bit by bit, and the same edges."""
+    monkeypatch.setattr(migration, "PAGE", 7)
+    there = migrate(index, uri, destination_collection=name)
+    assert (there.problems, there.left_out) == ((), {})
+    assert there.same_vector_results == 1.0
+    assert there.copied == {"chunks": 31, "edges": 30, "parents": 1, "vectors": 31}
+    back = migrate(uri, tmp_path / "back", collection=name)
+    assert (back.problems, back.same_vector_results) == ((), 1.0)
+    assert contents(tmp_path / "back") == contents(index)
+
+
+def test_the_copy_is_a_store(index, uri, name):
+    """A MilvusStore with the source's embedding opens it, and answers as the source does."""
+    migrate(index, uri, destination_collection=name)
+    own = "langchain_core.embeddings.fake.DeterministicFakeEmbedding"
+    with closing(MilvusStore(uri, embedding=MODEL, name=own, collection=name)) as store:
+        assert len(store) == 31
+        assert store.session_turns("session-drummer", 1, Scope())[0].text == "Who is the drummer?"
+        assert MilvusDestination(uri, collection=name).progress() is None
+
+
+def test_tenants_are_copied_to_milvus(uri, name, tmp_path):
+    """Each tenant has in the copy of the copy what it had."""
+    for tenant, word in (("ada", "xylophonist"), ("bo", "drummer")):
+        filled(tmp_path / "index", tenant, word)
+    assert migrate(tmp_path / "index", uri, destination_collection=name).problems == ()
+    assert migrate(uri, tmp_path / "back", collection=name).problems == ()
+    for tenant in ("ada", "bo"):
+        assert contents(tmp_path / "back", tenant) == contents(tmp_path / "index", tenant)
+
+
+def test_learned_values_become_metadata(uri, name, tmp_path):
+    """A superseded fact stays superseded and a retracted one is left out, with a count of what Milvus cannot keep."""
+    with HybridGraphStore(tmp_path / "index", MODEL) as store:
+        store.add_texts(["Ada lives in Paris.", "Bo plays chess.", "Cy sings."], ids=["paris", "bo", "cy"])
+        store.supersede("paris", "Ada lives in Rome.", at="2024-05-01")
+        store.retract("cy")
+    report = migrate(tmp_path / "index", uri, destination_collection=name)
+    assert report.problems == ()
+    assert report.left_out == {"retracted chunks": 1, "histories of chunks": 1}
+    own = "langchain_core.embeddings.fake.DeterministicFakeEmbedding"
+    with closing(MilvusStore(uri, embedding=MODEL, name=own, collection=name)) as store:
+        found = store.get(["paris", "cy"])
+    assert [(chunk.id, chunk.metadata["valid_until"][:19]) for chunk in found] == [("paris", "2024-04-30T23:59:59")]
+
+
+def test_a_killed_copy_goes_on(index, tmp_path):
+    """After a SIGKILL in the middle, the same call continues; milvus-lite belongs to one process, so it dies, too."""
+    uri = f"milvus:{tmp_path / 'lite.db'}"
+    code = (
+        "import sys; from langchain_hybridgraph.migration import migrate, migration; migration.PAGE = 5\n"
+        "migrate(*sys.argv[1:], progress=lambda step: print(step.phase, step.done, flush=True))"
+    )
+    command = [sys.executable, "-c", code, str(index), uri]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            phase, done = line.split()
+            if phase == "copying" and int(done) >= 20:
+                process.kill()
+                break
+    assert process.returncode == -signal.SIGKILL
+    report = migrate(index, uri)
+    assert (report.problems, report.resumed) == ((), True)
+    assert migrate(uri, tmp_path / "back").problems == ()
+    assert contents(tmp_path / "back") == contents(index)
+
+
+def test_a_collection_that_holds_something_is_refused(index, uri, name):
+    """It stays as it is."""
+    migrate(index, uri, destination_collection=name)
+    with pytest.raises(StoreError, match="already holds chunks or edges"):
+        migrate(index, uri, destination_collection=name)
+
+
+def test_a_fitted_model_is_refused(uri, name, tmp_path):
+    """A model that is fitted to its folder cannot move to Milvus."""
+    HybridGraphStore.from_texts(["The cat sat.", "Dogs bark."], "lsa", path=tmp_path / "index").close()
+    with pytest.raises(ConfigurationError, match="another embedding"):
+        migrate(tmp_path / "index", uri, destination_collection=name)
+
+
+def test_a_missing_collection_is_refused(uri, tmp_path):
+    """The error names the URI and the collection; nothing is made at the destination."""
+    with pytest.raises(NotAnIndexError, match="#nothing does not exist"):
+        migrate(uri, tmp_path / "copy", collection="nothing")
+    assert not (tmp_path / "copy").exists()
