@@ -14,11 +14,11 @@ from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.milvus.connection import Call, MilvusConnection
 from langchain_hybridgraph.stores.milvus.filters import expression, text, texts
 from langchain_hybridgraph.stores.milvus.rows import StoredRow, key_of, seconds, stored_row
+from langchain_hybridgraph.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Scope, Vector
     from langchain_hybridgraph.stores.milvus.schema import Collections, Facts
-    from langchain_hybridgraph.text.analyzer import Analyzer
 
 Consistency = Literal["Strong", "Session", "Bounded", "Eventually"]
 
@@ -82,12 +82,15 @@ class MilvusIndex:
     consistency: Consistency
     recent: RecentRows = field(default_factory=RecentRows)
     filled: dict[str, tuple[int, float]] = field(default_factory=dict)
+    written_at: float = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("recent", "filled")}
+        """Return the settings; what was read stays behind."""
+        left = ("analyzer", "recent", "filled")
+        return {name: value for name, value in self.__dict__.items() if name not in left}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__dict__.update(state, recent=RecentRows(), filled={})
+        self.__dict__.update(state, analyzer=Analyzer(state["facts"].language), recent=RecentRows(), filled={})
 
     # -- expressions ------------------------------------------------------------------------------------------
 
@@ -124,6 +127,12 @@ class MilvusIndex:
         """Raise TenantError for a scope of another tenant."""
         if scope.tenant is not None and scope.tenant != self.tenant:
             raise TenantError(f"the store is open for tenant {self.tenant!r}, the call is for {scope.tenant!r}")
+
+    def note_write(self, keys: Iterable[str]) -> None:
+        """Forget what was read of these rows, and which collections have rows."""
+        self.recent.drop(keys)
+        self.filled.clear()
+        self.written_at = time.monotonic()
 
     # -- calls ------------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, Consistency,
 from langchain_hybridgraph.stores.milvus.rows import stored_edge, stored_row
 from langchain_hybridgraph.stores.milvus.schema import Collections, Facts, open_collections
 from langchain_hybridgraph.stores.milvus.search import Searcher
+from langchain_hybridgraph.stores.milvus.tree import Tree
 from langchain_hybridgraph.stores.milvus.writer import Writer
 from langchain_hybridgraph.stores.protocols import HybridResult, MemoryColumns
 from langchain_hybridgraph.text.analyzer import Analyzer
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import EdgeFilter, Vector
+    from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree
     from langchain_hybridgraph.stores.protocols import Graph
 
 TIMEOUT = 10.0
@@ -86,6 +88,7 @@ class MilvusChunkStore:
         self._index = index
         self._searcher = Searcher(index)
         self._writer = Writer(index)
+        self._tree = Tree(index)
 
     @property
     def consistency(self) -> Consistency:
@@ -234,6 +237,10 @@ class MilvusChunkStore:
     def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> Graph:
         """Return the graph as a call with this scope may traverse it (see ``stores.protocols.HasGraph``)."""
         return FetchedGraph(self._index, scope, edge_filter)
+
+    def scoped_tree(self, scope: Scope) -> ScopedTree:
+        """Return the tree of directories and documents as a call with this scope may see it."""
+        return self._tree.scoped(scope)
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
         """Return the edges that leave these chunks (``backwards``: arrive at them), by source, relation and target."""

@@ -90,9 +90,8 @@ class Writer:
                 removed += len(held)
                 if held:
                     self._delete(collection, f"key in {texts(row['key'] for row in held)}")
-            index.recent.drop(keys)
+            index.note_write(keys)
         self._remove_childless(parents - set(ids))
-        index.filled.clear()
         return removed
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
@@ -155,9 +154,8 @@ class Writer:
     def _write(self, collection: str, rows: Sequence[dict[str, Any]]) -> None:
         for batch in _batches(rows):
             self._index.connection.call("upsert", collection_name=collection, data=batch)
-        self._index.recent.drop(row["key"] for row in rows)
         if rows:
-            self._index.filled.clear()
+            self._index.note_write(row["key"] for row in rows)
 
     def _delete(self, collection: str, condition: str) -> None:
         self._index.connection.call("delete", collection_name=collection, filter=self._index.of_tenant(condition))

@@ -1,0 +1,75 @@
+"""The directories and documents of a store in Milvus."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from langchain_hybridgraph.stores.embedded.catalog import Place
+from langchain_hybridgraph.stores.embedded.directory_tree import Places, ScopedTree, TreeState
+from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, FRESH
+from langchain_hybridgraph.stores.milvus.rows import stored_row
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Mask, Scope, Vector
+    from langchain_hybridgraph.stores.milvus.index import MilvusIndex
+    from langchain_hybridgraph.stores.milvus.rows import StoredRow
+
+
+class Tree:
+    """The tree over all chunks of the tenant, which are read when it is first used and again after ``FRESH`` seconds.
+
+    Reading them takes one call for each 16,384 chunks, so trees are for thousands of documents rather than millions.
+    """
+
+    def __init__(self, index: MilvusIndex) -> None:
+        self._index = index
+        self._state: tuple[float, _State] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the settings; what was read stays behind."""
+        return {"_index": self._index, "_state": None}
+
+    def scoped(self, scope: Scope) -> ScopedTree:
+        """Return the tree as a call with this scope may see it."""
+        self._index.check_scope(scope)
+        if self._state is None or self._index.written_at > self._state[0] or time.monotonic() > self._state[0] + FRESH:
+            self._state = time.monotonic(), _State(self._index)
+        state = self._state[1]
+        allowed = np.array([row.is_in(scope) for row in state.rows], np.bool_)
+        return ScopedTree(state.grown, state, allowed)
+
+
+class _State:
+    """All chunks as rows, in the order in which they were added (see ``directory_tree.TreeRows``)."""
+
+    def __init__(self, index: MilvusIndex) -> None:
+        found = index.read_all(index.names.chunks, index.of_tenant(), [*CHUNK_FIELDS, "vector"])
+        self.rows: Sequence[StoredRow] = sorted(map(stored_row, found), key=lambda row: row.added_at)
+        self.living_rows: Mask = np.ones(len(self.rows), np.bool_)
+        places = Places()
+        places.grow(len(self.rows), (_place(number, row) for number, row in enumerate(self.rows)))
+        self.grown = TreeState.of(places, self.living_rows)
+        self._numbers = {row.chunk.id: number for number, row in enumerate(self.rows)}
+
+    @property
+    def living(self) -> int:
+        return len(self.rows)
+
+    def ids(self, rows: Iterable[int]) -> list[str]:
+        return [self.rows[row].chunk.id for row in rows]
+
+    def row(self, id: str) -> int:
+        return self._numbers.get(id, -1)
+
+    def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
+        cosines = {row: float(found @ vector) for row in rows if (found := self.rows[row].vector) is not None}
+        return sorted(cosines, key=lambda row: (-cosines[row], row))[:n]
+
+
+def _place(number: int, row: StoredRow) -> Place:
+    uri, url, source, context_type = map(row.chunk.metadata.get, ("uri", "url", "source", "context_type"))
+    return Place(number, row.chunk.id, row.chunk.document, uri, url, source, context_type)

@@ -1,0 +1,80 @@
+"""All retrievers run on a store in Milvus, and agree with the embedded store."""
+
+import asyncio
+import pickle
+
+import pytest
+from langchain_core.documents import Document
+from milvus_calls import WordEmbeddings
+
+from langchain_hybridgraph import (
+    AdvancedRetriever,
+    GraphRetriever,
+    HierarchicalRetriever,
+    HybridGraphStore,
+    HybridRetriever,
+    MemoryRetriever,
+    ingest,
+)
+from langchain_hybridgraph.retrievers.milvus_store import MilvusStore
+
+TOPICS = {
+    "river": "The river floods the valley in spring. See [dams](dam.md).",
+    "dam": "A dam of concrete holds the water back. See [turbines](turbine.md).",
+    "turbine": "Turbines turn water into electric power.",
+    "bread": "Bread is baked of flour, water and salt.",
+    "oven": "An oven bakes bread at 220 degrees. See [bread](bread.md).",
+    "moon": "The moon circles the earth in 27 days.",
+}
+QUESTIONS = ("When does the river flood?", "How is bread baked?", "What turns water into power?")
+RETRIEVERS = {
+    "hybrid": HybridRetriever,
+    "graph": GraphRetriever,
+    "advanced": lambda store, k: AdvancedRetriever(HybridRetriever(store, k=k)),
+    "hierarchical": HierarchicalRetriever,
+    "memory": MemoryRetriever,
+}
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory):
+    """The same documents in an embedded store and in milvus-lite."""
+    pytest.importorskip("pymilvus")
+    milvus = MilvusStore(f"milvus:{tmp_path_factory.mktemp('milvus') / 'lite.db'}", WordEmbeddings())
+    embedded = HybridGraphStore(None, WordEmbeddings())
+    documents = [
+        Document(f"# {name.title()}\n\n{text}", id=f"{name}.md", metadata={"source": f"{name}.md"})
+        for name, text in TOPICS.items()
+    ]
+    for store in (embedded, milvus):
+        ingest(documents, store)
+    return embedded, milvus
+
+
+@pytest.mark.parametrize("kind", RETRIEVERS)
+def test_a_retriever_finds_the_same_as_in_the_embedded_store(stores, kind):
+    """The best hits are those of the embedded store, in its order, and nothing is degraded for the server's sake."""
+    embedded, milvus = (RETRIEVERS[kind](store, k=3) for store in stores)
+    for question in QUESTIONS:
+        documents = milvus.invoke(question)
+        assert [document.id for document in documents] == [document.id for document in embedded.invoke(question)]
+        assert documents == asyncio.run(milvus.ainvoke(question))
+
+
+def test_a_store_can_be_pickled(stores):
+    """A copy in another process connects by itself."""
+    copy = pickle.loads(pickle.dumps(stores[1]))
+    assert copy.get_by_ids(["moon.md#0"]) == stores[1].get_by_ids(["moon.md#0"])
+
+
+def test_the_interface_of_langchain(stores):
+    """The methods of a VectorStore work as those of the embedded store."""
+    embedded, milvus = stores
+    for search in ("similarity_search", "max_marginal_relevance_search"):
+        found, expected = (getattr(store, search)("bread and water", k=3) for store in (milvus, embedded))
+        assert [document.id for document in found] == [document.id for document in expected]
+    assert milvus.similarity_search("", k=2, filter={"source": "moon.md"})[0].id == "moon.md#0"
+    milvus.add_texts(["The sun shines."], ids=["sun"])
+    assert milvus.similarity_search("sun shines", k=1)[0].id == "sun"
+    assert milvus.delete(["sun"])
+    assert milvus.get_by_ids(["sun"]) == []
