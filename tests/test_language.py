@@ -103,9 +103,10 @@ def notebook_passages(path: str, source: str) -> Iterator[Passage]:
 def passages() -> Iterator[Passage]:
     """Yield all text of the repository that is written for people."""
     for file in sorted(each for kind in ("py", "md", "ipynb") for each in ROOT.rglob(f"*.{kind}")):
-        path, source = file.relative_to(ROOT).as_posix(), file.read_text(encoding="utf-8")
-        if any(part.startswith(".") for part in file.relative_to(ROOT).parts) or path.startswith(DATA):
+        path = file.relative_to(ROOT).as_posix()
+        if path.startswith((".", *DATA)) or "/." in path:
             continue
+        source = file.read_text(encoding="utf-8")
         if path.endswith(".py"):
             yield from python_passages(path, source)
         elif path.endswith(".ipynb"):
