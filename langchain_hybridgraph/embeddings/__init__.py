@@ -1,4 +1,4 @@
-"""The embeddings that need no setting up, and how a name becomes one."""
+"""Embeddings that need no setup, and their names."""
 
 from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings, NotFittedError
 from langchain_hybridgraph.embeddings.minilm import ModelUnavailableError, OnnxMiniLMEmbeddings

@@ -1,4 +1,4 @@
-"""Latent semantic analysis: vectors made from the corpus alone."""
+"""Latent semantic analysis: vectors from the corpus alone."""
 
 from __future__ import annotations
 
@@ -29,46 +29,49 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 DIMENSIONS = 200
-# Mean nDCG@10 of LSA alone, over 12 evaluation sets each by itself, and over all of them in one index of 47,548
+# Mean nDCG@10 of LSA alone, over 12 evaluation sets separately, and over all of them in one index of 47,548
 # texts: idf¹·⁵ .547 and .28, idf² .563 and .35, idf²·⁵ .561 and .39, idf³ .552 and .42 (plain idf .505).
 IDF_POWER = 2.5
-# No power iterations: they bring the axes nearer to the exact ones, and those are worse. In the same measure .561 and
-# .39 without, .547 and .27 with one, .508 with seven. 200 axes cannot hold a vocabulary; blurred ones keep a trace of
-# every rare word (axes at random keep more of them and nothing else: .44 and .37).
+# No power iterations: they bring the axes closer to the exact ones, and those are worse. In the same measure .561 and
+# .39 without, .547 and .27 with one, .508 with seven. 200 axes cannot represent a vocabulary; blurred ones keep a trace
+# of every rare word (random axes keep more of them and nothing else: .44 and .37).
 OVERSAMPLING = 20
-# The share of unknown words in new texts from which on the model no longer fits them.
+# Share of unknown words in new texts from which on the model no longer fits them.
 DRIFT_LIMIT = 0.2
-# Up to this number of texts the topics of everyday words count as words of this weight: so few texts do not show which
-# words go together. nDCG@10 of LSA alone without and with them: .807 and .814 (994 texts), .680 and .685 (232), .480
-# and .484 (833), .961 and .957 (240); above the limit .399 and .370 (3,204), .350 and .341 (1,400). What they do for
-# what is remembered of a person: benchmarks/small_memory.py.
+# Up to this number of texts the topics of everyday words count as words of this weight: few texts do not show which
+# words belong together. nDCG@10 of LSA alone without and with them: .807 and .814 (994 texts), .680 and .685 (232),
+# .480
+# and .484 (833), .961 and .957 (240); above the limit .399 and .370 (3,204), .350 and .341 (1,400). Their effect on
+# memories of a person: benchmarks/small_memory.py.
 FEW_TEXTS = 1_000
 TOPIC_WEIGHT = 0.7
 
-_BATCH = 4_096  # texts whose vectors are made at the same time
-_COUNTED = 1_024  # texts whose terms are found at the same time
+_BATCH = 4_096  # number of texts that are embedded at a time
+_COUNTED = 1_024  # number of texts whose terms are found at a time
 _VERSION = 1
 
 
 class NotFittedError(HybridGraphError, RuntimeError):
-    """The embedding is made from a corpus, and has not seen one yet."""
+    """Error: the embedding is fitted to a corpus, and has not been fitted yet."""
 
 
 class LSAEmbeddings(Embeddings):
-    """Vectors of 200 dimensions, learned from the texts that they are to find; nothing is downloaded.
+    """Vectors of 200 dimensions, learned from the indexed texts; nothing is downloaded.
 
-    A word counts (1 + ln tf) · (1 + ln((1 + N) / (1 + df)))^2.5 in a text, the texts are brought to length 1, and a
-    truncated singular value decomposition finds the axes (Deerwester et al. 1990; by the randomised algorithms 4.1
-    and 5.1 of Halko, Martinsson and Tropp 2011). A text's vector is the sum of its words along the axes, brought to
-    length 1, whether the fit has seen the text or not. A text without any known word gets zeros.
+    The weight of a word in a text is (1 + ln tf) · (1 + ln((1 + N) / (1 + df)))^2.5, the texts are scaled to length 1,
+    and a truncated singular value decomposition finds the axes (Deerwester et al. 1990; by the randomised algorithms
+    4.1 and 5.1 of Halko, Martinsson and Tropp 2011). A text's vector is the sum of its words along the axes, scaled to
+    length 1, whether or not the text was part of the fit. A text without any known word gets zeros.
 
-    Up to 1,000 texts, such as what an assistant remembers of a person, do not show which words go together. There the
-    topics of everyday words (``embeddings/topics.py``, by ``language``) count as words, so that "job" finds a nurse.
+    Up to 1,000 texts, such as the memories about a person, do not show which words belong together. For so few texts
+    the topics of everyday words (``embeddings/topics.py``, by ``language``) count as words, so that "job" finds a
+    nurse.
 
-    ``language`` decides what a word is, as in the keyword index. Of more than ``max_texts`` texts a fixed random
-    sample is learned, and of more than ``max_words`` words those that stand in most texts (ties by the word itself).
-    The same texts in the same order give the same model in every process of a machine, with the same number of
-    threads for numpy; else it is the same up to rounding. Any number of threads may embed, also during a fit.
+    ``language`` determines the words of a text, as in the keyword index. If there are more than ``max_texts`` texts,
+    the model is fitted to a fixed random sample; if there are more than ``max_words`` words, to those in most texts
+    (ties by the word itself). The same texts in the same order give the same model in every process of a machine, with
+    the same number of threads for numpy; otherwise it is the same up to rounding. Any number of threads may embed, also
+    during a fit.
 
     >>> lsa = LSAEmbeddings().fit(["Cats purr.", "A cat purrs at home.", "Dogs bark.", "A dog barks at night."])
     >>> purr, cat, bark = lsa.vectors(["it purrs", "a cat", "barking"])
@@ -97,15 +100,15 @@ class LSAEmbeddings(Embeddings):
 
     @property
     def language(self) -> str:
-        """The name of the language that decides what a word is."""
+        """Language that determines the words of a text."""
         return self._analyzer.language
 
-    # -- learning -------------------------------------------------------------------------------------------
+    # -- fitting --------------------------------------------------------------------------------------------
 
     def fit(self, texts: Sequence[str]) -> Self:
-        """Learn from these texts, and forget all that was learned before; returns itself.
+        """Fit the model to these texts, and forget all earlier ones; return itself.
 
-        The order of the texts does not matter. Texts without any word make a model that knows none.
+        The order of the texts does not matter. Texts without any word give a model without words.
         """
         random = np.random.default_rng(self.seed)
         if len(texts) > self.max_texts:
@@ -122,13 +125,13 @@ class LSAEmbeddings(Embeddings):
 
     @property
     def fingerprint(self) -> str:
-        """A hash of all that was learned; equal for models that give equal vectors. Raises NotFittedError."""
+        """Hash of the fitted model; equal for models that give equal vectors. Raises NotFittedError."""
         digest = hashlib.blake2b(self._analyzer.name.encode(), digest_size=16)
         digest.update(self._model.digest)
         return digest.hexdigest()
 
     def drift(self, texts: Sequence[str]) -> float:
-        """The share of these texts' words (each as often as it stands there) that the model does not know.
+        """Return the share of the words of these texts (with repeats) that the model does not know.
 
         0 for texts without words. Raises NotFittedError.
         """
@@ -141,17 +144,17 @@ class LSAEmbeddings(Embeddings):
         return unknown / total if total else 0.0
 
     def needs_refit(self, texts: Sequence[str]) -> bool:
-        """Whether the model's words no longer cover these new texts: drift above DRIFT_LIMIT (.2), or no model at all.
+        """Return whether the model lacks words of these texts: drift above DRIFT_LIMIT (.2), or no model at all.
 
-        Half of each of 11 evaluation sets of 800 texts and more against its other half: drift .02 to .15, smaller
-        ones .10 to .28. Texts of another set: .05 to .71, the less the more texts the model has seen.
+        Half of each of 11 evaluation sets of 800 texts and more against its other half: drift .02 to .15, smaller sets
+        .10 to .28. Texts of another set: .05 to .71, less for a model of more texts.
         """
         return not self.fitted or self.drift(texts) > DRIFT_LIMIT
 
     # -- embedding ------------------------------------------------------------------------------------------
 
     def vectors(self, texts: Sequence[str]) -> Floats:
-        """The vectors of these texts, len(texts) × 200, each of length 1 or 0. Raises NotFittedError."""
+        """Return the vectors of these texts, len(texts) × 200, each of length 1 or 0. Raises NotFittedError."""
         model = self._model
         made = np.zeros((len(texts), DIMENSIONS), np.float32)
         counts = self._counts(texts, model.words, model.has_topics)
@@ -160,25 +163,25 @@ class LSAEmbeddings(Embeddings):
         return made
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One vector per text; see :meth:`vectors`."""
+        """Return one vector per text; see :meth:`vectors`."""
         vectors: list[list[float]] = self.vectors(texts).tolist()
         return vectors
 
     def embed_query(self, text: str) -> list[float]:
-        """The vector of a question; zeros when it has no known word. Raises NotFittedError."""
+        """Return the vector of a question; zeros if it has no known word. Raises NotFittedError."""
         model = self._model
-        # One text needs no sparse matrix: importing scipy for it takes longer than all the rest of a first question.
+        # One text needs no sparse matrix: importing scipy takes longer than everything else in a first question.
         counts = Counter(map(model.words.__getitem__, _terms(self._analyzer, model.has_topics, text)))
         weights = 1 + np.log(np.fromiter(counts.values(), np.float32, len(counts)))
         vector: list[float] = _unit((weights @ model.vectors[list(counts)])[np.newaxis])[0].tolist()
         return vector if counts else [0.0] * DIMENSIONS
 
     def knows(self, text: str) -> bool:
-        """Whether any word of the text is known, so that its vector says something. Raises NotFittedError."""
+        """Return whether any word of the text is known, so that its vector is not 0. Raises NotFittedError."""
         return bool(self.vectors([text]).any())
 
     def _counts(self, texts: Sequence[str], words: _Growing | _Known, has_topics: bool) -> csr_matrix:
-        """How often each term is in each text: len(texts) × (len(words) + 1), unknown ones in the last column."""
+        """Count each term in each text: len(texts) × (len(words) + 1), unknown ones in the last column."""
         from scipy.sparse import csr_matrix
 
         slices = (texts[start : start + _COUNTED] for start in range(0, len(texts), _COUNTED))
@@ -197,17 +200,17 @@ class LSAEmbeddings(Embeddings):
     def _model(self) -> _Model:
         if self._fitted is None:
             raise NotFittedError(
-                "LSAEmbeddings has learned nothing yet, and its vectors come from what it learns: "
-                "call .fit(texts) first, or LSAEmbeddings.load(path); HybridGraphStore does it at the first ingest"
+                "LSAEmbeddings has not been fitted to any texts: "
+                "call .fit(texts) first, or LSAEmbeddings.load(path); HybridGraphStore does this with the first texts"
             )
         return self._fitted
 
-    # -- keeping --------------------------------------------------------------------------------------------
+    # -- saving ---------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a file, all or nothing: it is replaced in one step, after it is safely on disk.
+        """Write the model to a file atomically: the file is replaced in one step, after the model is safely on disk.
 
-        The file is numpy's npz without pickle. Raises NotFittedError and OSError.
+        The file is in NumPy's npz format without pickle. Raises NotFittedError and OSError.
         """
         model = self._model
         content = {
@@ -221,16 +224,16 @@ class LSAEmbeddings(Embeddings):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """The model that :meth:`save` wrote; it gives the same vectors.
+        """Load a model written by :meth:`save`; it gives the same vectors.
 
-        Raises FileNotFoundError, and StoreError for a file that is damaged, no model, or made by another version.
+        Raises FileNotFoundError, and StoreError for a file that is damaged, not a model, or made by another version.
         """
         try:
             with np.load(path, allow_pickle=False) as content:
                 return cls._from(content)
         except (ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, NotImplementedError) as error:
             raise StoreError(
-                f"{path} is no readable LSA model ({error}): make it anew with LSAEmbeddings().fit(texts).save(path)"
+                f"{path} is not a readable LSA model ({error}): replace it with LSAEmbeddings().fit(texts).save(path)"
             ) from error
 
     @classmethod
@@ -239,7 +242,7 @@ class LSAEmbeddings(Embeddings):
         loaded = cls(language=made_by.partition("/")[0])
         ours = loaded._analyzer.name
         if (version, made_by) != (_VERSION, ours):
-            raise ValueError(f"it has format {version} and words of {made_by}, wanted {_VERSION} and {ours}")
+            raise ValueError(f"it has format {version} and words of {made_by}, expected {_VERSION} and {ours}")
         words = _Known(_as_text(content["words"]).split("\n") if len(content["words"]) else [])
         kept = content["vectors"]
         if kept.shape != (len(words), DIMENSIONS) or kept.dtype != np.float16:
@@ -249,7 +252,7 @@ class LSAEmbeddings(Embeddings):
 
 
 class _IndexedTerms(NamedTuple):
-    """The terms of some texts, each once; the places among them of the terms of all texts; the texts' lengths."""
+    """Return the terms of some texts, each once; the indices in them of the terms of all texts; the texts' lengths."""
 
     terms: list[str]
     places: NDArray[np.int32]
@@ -266,7 +269,7 @@ def _indexed_terms(language: str, has_topics: bool, texts: Sequence[str]) -> _In
 
 
 def _terms(analyzer: Analyzer, has_topics: bool, text: str) -> list[str]:
-    """The words of a text and, with ``has_topics``, their topics."""
+    """Yield the words of a text and, with ``has_topics``, their topics."""
     words = analyzer.words(text)
     if not has_topics:
         return words
@@ -283,7 +286,7 @@ class _Growing(dict[str, int]):
 
 
 class _Known(dict[str, int]):
-    """Word → column; all unknown words share the one behind the last."""
+    """Word → column; all unknown words share the column after the last one."""
 
     def __init__(self, words: Sequence[str]) -> None:
         super().__init__(zip(words, range(len(words)), strict=True))
@@ -294,9 +297,9 @@ class _Known(dict[str, int]):
 
 @dataclass(frozen=True)
 class _Model:
-    """What was learned: one row of ``vectors`` per word, and a last one of zeros for the unknown ones.
+    """Fitted model: one row of ``vectors`` per word, and a last one of zeros for unknown words.
 
-    The rows hold the word's weight already. Never changed, so that threads may share it.
+    The rows include the weights of the words. Never changed, so that threads may share it.
     """
 
     words: _Known
@@ -305,7 +308,7 @@ class _Model:
 
     @property
     def has_topics(self) -> bool:
-        """Whether the topics of words are among the words."""
+        """Whether the words of the model include topics."""
         return self.texts <= FEW_TEXTS
 
     @cached_property
@@ -330,10 +333,10 @@ def _learned(counts: csr_matrix, seen: _Growing, max_words: int, random: np.rand
 
 
 def _axes(matrix: csr_matrix, random: np.random.Generator) -> Floats:
-    """The right singular vectors of the largest singular values, one per column, at most 200, largest first.
+    """Return the right singular vectors of the largest singular values, one per column, at most 200, largest first.
 
     Exact for a matrix of rank up to 200 + OVERSAMPLING, blurred above. The entry farthest from 0 is made positive,
-    since the sign of an axis is arbitrary.
+    because the sign of an axis is arbitrary.
     """
     width = min(DIMENSIONS + OVERSAMPLING, *matrix.shape)
     sketch = matrix @ random.standard_normal((matrix.shape[1], width), dtype=np.float32)
@@ -343,9 +346,9 @@ def _axes(matrix: csr_matrix, random: np.random.Generator) -> Floats:
 
 
 def _orthonormal(block: Floats) -> Floats:
-    """The left singular vectors of a tall matrix, largest singular value first; directions without length are left out.
+    """Return the left singular vectors of a tall matrix, largest singular value first, without those of length 0.
 
-    By the eigenvectors of its small Gram matrix: ten times as fast here as a QR of the tall one.
+    Computed from the eigenvectors of its small Gram matrix, which is ten times as fast here as a QR of the tall one.
     """
     gram = np.zeros((block.shape[1], block.shape[1]))
     for start in range(0, len(block), _BATCH):
@@ -358,7 +361,7 @@ def _orthonormal(block: Floats) -> Floats:
 
 
 def _sublinear(counts: csr_matrix) -> csr_matrix:
-    """1 + ln tf for every tf > 0."""
+    """Return 1 + ln tf for every tf > 0."""
     damped = counts.copy()
     damped.data = 1 + np.log(damped.data)
     return damped
@@ -377,7 +380,7 @@ def _unit(vectors: Floats) -> Floats:
 
 
 def _with_unknown(vectors: NDArray[np.float16]) -> Floats:
-    """Half precision costs no quality and halves the file; sums are made in single precision."""
+    """Convert to half precision, which costs no quality and halves the file; sums are computed in single precision."""
     return np.vstack([vectors, np.zeros((1, DIMENSIONS))], dtype=np.float32)
 
 
@@ -401,6 +404,6 @@ def _write_whole(path: Path, content: Mapping[str, Any]) -> None:
         part.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(folder)  # the new name, too, is on disk
+        os.fsync(folder)  # makes the new name durable, too
     finally:
         os.close(folder)

@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2 on onnxruntime, as Chroma carries it."""
+"""Embeddings by all-MiniLM-L6-v2 on onnxruntime, in Chroma's packaging."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 DIMENSIONS = 384
 
-# What Chroma looks for before it downloads (chromadb 1.5.9, onnx_mini_lm_l6_v2.py).
+# Files that Chroma looks for before it downloads (chromadb 1.5.9, onnx_mini_lm_l6_v2.py).
 _FILES = (
     "config.json",
     "model.onnx",
@@ -33,18 +33,18 @@ _FILES = (
 
 
 class ModelUnavailableError(HybridGraphError, OSError):
-    """The model is not on this machine and cannot be downloaded, or its files are damaged."""
+    """Error: the model is not on this machine and cannot be downloaded, or its files are damaged."""
 
 
 class OnnxMiniLMEmbeddings(Embeddings):
     """Vectors of 384 dimensions and length 1 by all-MiniLM-L6-v2; the first 256 tokens of a text count.
 
-    The model is Chroma's own (``ONNXMiniLM_L6_V2``): onnxruntime, no torch. Chroma downloads it once (80 MB) when it
-    is first needed; making this object costs nothing. The vectors are those of Chroma's default embedding function,
-    so they fit its collections. ``batch_size`` texts go through the model at a time. Any number of threads may embed.
-    A forked child and a pickled copy load the model again.
+    The model is Chroma's own (``ONNXMiniLM_L6_V2``): onnxruntime, no torch. Chroma downloads it once (80 MB) when it is
+    first needed; creating this object costs nothing. The vectors are those of Chroma's default embedding function, so
+    they fit its collections.
 
-    Embedding raises ModelUnavailableError when the model cannot be had.
+    ``batch_size`` is the number of texts that the model processes at a time. Any number of threads may embed. A forked
+    child and a pickled copy load the model again. Embedding raises ModelUnavailableError if the model is not available.
 
     >>> OnnxMiniLMEmbeddings(batch_size=16)
     OnnxMiniLMEmbeddings(batch_size=16)
@@ -54,13 +54,13 @@ class OnnxMiniLMEmbeddings(Embeddings):
 
     def __init__(self, *, batch_size: int = 32) -> None:
         if batch_size < 1:
-            raise ValueError(f"batch_size={batch_size}: one text at a time is the least")
+            raise ValueError(f"batch_size={batch_size}: pass a number of texts, at least 1")
         self.batch_size = batch_size
         self._loading = threading.Lock()
         self._process = os.getpid()
 
     def __reduce__(self) -> tuple[partial[OnnxMiniLMEmbeddings], tuple[()]]:
-        """Only the settings are pickled."""
+        """Return the settings, which are all that is pickled."""
         return partial(OnnxMiniLMEmbeddings, batch_size=self.batch_size), ()
 
     def __repr__(self) -> str:
@@ -68,21 +68,21 @@ class OnnxMiniLMEmbeddings(Embeddings):
 
     @staticmethod
     def folder() -> Path:
-        """Where Chroma keeps the model's files."""
+        """Return the folder in which Chroma keeps the model's files."""
         chromas = _chromas()
         return Path(chromas.DOWNLOAD_PATH) / str(chromas.EXTRACTED_FOLDER_NAME)
 
     @staticmethod
     def is_cached() -> bool:
-        """Whether the model is on this machine, so that no network is needed."""
+        """Return whether the model is on this machine, so that no network is needed."""
         folder = OnnxMiniLMEmbeddings.folder()
         return all((folder / file).exists() for file in _FILES)
 
     @staticmethod
     def can_be_had(timeout: float = 5.0) -> bool:
-        """Whether the model is on this machine, or the server that has it answers within ``timeout`` seconds.
+        """Return whether the model is on this machine, or its server answers within ``timeout`` seconds.
 
-        Downloads nothing. The looking up of a name cannot be cut short, so it goes on in a daemon thread if need be.
+        Downloads nothing. A name lookup cannot be interrupted, so it may continue in a daemon thread.
         """
         if OnnxMiniLMEmbeddings.is_cached():
             return True
@@ -94,7 +94,7 @@ class OnnxMiniLMEmbeddings(Embeddings):
         return answered.is_set()
 
     def load(self) -> None:
-        """Have the model ready now instead of at the first text. Raises ModelUnavailableError."""
+        """Prepare the model now instead of with the first text. Raises ModelUnavailableError."""
         if self._process != os.getpid():
             self._process, self._loading = os.getpid(), threading.Lock()
             keep_alive_forever(self.__dict__.pop("_ready", None))
@@ -102,43 +102,43 @@ class OnnxMiniLMEmbeddings(Embeddings):
             _ = self._ready
 
     def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The vectors of these texts, len(texts) × 384. Raises ModelUnavailableError."""
+        """Return the vectors of these texts, len(texts) × 384. Raises ModelUnavailableError."""
         made = np.zeros((len(texts), DIMENSIONS), np.float32)
         if not texts:
             return made
         self.load()
-        alike = sorted(range(len(texts)), key=lambda place: len(texts[place]))  # little padding in a batch
+        alike = sorted(range(len(texts)), key=lambda place: len(texts[place]))  # so that a batch needs little padding
         for start in range(0, len(texts), self.batch_size):
             places = alike[start : start + self.batch_size]
             made[places] = self._embedded([texts[place] for place in places])
         return made
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One vector per text; see :meth:`vectors`."""
+        """Return one vector per text; see :meth:`vectors`."""
         vectors: list[list[float]] = self.vectors(texts).tolist()
         return vectors
 
     def embed_query(self, text: str) -> list[float]:
-        """The vector of a question. Raises ModelUnavailableError."""
+        """Return the vector of a question. Raises ModelUnavailableError."""
         return self.embed_documents([text])[0]
 
     @cached_property
     def _ready(self) -> Any:
-        """Chroma's function with tokenizer and model open, its padding made that of the longest text in a batch.
+        """Open Chroma's function with tokenizer and model; texts are padded to the longest in a batch.
 
-        Chroma pads every text to 256 tokens: the same vectors, a question takes 87 ms instead of 11.
+        Chroma pads every text to 256 tokens: the vectors are the same, but a question takes 87 ms instead of 11.
         """
         cached = self.is_cached()
         try:
             function = _chromas()()
             function(["Chroma downloads the model when it gets its first text."])
             function.tokenizer.enable_padding(pad_id=0, pad_token="[PAD]")
-        except Exception as error:  # httpx, tarfile, tokenizers and onnxruntime each have their own
+        except Exception as error:  # httpx, tarfile, tokenizers and onnxruntime each have their own errors
             raise ModelUnavailableError(_why(cached, error)) from error
         return function
 
     def _embedded(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The mean of the tokens' vectors, brought to length 1, as sentence-transformers defines this model."""
+        """Return the mean of the tokens' vectors, scaled to length 1, as sentence-transformers defines this model."""
         tokens = self._ready.tokenizer.encode_batch([text.encode("utf-8", "replace").decode() for text in texts])
         ids = np.array([token.ids for token in tokens], np.int64)
         mask = np.array([token.attention_mask for token in tokens], np.int64)
@@ -156,13 +156,13 @@ def _chromas() -> Any:
 
 
 def _ask(url: str, timeout: float, answered: threading.Event) -> None:
-    import httpx  # by which Chroma downloads, so that proxies and certificates are the same
+    import httpx  # Chroma downloads with it, so proxies and certificates are the same
 
     try:
         if httpx.head(url, timeout=timeout).is_success:
             answered.set()
     except httpx.HTTPError:
-        return  # no answer is the answer
+        return  # a server that does not answer is unavailable
 
 
 def _why(cached: bool, error: Exception) -> str:
@@ -171,9 +171,9 @@ def _why(cached: bool, error: Exception) -> str:
     if cached:
         return (
             f"the files of all-MiniLM-L6-v2 in {folder} cannot be used ({cause}): delete that folder and run once "
-            'with a network, or take the embedding "lsa" (--embedding lsa)'
+            'with a network, or use the embedding "lsa" (--embedding lsa)'
         )
     return (
         f"all-MiniLM-L6-v2 is not in {folder}, and downloading it from {_chromas().MODEL_DOWNLOAD_URL} failed "
-        f'({cause}): run once with a network, or take the embedding "lsa" (--embedding lsa)'
+        f'({cause}): run once with a network, or use the embedding "lsa" (--embedding lsa)'
     )

@@ -1,4 +1,4 @@
-"""How a name becomes an embedding, and an embedding a name."""
+"""Names of embeddings, and embeddings by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from langchain_hybridgraph.embeddings.lsa import LSAEmbeddings
 from langchain_hybridgraph.embeddings.minilm import ModelUnavailableError, OnnxMiniLMEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError
 
-# Where the integrations of LangChain keep the name of their model.
+# Attributes in which LangChain's integrations store the name of their model.
 _MODEL_ATTRIBUTES = (
     "model",
     "model_name",
@@ -27,10 +27,10 @@ _WANTED = '"auto", "lsa", "minilm", "package.module:factory" or a LangChain Embe
 
 
 def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english", **options: Any) -> Embeddings:
-    """The embedding that is meant: an object as it is, "lsa", "minilm", "auto", or what a factory makes.
+    """Return an embedding: an object as it is, "lsa", "minilm", "auto", or the result of a factory.
 
-    A factory "package.module:name" (a class or a function, dots after the colon reach into it) is called with
-    ``options``; so are our own two. ``language`` is LSA's. Raises ConfigurationError.
+    A factory "package.module:name" (a class or a function, possibly nested: "package.module:Class.name") is called with
+    ``options``, and so are the two built-in ones. ``language`` is LSA's. Raises ConfigurationError.
 
     >>> resolve_embedding("lsa", language="german")
     LSAEmbeddings(language='german', not fitted)
@@ -47,30 +47,30 @@ def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english
 
 
 def choose_embedding(spec: str = "auto") -> tuple[str, str]:
-    """The name of the embedding to take, and one line that begins with the name and says why.
+    """Return the name of the embedding to use, and one line that begins with the name and gives the reason.
 
-    "auto" is "minilm" when the model is on this machine or can be downloaded, which is then done, else "lsa"; any
-    other name stays. Raises ConfigurationError for a name that cannot be one.
+    "auto" becomes "minilm" if the model is on this machine or can be downloaded, which is then done, else "lsa"; any
+    other name stays. Raises ConfigurationError for an invalid name.
 
     >>> choose_embedding("lsa")
-    ('lsa', 'lsa: made from the texts themselves, as asked')
+    ('lsa', 'lsa: fitted to the texts themselves, as requested')
     """
     if spec == "auto":
         return _best_to_be_had()
     if spec == "lsa":
-        return spec, "lsa: made from the texts themselves, as asked"
+        return spec, "lsa: fitted to the texts themselves, as requested"
     if spec == "minilm":
-        return spec, "minilm: all-MiniLM-L6-v2, as asked"
+        return spec, "minilm: all-MiniLM-L6-v2, as requested"
     module, _, name = spec.partition(":")
     if not (module and name):
-        raise ConfigurationError(f"embedding {spec!r} is not known; wanted {_WANTED}")
-    return spec, f"{spec}: as asked"
+        raise ConfigurationError(f"embedding {spec!r} is unknown; expected {_WANTED}")
+    return spec, f"{spec}: as requested"
 
 
 def embedding_name(embedding: Embeddings) -> str:
-    """A name that stays the same as long as the model does: what an index records of its embedding.
+    """Return a name that stays the same as long as the model does, which an index records of its embedding.
 
-    "lsa", "minilm", else class and model, if the object says which. A cache in front of a model has the model's name.
+    "lsa", "minilm", else class and model, if the object has it. A cache in front of a model has the model's name.
 
     >>> embedding_name(LSAEmbeddings())
     'lsa'
@@ -92,24 +92,27 @@ def _best_to_be_had() -> tuple[str, str]:
     if OnnxMiniLMEmbeddings.is_cached():
         return "minilm", "minilm: all-MiniLM-L6-v2 is on this machine"
     if not OnnxMiniLMEmbeddings.can_be_had():
-        return "lsa", "lsa: made from the texts themselves; all-MiniLM-L6-v2 is not here and cannot be downloaded now"
+        return "lsa", "lsa: fitted to the texts themselves; all-MiniLM-L6-v2 is not here and cannot be downloaded now"
     try:
         OnnxMiniLMEmbeddings().load()
     except ModelUnavailableError as error:
-        return "lsa", f"lsa: made from the texts themselves; {error}"
-    return "minilm", "minilm: all-MiniLM-L6-v2, downloaded for this and all later times"
+        return "lsa", f"lsa: fitted to the texts themselves; {error}"
+    return "minilm", "minilm: all-MiniLM-L6-v2, downloaded once for all later runs"
 
 
 def _checked(spec: Any, options: dict[str, Any]) -> str:
     if isinstance(spec, str):
         return spec
     if isinstance(spec, Embeddings):
-        raise ConfigurationError(f"options {sorted(options)} go to a factory, and an Embeddings object is made already")
-    raise ConfigurationError(f"embedding {spec!r} is a {type(spec).__name__}; wanted {_WANTED}")
+        raise ConfigurationError(
+            f"options {sorted(options)} are arguments of a factory; this Embeddings object exists already"
+        )
+    raise ConfigurationError(f"embedding {spec!r} is a {type(spec).__name__}; expected {_WANTED}")
 
 
 def imported_factory(spec: str, what: str = "embedding") -> Any:
-    """What "package.module:factory" names, not called; raises ConfigurationError where it cannot be had or called.
+    """Import the object that "package.module:factory" names; raises ConfigurationError if that fails or it is not
+    callable.
 
     >>> imported_factory("langchain_core.embeddings:DeterministicFakeEmbedding")
     <class 'langchain_core.embeddings.fake.DeterministicFakeEmbedding'>
@@ -119,13 +122,13 @@ def imported_factory(spec: str, what: str = "embedding") -> Any:
         found: Any = import_module(module)
         for name in path.split("."):
             found = getattr(found, name)
-    except Exception as error:  # the module is the user's, and importing it runs it
+    except Exception as error:  # importing the user's module runs it
         raise ConfigurationError(
-            f"{what} {spec!r} cannot be imported ({type(error).__name__}: {error}); wanted "
+            f"{what} {spec!r} cannot be imported ({type(error).__name__}: {error}); expected "
             f"package.module:factory, where {module!r} is a module that Python finds (in this folder: PYTHONPATH=.)"
         ) from error
     if not callable(found):
-        raise ConfigurationError(f"{what} {spec!r} names a {type(found).__name__}; wanted a class or a function")
+        raise ConfigurationError(f"{what} {spec!r} names a {type(found).__name__}; name a class or a function")
     return found
 
 
@@ -137,10 +140,10 @@ def _made(spec: str, factory: Any, options: dict[str, Any]) -> Embeddings:
     except Exception as error:
         given = ", ".join(f"{name}={value!r}" for name, value in options.items())
         raise ConfigurationError(
-            f"embedding {spec!r} could not be made by calling it with ({given}): {type(error).__name__}: {error}"
+            f"embedding {spec!r} could not be created by calling it with ({given}): {type(error).__name__}: {error}"
         ) from error
     if not isinstance(made, Embeddings):
         raise ConfigurationError(
-            f"embedding {spec!r} gave a {type(made).__name__}; wanted a langchain_core.embeddings.Embeddings"
+            f"embedding {spec!r} gave a {type(made).__name__}; it must return a langchain_core.embeddings.Embeddings"
         )
     return made

@@ -1,4 +1,4 @@
-"""Topics of everyday life and the words that speak of them, by language."""
+"""Topics of everyday life and their words, by language."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ _LANGUAGES = {"english": _ENGLISH}
 
 @functools.cache
 def topics_of_words(language: str) -> Mapping[str, tuple[str, ...]]:
-    """The topics of each word, as the analyzer of this language writes it; empty for a language without a table.
+    """Return the topics of each word, as the analyzer of this language writes it; empty for a language without a table.
 
     >>> topics_of_words("english")["mum"]
     ('#family', '#parent', '#mother')

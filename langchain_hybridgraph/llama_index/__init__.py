@@ -1,4 +1,4 @@
-"""The retrievers and rerankers in a LlamaIndex program.
+"""Retrievers and rerankers for LlamaIndex programs.
 
 >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 >>> from langchain_hybridgraph.llama_index import LlamaIndexRetriever, ingest_nodes

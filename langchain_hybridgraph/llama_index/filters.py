@@ -1,4 +1,4 @@
-"""LlamaIndex's metadata filters in our filter language."""
+"""Translation of LlamaIndex's metadata filters."""
 
 from __future__ import annotations
 
@@ -25,18 +25,17 @@ _OPERATORS: Mapping[FilterOperator, str] = {
     FilterOperator.TEXT_MATCH: "$contains",
 }
 _EMPTY: tuple[Mapping[str, Any], ...] = ({"$exists": False}, {"$eq": ""}, {"$eq": []})
-# What LlamaIndex's vector stores write as the id of the source document.
+# Keys under which LlamaIndex's vector stores write the id of the source document.
 _DOCUMENT = frozenset({"doc_id", "ref_doc_id"})
 
 
 def filter_from(filters: MetadataFilters | MetadataFilter | Filter | Mapping[str, Any] | None) -> Filter | None:
-    """The same filter in our language, None for one that asks for nothing; our own filters are parsed.
+    """Translate a filter; None for one without conditions; filters of this package are parsed.
 
-    Keys are whole names, also those with a dot. ``doc_id`` and ``ref_doc_id`` are our ``document_id``: the id of the
-    source document. Filters may be nested. ``TEXT_MATCH`` is a substring, case and all; of ``ANY`` and ``ALL`` the
-    elements of a list count. What a value means stands in :mod:`langchain_hybridgraph.filters`.
-
-    Raises FilterError for what cannot be said: ``TEXT_MATCH_INSENSITIVE``, and None as a value.
+    Keys are full names, even with a dot. ``doc_id`` and ``ref_doc_id`` become ``document_id``: the id of the source
+    document. Filters may be nested. ``TEXT_MATCH`` is a case-sensitive substring; ``ANY`` and ``ALL`` compare the
+    elements of a list. :mod:`langchain_hybridgraph.filters` describes the meaning of values. Raises FilterError for
+    filters without an equivalent: ``TEXT_MATCH_INSENSITIVE``, and None as a value.
 
     >>> filter_from(MetadataFilters(filters=[MetadataFilter(key="year", value=2020, operator=FilterOperator.GTE)]))
     parse_filter({'year': {'$gte': 2020}})
@@ -44,7 +43,9 @@ def filter_from(filters: MetadataFilters | MetadataFilter | Filter | Mapping[str
     if isinstance(filters, MetadataFilter):
         return _comparison(filters)
     if isinstance(filters, list):
-        raise FilterError("a list of filters says neither and nor or; write MetadataFilters(filters=[…], condition=…)")
+        raise FilterError(
+            "a list of filters needs a condition, and or or; pass MetadataFilters(filters=[…], condition=…)"
+        )
     if not isinstance(filters, MetadataFilters):
         return parse_filter(filters)
     parts = [part for each in filters.filters if (part := filter_from(each)) is not None]
@@ -65,26 +66,28 @@ def _comparison(each: MetadataFilter) -> Filter:
         return _joined(or_, [_parsed(key, condition) for condition in _EMPTY])
     if each.value is None:
         raise FilterError(
-            f"the filter on {each.key!r} compares with None, which nothing equals; for a key without a value write "
+            f"the filter on {each.key!r} compares with None, which nothing equals; for a key without a value pass "
             f"MetadataFilter(key={each.key!r}, operator=FilterOperator.IS_EMPTY, value=None)"
         )
     if each.operator in (FilterOperator.ANY, FilterOperator.ALL):
         return _of_several(each, key)
     if each.operator not in _OPERATORS:
         raise FilterError(
-            f"{each.operator} on {each.key!r} cannot be said in our filter language, which knows case: write "
-            "FilterOperator.TEXT_MATCH, or keep a lower-case copy of the value in the metadata"
+            f"{each.operator} on {each.key!r} has no equivalent, because filters are case-sensitive: use "
+            "FilterOperator.TEXT_MATCH, or store a lower-case copy of the value in the metadata"
         )
     return _parsed(key, {_OPERATORS[each.operator]: each.value})
 
 
 def _of_several(each: MetadataFilter, key: str) -> Filter:
     if not isinstance(each.value, list):
-        raise FilterError(f"{each.operator} on {each.key!r} takes a list, not {each.value!r}; write [{each.value!r}]")
+        raise FilterError(
+            f"{each.operator} on {each.key!r} requires a list, got {each.value!r}; write [{each.value!r}]"
+        )
     if not each.value:
-        # As in Python: any of nothing is false, all of nothing is true of whatever is there.
+        # As in Python: any() of nothing is false, all() of nothing is true.
         return _parsed(key, {"$in": []} if each.operator is FilterOperator.ANY else {"$exists": True})
-    # A list of one type of strict values; labels may be numbers, too.
+    # A list of values of one strict type; labels may be numbers, too.
     values: Any = each.value
     return has_labels(values, key=key) if each.operator is FilterOperator.ANY else has_labels(all_of=values, key=key)
 

@@ -1,4 +1,4 @@
-"""Brings LlamaIndex's nodes into a store."""
+"""Ingestion of LlamaIndex nodes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from langchain_hybridgraph.records import PART_OF, SEQUENCE, Chunk, Edge
 from langchain_hybridgraph.stores.protocols import AcceptsChunks
 
 OTHERS = ("links", "hierarchy", "entities")
-"""What joins nodes beside their own relationships."""
+"""Edge builders in addition to the nodes' own relationships."""
 
 
 class RelationshipEdges:
-    """The edges that nodes have as relationships, of relations ``sequence`` and ``part_of``."""
+    """Edges for the relationships of nodes, with relations ``sequence`` and ``part_of``."""
 
     relations = (SEQUENCE, PART_OF)
 
@@ -31,15 +31,15 @@ class RelationshipEdges:
         self._edges = {node_id(node): list(relationship_edges(node, apart)) for node in nodes}
 
     def start(self, store: AcceptsChunks) -> None:
-        """Nothing of an earlier ingest is needed."""
+        """Do nothing: earlier ingests are not needed."""
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """The edges of the document's chunks and parents, in the place of those that they had."""
+        """Return the edges of the document's chunks and parents, which replace their earlier ones."""
         ids = [chunk.id for chunk in (*document.chunks, *document.parents)]
         yield EdgeSet([edge for id in ids for edge in self._edges.get(id, ())], ids)
 
     def finish(self) -> tuple[()]:
-        """Nothing has to wait for other documents."""
+        """Do nothing: no document depends on another."""
         return ()
 
 
@@ -51,21 +51,21 @@ def ingest_nodes(
     progress: bool | Progress | None = None,
     batch_size: int = 1_000,
 ) -> IngestReport:
-    """Write LlamaIndex nodes as chunks with their relationships as edges; returns what was done.
+    """Write LlamaIndex nodes as chunks with their relationships as edges; return a report.
 
-    Ids, texts, metadata and relationships stay as they are, and come back on what a
-    :class:`~langchain_hybridgraph.llama_index.retriever.LlamaIndexRetriever` finds. The source document is the chunk's
-    document, next and previous are edges ``sequence``, parent and children ``part_of``. Of a hierarchy the nodes
-    without children among the ``nodes`` are searched, and give way to their parents unless the retriever has
-    ``parents=False``; the other nodes are kept as parents. ``edges`` are further builders, as ``ingest`` takes them.
+    Ids, texts, metadata and relationships are kept; a
+    :class:`~langchain_hybridgraph.llama_index.retriever.LlamaIndexRetriever` restores them. The source document is the
+    chunk's document, next and previous nodes are edges ``sequence``, parent and children ``part_of``. In a hierarchy,
+    the nodes without children among the ``nodes`` are searched, and are replaced by their parents unless the retriever
+    has ``parents=False``; the other nodes are stored as parents. ``edges`` are further builders, as in ``ingest``.
 
-    The nodes of a document replace all that it had, so hand them in together. LlamaIndex makes new ids at each run
-    unless told otherwise: with ``SimpleDirectoryReader(…, filename_as_id=True)`` a second run replaces the documents of
-    the first, and with ``SentenceSplitter(id_func=lambda i, doc: f"{doc.node_id}#{i}")`` it costs nothing.
+    The nodes of a document replace all of its earlier ones, so pass them together. LlamaIndex creates new ids at each
+    run by default: with ``SimpleDirectoryReader(…, filename_as_id=True)`` a second run replaces the documents of the
+    first, and with ``SentenceSplitter(id_func=lambda i, doc: f"{doc.node_id}#{i}")`` it costs nothing.
 
-    A node's ready ``embedding`` is its vector, unless the store makes its vectors from the texts (``"lsa"``); the texts
-    of the others are embedded without their metadata. Nodes without a text (images) are left out, and a warning in the
-    report says how many. Raises ConfigurationError for what is no node, and what ``ingest`` raises.
+    A node's ``embedding`` is used as its vector, unless the store computes its vectors from the texts (``"lsa"``);
+    other nodes are embedded without their metadata. Nodes without a text (images) are left out, and a warning in the
+    report gives their number. Raises ConfigurationError for objects that are not nodes, and the errors of ``ingest``.
 
     >>> from langchain_hybridgraph import HybridGraphStore
     >>> from llama_index.core.schema import TextNode
@@ -80,7 +80,7 @@ def ingest_nodes(
     documents = _documents(full)
     written = _write_embedded(full, documents, store, batch_size)
     report = ingest(documents, store, split=None, edges=builders, progress=progress, batch_size=batch_size)
-    # What was written with its vector was there already when the ingest came.
+    # Nodes written with their vectors exist already when ingest reads them.
     changed = written["added"] + written["updated"]
     report = replace(
         report,
@@ -100,7 +100,7 @@ def _checked(nodes: Any) -> list[BaseNode]:
         if not isinstance(node, BaseNode):
             raise ConfigurationError(
                 f"ingest_nodes takes LlamaIndex nodes, not {type(node).__name__}: "
-                "SentenceSplitter().get_nodes_from_documents(documents) makes them, ingest() takes LangChain Documents"
+                "create them with a LlamaIndex node parser; for LangChain Documents use ingest()"
             )
     return given
 
@@ -110,7 +110,7 @@ def _others(edges: Any) -> list[Any]:
 
 
 def _documents(nodes: Sequence[BaseNode]) -> list[CutDocument]:
-    """The nodes by document, documents and nodes in the order in which they come."""
+    """Group the nodes by document, in the order in which documents and nodes first appear."""
     wholes = _wholes(nodes)
     chunks: dict[str, list[Chunk]] = {}
     parents: dict[str, list[Chunk]] = {}
@@ -129,7 +129,7 @@ def _documents(nodes: Sequence[BaseNode]) -> list[CutDocument]:
 def _write_embedded(
     nodes: Sequence[BaseNode], documents: Sequence[CutDocument], store: Any, batch_size: int
 ) -> Counter[str]:
-    """Write the chunks of nodes that bring their vector; returns the store's counts."""
+    """Write the chunks of nodes that have a vector; return the store's counts."""
     written: Counter[str] = Counter()
     vectors = {node_id(node): node.embedding for node in nodes if node.embedding is not None}
     if not vectors or isinstance(getattr(store, "embeddings", None), LSAEmbeddings):
@@ -142,7 +142,7 @@ def _write_embedded(
 
 
 def _wholes(nodes: Sequence[BaseNode]) -> frozenset[str]:
-    """The ids of the nodes that have a child among the nodes."""
+    """Return the ids of the nodes that have a child among the nodes."""
     there = {node_id(node) for node in nodes}
     ends = ((edge.source, edge.target) for node in nodes for edge in _part_of(node))
     return frozenset(whole for part, whole in ends if part in there and whole in there)
@@ -153,6 +153,6 @@ def _part_of(node: BaseNode) -> Iterator[Edge]:
 
 
 def _common(chunks: Mapping[str, Sequence[Chunk]], name: str) -> Mapping[str, Any]:
-    """What is said of the document: the metadata of its first chunk."""
+    """Return the metadata of the document: those of its first chunk."""
     first = chunks.get(name)
     return first[0].metadata if first else {}

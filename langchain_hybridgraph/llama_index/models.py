@@ -1,4 +1,4 @@
-"""LlamaIndex's embeddings and language models as ours."""
+"""Adapters of LlamaIndex's embeddings and language models."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _WORKERS = 5
 
 
 class LlamaIndexEmbeddings(Embeddings):
-    """A LlamaIndex embedding model as LangChain Embeddings, for a store or a retriever.
+    """LlamaIndex embedding model as LangChain Embeddings, for a store or a retriever.
 
-    Its caches, batches, rate limits and events stay its own. An index records the model by class and ``model_name``.
+    Its caches, batches, rate limits and events keep working. An index records the model by class and ``model_name``.
 
     >>> from llama_index.core.embeddings import MockEmbedding
     >>> LlamaIndexEmbeddings(MockEmbedding(embed_dim=2)).embed_query("any")
@@ -32,7 +32,7 @@ class LlamaIndexEmbeddings(Embeddings):
     def __init__(self, embed_model: BaseEmbedding) -> None:
         if not isinstance(embed_model, BaseEmbedding):
             raise ConfigurationError(
-                f"LlamaIndexEmbeddings was given {embed_model!r:.80}; wanted is a LlamaIndex embedding model such as "
+                f"LlamaIndexEmbeddings cannot wrap {embed_model!r:.80}; pass a LlamaIndex embedding model such as "
                 "Settings.embed_model"
             )
         self.embed_model = embed_model
@@ -43,26 +43,27 @@ class LlamaIndexEmbeddings(Embeddings):
         return f"{self.embed_model.class_name()}/{self.embed_model.model_name}"
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One vector per text."""
+        """Return one vector per text."""
         return self.embed_model.get_text_embedding_batch(texts)
 
     def embed_query(self, text: str) -> list[float]:
-        """The vector of a question."""
+        """Return the vector of a question."""
         return self.embed_model.get_query_embedding(text)
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
-        """What :meth:`embed_documents` gives, awaited."""
+        """Return one vector per text, awaited."""
         return await self.embed_model.aget_text_embedding_batch(texts)
 
     async def aembed_query(self, text: str) -> list[float]:
-        """What :meth:`embed_query` gives, awaited."""
+        """Return the vector of a question, awaited."""
         return await self.embed_model.aget_query_embedding(text)
 
 
 class LlamaIndexChatModel:
-    """A LlamaIndex language model for all that asks one: ``LLMReranker``, ``QueryPlanner``, ``LLMRewrite``, …
+    """LlamaIndex language model for ``LLMReranker``, ``QueryPlanner``, ``LLMRewrite`` and others.
 
-    An answer in a form is asked for in words, so any model will do; what does not come in it is an error of that stage.
+    Structured answers are requested in the prompt, so any model works; an answer in another form is an error of the
+    calling stage.
 
     >>> from langchain_hybridgraph import LLMReranker
     >>> from llama_index.core.llms import MockLLM
@@ -73,36 +74,38 @@ class LlamaIndexChatModel:
     def __init__(self, llm: LLM) -> None:
         if not isinstance(llm, LLM):
             raise ConfigurationError(
-                f"LlamaIndexChatModel was given {llm!r:.80}; wanted is a LlamaIndex LLM such as Settings.llm"
+                f"LlamaIndexChatModel was given {llm!r:.80}; pass a LlamaIndex LLM such as Settings.llm"
             )
         self.llm = llm
 
     def invoke(self, input: Any, config: Any = None, /) -> str:
-        """What the model says to (role, text) pairs."""
+        """Return the model's answer to (role, text) pairs."""
         return _text(self.llm.chat(_messages(input)))
 
     async def ainvoke(self, input: Any, config: Any = None, /) -> str:
-        """What :meth:`invoke` gives, awaited."""
+        """Return the model's answer, awaited."""
         return _text(await self.llm.achat(_messages(input)))
 
     def with_structured_output(self, schema: Any, *, include_raw: bool = False, method: str | None = None) -> _Asked:
-        """The model, told to answer in the form of ``schema``; ``method`` "json_mode" is the one there is."""
+        """Return the model with instructions to answer according to ``schema``; the only ``method`` is "json_mode"."""
         if method not in (None, "json_mode"):
-            raise ConfigurationError(f"method is {method!r}; a LlamaIndex model is asked in words: leave it out")
+            raise ConfigurationError(
+                f"method is {method!r}; a LlamaIndex model answers in the prompt only: leave method= out"
+            )
         form = schema.model_json_schema() if hasattr(schema, "model_json_schema") else schema
         return _Asked(self.llm, f"Answer with one JSON value alone, of this schema:\n{to_prompt_json(form)}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """A model's answer as :func:`~langchain_hybridgraph.structured_output.parse_answer` reads it."""
+    """Parse a model's answer with :func:`~langchain_hybridgraph.structured_output.parse_answer`."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A model that knows the form; what LangChain calls a Runnable."""
+    """Model with a schema, like LangChain's Runnable."""
 
     llm: LLM
     form: str

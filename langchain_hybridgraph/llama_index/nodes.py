@@ -1,4 +1,4 @@
-"""LlamaIndex's nodes as chunks, Documents and edges, and back."""
+"""Conversion between LlamaIndex nodes and chunks, Documents and edges."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node
 
 from langchain_hybridgraph.records import PART_OF, SEQUENCE, Chunk, Edge, content_id
 
-# LlamaIndex's own vector stores keep a node under these keys, so that a collection of theirs is read as well.
+# LlamaIndex's own vector stores keep a node under these keys, so their collections can be read as well.
 CONTENT, KIND = "_node_content", "_node_type"
 _WRITTEN = frozenset({CONTENT, KIND, "document_id", "doc_id", "ref_doc_id"})
 _BY_LLAMA_INDEX = {NodeRelationship.NEXT: SEQUENCE, NodeRelationship.PARENT: PART_OF}
 
 
 def node_id(node: BaseNode) -> str:
-    """The node's id; for an empty one a hash of text and source, the same in every run."""
+    """Return the node's id; for an empty one a hash of text and source, the same in every run."""
     return node.node_id or content_id(text_of(node), _source(node.metadata))
 
 
 def text_of(node: BaseNode) -> str:
-    """What is searched of a node: its text without metadata, "" for an image without one."""
+    """Return the searchable text of a node: without metadata; "" for an image without text."""
     return node.get_content(MetadataMode.NONE)
 
 
 def to_chunk(node: BaseNode, parent: str | None = None) -> Chunk:
-    """The node as a chunk of its source document.
+    """Convert a node to a chunk of its source document.
 
-    The metadata are the node's, with ``source`` for LlamaIndex's ``file_path`` where there is none, and the whole node
-    but its text and embedding, from which :func:`to_node` makes it again.
+    The metadata are the node's, with ``source`` from LlamaIndex's ``file_path`` if there is none, and the complete node
+    except its text and embedding, from which :func:`to_node` restores it.
     """
     metadata = stored_metadata(node)
     return Chunk(node_id(node), text_of(node), metadata, document_of(node), parent)
 
 
 def to_document(node: BaseNode) -> Document:
-    """The node as a LangChain Document with the metadata of its chunk, which name its document."""
+    """Convert a node to a LangChain Document with the metadata of its chunk, which name its document."""
     chunk = to_chunk(node)
     document = {} if chunk.document_id is None else {"document_id": chunk.document_id}
     return Document(chunk.text, id=chunk.id, metadata={**chunk.metadata, **document})
 
 
 def document_of(node: BaseNode) -> str | None:
-    """The id of the source document, None for a node without one."""
+    """Return the id of the source document, None for a node without one."""
     related = _related(node, NodeRelationship.SOURCE)
     return related[0] if related else None
 
 
 def stored_metadata(node: BaseNode) -> dict[str, Any]:
-    """The node's metadata as JSON holds them, and under LlamaIndex's own keys the rest of it."""
+    """Return the node's metadata as JSON values, and under LlamaIndex's own keys the rest of the node."""
     kept = _storable(node).model_dump(mode="json")
     metadata: dict[str, Any] = dict(kept["metadata"])
     if "source" not in metadata and (source := _source(metadata)):
@@ -63,10 +63,10 @@ def stored_metadata(node: BaseNode) -> dict[str, Any]:
 
 
 def to_node(document: Document, notes: Iterable[str] = ()) -> BaseNode:
-    """The node that a Document was made from, with what was written into its metadata since; else a new TextNode.
+    """Restore the node of a Document, with later changes of its metadata; without one create a TextNode.
 
-    ``notes`` are metadata of the Document that say how it was found: neither a language model nor an embedding is
-    shown them.
+    ``notes`` are metadata of the Document that describe how it was found; they are hidden from language models and
+    embeddings.
     """
     metadata, noted = document.metadata, set(notes)
     if CONTENT in metadata:
@@ -83,9 +83,10 @@ def to_node(document: Document, notes: Iterable[str] = ()) -> BaseNode:
 
 
 def relationship_edges(node: BaseNode, apart: frozenset[str] = frozenset()) -> Iterator[Edge]:
-    """The node's edges: to the next one and from the previous one, to the parent and from the children.
+    """Yield the node's edges: to the next one and from the previous one, to the parent and from the children.
 
-    Neighbours are joined by ``sequence``, part and whole by ``part_of``, weight 1. What is ``apart`` has no edges.
+    Neighbours are connected by ``sequence``, parts and parents by ``part_of``, with weight 1. Nodes in ``apart`` have
+    no edges.
     """
     here = node_id(node)
     name = document_of(node) or here
@@ -105,10 +106,10 @@ def relationship_edges(node: BaseNode, apart: frozenset[str] = frozenset()) -> I
 def restored_relationships(
     chunk: Chunk, forward: Iterable[Edge], backward: Iterable[Edge]
 ) -> dict[NodeRelationship, RelatedNodeInfo]:
-    """The relationships of a chunk that was never a node, from what the store knows of it.
+    """Return relationships of a chunk that was never a node, from the store's edges.
 
-    ``forward`` are edges that leave it, ``backward`` edges that arrive; of several neighbours on one side the one of
-    the heaviest edge counts, ties by id.
+    ``forward`` are edges from it, ``backward`` edges to it; of several neighbours on one side the one with the heaviest
+    edge counts, ties by id.
     """
     found = {
         NodeRelationship.SOURCE: chunk.document if chunk.document != chunk.id else None,
@@ -136,7 +137,7 @@ def _source(metadata: Mapping[str, Any]) -> str:
 
 
 def _storable(node: BaseNode) -> BaseNode:
-    # An IndexNode may hold a retriever or a query engine; LlamaIndex finds it again by its index_id (object_map).
+    # An IndexNode may contain a retriever or a query engine; LlamaIndex finds it again by its index_id (object_map).
     is_held = isinstance(node, IndexNode) and not isinstance(node.obj, BaseNode)
     return node.model_copy(update={"obj": None}) if is_held else node
 

@@ -1,4 +1,4 @@
-"""Our rerankers as LlamaIndex node postprocessors."""
+"""Rerankers as LlamaIndex node postprocessors."""
 
 from __future__ import annotations
 
@@ -32,14 +32,13 @@ FAILED = "rerank-failed"
 
 
 class RerankPostprocessor(BaseNodePostprocessor):
-    """The nodes in the order of a reranker, with its scores, at most ``top_n`` of them.
+    """Node postprocessor that orders nodes by a reranker, with its scores, and keeps at most ``top_n`` of them.
 
-    ``reranker`` is one of ours (``ScoreReranker``, ``LLMReranker``, ``CrossEncoderReranker``), any LangChain
-    compressor, or a function from query and texts to scores. The nodes that were handed in stay as they are; a score
-    of None is 0. A reranker that fails leaves the earlier order, and ``degraded`` in the nodes' metadata says
-    ``rerank-failed`` (``on_error="raise"`` raises instead).
-
-    Raises ConfigurationError for what cannot rerank, and without a query for a reranker that reads it.
+    ``reranker`` is one of this package (``ScoreReranker``, ``LLMReranker``, ``CrossEncoderReranker``), any LangChain
+    compressor, or a function from query and texts to scores. The nodes passed in are not changed; a score of None
+    counts as 0. A failing reranker leaves the earlier order, and ``degraded`` in the nodes' metadata contains
+    ``rerank-failed`` (``on_error="raise"`` raises instead). Raises ConfigurationError for objects that cannot rerank,
+    and without a query for a reranker that reads it.
 
     >>> from langchain_hybridgraph import ScoreReranker
     >>> from llama_index.core.schema import TextNode
@@ -49,8 +48,8 @@ class RerankPostprocessor(BaseNodePostprocessor):
     """
 
     reranker: Any = Field(exclude=True, description="Scores the nodes.")
-    top_n: int | None = Field(None, ge=1, description="At most so many nodes; None: all.")
-    on_error: str = Field("degrade", pattern="^(degrade|raise)$", description="What a failing reranker means.")
+    top_n: int | None = Field(None, ge=1, description="Maximum number of nodes; None: all.")
+    on_error: str = Field("degrade", pattern="^(degrade|raise)$", description="Effect of a failing reranker.")
 
     def __init__(self, reranker: Any, *, top_n: int | None = None, **settings: Any) -> None:
         super().__init__(**settings | {"reranker": reranker, "top_n": top_n})
@@ -62,7 +61,7 @@ class RerankPostprocessor(BaseNodePostprocessor):
 
     @classmethod
     def class_name(cls) -> str:
-        """The name in LlamaIndex's registries."""
+        """Return the name in LlamaIndex's registries."""
         return "RerankPostprocessor"
 
     def _postprocess_nodes(
@@ -94,13 +93,11 @@ class RerankPostprocessor(BaseNodePostprocessor):
             return query.query_str
         if isinstance(self.reranker, ScoreReranker):
             return ""
-        raise ConfigurationError(
-            f"{type(self.reranker).__name__} reads the query, and none is given: postprocess_nodes(nodes, query_str=…)"
-        )
+        raise ConfigurationError(f"{type(self.reranker).__name__} needs a query: postprocess_nodes(nodes, query_str=…)")
 
     @contextmanager
     def _reporting(self, nodes: list[NodeWithScore], query: QueryBundle | None) -> Iterator[Report]:
-        """LlamaIndex's events around the reranking, new and old; what is reported is given back."""
+        """Send LlamaIndex's events around the reranking, new and old; yields a function for reporting the result."""
         name, top_n = type(self.reranker).__name__, self.top_n or len(nodes)
         done: list[NodeWithScore] = []
 
@@ -125,14 +122,14 @@ class RerankPostprocessor(BaseNodePostprocessor):
         return [NodeWithScore(node=nodes[int(hit.id)].node, score=hit.score) for hit in best]
 
     def _kept(self, nodes: Sequence[NodeWithScore], error: Exception) -> list[NodeWithScore]:
-        """The nodes as they were, noting what happened; raises the error where that is wanted."""
+        """Return the nodes unchanged, with the error in their metadata; raise the error if requested."""
         if self.on_error == "raise":
             raise error
         return [_noted(node) for node in nodes[: self.top_n]]
 
 
 def _hits(nodes: Sequence[NodeWithScore]) -> list[Hit]:
-    """The nodes as hits, named by their place: one node may stand in a list twice."""
+    """Convert nodes to hits with their positions as ids: one node may occur in a list twice."""
     width = len(str(len(nodes)))
     return [
         Hit(Chunk(f"{place:0{width}}", text_of(node.node), node.metadata), node.get_score(), "node", {})

@@ -1,4 +1,4 @@
-"""Any of our retrievers as a LlamaIndex retriever."""
+"""Retrievers of this package as LlamaIndex retrievers."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from langchain_hybridgraph.stores.protocols import ReadsIndex
 
 dispatcher = get_dispatcher(__name__)
 
-# LlamaIndex's words for options of ours.
+# LlamaIndex's names for options.
 _WORDS = {"filters": "filter", "similarity_top_k": "k"}
-# Options that hold a conversation, which may be one of LlamaIndex's messages.
+# Options that contain a conversation, which may consist of LlamaIndex's messages.
 _TOLD = frozenset({"conversation_history", "session"})
 
 
 @dataclass
 class QueryWithOptions(QueryBundle):
-    """A query that carries options of its one call, through a query engine too; they go before the retriever's own.
+    """Query with options for this call, also through a query engine; they take precedence over the retriever's own.
 
     >>> QueryWithOptions("Where is the cat?", options={"k": 3, "filters": None}).options["k"]
     3
@@ -51,7 +51,7 @@ class QueryWithOptions(QueryBundle):
 
 
 class RetrievalReportEvent(BaseEvent):
-    """How an answer came about, sent before LlamaIndex's own RetrievalEndEvent: what nodes cannot say of an empty one.
+    """Event with details of a result, also of an empty one; sent before LlamaIndex's own RetrievalEndEvent.
 
     ``degraded`` lists the reasons of both levels (see :mod:`langchain_hybridgraph.degradation`); ``plan`` describes the
     search.
@@ -63,12 +63,12 @@ class RetrievalReportEvent(BaseEvent):
 
     @classmethod
     def class_name(cls) -> str:
-        """The event's name."""
+        """Return the event's name."""
         return "RetrievalReportEvent"
 
 
 class _Asked(NamedTuple):
-    """One call: the text, the options of our retriever, and texts whose mean vector is to be searched for."""
+    """One call: the text, the options of the retriever, and texts whose mean vector is searched for."""
 
     text: str | None
     options: dict[str, Any]
@@ -76,21 +76,22 @@ class _Asked(NamedTuple):
 
 
 class LlamaIndexRetriever(BaseRetriever):
-    """What one of our retrievers finds, as LlamaIndex nodes with scores.
+    """LlamaIndex retriever over a retriever of this package; it returns nodes with scores.
 
     ``retriever`` is a HybridRetriever, GraphRetriever, AdvancedRetriever, HierarchicalRetriever or any other with
     ``retrieve`` and ``aretrieve``. ``options`` are options of its calls (``k=``, ``filter=``, …) for every call;
-    LlamaIndex's words ``similarity_top_k=`` and ``filters=`` (MetadataFilters, or our own filters) are known, too. A
-    call's own are given by :meth:`with_options`, or by a :class:`QueryWithOptions`. A query's ``embedding`` is searched
-    for in place of that of its text, and so is the mean of the embeddings of its ``custom_embedding_strs`` (HyDE).
+    LlamaIndex's ``similarity_top_k=`` and ``filters=`` (MetadataFilters, or filters of this package) are accepted, too.
+    Options for a single call are passed with :meth:`with_options`, or by a :class:`QueryWithOptions`. A query's
+    ``embedding`` is searched for instead of that of its text, and so is the mean of the embeddings of its
+    ``custom_embedding_strs`` (HyDE).
 
-    Nodes that came in by ``ingest_nodes`` (or by a LlamaIndex vector store) come back as they were, with their
-    relationships; of other chunks these are restored from the store's edges. How a node was found is written into its
-    metadata, ``degraded`` among it, and kept from language model and embedding. Of an answer without nodes
-    :meth:`retrieve_result` and the event :class:`RetrievalReportEvent` tell.
+    Nodes written by ``ingest_nodes`` (or by a LlamaIndex vector store) are returned unchanged, with their
+    relationships; relationships of other chunks are restored from the store's edges. Metadata describe how a node was
+    found, including ``degraded``; they are hidden from language models and embeddings. For a result without nodes,
+    :meth:`retrieve_result` and the event :class:`RetrievalReportEvent` have the details.
 
-    ``callback_manager``, ``object_map``, ``objects`` and ``verbose`` are LlamaIndex's own. Raises what the retriever
-    raises: ConfigurationError, FilterError, TenantError, RetrievalError, and TypeError for an option it does not know.
+    ``callback_manager``, ``object_map``, ``objects`` and ``verbose`` are LlamaIndex's own. Raises the errors of the
+    retriever: ConfigurationError, FilterError, TenantError, RetrievalError, and TypeError for an unknown option.
 
     >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
     >>> store = HybridGraphStore.from_texts(["the cat sat", "dogs bark"], ids=["cat", "dog"])
@@ -111,8 +112,8 @@ class LlamaIndexRetriever(BaseRetriever):
     ) -> None:
         if isinstance(retriever, BaseRetriever) or not callable(getattr(retriever, "aretrieve", None)):
             raise ConfigurationError(
-                f"LlamaIndexRetriever was given a {type(retriever).__name__}; wanted is a retriever of ours such as "
-                "HybridRetriever(store); an index of LlamaIndex goes to LlamaIndexRetriever.from_index(index)"
+                f"LlamaIndexRetriever cannot wrap a {type(retriever).__name__}; pass a retriever such as "
+                "HybridRetriever(store); for a LlamaIndex index use LlamaIndexRetriever.from_index(index)"
             )
         super().__init__(callback_manager or Settings.callback_manager, object_map, objects, verbose)
         self.retriever = retriever
@@ -122,12 +123,13 @@ class LlamaIndexRetriever(BaseRetriever):
     def from_index(
         cls, index: VectorStoreIndex, kind: type[HybridRetriever] = HybridRetriever, **settings: Any
     ) -> Self:
-        """Over a LlamaIndex index: its vector store, a keyword index over its nodes, and their relationships as edges.
+        """Create a retriever over a LlamaIndex index: its vector store, a keyword index over its nodes, and an edge
+        graph.
 
-        ``kind`` is HybridRetriever, GraphRetriever or MemoryRetriever, whose ``settings`` are given, in LlamaIndex's
-        words (``similarity_top_k=``, ``filters=``), too. Keyword index and
-        edges are made now: make the retriever anew when nodes have come into the index. An AdvancedRetriever stands
-        over one of these, a HierarchicalRetriever needs a HybridGraphStore. Raises ConfigurationError for other kinds.
+        ``kind`` is HybridRetriever, GraphRetriever or MemoryRetriever; its ``settings`` may use LlamaIndex's names
+        (``similarity_top_k=``, ``filters=``). The edges are the relationships of the nodes. Keyword index and edges are
+        created now: create the retriever again after adding nodes to the index. An AdvancedRetriever needs one of these
+        retrievers, a HierarchicalRetriever a HybridGraphStore. Raises ConfigurationError for other kinds.
         """
         if not issubclass(kind, HybridRetriever):
             raise ConfigurationError(
@@ -141,13 +143,13 @@ class LlamaIndexRetriever(BaseRetriever):
     # -- retrieving -----------------------------------------------------------------------------------------
 
     def with_options(self, **options: Any) -> Self:
-        """The same retriever for calls with these options, which go before its own; filters narrow each other."""
+        """Return a retriever for calls with these options, which take precedence; filters are combined."""
         other = copy(self)
         other.options = _merged(self.options, _ours(options))
         return other
 
     def retrieve_result(self, query: QueryType) -> RetrievalResult[NodeWithScore]:
-        """The nodes with what there is to say about them: ``degraded``, ``took_ms``, ``plan``, ``hits``.
+        """Return the nodes with details: ``degraded``, ``took_ms``, ``plan``, ``hits``.
 
         Of LlamaIndex's events only the RetrievalReportEvent is sent.
         """
@@ -157,7 +159,7 @@ class LlamaIndexRetriever(BaseRetriever):
         return _reported(self._answer(self.retriever.retrieve(asked.text, **asked.options)))
 
     async def aretrieve_result(self, query: QueryType) -> RetrievalResult[NodeWithScore]:
-        """What :meth:`retrieve_result` gives, awaited."""
+        """Return the nodes with details, awaited; see :meth:`retrieve_result`."""
         asked = self._asked(query)
         if asked.strings:
             asked.options["vector"] = _mean([await self._embeddings().aembed_query(each) for each in asked.strings])
@@ -170,7 +172,7 @@ class LlamaIndexRetriever(BaseRetriever):
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return list(await self.aretrieve_result(query_bundle))
 
-    # -- what is asked --------------------------------------------------------------------------------------
+    # -- queries ----------------------------------------------------------------------------------------------
 
     def _asked(self, query: QueryType) -> _Asked:
         bundle = QueryBundle(query) if isinstance(query, str) else query
@@ -200,7 +202,7 @@ class LlamaIndexRetriever(BaseRetriever):
         inner = getattr(self.retriever, "retriever", self.retriever)
         return getattr(inner, "vector_store", None)
 
-    # -- what comes back ------------------------------------------------------------------------------------
+    # -- results ----------------------------------------------------------------------------------------------
 
     def _answer(self, result: RetrievalResult[Document]) -> RetrievalResult[NodeWithScore]:
         hits = result.hits if len(result.hits) == len(result) else (None,) * len(result)
@@ -211,7 +213,7 @@ class LlamaIndexRetriever(BaseRetriever):
         )
 
     def _relate(self, found: Sequence[tuple[BaseNode, Hit]]) -> None:
-        """Give relationships to the new nodes of chunks that were never nodes."""
+        """Set relationships on the new nodes of chunks that were never nodes."""
         chunks = {hit.id: (node, hit.chunk) for node, hit in found if CONTENT not in hit.chunk.metadata}
         store = self._store
         if not chunks or not isinstance(store, ReadsIndex):
@@ -223,18 +225,18 @@ class LlamaIndexRetriever(BaseRetriever):
 
 
 def _ours(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options in our words and forms."""
+    """Return the options under the names of this package."""
     named = {_WORDS.get(name, name): value for name, value in options.items()}
     if len(named) < len(options):
         twice = next(name for name in _WORDS if name in options and _WORDS[name] in options)
-        raise ConfigurationError(f"{twice}= and {_WORDS[twice]}= are two words for one option: give one of them")
+        raise ConfigurationError(f"{twice}= and {_WORDS[twice]}= are two names for one option: pass one of them")
     if "filter" in named:
         named["filter"] = filter_from(named["filter"])
     return named | {name: _turns(named[name]) for name in _TOLD & named.keys()}
 
 
 def _turns(told: Any) -> Any:
-    """A conversation with LlamaIndex's messages as (role, text) pairs."""
+    """Convert LlamaIndex's messages in a conversation to (role, text) pairs."""
     if isinstance(told, Mapping) and "messages" in told:
         return {**told, "messages": _turns(told["messages"])}
     if not isinstance(told, (list, tuple)):
@@ -243,7 +245,7 @@ def _turns(told: Any) -> Any:
 
 
 def _merged(options: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a retriever and of a call, in our words; the call's go first, filters narrow each other."""
+    """Merge options of a retriever and of a call; the call's take precedence, filters are combined."""
     both = [part for given in (options, own) if (part := given.get("filter")) is not None]
     return {**options, **own} | (
         {"filter": both[0] & both[1]} if len(both) > 1 else {"filter": both[0]} if both else {}

@@ -1,4 +1,4 @@
-"""A LlamaIndex index as a LangChain VectorStore."""
+"""LlamaIndex index as a LangChain VectorStore."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ from langchain_hybridgraph.stores.engines.vector_matrix import unit
 
 
 class LlamaIndexVectorStore(VectorStore):
-    """The vector store of a LlamaIndex ``VectorStoreIndex``, with the nodes of its docstore.
+    """Vector store of a LlamaIndex ``VectorStoreIndex``, with the nodes of its docstore.
 
-    It is read through ``index.as_retriever()``, whatever vector store lies below, and never written to: nodes come in
-    through the index. Scores are those of the vector store (cosines for a SimpleVectorStore); where it gives none, the
-    rank. Filters are checked on what comes back, and more is asked for until enough pass.
-
-    ``documents`` and ``edges`` are what a keyword index and a graph beside it are made of, as the index is now.
+    It is read through ``index.as_retriever()``, with any vector store below, and never written to: add nodes through
+    the index. Scores are those of the vector store (cosines for a SimpleVectorStore); if it has none, they follow the
+    rank. Filters are checked on the results, and more results are requested until enough pass. ``documents`` and
+    ``edges`` provide a keyword index and a graph with the index's current nodes.
     """
 
     awaits_search = True
@@ -36,20 +35,20 @@ class LlamaIndexVectorStore(VectorStore):
     def __init__(self, index: VectorStoreIndex) -> None:
         if not isinstance(index, VectorStoreIndex):
             raise ConfigurationError(
-                f"LlamaIndexVectorStore was given {type(index).__name__}; wanted is a VectorStoreIndex, such as "
+                f"LlamaIndexVectorStore was given {type(index).__name__}; pass a VectorStoreIndex, such as "
                 "VectorStoreIndex(nodes) or VectorStoreIndex.from_vector_store(vector_store)"
             )
         self.index = index
 
     @property
     def embeddings(self) -> Embeddings:
-        """The index's embedding model."""
+        """Embedding model of the index."""
         return LlamaIndexEmbeddings(self.index._embed_model)
 
     def nodes(self) -> list[BaseNode]:
-        """The nodes that the index searches: those of its docstore, else what the vector store itself gives.
+        """Return the nodes that the index searches: those of its docstore, else those of the vector store.
 
-        [] when neither has them.
+        [] if neither has them.
         """
         ids = list(self.index.index_struct.nodes_dict.values())
         held = self._held
@@ -66,24 +65,24 @@ class LlamaIndexVectorStore(VectorStore):
 
     @property
     def _held(self) -> dict[str, list[float]] | None:
-        """The vectors of a SimpleVectorStore by node."""
+        """Return the vectors of a SimpleVectorStore by node."""
         store = self.index.vector_store
         return store.data.embedding_dict if isinstance(store, SimpleVectorStore) else None
 
     @property
     def gives_cosines(self) -> bool:
-        """Whether scores are cosines, as a SimpleVectorStore's are; what others' mean is not known."""
+        """Whether scores are cosines, as for a SimpleVectorStore; the meaning of others' scores is unknown."""
         return isinstance(self.index.vector_store, SimpleVectorStore)
 
     @property
     def can_list(self) -> bool:
-        """Whether :meth:`nodes` gives every node: the docstore has them, or the vector store can."""
+        """Whether :meth:`nodes` returns every node: from the docstore, or from the vector store."""
         store: Any = self.index.vector_store
         own = getattr(type(store), "get_nodes", BasePydanticVectorStore.get_nodes)
         return not store.stores_text or own is not BasePydanticVectorStore.get_nodes
 
     def count(self) -> int | None:
-        """Number of nodes in the index; None where only the vector store knows."""
+        """Return the number of nodes in the index; None if only the vector store knows it."""
         if (held := self._held) is not None:
             return len(held)
         return None if self.index.vector_store.stores_text else len(self.index.index_struct.nodes_dict)
@@ -94,43 +93,43 @@ class LlamaIndexVectorStore(VectorStore):
         return {id: unit(np.asarray(held[id], np.float32)) for id in ids if id in held}
 
     def documents(self) -> list[Document]:
-        """The nodes that have a text as Documents."""
+        """Return the nodes with a text as Documents."""
         return [document for node in self.nodes() if (document := to_document(node)).page_content.strip()]
 
     def edges(self) -> list[Edge]:
-        """The relationships of the nodes as edges."""
+        """Return the relationships of the nodes as edges."""
         return [edge for node in self.nodes() for edge in relationship_edges(node)]
 
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
-        """The k Documents that are nearest to the query."""
+        """Return the k Documents nearest to the query."""
         return [document for document, _ in self.similarity_search_with_score(query, k)]
 
     def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:
-        """The same with the vector store's scores, best first."""
+        """Return the k Documents nearest to the query with the vector store's scores, best first."""
         return _documents(self.index.as_retriever(similarity_top_k=k).retrieve(query))
 
     def similarity_search_with_score_by_vector(
         self, embedding: Sequence[float], k: int = 4, **kwargs: Any
     ) -> list[tuple[Document, float]]:
-        """The k Documents that are nearest to a vector, with the vector store's scores, best first."""
+        """Return the k Documents nearest to a vector, with the vector store's scores, best first."""
         query = QueryBundle("", embedding=list(embedding))
         return _documents(self.index.as_retriever(similarity_top_k=k).retrieve(query))
 
     async def asimilarity_search_with_score(
         self, query: str, k: int = 4, **kwargs: Any
     ) -> list[tuple[Document, float]]:
-        """What :meth:`similarity_search_with_score` gives, by the index's own async side."""
+        """Run :meth:`similarity_search_with_score` by the index's own asynchronous methods."""
         return _documents(await self.index.as_retriever(similarity_top_k=k).aretrieve(query))
 
     async def asimilarity_search_with_score_by_vector(
         self, embedding: Sequence[float], k: int = 4, **kwargs: Any
     ) -> list[tuple[Document, float]]:
-        """What :meth:`similarity_search_with_score_by_vector` gives, by the index's own async side."""
+        """Run :meth:`similarity_search_with_score_by_vector` by the index's own asynchronous methods."""
         query = QueryBundle("", embedding=list(embedding))
         return _documents(await self.index.as_retriever(similarity_top_k=k).aretrieve(query))
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """The Documents with these ids; missing ones are left out."""
+        """Return the Documents with these ids; missing ones are left out."""
         wanted = set(ids)
         return [to_document(node) for node in self.nodes() if node_id(node) in wanted]
 
@@ -138,9 +137,9 @@ class LlamaIndexVectorStore(VectorStore):
     def from_texts(
         cls, texts: list[str], embedding: Embeddings, metadatas: list[dict[str, Any]] | None = None, **kwargs: Any
     ) -> NoReturn:
-        """Raises ConfigurationError: LlamaIndex makes its indexes itself."""
+        """Raise ConfigurationError: LlamaIndex creates its indexes itself."""
         raise ConfigurationError(
-            "LlamaIndexVectorStore reads an index that is there: VectorStoreIndex(nodes) makes one"
+            "LlamaIndexVectorStore reads an existing index: create one with VectorStoreIndex(nodes)"
         )
 
 

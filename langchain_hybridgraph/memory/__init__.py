@@ -1,1 +1,1 @@
-"""What makes a store a memory: admission, contradictions, duplicates and scores."""
+"""Rules for memories: admission, contradictions, duplicates and scores."""

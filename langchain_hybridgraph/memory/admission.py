@@ -1,4 +1,4 @@
-"""Which new memories a store takes in."""
+"""Admission of new memories to a store."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.filters import Filter
     from langchain_hybridgraph.records import Vector
 
-# A source of which nothing is known (0.5) may say again what is known already, as long as it does not join it
-# (novelty 0.05); one that was refuted more often must bring as much more news.
+# A source of unknown credibility (0.5) may repeat a known statement that does not join an existing memory
+# (novelty 0.05); a source that was refuted more often needs proportionally more novelty.
 LEAST_WORTH = 0.025
-# So many neighbours with a label of the new memory are looked at for contradictions.
+# Number of neighbours with a label of the new memory that are checked for contradictions.
 NEIGHBOURS = 20
-# Memories of this type are events: each is of its own time.
+# Memories of this type are events: each belongs to its own time.
 EPISODIC = "episodic"
-# So many of the nearest memories are looked at for one that says the same.
+# Number of the nearest memories that are checked for duplicates.
 DUPLICATES = 20
 
 
 class Lowered(NamedTuple):
-    """A memory whose confidence a contradiction has lowered: from what, and to what."""
+    """Memory whose confidence was lowered by a contradiction, with the confidence before and after."""
 
     id: str
     before: float
@@ -54,12 +54,11 @@ class Lowered(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Admission(Serializable):
-    """What became of a new memory.
+    """Outcome for a new memory.
 
-    ``id`` is under which it is found: its own, or that of the memory that it ``joined``; ``text`` is its own. One whose
-    id was there with another text or other times has ``replaced`` that. ``reason`` says why it was refused, and what
-    did not work as asked. ``contradicts`` are the memories that it contradicts, ``lowered`` those that are believed
-    less for it.
+    ``id`` is its own, or that of the memory that it ``joined``; ``text`` is its own. ``replaced`` means that a memory
+    with the same id had another text or other times. ``reason`` explains why it was refused, or what failed.
+    ``contradicts`` lists the memories that it contradicts, ``lowered`` those whose confidence was lowered.
     """
 
     id: str
@@ -71,50 +70,50 @@ class Admission(Serializable):
 
 
 class MemoryTarget(Protocol):
-    """What admission asks of a store."""
+    """Methods of a store that admission needs."""
 
     clock: Any
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """Nobody else writes inside."""
+        """Exclude other writers while the context is open."""
         ...
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """The unit vectors of texts, None where there is no model yet."""
+        """Return the unit vectors of texts, None if there is no model yet."""
         ...
 
     def nearest(
         self, vector: Vector, n: int, period: tuple[float, float], filter: Filter | None = None
     ) -> list[tuple[str, float]]:
-        """The n chunks of largest cosine that are valid at some time of a period."""
+        """Return the n chunks with the largest cosines that are valid at some time of a period."""
         ...
 
     def unknown_word_share(self, text: str, beside: str) -> float:
-        """The share of a text's words that its vector says nothing of, and the other text does not have."""
+        """Return the share of a text's words that are unknown to the model and missing from the other text."""
         ...
 
     def has_pretrained_model(self) -> bool:
-        """Whether its vectors come from a model that has learned what words mean from more than the texts here."""
+        """Whether the vectors come from a model that was trained on more than the texts of this store."""
         ...
 
     def get(self, ids: Sequence[str]) -> list[Chunk]:
-        """The chunks with these ids."""
+        """Return the chunks with these ids."""
         ...
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
-        """The vectors of these chunks."""
+        """Return the vectors of these chunks."""
         ...
 
     def edges(self, ids: Sequence[str]) -> list[Edge]:
-        """The edges that leave these chunks."""
+        """Return the edges from these chunks."""
         ...
 
     def memory_states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
-        """What is known of them."""
+        """Return the memory state of these chunks."""
         ...
 
     def credibility(self, source: str) -> float:
-        """How far a source is to be believed."""
+        """Return the credibility of a source."""
         ...
 
     def insert(
@@ -124,7 +123,7 @@ class MemoryTarget(Protocol):
         edges: Sequence[Edge],
         changes: Sequence[Change],
     ) -> None:
-        """Write new memories and what they change, in one transaction."""
+        """Write new memories and their effects, in one transaction."""
         ...
 
 
@@ -136,33 +135,32 @@ def admit(
     contradictions: bool = True,
     near_duplicate: float = NEAREST,
 ) -> list[Admission]:
-    """Take new memories into a store, each after the ones before; one record per chunk, in their order.
+    """Add new memories to a store one after the other; return one record per chunk, in their order.
 
-    - One whose cosine with a memory is ``near_duplicate`` (0.95) or more joins it, if the memory is valid for at
-      least as long and both say the same in the same words, or in others that a vector can be trusted with (see
+    - A memory joins an existing one if their cosine is ``near_duplicate`` (0.95) or more, the existing one is valid for
+      at least as long, and both say the same in the same words, or in other words for which vectors are reliable (see
       :func:`~langchain_hybridgraph.memory.duplicates.may_be_reworded`): never with another number, name or negation. A
-      model that is made from the texts is not trusted with synonyms. Joining counts one more use and unites the
-      labels, and where another source says the same, confidence c becomes 1 − (1 − c)(1 − credibility · confidence of
-      the new one), the noisy-or of two witnesses. The record of one that joined in other words says so in its
-      ``reason``. Two episodic memories that begin at different times are two events. Anything else is added, however
-      near it is.
-    - One of which credibility · novelty is below 0.025 is refused. Novelty is 1 − the largest cosine, at least 0.05 for
-      what does not join, and with a model that is made from the texts at least the share of its words that the model
-      has never read. Credibility is that of its ``source`` (0.5 without one): an unknown source is never refused, one
-      refuted nine times in ten must say something that is by a quarter new.
-    - One that was over or retracted, and is said again, is a memory of its own with another id.
-    - What it contradicts (see :class:`Contradictions`) is noted as an edge ``contradicts`` and loses confidence, once
-      in a call and once by the same memory. Two episodic memories do not contradict each other: they are events.
-      Without ``llm`` the labels decide, which is a guess: what shares all labels need not be about the same.
-      ``contradictions=False`` looks for none.
+      model fitted to the texts is not trusted with synonyms. Joining adds one use and unites the labels. If it comes
+      from another source, confidence c becomes 1 − (1 − c)(1 − credibility · confidence of the new one), the noisy-or
+      of two witnesses. The ``reason`` of a memory that joined in other words says so. Two episodic memories that begin
+      at different times are two events. Any other memory is added, however near it is.
+    - A memory is refused if credibility · novelty is below 0.025. Novelty is 1 − the largest cosine, at least 0.05 for
+      a memory that does not join, and with a model fitted to the texts at least the share of its words that are unknown
+      to the model. Credibility is that of its ``source`` (0.5 without one): an unknown source is never refused, one
+      refuted nine times in ten needs a novelty of a quarter.
+    - A statement that was true before, or was retracted, and is made again becomes a memory of its own with another id.
+    - A memory that the new one contradicts (see :class:`Contradictions`) gets an edge ``contradicts`` and loses
+      confidence, once per call and once by the same memory. Two episodic memories do not contradict each other: they
+      are events. Without ``llm`` the labels decide, which is a guess: memories with equal labels need not be about the
+      same thing. ``contradictions=False`` skips this check.
 
-    A chat model is asked before anything is locked. Raises ConfigurationError for a ``near_duplicate`` outside (0, 1],
-    ValueError for a blank text and for unusable metadata (a confidence of 7, an end before the begin), and takes in
-    nothing then.
+    A chat model is called before anything is locked. Raises ConfigurationError for a ``near_duplicate`` outside (0, 1],
+    and ValueError for a blank text and for unusable metadata (a confidence of 7, an end before the beginning); in these
+    cases nothing is written.
     """
     check_near_duplicate(near_duplicate)
     if blank := [chunk.id for chunk in chunks if not chunk.text.strip()]:
-        raise ValueError(f"memory {quote_value(blank[0])} has no text: leave it out, or say what is to be remembered")
+        raise ValueError(f"memory {quote_value(blank[0])} has no text: leave it out, or give it the text to remember")
     given = [ParsedMetadata.checked(chunk.metadata) for chunk in chunks]
     made = store.embed([chunk.text for chunk in chunks])
     judge = Contradictions(llm) if contradictions else None
@@ -171,7 +169,7 @@ def admit(
         for place, (chunk, values) in enumerate(zip(chunks, given, strict=True))
     ]
     if llm is not None and contradictions:
-        _planned(candidates, store, judge, near_duplicate)  # from here on what the model says is known
+        _planned(candidates, store, judge, near_duplicate)  # from here on the answers of the model are available
     with store.exclusive():
         plan = _planned(candidates, store, judge, near_duplicate)
         written = [*plan.added, *plan.relabelled()]
@@ -192,7 +190,7 @@ def check_near_duplicate(value: Any) -> None:
 
 
 class _Candidate(NamedTuple):
-    """A new memory, what its metadata give, and its vector where there is a model to make one."""
+    """New memory, the values in its metadata, and its vector if there is a model."""
 
     chunk: Chunk
     given: ParsedMetadata
@@ -200,21 +198,21 @@ class _Candidate(NamedTuple):
 
     @property
     def source(self) -> str | None:
-        """Who says it."""
+        """Source of the memory."""
         return _source(self.chunk)
 
     @property
     def confidence(self) -> float:
-        """How sure it is of itself."""
+        """Confidence of the memory."""
         return CONFIDENCE if self.given.confidence is None else self.given.confidence
 
     @property
     def statement(self) -> Statement:
-        """What contradictions are looked for in."""
+        """Return the part of the memory that contradictions are checked on."""
         return _statement(self.chunk)
 
     def period(self, now: float) -> tuple[float, float]:
-        """When it is valid; one that does not say since when, since it was made."""
+        """Validity of the memory; without a beginning it is valid since its creation."""
         given = self.given
         begins = [time for time in (given.valid_from, given.created_at, now) if time is not None]
         return begins[0], inf if given.valid_until is None else given.valid_until
@@ -223,7 +221,7 @@ class _Candidate(NamedTuple):
 def _planned(
     candidates: Iterable[_Candidate], store: MemoryTarget, judge: Contradictions | None, near_duplicate: float
 ) -> _Plan:
-    """What becomes of new memories as the store is now."""
+    """Return the outcome for new memories, given the current state of the store."""
     plan = _Plan(store, judge, store.clock(), near_duplicate)
     for candidate in candidates:
         plan.outcomes.append(plan.admit(candidate))
@@ -231,7 +229,7 @@ def _planned(
 
 
 class _Plan:
-    """What is to be written of new memories, each judged beside those before it."""
+    """Rows to write for new memories; each is also compared with those before it."""
 
     def __init__(self, store: MemoryTarget, judge: Contradictions | None, now: float, near_duplicate: float) -> None:
         self._store, self._judge, self._now = store, judge, now
@@ -244,7 +242,7 @@ class _Plan:
         self.outcomes: list[Admission] = []
 
     def admit(self, new: _Candidate) -> Admission:
-        """What becomes of one."""
+        """Decide the outcome for one memory."""
         text = new.chunk.text
         near = self._nearest(new)
         for id, cosine in near:
@@ -264,11 +262,11 @@ class _Plan:
         contradicted, lowered = self._contradicted(new, self._judge)
         self.added.append(new)
         failure = self._judge.failures.get(text)
-        reason = "" if failure is None else f"contradictions were judged by labels, since the model failed: {failure}"
+        reason = "" if failure is None else f"contradictions were judged by labels, because the model failed: {failure}"
         return Admission(new.chunk.id, outcome, reason, contradicted, lowered, text)
 
     def relabelled(self) -> list[_Candidate]:
-        """The memories that were there, with the labels of what has joined them."""
+        """Existing memories, with the labels of new ones that joined them."""
         there = {chunk.id: chunk for chunk in self._store.get(list(self._labels))}
         vectors = self._store.vectors(list(there)) if there else ()
         return [
@@ -279,7 +277,7 @@ class _Plan:
     # -- near duplicates ------------------------------------------------------------------------------------
 
     def _nearest(self, new: _Candidate) -> list[tuple[str, float]]:
-        """The memories nearest to a new one, ties by id; an earlier version of it, which it replaces, is none."""
+        """Return the memories nearest to a new one, ties by id, without an earlier version that it replaces."""
         found = [entry for entry in self._near(new, DUPLICATES, None) if not self._is_replaced(entry[0], new)]
         return sorted(found, key=lambda entry: (-entry[1], entry[0]))
 
@@ -289,7 +287,7 @@ class _Plan:
         return max(self._store.unknown_word_share(new.chunk.text, self._chunk(id).text), 1.0 - NEAREST)
 
     def _near(self, new: _Candidate, n: int, filter: Filter | None) -> list[tuple[str, float]]:
-        """(id, cosine) of memories near to a new one that are valid when it is, those to be added last."""
+        """Return (id, cosine) of memories near to a new one and valid at the same time; new ones come last."""
         if new.vector is None:
             return []
         first, last = new.period(self._now)
@@ -316,14 +314,14 @@ class _Plan:
         if same_wording(own, text):
             return True
         if self._store.unknown_word_share(own, text) or self._store.unknown_word_share(text, own):
-            return False  # the cosine says nothing of words that the model does not know
+            return False  # the cosine does not depend on words that the model does not know
         return may_be_reworded(own, text, synonyms=self._store.has_pretrained_model())
 
     def _is_there(self, id: str) -> bool:
         return bool(self._store.get([id])) or any(other.chunk.id == id for other in self.added)
 
     def _renamed(self, new: _Candidate) -> _Candidate:
-        """Under another id where its own is that of the same statement, which was over or retracted before."""
+        """Return the memory under another id if its own belongs to the same statement that ended or was retracted."""
         there = self._store.get([new.chunk.id])
         if not there or there[0].text != new.chunk.text or new.vector is None:
             return new
@@ -342,7 +340,7 @@ class _Plan:
         return Admission(id, "joined", reason, text=new.chunk.text)
 
     def _label(self, id: str, new: Chunk) -> None:
-        """Unite the labels of a memory with those of what joins it."""
+        """Unite the labels of a memory with those of the memory that joins it."""
         there = _labels(self._chunk(id))
         more = [label for label in _labels(new) if label not in there]
         if not more:
@@ -356,7 +354,7 @@ class _Plan:
     # -- contradictions ---------------------------------------------------------------------------------------
 
     def _contradicted(self, new: _Candidate, judge: Contradictions) -> tuple[tuple[str, ...], tuple[Lowered, ...]]:
-        """The memories that a new one contradicts, and those of them that lose confidence by it."""
+        """Return the memories that a new one contradicts, and those of them that lose confidence."""
         labels = new.statement.labels
         if not labels:
             return (), ()
@@ -383,14 +381,14 @@ class _Plan:
         self._change(id, after)
         return Lowered(id, before, after)
 
-    # -- what is known ----------------------------------------------------------------------------------------
+    # -- validity and confidence -----------------------------------------------------------------------------
 
     def _chunk(self, id: str) -> Chunk:
         added = [other.chunk for other in self.added if other.chunk.id == id]
         return added[-1] if added else self._store.get([id])[0]
 
     def _period(self, id: str) -> tuple[float, float]:
-        """When a memory is valid."""
+        """Return the validity of a memory."""
         added = [other for other in self.added if other.chunk.id == id]
         if added:
             return added[-1].period(self._now)
@@ -415,7 +413,7 @@ class _Plan:
 
 
 def _says_no_more(new: _Candidate, old: Chunk, first: float, last: float, *, now: float) -> bool:
-    """Whether a new memory says nothing of its time that another one, valid from first to last, does not say."""
+    """Return whether the times of a new memory add nothing to those of another one, valid from first to last."""
     begin, end = new.period(now)
     if end not in (inf, last):
         return False

@@ -1,4 +1,4 @@
-"""Which memories a new one contradicts, and how probably."""
+"""Probability that a new memory contradicts earlier ones."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Neighbours of a cosine from the one up to, but not with, the other may contradict: what is farther speaks of
-# something else, what is nearer says the same.
+# Only neighbours with a cosine from the first up to, but excluding, the second may contradict: more distant ones are
+# about something else, nearer ones say the same.
 NEAREST, FARTHEST = 0.95, 0.3
-# From this probability on two memories are held to contradict.
+# Two memories with at least this probability are taken to contradict each other.
 PROBABLE = 0.5
-# A contradicted memory loses this share of what contradicts it, and never falls below the floor by that.
+# A contradicted memory loses this share of what contradicts it, but this never lowers it below the floor.
 LOSS, FLOOR = 0.3, 0.1
 _LABELS, _TEXTS = 0.6, 0.2
 _FORM = answer_schema(
     "Judgements",
-    "How probably each earlier statement and the new one exclude each other.",
+    "Probability that each earlier statement and the new one exclude each other.",
     judgements=list_schema(
-        statement={"type": "integer", "description": "The number of the earlier statement."},
+        statement={"type": "integer", "description": "Number of the earlier statement."},
         probability={"type": "number", "description": "From 0 to 1."},
     ),
 )
@@ -49,7 +49,7 @@ _INSTRUCTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A memory as far as others may contradict it."""
+    """Memory with the data that decide about contradictions."""
 
     id: str
     text: str
@@ -57,9 +57,9 @@ class Statement:
 
 
 def by_labels(new: Statement, old: Statement) -> float:
-    """How probably two statements contradict each other, by their labels alone.
+    """Return the probability that two statements contradict each other, from their labels alone.
 
-    0.6 · (shared labels / all labels of both), and 0.2 more where both have a text.
+    It is 0.6 · (shared labels / all labels of both), plus 0.2 if both have a text.
 
     >>> one, other = (Statement(id, "text", frozenset(labels)) for id, labels in {"a": "xy", "b": "x"}.items())
     >>> by_labels(one, one), by_labels(one, other)
@@ -71,9 +71,9 @@ def by_labels(new: Statement, old: Statement) -> float:
 
 
 def lowered(old: float, probability: float, new: float) -> float:
-    """The confidence of a memory that another one of confidence ``new`` contradicts.
+    """Return the confidence of a memory that is contradicted by another one of confidence ``new``.
 
-    Lower by probability · new · 0.3, but not below 0.1; one that is below already stays.
+    It is lowered by probability · new · 0.3, but not below 0.1; a confidence below 0.1 is not changed.
 
     >>> round(lowered(0.8, probability=0.8, new=0.9), 3)
     0.584
@@ -82,11 +82,11 @@ def lowered(old: float, probability: float, new: float) -> float:
 
 
 class Contradictions:
-    """Says how probably earlier statements contradict a new one: a chat model's word, or by their labels.
+    """Estimate how probably earlier statements contradict a new one, with a chat model or by their labels.
 
-    ``llm`` is any LangChain chat model; it is asked once for a new statement and all of
-    its neighbours, and never twice about the same texts. Where it fails, or leaves a statement out, the labels decide,
-    and ``failures`` says why, by the new text. Raises ConfigurationError for what is not a model.
+    ``llm`` is any LangChain chat model; it is called once for a new statement and all of its neighbours, and never
+    twice with the same texts. If it fails, or leaves a statement out, the labels decide, and ``failures`` holds the
+    reason, by the new text. Raises ConfigurationError for an object that is not a model.
     """
 
     def __init__(self, llm: Any = None) -> None:
@@ -97,7 +97,7 @@ class Contradictions:
         self.failures: dict[str, str] = {}
 
     def probabilities(self, new: Statement, old: Sequence[Statement]) -> list[float]:
-        """One probability per earlier statement."""
+        """Return one probability per earlier statement."""
         if self._model is not None:
             unasked = [statement for statement in old if (new.text, statement.text) not in self._said]
             if unasked:
@@ -108,7 +108,7 @@ class Contradictions:
         said: Mapping[int, float] = {}
         try:
             said = _probabilities(parse_answer(model.invoke(_messages(new, old), SILENT)))
-        except Exception as error:  # noqa: BLE001 - a model may raise anything; the labels decide, and the caller is told
+        except Exception as error:  # noqa: BLE001 - a model may raise anything; the labels decide, and the error is kept
             self.failures[new.text] = f"{type(error).__name__}: {error}"
             logger.warning("contradictions of %r are judged by their labels: %r", new.id, error)
         for number, statement in enumerate(old, start=1):
@@ -116,10 +116,10 @@ class Contradictions:
 
 
 def _probabilities(answer: Any) -> dict[int, float]:
-    """The probability of each numbered statement, of those that have one; raises ValueError for another answer."""
+    """Return the probability of each numbered statement that has one; raises ValueError for another answer."""
     judgements = answer.get("judgements") if isinstance(answer, Mapping) else answer
     if not isinstance(judgements, list):
-        raise ValueError(f"the model gave no judgements, but {shorten(repr(answer), 200)}")
+        raise ValueError(f"the model returned no judgements, but {shorten(repr(answer), 200)}")
     found = {}
     for judgement in filter(lambda item: isinstance(item, Mapping), judgements):
         number, probability = parse_number(judgement.get("statement")), parse_number(judgement.get("probability"))

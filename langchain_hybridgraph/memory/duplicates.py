@@ -1,4 +1,4 @@
-"""Whether two texts say the same in the same words, or may in others."""
+"""Comparison of the wording of two texts."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import NamedTuple
 
 from langchain_hybridgraph.text.function_words import function_words
 
-# A number with its sign and its parts, a word with what is joined to it (isn't, well-known), or a sign that means
-# something (?, %, €, +); the other signs only part words.
+# A number with its sign and its parts, a word with what is joined to it (isn't, well-known), or a sign with a
+# meaning (?, %, €, +); other signs only separate words.
 _TOKENS = re.compile(
     r"(?:(?<!\S)[-−])?\d+(?:[.,:/-]\d+)*\w*|\w+(?:['’-]\w+)*|[^\w\s.,;:!…\"“”„«»'‘’()\[\]–—-]",
 )
 
 
 def same_wording(one: str, other: str) -> bool:
-    """Whether two texts have the same words in the same order, but for English articles, signs and the first capital.
+    """Return whether two texts have the same words in order, except for English articles, signs and the first capital.
 
-    No vector tells "is" from "is not", "Cy owes Bo" from "Bo owes Cy" or 3 from 4 reliably, so nothing else may differ:
-    neither names, numbers and order, nor prepositions, tenses, negations and capitals ("Polish" is not "polish"). In
-    languages other than English the articles count, too: "der Hund" and "den Hund" are who bites and who is bitten.
+    Vectors cannot reliably tell "is" from "is not", "Cy owes Bo" from "Bo owes Cy" or 3 from 4, so nothing else may
+    differ: neither names, numbers and order, nor prepositions, tenses, negations and capitals ("Polish" is not
+    "polish"). In languages other than English the articles count, too: "der Hund" bites, "den Hund" is bitten.
 
     >>> same_wording("The red car is fast.", "Red car is fast!")
     True
@@ -33,15 +33,15 @@ def same_wording(one: str, other: str) -> bool:
 
 
 def may_be_reworded(one: str, other: str, *, synonyms: bool = True) -> bool:
-    """Whether two texts differ only in ways that vectors detect, so that their cosine can decide if they agree.
+    """Return whether two texts differ only in ways that vectors detect, so that their cosine can decide if they agree.
 
-    With ``synonyms`` a plain English word may be replaced by another, in texts of up to 20 words: in a longer one a
-    single word hardly moves the vector. Without, only words that say nothing by themselves ("really", "is") may be
-    added or dropped, and a phrase may move from the beginning to the end. Numbers, names, negations, quantities,
+    With ``synonyms`` a plain English word may be replaced by another, in texts of up to 20 words: in a longer text a
+    single word hardly changes the vector. Without it, only words without a meaning of their own ("really", "is") may be
+    added or removed, and a phrase may move from the beginning to the end. Numbers, names, negations, quantities,
     tenses, persons, prepositions, signs, and words with an opposite or alternatives, such as "hates", "left" and
-    "blue", must be the same in the same order. A word more or less makes another statement, and so do words that
-    change places. In a language other than English only the order of phrases may differ. Texts of more
-    than 10,000 characters are not compared.
+    "blue", must be the same in the same order. An additional word makes another statement, and so do words that change
+    places. In a language other than English only the order of phrases may differ. Texts of more than 10,000 characters
+    are not compared.
 
     >>> may_be_reworded("Ada drinks tea at work.", "Ada sips tea at work.")
     True
@@ -65,7 +65,7 @@ def may_be_reworded(one: str, other: str, *, synonyms: bool = True) -> bool:
 
 
 class _Words(NamedTuple):
-    """The words of a text compared with another: guarded ones, plain ones that both have, and plain ones of its own."""
+    """Words of a text compared with another: guarded words, plain words in both, and plain words in this one only."""
 
     guarded: list[str]
     shared: list[str]
@@ -77,7 +77,7 @@ def _sorted_out(words: Sequence[str], beside: Sequence[str]) -> _Words:
     sorted_out = _Words([], [], [])
     for place, word in enumerate(words):
         lower = word.lower()
-        is_title = place == 0 and word[1:] == lower[1:]  # the first capital says nothing of a word
+        is_title = place == 0 and word[1:] == lower[1:]  # the first capital carries no information
         if word in _HARMLESS or (is_title and lower in _HARMLESS):
             continue
         if _is_guarded(lower if is_title and lower in there | _ENGLISH else word):
@@ -90,7 +90,7 @@ def _sorted_out(words: Sequence[str], beside: Sequence[str]) -> _Words:
 
 
 def _is_guarded(word: str) -> bool:
-    """Whether another word in its place makes another statement, as far as the word alone tells."""
+    """Return whether replacing this word changes the statement, as far as the word alone shows."""
     return not (word.isascii() and word.isalpha() and word.islower()) or word in _TELLING or word in _ENGLISH
 
 
@@ -106,10 +106,10 @@ def _is_english(words: Sequence[str]) -> bool:
 
 
 def _is_moved(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether one text begins with the words at the end of the other: "in May Ada sings" and "Ada sings in May"."""
+    """Return whether one text begins with the last words of the other: "in May Ada sings" and "Ada sings in May"."""
     firsts = {words[0].lower() for words in (one, other) if words}
     said, told = ([word.lower() if word.lower() in firsts else word for word in words] for words in (one, other))
-    # Searching a text takes time in proportion to its length; no word has a line break in it.
+    # Searching a text takes time proportional to its length; no word contains a line break.
     return len(said) == len(told) and "\n".join(["", *told, ""]) in "\n".join(["", *said, *said, ""])
 
 
@@ -124,16 +124,16 @@ def _tokens(text: str) -> list[str]:
     return _TOKENS.findall(unicodedata.normalize("NFC", text).replace("’", "'").replace("−", "-"))
 
 
-# In texts of more words all-MiniLM-L6-v2 gave cosines above .96 to another command in the same instructions.
+# In longer texts, all-MiniLM-L6-v2 gave cosines above .96 to another command in the same instructions.
 _LONGEST_REWORDED = 20
-# Characters; a text of more of them is not compared word by word.
+# Characters; longer texts are not compared word by word.
 _LONGEST = 10_000
-# English words that say nothing by themselves: with them "is fond of" may replace "likes".
+# English words without a meaning of their own: with them "is fond of" may replace "likes".
 _WEAK = """
 a an the is are am be being of that to it its there which do does and also just very really quite truly so too
 indeed actually definitely certainly
 """
-# English words in whose place another one makes another statement, although their vectors are near to each other.
+# English words whose replacement makes another statement, although the vectors are near to each other.
 _HOW_MUCH = """
 zero four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen
 twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion dozen half third quarter double

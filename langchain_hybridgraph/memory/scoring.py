@@ -1,4 +1,4 @@
-"""What a memory is worth: similarity, trust, age and use."""
+"""Scores of memories from similarity, confidence, age and use."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
 
 HOUR = 3_600.0
 DAY = 24 * HOUR
-UNSURE = 0.5  # the confidence in what nobody has judged
-DERIVED = 0.9  # of the confidence is left after each derivation
-ENDING = 0.02  # per hour: how fast confidence goes as the end of the validity comes near
-# How fast each type of memory fades, per hour; a type that is not here fades as its mode says.
+UNSURE = 0.5  # confidence without any feedback
+DERIVED = 0.9  # share of the confidence that is left after each derivation
+ENDING = 0.02  # per hour: rate at which confidence falls as the end of the validity approaches
+# Rate at which each type of memory fades, per hour; other types fade at the rate of the mode.
 DECAY: Mapping[str, float] = MappingProxyType(
     {"working": 999.0, "episodic": 0.08, "semantic": 0.02, "procedural": 0.001, "general": 0.05}
 )
-# What is told of a day or month is mostly told in it or soon after; these are the days after which 1/e of it is left.
+# Statements about a day or month are mostly made then or soon after; after this number of days 1/e of it is left.
 TOLD_AFTER, TOLD_BEFORE = 7.0, 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Composite:
-    """Σ weight · share, of similarity, confidence, recency and utility; the weights are divided by their sum.
+    """Weighted mean of similarity, confidence, recency and utility; the weights are divided by their sum.
 
-    - similarity is the hit's score so far
-    - confidence, 0.5 where nobody has judged, · 0.9 per derivation, · (1 − e^(−0.02 · hours left)) where an
-      end of validity was given with it; one that was learned later, by superseding, was not expected
-    - recency is e^(−``decay_per_hour`` · hours since it became valid, else was created, else was taken in; 0 hours
-      where nothing is known), with the decay of the memory's type where it has one of :data:`DECAY`
-    - utility, 1 where nobody has judged
+    - similarity: the hit's score so far
+    - confidence, 0.5 without feedback, · 0.9 per derivation, · (1 − e^(−0.02 · hours left)) if the memory came with an
+      end of validity; an end that was set later, by superseding, was not expected and has no effect
+    - recency: e^(−``decay_per_hour`` · hours since it became valid, else was created, else was added; 0 hours if
+      nothing is known), with the decay of the memory's type if :data:`DECAY` has one
+    - utility, 1 without feedback
 
-    All are kept in [0, 1]. What was created or taken in more than an hour after ``now``, so that nothing says that it
-    held then, has no recency; what comes a little later, as by another clock, has the age 0. Raises
-    ConfigurationError for weights or a decay that are no numbers from 0, and for weights that are all 0.
+    All are in [0, 1]. A memory that was created or added more than an hour after ``now``, so that nothing shows that it
+    was true then, has no recency; one slightly later, as by another clock, has the age 0. Raises ConfigurationError for
+    weights or a decay that are negative or not numbers, and for weights that are all 0.
 
     Park et al., Generative Agents, UIST 2023, for the weighted sum of relevance and recency.
 
@@ -73,15 +73,15 @@ class Composite:
         return self.similarity + self.confidence + self.recency + self.utility
 
     def parts(self, similarity: float, learned: MemoryState, now: float | None) -> dict[str, float]:
-        """What each adds to the score of one memory; they sum to it.
+        """Return the share of each part in the score of one memory; they sum to it.
 
-        ``now`` is unix seconds; None stands for no time in particular: ages are those of today, and no end is near.
+        ``now`` is in unix seconds. None means no particular time: ages are those of today, and no end is near.
         """
         columns = self.columns(np.array([similarity]), MemoryColumns.of([learned]), now)
         return {name: float(column[0]) for name, column in columns.items()}
 
     def columns(self, similarity: Weights, known: MemoryColumns, now: float | None) -> dict[str, Weights]:
-        """The parts of many memories, each part as a column."""
+        """Return the parts of many memories, each part as a column."""
         total = self._total
         return {
             "similarity": self.similarity / total * _shares(similarity),
@@ -99,10 +99,10 @@ class Composite:
 
 @dataclass(frozen=True, slots=True)
 class Hotness:
-    """How much a memory is used: sigmoid(ln(1 + uses)) · 2^(−age in days / ``half_life_days``).
+    """Use of a memory: sigmoid(ln(1 + uses)) · 2^(−age in days / ``half_life_days``).
 
-    The age is counted from the last use or from ``updated_at``, whichever is later; where neither is known, from when
-    the memory began. It is blended with the score: (1 − ``alpha``) · score + ``alpha`` · hotness. Raises
+    The age is counted from the last use or from ``updated_at``, whichever is later; if neither is known, from the
+    beginning of the memory. It is blended with the score: (1 − ``alpha``) · score + ``alpha`` · hotness. Raises
     ConfigurationError for an alpha outside [0, 1] or a half-life that is not above 0.
 
     >>> used = MemoryColumns.of([MemoryState(active_count=9, used_at=0.0)])
@@ -117,10 +117,10 @@ class Hotness:
         _check_number("alpha", self.alpha, most=1.0)
         _check_number("half_life_days", self.half_life_days)
         if not self.half_life_days:
-            raise ConfigurationError("half_life_days is 0; wanted a number above 0, such as 7")
+            raise ConfigurationError("half_life_days must be above 0, got 0; try 7")
 
     def __call__(self, known: MemoryColumns, now: float | None) -> Weights:
-        """The hotness of each, in [0, 1); of what is dated nowhere the age is 0."""
+        """Return the hotness of each memory, in [0, 1); a memory without any date has the age 0."""
         touched = np.fmax(known.used_at, known.updated_at)
         used = np.where(np.isnan(touched), known.began, touched)
         uses = 1.0 + np.maximum(known.active_count, 0.0)
@@ -128,7 +128,7 @@ class Hotness:
         return hotness
 
     def blended(self, scores: Weights, known: MemoryColumns, now: float | None) -> Weights:
-        """The scores after blending.
+        """Return the scores after blending.
 
         >>> used = MemoryColumns.of([MemoryState(active_count=9, used_at=0.0)])
         >>> Hotness().blended(np.array([0.8]), used, now=7 * 24 * 3600).round(6).tolist()
@@ -139,9 +139,10 @@ class Hotness:
 
 @dataclass(frozen=True, slots=True)
 class Novelty:
-    """What is left of the score of a memory that says what the session has said: 1 − ``slope`` · (s − ``above``).
+    """Factor for memories that repeat the session: 1 − ``slope`` · (s − ``above``).
 
-    s is the largest cosine with any turn of the session; up to ``above`` all is left, and never less than ``floor``.
+    s is the largest cosine with any turn of the session. The factor is 1 up to ``above``, and never less than
+    ``floor``.
 
     >>> Novelty()(np.array([0.7, 0.8, 0.9, 1.0])).round(6).tolist()
     [1.0, 1.0, 0.75, 0.5]
@@ -157,18 +158,18 @@ class Novelty:
         _check_number("floor", self.floor, most=1.0)
 
     def __call__(self, similarity: Weights) -> Weights:
-        """The share of each score that is left."""
+        """Return the factor of each score."""
         left: Weights = np.maximum(self.floor, 1.0 - self.slope * (similarity - self.above))
         return np.where(similarity <= self.above, 1.0, left)
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Times that a question names, as evidence for the memories of these times.
+    """Evidence from the times that a question names, for memories of these times.
 
-    Of ``strength`` counts what share of the candidates are of other times: that all are of this year says nothing. A
-    memory outside counts less, by e^(−days / 7) after the time and e^(−days) before it. The evidence is joined to the
-    similarity as an independent one: 1 − (1 − similarity) · (1 − evidence).
+    ``strength`` is multiplied by the share of candidates from other times: if all are of this year, the year is no
+    evidence. A memory outside the time gets less, by e^(−days / 7) after the time and e^(−days) before it. The evidence
+    is combined with the similarity as an independent one: 1 − (1 − similarity) · (1 − evidence).
 
     >>> may = Named([(0.0, 31 * 86400.0)], strength=0.4)
     >>> may(np.array([10.0, 38.0, 400.0, np.nan]) * 86400).round(3).tolist()
@@ -179,7 +180,7 @@ class Named:
     strength: float = 0.3
 
     def __call__(self, times: Weights) -> Weights:
-        """How much speaks for each of these memories, by when they began; NaN is not known."""
+        """Return the evidence for each of these memories, by their beginnings; NaN is unknown."""
         near = np.zeros(len(times))
         for span in self.spans:
             near = np.fmax(near, _near(times, *span))
@@ -191,15 +192,14 @@ _NOTHING: Final = MemoryState()
 
 @dataclass(frozen=True)
 class Scoring:
-    """The stage: hits by what is remembered of them, best first, ties by id.
+    """Stage that scores hits by their memory state; hits are then best first, ties by id.
 
-    ``learned`` gives what is known of chunks by their ids; of those it does not know, ``given`` reads the metadata.
-    ``said`` gives the largest cosine of each of these chunks with the session's other turns, ``named`` the times that a
-    query names, None for none. ``parts`` then are those of :class:`Composite`, and signed ones for what else changed
-    the score: ``time``, ``hotness``, ``novelty``.
-
-    ``remembered`` gives the same as ``learned`` in columns, where nothing is known from metadata: then candidates can
-    be scored before they are read, and only the best need be.
+    ``learned`` returns the state of chunks by their ids; for unknown chunks ``given`` reads the metadata. ``said``
+    returns the largest cosine of each of these chunks with the session's other turns, ``named`` the times that a query
+    names, None for none. The ``parts`` of a hit are those of :class:`Composite`, and signed ones for other changes of
+    the score: ``time``, ``hotness``, ``novelty``. ``remembered`` returns the same as ``learned`` in columns if nothing
+    is known from metadata. In that case candidates can be scored before they are read, and only the best have to be
+    read.
     """
 
     composite: Composite
@@ -212,7 +212,7 @@ class Scoring:
     remembered: Callable[[Sequence[str], Scope], MemoryColumns] | None = None
 
     def __call__(self, hits: Sequence[Hit], query: Query) -> list[Hit]:
-        """All hits with their new scores."""
+        """Return all hits with their new scores."""
         found = [hit.child or hit.chunk for hit in hits]
         ids = [chunk.id for chunk in found]
         records = self.learned(ids, query.scope)
@@ -222,7 +222,7 @@ class Scoring:
         return sorted((_with_score(*one) for one in each), key=lambda hit: (-hit.score, hit.id))
 
     def weighing(self, ids: Sequence[str], query: Query) -> CompositeScores:
-        """What candidates are worth by whatever their similarity turns out to be, before they are read."""
+        """Return the scores of candidates as a function of their similarities, before the candidates are read."""
         assert self.remembered is not None
         return self._weighing(ids, self.remembered(ids, query.scope), query)
 
@@ -245,10 +245,11 @@ class Scoring:
 
 @dataclass(frozen=True)
 class CompositeScores:
-    """What is known of candidates beside their similarity, as columns.
+    """Data about candidates apart from their similarity, as columns.
 
-    ``similarity`` is the weight of theirs, ``others`` are the parts that do not depend on it. ``evidence`` is what
-    speaks for each by its time, ``hotness`` the weight of use and how hot each is, ``left`` what is left of each.
+    ``similarity`` is the weight of the similarities, ``others`` are the parts that do not depend on them. ``evidence``
+    is that of the times, ``hotness`` consists of the weight of use and of each hotness, ``left`` is the factor of each
+    score.
     """
 
     places: Mapping[str, int]
@@ -259,7 +260,7 @@ class CompositeScores:
     left: Weights | None = None
 
     def scored(self, similar: Weights) -> tuple[Weights, dict[str, Weights]]:
-        """The scores of all with these similarities, and the parts, which sum to them."""
+        """Return the scores of all candidates with these similarities, and the parts, which sum to them."""
         own = _shares(similar)
         parts = {"similarity": self.similarity * own, **self.others}
         if self.evidence is not None:
@@ -275,16 +276,16 @@ class CompositeScores:
         return scores, parts
 
     def contenders(self, least: Weights, most: Weights, n: int) -> list[str]:
-        """All that can be among the best n, whatever their similarities are between these bounds."""
+        """Return all candidates that can be among the best n for any similarities between these bounds."""
         if not 0 < n < len(least):
             return list(self.places)
-        # A score grows by no more than its similarity, times the weight of that; sums may differ in the last digits.
+        # A score grows by at most the growth of its similarity times its weight; sums may differ in the last digits.
         scores, _ = self.scored(least)
         reached = scores + self.similarity * (most - least) >= np.partition(scores, -n)[-n] - 1e-9
         return list(compress(self.places, reached.tolist()))
 
     def best(self, fused: Sequence[FusedCandidate], n: int) -> list[FusedCandidate]:
-        """The best n of these by their new scores, and what ties with them; best first, ties by id."""
+        """Return the best n of these by their new scores, and those with the same score as the last; ties by id."""
         places = np.array([self.places[one.id] for one in fused], np.int64)
         scores, parts = self._at(places).scored(np.array([one.score for one in fused]))
         if 0 < n < len(fused):
@@ -307,13 +308,13 @@ class CompositeScores:
 
 
 def _rows(parts: Mapping[str, Weights]) -> Iterator[dict[str, float]]:
-    """The parts of each; what a time or the session does not change has no part of it."""
+    """Return the parts of each; times and the session only have a part if they change the score."""
     names = list(parts)
     for row in zip(*(column.tolist() for column in parts.values()), strict=True):
         yield {name: part for name, part in zip(names, row, strict=True) if abs(part) > 1e-12 or name not in _CHANGES}
 
 
-# The parts that say how a score was changed, where it was.
+# Parts of changes to the score, if there was any.
 _CHANGES = frozenset({"time", "novelty"})
 
 
@@ -336,7 +337,7 @@ def _with_score(hit: Hit, score: float, parts: Mapping[str, float]) -> Hit:
 
 
 def trust(known: MemoryColumns, now: float | None) -> Weights:
-    """How sure each memory is: its confidence after its derivations, and the less the nearer its end is.
+    """Return the confidence in each memory: less with each derivation, and less the nearer its end is.
 
     >>> trust(MemoryColumns.of([MemoryState(confidence=0.9, valid_until=24 * 3600.0)]), now=0.0).round(6).tolist()
     [0.343095]
@@ -348,12 +349,12 @@ def trust(known: MemoryColumns, now: float | None) -> Weights:
     return sure * -np.expm1(-ENDING * left / HOUR)
 
 
-# The age, in seconds, of what is of a later time: so old that nothing is left of it.
+# Age, in seconds, of memories from a later time: so old that nothing is left.
 _UNKNOWN_THEN = 1e15
 
 
 def _near(moments: Weights, start: float, end: float) -> Weights:
-    """1 within the span, less outside."""
+    """Return 1 within the span, less outside."""
     late, early = np.maximum(moments - end, 0.0) / DAY, np.maximum(start - moments, 0.0) / DAY
     near: Weights = np.exp(-late / TOLD_AFTER - early / TOLD_BEFORE)
     return np.where(near < 1e-9, 0.0, near)
@@ -376,5 +377,5 @@ def _shares(values: Weights) -> Weights:
 
 def _check_number(name: str, value: Any, most: float = math.inf) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most or value == math.inf:
-        wanted = "a number from 0" if most == math.inf else f"a number from 0 to {most:g}"
-        raise ConfigurationError(f"{name} is {value!r}; wanted {wanted}")
+        expected = "at least 0" if most == math.inf else f"from 0 to {most:g}"
+        raise ConfigurationError(f"{name} must be a number {expected}, got {value!r}")

@@ -158,7 +158,7 @@ def test_batches_do_not_matter(fitted, monkeypatch):
 
 
 def test_the_order_of_the_texts_does_not_matter(fitted):
-    """The same texts backwards give the same cosines."""
+    """Reversing the texts gives the same cosines."""
     backwards, forwards = LSAEmbeddings().fit(TEXTS[::-1]).vectors(TEXTS), fitted.vectors(TEXTS)
     assert np.allclose(backwards @ backwards.T, forwards @ forwards.T, atol=2e-3)
 
@@ -196,7 +196,7 @@ def test_any_corpus_can_be_learned(texts):
 
 
 def test_an_unknown_word_says_nothing(fitted):
-    """A text without known words gets zeros, and an unknown word beside known ones changes nothing."""
+    """A text without known words gets zeros, and an unknown word next to known ones changes nothing."""
     assert not any(fitted.embed_query("zebra"))
     assert not fitted.knows("zebra")
     assert fitted.embed_query("cat zebra") == fitted.embed_query("cat")
@@ -244,7 +244,7 @@ def test_a_fit_forgets_the_one_before():
 
 
 def test_a_copy_learns_by_itself(fitted):
-    """The store fits a copy and goes on with the old model meanwhile."""
+    """The store fits a copy and keeps using the old model meanwhile."""
     before = fitted.fingerprint
     other = copy.copy(fitted).fit(["zebra"])
     assert fitted.fingerprint == before != other.fingerprint
@@ -272,7 +272,7 @@ def test_questions_during_a_fit_get_the_old_vector_or_the_new():
 
 
 def test_many_texts_are_sampled():
-    """Of more than max_texts a sample is learned, the same every time, another with another seed."""
+    """A sample is learned from more than max_texts texts: the same every time, another with another seed."""
     texts = [f"word{number}" for number in range(50)]
     one, two = (LSAEmbeddings(max_texts=10).fit(texts) for _ in range(2))
     assert one.drift(texts) == pytest.approx(0.8)
@@ -293,7 +293,7 @@ def test_impossible_limits_are_refused(limits):
 
 
 def test_an_unknown_language_is_refused():
-    """A language that no analysis knows is told at construction."""
+    """A language without an analyzer is an error on construction."""
     with pytest.raises(ConfigurationError, match="klingon"):
         LSAEmbeddings(language="klingon")
 
@@ -322,7 +322,7 @@ def test_fitted_says_whether_there_is_a_model(fitted):
 
 
 def test_drift_is_the_share_of_unknown_words():
-    """Three of four words unknown: .75; each counts as often as it stands there."""
+    """Three of four words are unknown: .75; repeated words count repeatedly."""
     model = LSAEmbeddings(language=None).fit(["alpha beta"])
     assert model.drift(["alpha gamma", "gamma delta"]) == 0.75
     assert model.drift(["", "…"]) == 0
@@ -370,7 +370,7 @@ def test_the_file_holds_no_pickle(file):
 
 
 def test_saving_replaces_in_one_step(fitted, file, monkeypatch):
-    """When the disk fails, the old model is still there, and nothing beside it."""
+    """After a disk error the old model is still in place, and no other file."""
     before = file.read_bytes()
 
     def fail(number):
@@ -391,14 +391,14 @@ def test_others_may_read_the_file(file):
 
 
 def test_a_missing_file_is_missing(tmp_path):
-    """What is not there is no damage."""
+    """A missing file is not reported as damage."""
     with pytest.raises(FileNotFoundError):
         LSAEmbeddings.load(tmp_path / "model.npz")
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.99])
 def test_a_cut_file_is_refused(file, share):
-    """A file that ends early is no model, and the error says what to do."""
+    """The error for a truncated file describes what to do."""
     content = file.read_bytes()
     file.write_bytes(content[: int(len(content) * share)])
     with pytest.raises(StoreError, match=r"fit\(texts\)\.save"):
@@ -441,15 +441,15 @@ def changed(file, **values):
     ids=str,
 )
 def test_a_file_that_does_not_fit_is_refused(file, values):
-    """Other versions, missing or contradictory parts, and pickles are told, not used."""
+    """Other versions, missing or contradictory parts, and pickles are rejected with an error."""
     changed(file, **values)
-    with pytest.raises(StoreError, match="no readable LSA model"):
+    with pytest.raises(StoreError, match="not a readable LSA model"):
         LSAEmbeddings.load(file)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"\x93NUMPY\x01\x00", b"\x80\x04K\x01."])
 def test_other_files_are_refused(tmp_path, content):
-    """Nothing, JSON, half an array and a pickle are no models."""
+    """An empty file, JSON, half an array and a pickle are not models."""
     (tmp_path / "model.npz").write_bytes(content)
     with pytest.raises(StoreError):
         LSAEmbeddings.load(tmp_path / "model.npz")

@@ -89,7 +89,7 @@ class TestStandardUnit(EmbeddingsUnitTests):
 
 @pytest.mark.usefixtures("cached")
 def test_a_vector_is_the_mean_of_its_tokens():
-    """The vector is the normalised mean of what the model says of the tokens; padding does not count."""
+    """The vector is the normalised mean of the token vectors; padding does not count."""
     found = OnnxMiniLMEmbeddings(batch_size=5).vectors(TEXTS)
     assert np.allclose(found, [expected(text) for text in TEXTS], atol=1e-6)
 
@@ -102,7 +102,7 @@ def test_vectors_are_chromas():
 
 @pytest.mark.usefixtures("cached")
 def test_the_first_256_tokens_count():
-    """Of a long text the beginning counts, two places of the 256 are [CLS] and [SEP]."""
+    """The beginning of a long text counts; two of the 256 positions are [CLS] and [SEP]."""
     whole, beginning = OnnxMiniLMEmbeddings().vectors(["cat " * 254 + "dog " * 500, "cat " * 254])
     assert np.allclose(whole, beginning, atol=1e-6)
 
@@ -137,7 +137,7 @@ def test_a_question_is_embedded_like_a_text():
 
 @pytest.mark.usefixtures("cached")
 def test_half_a_surrogate_pair_is_no_reason_to_fail():
-    """A character that is no Unicode text counts as an unknown word."""
+    """A character that is not valid Unicode counts as an unknown word."""
     assert np.isfinite(OnnxMiniLMEmbeddings().embed_query("cat \ud800")).all()
 
 
@@ -204,19 +204,19 @@ def test_the_model_is_downloaded_at_first_use(serve):
 
 
 def test_asking_whether_it_can_be_had_downloads_nothing(serve, nothing_cached):
-    """The server answers, so the model can be had, and is still not there."""
+    """The server answers, so the model is available without being on this machine."""
     serve(content=archive())
     assert OnnxMiniLMEmbeddings.can_be_had()
     assert not nothing_cached.parent.exists()
 
 
 @pytest.mark.usefixtures("cached")
-def test_what_is_cached_can_be_had():
+def test_a_cached_model_is_available():
     """No server is asked when the model is on the machine."""
     assert OnnxMiniLMEmbeddings.can_be_had(timeout=0)
 
 
-def test_what_is_gone_cannot_be_had(serve):
+def test_a_missing_model_is_unavailable(serve):
     """A server that says 404 does not have it."""
     serve(status=404)
     assert not OnnxMiniLMEmbeddings.can_be_had()
@@ -262,7 +262,7 @@ def test_auto_is_lsa_without_a_network():
     """auto is lsa where the model cannot be had, and says so."""
     name, why = choose_embedding("auto")
     assert name == "lsa"
-    assert why.startswith("lsa: made from the texts themselves; all-MiniLM-L6-v2 is not here and cannot be downloaded")
+    assert why.startswith("lsa: fitted to the texts themselves; all-MiniLM-L6-v2 is not here and cannot be downloaded")
 
 
 def test_auto_is_lsa_when_the_download_breaks_off(serve):

@@ -1,4 +1,4 @@
-"""Names become embeddings and embeddings names; wrong ones say what was wanted."""
+"""Names of embeddings, and errors for invalid ones."""
 
 import sys
 from types import ModuleType, SimpleNamespace
@@ -76,14 +76,14 @@ def test_options_go_to_the_factory():
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ("word2vec", "wanted"),
-        ("", "wanted"),
-        ("LSA", "wanted"),
-        ("mine:", "wanted"),
-        (":make", "wanted"),
+        ("word2vec", "expected"),
+        ("", "expected"),
+        ("LSA", "expected"),
+        ("mine:", "expected"),
+        (":make", "expected"),
         (None, "NoneType"),
         (7, "int"),
-        (Named, "wanted"),
+        (Named, "expected"),
         ("no_such_module:make", "no_such_module"),
         ("mine:no_such_name", "no_such_name"),
         ("mine:inner.no_such_name", "no_such_name"),
@@ -95,7 +95,7 @@ def test_options_go_to_the_factory():
         ("builtins:dict", "dict"),
     ],
 )
-def test_a_wrong_spec_is_named_with_what_was_wanted(spec, said):
+def test_the_error_names_the_given_and_the_expected(spec, said):
     """The error holds the spec and the cause."""
     with pytest.raises(ConfigurationError) as caught:
         resolve_embedding(spec)
@@ -105,7 +105,7 @@ def test_a_wrong_spec_is_named_with_what_was_wanted(spec, said):
 
 @pytest.mark.parametrize("spec", ["lsa", "minilm", "mine:broken"])
 def test_options_that_nobody_takes_are_named(spec):
-    """A misspelt option is told with its value."""
+    """The error for a misspelt option contains its value."""
     with pytest.raises(ConfigurationError, match="colour='red'"):
         resolve_embedding(spec, colour="red")
 
@@ -117,16 +117,16 @@ def test_options_for_an_object_are_refused():
 
 
 @pytest.mark.parametrize("spec", ["lsa", "minilm", "mine:make"])
-def test_a_name_that_was_asked_for_stays(spec):
+def test_a_requested_name_stays(spec):
     """The sentence begins with the name, and asks nobody."""
     name, why = choose_embedding(spec)
     assert name == spec
     assert why.startswith(f"{spec}: ")
-    assert why.endswith("as asked")
+    assert why.endswith("as requested")
 
 
 def test_a_wrong_name_is_refused_before_anything_is_made():
-    """What cannot be a name is told when choosing."""
+    """An invalid name is an error of choosing."""
     with pytest.raises(ConfigurationError, match="word2vec"):
         choose_embedding("word2vec")
 

@@ -61,7 +61,7 @@ def test_the_table_has_no_line_twice(language):
 
 @pytest.mark.parametrize("name", PEOPLE)
 def test_everyday_questions_about_a_person(name):
-    """Of twenty questions in other words three quarters are answered first, and every one is answered."""
+    """Three quarters of twenty questions in other words have their answer first, and every answer is found."""
     person = PEOPLE[name]
     with HybridGraphStore(None, "lsa") as store:
         for place, fact in enumerate(person["facts"], 1):

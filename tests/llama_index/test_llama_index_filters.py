@@ -70,7 +70,7 @@ def test_one_filter_alone():
 
 
 def test_nothing_asked():
-    """No filter, an empty one and one of empty ones are no filter at all."""
+    """An empty filter, or one of empty filters, becomes None."""
     empty = MetadataFilters(filters=[])
     assert filter_from(None) is None
     assert filter_from(empty) is None
@@ -103,7 +103,7 @@ def test_a_dot_is_part_of_the_name():
         (FilterOperator.IN, "a", "takes a list"),
     ],
 )
-def test_what_cannot_be_said(operator, value, says):
+def test_filters_without_an_equivalent(operator, value, says):
     """A filter that has no meaning here is an error that says what to write, never dropped."""
     with pytest.raises(FilterError, match=says):
         filter_from(one("key", operator, value))

@@ -36,7 +36,7 @@ def test_an_index_remembers_its_model(tmp_path):
         HybridGraphStore(tmp_path / "index", LlamaIndexEmbeddings(MockEmbedding(embed_dim=8)))
 
 
-def test_what_is_no_model():
+def test_other_objects_are_errors():
     """A name in place of a model is refused."""
     with pytest.raises(ConfigurationError, match=r"Settings\.embed_model"):
         LlamaIndexEmbeddings("text-embedding-3-small")
@@ -45,7 +45,7 @@ def test_what_is_no_model():
 
 
 async def test_a_planner_over_a_model_of_llama_index():
-    """What asks a chat model in a form can ask LlamaIndex's."""
+    """Stages that need structured answers of a chat model can use LlamaIndex's."""
     llm = SayingLLM(
         '{"queries": [{"query": "tokens", "context_type": "resource", "intent": "to know", "priority": 1}]}'
     )
@@ -63,6 +63,6 @@ async def test_a_rewrite_by_a_model_of_llama_index():
 
 
 def test_other_ways_to_answer():
-    """Of LangChain's ways to answer in a form only the one in words is there."""
-    with pytest.raises(ConfigurationError, match="leave it out"):
+    """Structured answers are requested in the prompt only."""
+    with pytest.raises(ConfigurationError, match="leave method= out"):
         LlamaIndexChatModel(SayingLLM("")).with_structured_output({}, method="function_calling")

@@ -54,7 +54,7 @@ def ends(store, ids, relation):
 
 
 def test_ids_texts_and_metadata_come_back():
-    """What was a node is the same node again."""
+    """Nodes are restored unchanged."""
     store, nodes = HybridGraphStore(), four_nodes()
     ingest_nodes(nodes, store)
     back = found(store, "cat dogs fish birds")
@@ -99,7 +99,7 @@ def test_a_second_run_writes_nothing():
 
 
 def test_a_document_is_replaced():
-    """What a document no longer has is removed, with its edges."""
+    """Nodes that a document no longer has are removed, with their edges."""
     store = HybridGraphStore()
     ingest_nodes(four_nodes(), store)
     shorter = splitter().get_nodes_from_documents([LlamaDocument(text=TEXT[:43], id_="zoo", metadata={"n": 1})])
@@ -119,7 +119,7 @@ def hierarchy():
 
 
 def test_children_give_way_to_their_parents():
-    """Of a hierarchy the leaves are searched and their parents returned, with their own parents and children."""
+    """The leaves of a hierarchy are searched and their parents returned, with their own parents and children."""
     store, nodes = HybridGraphStore(), hierarchy()
     ingest_nodes(nodes, store)
     given = {node.node_id: node for node in nodes}
@@ -175,7 +175,7 @@ def test_nodes_without_text_are_left_out():
 
 
 def test_no_nodes():
-    """Nothing is no error."""
+    """An empty list is accepted."""
     assert ingest_nodes([], HybridGraphStore()).documents == 0
 
 
@@ -208,7 +208,7 @@ def test_kinds_of_nodes(node):
 
 
 def test_an_index_node_leads_to_its_object():
-    """What an IndexNode holds is not stored, and found again by LlamaIndex's object_map."""
+    """The object of an IndexNode is not stored; LlamaIndex finds it again in its object_map."""
     behind = TextNode(text="the table itself", id_="table-1")
     store = HybridGraphStore()
     inner = LlamaIndexRetriever(HybridRetriever(HybridGraphStore.from_texts(["the inner table"], ids=["inner"])))
@@ -229,7 +229,7 @@ def test_own_metadata_stay():
 
 
 def test_embeddings_are_not_stored_in_metadata():
-    """A node's ready vector is no part of what is kept beside its text."""
+    """A node's vector is not stored in its metadata."""
     store = HybridGraphStore(None, LlamaIndexEmbeddings(WordEmbedding()))
     ingest_nodes([TextNode(text="cat", id_="n", embedding=[0.5] * 512)], store)
     assert json.loads(store.get(["n"])[0].metadata["_node_content"])["embedding"] is None
@@ -253,9 +253,9 @@ def test_an_lsa_store_makes_its_own_vectors():
     assert ingest_nodes([TextNode(text="cat", id_="a", embedding=[1.0, 0.0])], store).added == 1
 
 
-def test_what_is_no_node():
+def test_other_objects_are_errors():
     """Documents of LangChain are refused with the way to bring them in."""
-    with pytest.raises(ConfigurationError, match="ingest\\(\\) takes LangChain Documents"):
+    with pytest.raises(ConfigurationError, match="for LangChain Documents use ingest"):
         ingest_nodes(["text"], HybridGraphStore())
 
 

@@ -53,7 +53,7 @@ def test_score_reranker_needs_no_query():
 
 
 def test_given_nodes_stay():
-    """What was handed in keeps its scores."""
+    """The scores of the nodes passed in do not change."""
     given = nodes(a=0.9, b=None)
     RerankPostprocessor(by_letter).postprocess_nodes(given, query_str="any")
     assert scored(given) == [("a", 0.9), ("b", None)]
@@ -98,7 +98,7 @@ async def test_llm_reranker():
 
 
 async def test_llm_reranker_over_a_model_of_llama_index():
-    """A language model of LlamaIndex marks as well; its answer may stand amid prose."""
+    """A LlamaIndex language model can rerank; its answer may be surrounded by prose."""
     llm = SayingLLM('Sure: {"marks": [{"passage": 1, "mark": 2}, {"passage": 2, "mark": 9}]}')
     done = RerankPostprocessor(LLMReranker(LlamaIndexChatModel(llm)), on_error="raise")
     for found in (
@@ -170,12 +170,12 @@ def test_too_few_scores_are_a_failure():
 
 
 def test_without_a_query():
-    """A reranker that reads the query says that there is none."""
+    """A reranker that reads the query raises an error without one."""
     with pytest.raises(ConfigurationError, match="query_str"):
         RerankPostprocessor(by_letter).postprocess_nodes(nodes(a=0.9))
 
 
-def test_what_cannot_rerank():
+def test_objects_that_cannot_rerank():
     """Anything else is refused at construction, and so is a setting that cannot be used."""
     with pytest.raises(ValueError, match="cannot rerank"):
         RerankPostprocessor(42)

@@ -160,8 +160,8 @@ async def test_async_awaits_ours(store):
     assert [answer[0].node_id for answer in answers] == ["fish", "dog"]
 
 
-def test_what_a_walk_led_to(store):
-    """What an edge led to says so, and its relationships are there to go on from."""
+def test_nodes_reached_over_edges(store):
+    """Metadata of a node reached over edges describe the path, and its relationships can be followed."""
     found = LlamaIndexRetriever(GraphRetriever(store, max_hops=1, seed_k=1, k=2)).retrieve("cat sat mat")
     assert ids(found) == ["cat", "dog"]
     assert found[1].metadata["source_path"] == ["cat", "dog"]
@@ -206,7 +206,7 @@ def test_events(store, events):
 
 
 async def test_events_async(store, events):
-    """The same of an awaited retrieval."""
+    """Awaited retrieval gives the same events."""
     await LlamaIndexRetriever(HybridRetriever(store, k=1)).aretrieve("fish")
     kinds = (RetrievalStartEvent, RetrievalReportEvent, RetrievalEndEvent)
     assert [type(event) for event in events.of(kinds)] == list(kinds)
@@ -222,14 +222,14 @@ def test_callback_manager(store):
 
 
 def test_in_a_fusion_retriever(store):
-    """LlamaIndex's own fusion takes ours beside others."""
+    """LlamaIndex's own fusion combines this retriever with others."""
     two = [LlamaIndexRetriever(HybridRetriever(store, k=2)), LlamaIndexRetriever(GraphRetriever(store, k=2))]
     fusion = QueryFusionRetriever(two, llm=MockLLM(), num_queries=1, similarity_top_k=1, use_async=False)
     assert ids(fusion.retrieve("fish")) == ["fish"]
 
 
 def test_neighbours_by_llama_index(store):
-    """PrevNextNodePostprocessor goes on from the restored relationships."""
+    """PrevNextNodePostprocessor follows the restored relationships."""
     docstore = SimpleDocumentStore()
     docstore.add_documents(chain_of_nodes())
     found = LlamaIndexRetriever(HybridRetriever(store, k=1)).retrieve("dogs bark")
@@ -330,7 +330,7 @@ def test_a_session_of_llama_index(store, kind):
 
 
 def test_degradation_is_in_the_metadata(store, events):
-    """What is missing is named on every node, in the report and on the result."""
+    """Degradation is reported on every node, in the event and on the result."""
     hybrid = HybridRetriever(LlamaIndexVectorStore(VectorStoreIndex([], embed_model=WordEmbedding())), k=1)
     graphless = GraphRetriever(HybridGraphStore.from_texts(["fish swim"], ids=["a"]), k=1)
     result = LlamaIndexRetriever(graphless).retrieve_result("fish")
@@ -365,7 +365,7 @@ async def test_failing_sources():
         await retriever.aretrieve("fish")
 
 
-def test_what_is_no_retriever(store):
+def test_other_objects_are_not_retrievers(store):
     """A store or an index in place of a retriever is refused with what to write."""
     empty = VectorStoreIndex([], embed_model=WordEmbedding())
     for wrong in (store, empty, empty.as_retriever(), None):
@@ -378,7 +378,7 @@ def test_unknown_options(store):
     retriever = LlamaIndexRetriever(HybridRetriever(store))
     with pytest.raises(TypeError, match="top_k"):
         retriever.with_options(top_k=1).retrieve("fish")
-    with pytest.raises(ConfigurationError, match="two words for one option"):
+    with pytest.raises(ConfigurationError, match="two names for one option"):
         retriever.with_options(k=1, similarity_top_k=1).retrieve("fish")
     insensitive = MetadataFilters(filters=[MetadataFilter(key="kind", value="W", operator="text_match_insensitive")])
     with pytest.raises(FilterError, match="TEXT_MATCH"):
@@ -395,7 +395,7 @@ def test_an_image_as_query(store):
 
 
 def test_relationships_of_chunks_that_were_no_nodes():
-    """Of Documents that LangChain's side has ingested source, previous and next are restored from the edges."""
+    """Source, previous and next of Documents ingested through LangChain are restored from the edges."""
     store = HybridGraphStore()
     text = "# Cats\n\nThe cat sat.\n\n# Dogs\n\nDogs bark.\n\n# Fish\n\nFish swim."
     ingest([Document(text, metadata={"source": "zoo.md"})], store, split=RecursiveSplitter(join_sections=False))
@@ -531,7 +531,7 @@ def test_advanced_over_an_index(index):
     assert ids(retriever.with_options(conversation_history=["User: Do fish swim?"]).retrieve("and where?")) == ["fish"]
 
 
-def test_what_is_no_index(index):
+def test_other_objects_are_not_indexes(index):
     """A vector store in place of an index is refused with what to write, as is a retriever over retrievers."""
     with pytest.raises(ConfigurationError, match="from_vector_store"):
         LlamaIndexRetriever.from_index(index.vector_store)
@@ -564,7 +564,7 @@ def test_over_chroma(collection):
 
 
 def test_a_collection_of_llama_index_through_langchain(collection):
-    """The same collection opened by langchain-chroma gives whole nodes as well."""
+    """A collection opened by langchain-chroma also gives complete nodes."""
     from langchain_chroma import Chroma
 
     chroma_index(collection)

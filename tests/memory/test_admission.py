@@ -1,4 +1,4 @@
-"""Which new memories are taken in."""
+"""Admission of new memories."""
 
 import math
 import threading
@@ -57,7 +57,7 @@ def known(store, id):
 # -- near duplicates ----------------------------------------------------------------------------------------------
 
 
-def test_what_is_new_is_added(store):
+def test_new_memories_are_added(store):
     """A record for each, in their order; what does not say when it was made is made now."""
     assert admit([memory("a"), memory("b", 90, created_at=5)], store) == [
         Admission("a", "added"),
@@ -156,7 +156,7 @@ def test_another_witness_makes_surer(store):
 
 
 def test_the_nearest_is_joined(store):
-    """Of several near ones the nearest, of equally near ones the lesser id."""
+    """The nearest of several near memories is joined; ties are broken by id."""
     store.upsert([memory("c", 10), memory("b", 10), memory("a", 20)])
     assert outcomes(store, memory("x", 9)) == [("b", "joined")]
 
@@ -174,7 +174,7 @@ def test_another_text_under_the_same_id_takes_its_place(store):
 
 
 def test_other_words_never_join(store):
-    """However near they are: the opposite of what is remembered stays beside it, whoever says it."""
+    """The opposite of a memory is added as another one, however near it is and whatever its source."""
     store.upsert([memory("a", 0, "Ada is allergic", confidence=0.99)])
     assert outcomes(store, memory("b", 0, "Ada is not allergic", source="Tom")) == [("b", "added")]
     assert (known(store, "a").confidence, known(store, "a").active_count) == (0.99, 0)
@@ -207,7 +207,7 @@ def test_events_of_two_times_are_two_memories(store):
 
 
 @pytest.mark.parametrize("times", [{"valid_from": 5}, {"valid_until": 2_000}])
-def test_what_says_another_time_does_not_join(store, times):
+def test_memories_of_other_times_do_not_join(store, times):
     """Since earlier than what is remembered, or not for as long: that would be lost."""
     store.upsert([memory("a", valid_from=10), memory("c", 90, valid_from=10)])
     assert outcomes(store, memory("b", **times), memory("c", 90, **times)) == [("b", "added"), ("c", "replaced")]
@@ -227,7 +227,7 @@ def test_labels_of_what_joins_are_united(store):
     assert np.allclose(store.vectors(["a"]), [[1, 0]])
 
 
-def test_what_was_refused_or_joined_can_be_told(store):
+def test_the_outcome_is_reported(store):
     """The record has the text that it is about."""
     [joined] = admit([memory("a"), memory("b")], store)[1:]
     assert (joined.id, joined.text) == ("a", memory("b").text)
@@ -241,7 +241,7 @@ def test_a_blank_text_is_no_memory(store, text):
     assert store.find(Scope()) == []
 
 
-def test_what_is_over_is_no_duplicate(store):
+def test_ended_memories_are_not_duplicates(store):
     """A fact that was superseded or retracted is a new memory when it is said again, also under the same id."""
     store.upsert([memory("a", 0), memory("b", 90)])
     store._supersede("a", memory("c", 180), 900.0)
@@ -252,8 +252,8 @@ def test_what_is_over_is_no_duplicate(store):
     assert store.find(Scope(as_of=800.0, known_at=999.0)) == []
 
 
-def test_what_is_valid_at_other_times_is_no_duplicate(store):
-    """The same words about another year are another memory."""
+def test_memories_of_other_periods_are_not_duplicates(store):
+    """Equal words about another year are another memory."""
     first = memory("a", valid_from="2001-01-01", valid_until="2001-12-31")
     second = memory("b", valid_from="2002-01-01", valid_until="2002-12-31")
     assert outcomes(store, first, second) == [("a", "added"), ("b", "added")]
@@ -314,7 +314,7 @@ def test_a_contradiction_makes_an_edge_and_doubt(store):
         memory("new", 60, labels=["tea"], valid_from=20),  # says the same, since earlier
     ],
 )
-def test_what_is_no_contradiction(store, new):
+def test_compatible_memories_do_not_contradict(store, new):
     """Too far, no shared label, few labels in common, not valid at the same time, or the same words."""
     store.upsert([memory("old", 0, labels=["tea"], valid_from=50)])
     assert admit([new], store) == [Admission("new", "added")]
@@ -366,7 +366,7 @@ def test_a_model_decides(store):
     held = []
 
     def answer(shown):
-        with ThreadPoolExecutor(1) as other:  # who writes meanwhile does not have to wait
+        with ThreadPoolExecutor(1) as other:  # other writers do not have to wait meanwhile
             held.append(other.submit(store.mark_used, "yes").result(timeout=10))
         numbers = {earlier["text"].split()[-1]: earlier["statement"] for earlier in shown["earlier"]}
         said = {"yes": 0.7, "no": 0.4}
@@ -381,7 +381,7 @@ def test_a_model_that_fails_is_named(store):
     store.upsert([memory("old", 0, "one", labels=["x"])])
     [said] = admit([memory("new", 60, "two", labels=["x"])], store, SayingModel(answer=ConnectionError("no network")))
     assert (said.outcome, said.contradicts) == ("added", ("old",))
-    assert said.reason == "contradictions were judged by labels, since the model failed: ConnectionError: no network"
+    assert said.reason == "contradictions were judged by labels, because the model failed: ConnectionError: no network"
 
 
 # -- others -------------------------------------------------------------------------------------------------------
@@ -420,7 +420,7 @@ def test_words_that_a_model_has_never_read_are_news():
 
 
 def test_two_threads_add_a_memory_once(store):
-    """Who decides is alone: of many that say the same at once, one is added."""
+    """Decisions are exclusive: of many concurrent equal memories, one is added."""
     start = threading.Barrier(4)
 
     def remember(number):

@@ -34,7 +34,7 @@ def test_lowered():
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
 def test_lowered_is_never_higher_nor_below_the_floor(old, probability, new):
-    """What was below 0.1 already stays there."""
+    """A confidence below 0.1 does not change."""
     after = lowered(old, probability, new)
     assert min(old, 0.1) <= after <= old
 
@@ -52,7 +52,7 @@ def test_a_model_is_asked_once_about_all_neighbours():
 
 @pytest.mark.parametrize("probability", [7, -0.1, float("nan"), "high"])
 def test_a_probability_of_no_use(probability):
-    """What lies outside of 0 to 1, and what the model leaves out, the labels decide."""
+    """The labels decide for probabilities outside [0, 1] and for statements that the model leaves out."""
     model = SayingModel(answer={"judgements": [{"statement": 1, "probability": probability}]})
     assert Contradictions(model).probabilities(statement("a", "x"), [statement("b", "x"), statement("c", "x")]) == [
         0.8,
@@ -76,8 +76,8 @@ def test_an_answer_in_another_form():
     assert (judge.probabilities(statement("a"), [statement("b")]), judge.failures) == ([0.7], {})
 
 
-def test_what_is_no_model():
-    """The error says what is wanted."""
+def test_other_objects_are_not_models():
+    """The error names what is expected."""
     with pytest.raises(ConfigurationError, match="Contradictions needs a chat model"):
         Contradictions("gpt")
 

@@ -136,7 +136,7 @@ def test_without_synonyms_a_phrase_may_move(one, other):
         ),
     ],
 )
-def test_what_no_vector_is_trusted_with(one, other):
+def test_differences_that_vectors_miss(one, other):
     """Numbers, negations, opposites, kinds, names, a word more, another order, other languages, a word of many."""
     for pair in ((one, other), (other, one)):
         assert not may_be_reworded(*pair)

@@ -1,4 +1,4 @@
-"""What a memory is worth: the pins, and what always holds."""
+"""Scores of memories: fixed values and invariants."""
 
 import math
 
@@ -103,7 +103,7 @@ def test_the_age_counts_from_validity_else_creation():
     assert MemoryColumns.of([both, *others]).began.tolist() == pytest.approx([2.0, 1.0, 3.0, math.nan], nan_ok=True)
 
 
-def test_what_was_said_later_is_not_fresh():
+def test_later_statements_are_not_recent():
     """Nothing says that it held then: it has no recency, so that it is never before what did; an hour is forgiven."""
     assert total(GENERAL, 0.5, created_at=NOW + HOUR) == total(GENERAL, 0.5, created_at=NOW)
     assert total(GENERAL, 0.5, learned_at=NOW + DAY) == pytest.approx(total(GENERAL, 0.5, created_at=NOW) - 0.2)
@@ -111,7 +111,7 @@ def test_what_was_said_later_is_not_fresh():
     assert Hotness()(MemoryColumns.of([MemoryState(learned_at=NOW + DAY)]), NOW).tolist() == [0.0]
 
 
-def test_what_says_no_time_is_as_old_as_it_is_known():
+def test_a_memory_without_times_is_as_old_as_its_record():
     """Else it would be fresh and hot for ever."""
     assert total(GENERAL, 0.5, learned_at=NOW - DAY) == total(GENERAL, 0.5, created_at=NOW - DAY)
     assert Hotness()(MemoryColumns.of([MemoryState(learned_at=NOW - 7 * DAY)]), NOW).tolist() == [0.25]
@@ -129,7 +129,7 @@ def test_an_end_that_was_learned_later_costs_nothing():
     [("working", 999.0), ("episodic", 0.08), ("semantic", 0.02), ("procedural", 0.001), ("general", 0.05)],
 )
 def test_the_type_of_a_memory_decides_how_it_fades(kind, decay):
-    """Where a type is set, the mode's decay does not count."""
+    """The decay of a type replaces the mode's decay."""
     known = MemoryState(memory_type=kind, created_at=NOW - 10 * HOUR)
     for mode in MODES.values():
         recency = mode.composite.parts(0, known, NOW)["recency"]
@@ -148,7 +148,7 @@ def test_weights_are_divided_by_their_sum():
     assert parts == {"similarity": 0.5, "confidence": 0.25, "recency": 0.25, "utility": 0.0}
 
 
-def test_what_is_outside_is_clamped():
+def test_values_outside_the_range_are_clamped():
     """A similarity of 1.2 is 1, a confidence of 7 is 1, a utility of -1 is 0."""
     parts = GENERAL.parts(1.2, MemoryState(confidence=7, utility=-1), NOW)
     assert (parts["similarity"], parts["confidence"], parts["utility"]) == pytest.approx((0.4, 0.3, 0.0))
@@ -233,7 +233,7 @@ def test_a_named_time_speaks_for_its_memories():
 
 
 def test_a_time_that_all_are_of_says_nothing():
-    """What distinguishes no candidate changes no score."""
+    """Evidence that holds for all candidates changes no score."""
     assert Named([(0.0, 10.0)])(np.array([1.0, 2.0, 3.0])).tolist() == [0.0, 0.0, 0.0]
 
 
