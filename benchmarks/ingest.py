@@ -1,49 +1,31 @@
 """Time to ingest a folder: the first time, again unchanged, and with one changed file.
 
-    python benchmarks/ingest.py FOLDER [--files 1000 10000] [--versus CHECKOUT]
+    python benchmarks/ingest.py FOLDER [--files 1000 10000] [--versus CHECKOUT] [--into FOLDER]
 
 FOLDER is a real documentation tree. Its text files are copied into one folder until their number is reached. In the
 copies of each further round every fifth word gets the number of the round, so that all texts differ. ``--versus``
-measures another checkout of the package in turn, each in a process of its own. The embedding is LSA, which is made
-from the texts.
+measures another checkout of the package in turn, ``--into`` ingests another folder first. Each time is that of a
+complete run of ``hybridgraph ingest`` with LSA; CPU is the time of all its processes.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from itertools import count, islice
 from pathlib import Path
+from typing import NamedTuple
 
 SUFFIXES = (".md", ".rst", ".txt")
 _WORD = re.compile(r"\b[a-z]{4,}\b")
-
-MEASURED = """
-import json, sys, time
-from pathlib import Path
-from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.ingestion import ingest, read_files
-
-def seconds():
-    began = time.perf_counter(), time.process_time()
-    with HybridGraphStore(sys.argv[2], "lsa") as store:
-        report = ingest(read_files(sys.argv[1], skipped=lambda said: None), store)
-    return time.perf_counter() - began[0], time.process_time() - began[1], report.chunks
-
-first, first_cpu, chunks = seconds()
-again, *_ = seconds()
-page = sorted(Path(sys.argv[1]).rglob("*.md"))[-1]
-page.write_text(page.read_text(encoding="utf-8") + "\\nOne more line.\\n", encoding="utf-8")
-changed, *_ = seconds()
-print(json.dumps({"first": first, "cpu": first_cpu, "again": again, "changed": changed, "chunks": chunks}))
-"""
 
 
 def main() -> None:
@@ -52,45 +34,81 @@ def main() -> None:
     options.add_argument("folder", type=Path)
     options.add_argument("--files", type=int, nargs="+", default=[1_000, 10_000])
     options.add_argument("--versus", type=Path)
+    options.add_argument("--into", type=Path, metavar="FOLDER", help="folder to ingest first, untimed")
     options.add_argument("--rounds", type=int, default=1)
     chosen = options.parse_args()
     checkouts = {"this": Path(__file__).parents[1]} | ({"beside": chosen.versus} if chosen.versus else {})
     for size in chosen.files:
-        found: dict[str, list[dict[str, float]]] = {name: [] for name in checkouts}
+        found: dict[str, list[list[Run]]] = {name: [] for name in checkouts}
         for _ in range(chosen.rounds):
             for name, checkout in checkouts.items():
-                found[name].append(measured(chosen.folder, size, checkout))
+                found[name].append(measured(chosen.folder, size, checkout, chosen.into))
         for name, figures in found.items():
-            first, cpu, again, changed = (statistics.median(each[key] for each in figures) for key in MEASURES)
-            print(
-                f"{size:6,} files, {figures[0]['chunks']:7,} chunks, {name:6}: "
-                f"first {first:6.1f} s (CPU {cpu:6.1f}), unchanged "
-                f"{again:5.2f} s ({again / first:.1%}), one changed {changed:5.2f} s",
-                flush=True,
-            )
+            runs = [Run(*map(statistics.median, zip(*each, strict=True))) for each in zip(*figures, strict=True)]
+            print(f"{size:6,} files, {name:6}: {described(runs)}", flush=True)
 
 
-MEASURES = ("first", "cpu", "again", "changed")
+class Run(NamedTuple):
+    """One run of the command, in seconds."""
+
+    wall: float
+    cpu: float
 
 
-def measured(folder: Path, size: int, checkout: Path) -> dict[str, float]:
-    """Return the times of one checkout with this number of files."""
+def described(runs: Sequence[Run]) -> str:
+    """Describe the first run, one over unchanged files and one with a changed file."""
+    first = runs[0]
+    parts = [
+        f"{kind} {run.wall:.1f} s, CPU {run.cpu:.1f} s ({run.cpu / first.cpu:.1%})"
+        for kind, run in zip(("first", "unchanged", "one changed"), runs, strict=True)
+    ]
+    return "; ".join(parts)
+
+
+def measured(folder: Path, size: int, checkout: Path, into: Path | None = None) -> list[Run]:
+    """Return the runs of a checkout with this number of files: first, unchanged, one file changed."""
     with tempfile.TemporaryDirectory() as place:
-        docs = Path(place, "docs")
+        docs, index = Path(place, "docs"), Path(place, "index")
         grow(folder, docs, size)
+        if into:
+            ingested(into, index, checkout)
         time.sleep(2.5)  # files written just now do not count as unchanged
-        done = subprocess.run(
-            [sys.executable, "-c", MEASURED, str(docs), str(Path(place, "index"))],
-            env={**os.environ, "PYTHONPATH": str(checkout.absolute())},
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=place,  # Python looks for modules there first
-        )
-        if done.returncode:
-            raise SystemExit(done.stderr)
-        figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-        return figures
+        first, unchanged = ingested(docs, index, checkout), ingested(docs, index, checkout)
+        page = sorted(docs.rglob("*.md"))[-1]
+        page.write_text(page.read_text(encoding="utf-8") + "\nOne more line.\n", encoding="utf-8")
+        return [first, unchanged, ingested(docs, index, checkout)]
+
+
+def ingested(docs: Path, index: Path, checkout: Path) -> Run:
+    """Run the command of a checkout."""
+    began, used = time.perf_counter(), cpu_of_children()
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "langchain_hybridgraph.cli",
+            "ingest",
+            docs.absolute(),
+            "--index",
+            index,
+            "--embedding",
+            "lsa",
+        ],
+        env={**os.environ, "PYTHONPATH": str(checkout.absolute())},
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=index.parent,  # Python looks for modules there first
+    )
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return Run(time.perf_counter() - began, cpu_of_children() - used)
+
+
+def cpu_of_children() -> float:
+    """Return the processor time of all child processes that have ended, in seconds."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def grow(folder: Path, target: Path, size: int) -> None:
