@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.chunking import CutDocument, Cutter
@@ -330,16 +331,25 @@ class _Run:
 
 def _as_documents(given: Any) -> Iterable[Any]:
     """What is to be taken in: the iterable, or what a LangChain loader or a LlamaIndex reader loads."""
-    if isinstance(given, (str, Chunk)) or hasattr(given, "page_content"):
+    if isinstance(given, (str, os.PathLike)):
         raise ConfigurationError(
-            f"ingest takes an iterable of Documents, not one {type(given).__name__}: ingest([document], store), "
-            "or ingest(read_files([path]), store) for files"
+            f"ingest takes Documents, not a path or text ({os.fspath(given)!r:.80}): for files, "
+            "ingest(read_files(path), store); for texts, ingest([Document(text)], store)"
+        )
+    if isinstance(given, Chunk) or hasattr(given, "page_content"):
+        raise ConfigurationError(
+            f"ingest takes an iterable of Documents, not one {type(given).__name__}: ingest([document], store)"
         )
     for name in ("lazy_load", "load_data"):
         if callable(load := getattr(given, name, None)):
             loaded: Iterable[Any] = load()
             return loaded
-    return cast(Iterable[Any], given)
+    if isinstance(given, AcceptsChunks) or not isinstance(given, Iterable):
+        raise ConfigurationError(
+            f"ingest takes Documents first and the store second, and got {type(given).__name__} first: "
+            "ingest(documents, store)"
+        )
+    return given
 
 
 def _as_document(given: Any) -> Any:

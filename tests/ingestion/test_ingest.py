@@ -1,4 +1,5 @@
 from functools import partial
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -225,7 +226,10 @@ def test_chunks_can_be_handed_in():
         (lambda: ingest([], MemoryStore(), batch_size=0), "batch_size=0"),
         (lambda: ingest([], {}), "dict cannot take chunks"),
         (lambda: ingest(page("a", "b"), MemoryStore()), r"not one Document: ingest\(\[document\], store\)"),
-        (lambda: ingest("docs/", MemoryStore()), r"read_files\(\[path\]\)"),
+        (lambda: ingest("docs/", MemoryStore()), r"'docs/'.*read_files\(path\)"),
+        (lambda: ingest(Path("docs"), MemoryStore()), r"'docs'.*read_files\(path\)"),
+        (lambda: ingest(MemoryStore(), [page("a", "b")]), r"got MemoryStore first: ingest\(documents, store\)"),
+        (lambda: ingest(7, MemoryStore()), r"got int first: ingest\(documents, store\)"),
         (lambda: ingest(["docs/a.md"], MemoryStore()), "not str"),
         (lambda: ingest([], MemoryStore(), split="paragraph"), "split='paragraph'"),
         (lambda: ingest([], MemoryStore(), edges="every"), "edges='every'"),
