@@ -164,6 +164,8 @@ class LSAEmbeddings(Embeddings):
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return one vector per text; see :meth:`vectors`."""
+        if len(texts) == 1:  # as when an index is opened, which need not wait for scipy
+            return [self.embed_query(texts[0])]
         vectors: list[list[float]] = self.vectors(texts).tolist()
         return vectors
 

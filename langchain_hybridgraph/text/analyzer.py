@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import functools
 import heapq
-import itertools
 import logging
 import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
+from operator import add
 from typing import TYPE_CHECKING
 
 from langchain_hybridgraph.errors import ConfigurationError
@@ -166,7 +166,7 @@ class _Vocabulary(dict[str, str]):
 
     def __missing__(self, form: str) -> str:
         if _UNSPACED.search(form):  # a sentence without spaces is not worth caching
-            return " ".join(word for run in _SCRIPT_RUNS.findall(form) for word in self._run(run))
+            return " ".join(map(self._run, _SCRIPT_RUNS.findall(form)))
         if len(form) > _LONGEST:
             return self[form[:_LONGEST]]
         matching = " ".join(map(self._word, [form, *_parts(form)]))
@@ -175,14 +175,13 @@ class _Vocabulary(dict[str, str]):
         self[form] = matching
         return matching
 
-    def _run(self, run: str) -> Iterator[str]:
+    def _run(self, run: str) -> str:
         if not _UNSPACED.match(run):
-            yield self[run]
-            return
-        letters = _graphemes().findall(run)
-        if len(letters) == 1 or _IDEOGRAPH.match(run):
-            yield from letters
-        yield from map("".join, itertools.pairwise(letters))
+            return self[run]
+        letters: Sequence[str] = run if run.isalpha() else _graphemes().findall(run)  # a mark is not alphabetic
+        pairs = " ".join(map(add, letters, letters[1:]))
+        is_ideographic = len(letters) == 1 or _IDEOGRAPH.match(run)
+        return f"{' '.join(letters)} {pairs}" if is_ideographic else pairs
 
     def _word(self, form: str) -> str:
         word = self._lower(form)

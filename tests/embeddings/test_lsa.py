@@ -479,3 +479,11 @@ def test_it_finds_what_two_hop_questions_ask_for():
         gain = [grades.get(rows[place]["id"], 0) for place in best] @ discount
         measured.append(gain / (ideal @ discount[: len(ideal)]))
     assert np.mean(measured) > 0.70
+
+
+def test_one_text_needs_no_sparse_matrix(monkeypatch):
+    """Opening an index embeds one text to compare it; importing scipy for it would take most of that time."""
+    lsa = LSAEmbeddings().fit(["Cats purr.", "Dogs bark."])
+    expected = lsa.vectors(["cats"])
+    monkeypatch.setitem(sys.modules, "scipy.sparse", None)
+    assert np.allclose(lsa.embed_documents(["cats"]), expected)
