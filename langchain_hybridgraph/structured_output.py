@@ -17,7 +17,7 @@ from langchain_hybridgraph.records import replace_surrogates
 # LangGraph streams the output of models in a chain to the user; these answers are internal.
 SILENT: Mapping[str, Any] = {"tags": ["nostream"]}
 _DECODER = json.JSONDecoder()
-_LONGEST = 100_000  # characters of an answer that are read
+_LONGEST = 100_000  # maximum number of characters of an answer that are read
 _THOUGHT = re.compile(r"<(/?)(think|thinking|thought|reasoning|scratchpad|analysis)\b[^<>]*(?:>|\Z)", re.IGNORECASE)
 
 
@@ -29,7 +29,7 @@ class Model(Protocol):
         ...
 
     def ainvoke(self, input: Any, config: Any = None, /) -> Awaitable[Any]:
-        """The same, awaited."""
+        """Call :meth:`invoke` asynchronously."""
         ...
 
     def batch(self, inputs: list[Any], config: Any = None, /) -> list[Any]:
@@ -37,7 +37,7 @@ class Model(Protocol):
         ...
 
     def abatch(self, inputs: list[Any], config: Any = None, /) -> Awaitable[list[Any]]:
-        """The same, awaited."""
+        """Call :meth:`invoke` asynchronously."""
         ...
 
 

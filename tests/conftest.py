@@ -1,4 +1,4 @@
-"""What holds for every test: no network, no settings from outside, the same examples on every run."""
+"""Setup of all tests: no network, no settings from outside, the same examples on every run."""
 
 import os
 import socket
@@ -6,7 +6,7 @@ import socket
 import pytest
 from hypothesis import settings
 
-# A slow machine is no failure, and a failure is one that the next run repeats.
+# A slow machine is not a failure, and a failure is one that the next run repeats.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.load_profile("repeatable")
 

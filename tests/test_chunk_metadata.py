@@ -64,14 +64,14 @@ def test_a_key_is_named_once(caplog, monkeypatch):
 
 
 def test_an_end_before_the_begin():
-    """The error names both as they were given; at once is no error."""
+    """The error quotes both times as given; equal times are valid."""
     with pytest.raises(ValueError, match=r"valid_until \('2024-01-01'\) is before valid_from \('2024-01-02'\)"):
         ParsedMetadata.checked({"valid_from": "2024-01-02", "valid_until": "2024-01-01"})
     assert ParsedMetadata.checked({"valid_from": 5, "valid_until": 5})[:2] == (5.0, 5.0)
 
 
 def test_an_end_before_the_begin_is_named_once(caplog, monkeypatch):
-    """Where metadata are only taken in: it would never be found, and nobody would know why."""
+    """Metadata with an end before the beginning are rejected when a chunk is added."""
     monkeypatch.setattr(chunk_metadata, "_named", set())
     metadata = {"valid_from": "2024-05-01", "valid_until": "2024-01-01"}
     with caplog.at_level(logging.WARNING):

@@ -47,7 +47,7 @@ def test_grades():
 
 
 def test_only_so_deep():
-    """A retriever that gives more than it is asked for gains nothing by it, and order decides, not ids."""
+    """A retriever that returns too many results gains nothing by it, and order decides, not ids."""
     assert figures(["z", "a", "b"], ["b"], ["R@2", "RR@2"]) == [0.0, 0.0]
     assert figures(["z", "a"], ["z"], ["RR@2"]) == [1.0]
 
@@ -66,7 +66,7 @@ def test_nothing_found_is_zero():
 
 
 def test_several_chunks_of_one_answer():
-    """Of Documents that are judged under one id the first counts, and the later ones take no place."""
+    """The first of several Documents with one id counts, and the later ones take no rank."""
     chunks = [Document("t", id=f"{source}#{n}", metadata={"source": source}) for source in "ab" for n in range(3)]
     found = measure(
         {"r": lambda question, k: chunks}, {"q": ["b"]}, ["RR@10"], id_of=lambda document: document.metadata["source"]
@@ -75,7 +75,7 @@ def test_several_chunks_of_one_answer():
 
 
 def test_real_retrievers():
-    """Ours, ours over ours, a vector store's and anybody's are asked for as many as the deepest measure looks at."""
+    """Every kind of retriever is called with the depth of the deepest measure."""
 
     class Anybody(BaseRetriever):
         def _get_relevant_documents(self, query, *, run_manager):
@@ -98,7 +98,7 @@ def test_real_retrievers():
     assert found.means["advanced"] == found.means["vectors"] == found.means["anybody"] == found.means["hybrid"]
 
 
-def test_what_was_degraded_is_told():
+def test_degradation_is_reported():
     """A figure that was not reached as asked says so."""
     store = HybridGraphStore.from_texts(list(TEXTS.values()), "lsa", ids=list(TEXTS))
     found = measure({"r": HybridRetriever(store)}, {"xyzzy": ["train"], "coal": ["train"]}, ["R@1"])

@@ -136,7 +136,7 @@ def test_agent(run):
 
 
 def test_agent_whose_filter_is_wrong(run):
-    """A call that does not fit the form goes back to the model, which may mend it."""
+    """A call with invalid arguments is returned to the model, which may correct it."""
 
     def answer(request):
         last = request["messages"][-1]
@@ -152,7 +152,7 @@ def test_agent_whose_filter_is_wrong(run):
 
 
 def test_memory_agent(run):
-    """What one conversation has told the next knows; what has changed is known with its time."""
+    """A conversation knows facts from an earlier one; changed facts are known with their times."""
 
     def answer(request):
         messages = request["messages"]
@@ -207,6 +207,6 @@ def test_llama_index_query_engine(run, monkeypatch):
 
 
 def test_every_example_is_run():
-    """No example stands there that no test runs."""
+    """Every example is run by a test."""
     here = Path(__file__).read_text(encoding="utf-8")
     assert [file.name for file in EXAMPLES.glob("*.py") if f'"{file.name}"' not in here] == []

@@ -40,7 +40,7 @@ def matches(condition, metadata):
 # -- the rules of the module docstring, one line per claim ---------------------------------------------------
 
 TABLE = [
-    # a missing key matches nothing but $ne, $nin, $not and {"$exists": false}; null equals missing
+    # a missing key matches only $ne, $nin, $not and {"$exists": false}; null equals missing
     *[
         ({"a": condition}, metadata, expected)
         for metadata in (MISSING, {"a": None}, {"b": 1})

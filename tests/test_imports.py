@@ -128,7 +128,7 @@ def part(module):
 
 
 def test_stages_are_independent():
-    """What the pipeline imports from ``query`` is a stage, and a stage imports nothing else from ``query``."""
+    """Modules of ``query`` that the pipeline imports are stages, and a stage imports nothing else from ``query``."""
     within = [each for each in INTERNAL if folder(each.importer) == folder(each.imported) == "query"]
     stages = {part(each.imported) for each in within if part(each.importer) == "query.pipeline"} - {"query.pipeline"}
     assert {"query.fusion", "query.graph", "query.rerank"} <= stages
@@ -168,7 +168,7 @@ def test_no_module_imports_private_names_of_another():
 
 
 def test_all_kinds_of_imports_are_read():
-    """Early, late and type-only imports are told apart, and a module after ``from package`` is recognised."""
+    """Early, late and type-only imports are distinguished, and a module after ``from package`` is recognised."""
     source = (
         f"import numpy\nfrom {PACKAGE}.query import rerank\n"
         "if TYPE_CHECKING:\n    import scipy\n"

@@ -52,11 +52,11 @@ def test_the_modes_are_all_there():
 
 
 def test_the_decays_are_those_of_the_code():
-    """Of every type of memory."""
+    """Return one example of every type of memory."""
     assert {kind: float(decay) for kind, decay in rows("Type | Decay")} == DECAY
 
 
 def test_every_key_that_is_read_has_a_meaning():
-    """What the store reads from metadata stands in the table."""
+    """The table contains all metadata that the store reads."""
     named = {key for row in rows("Key | Meaning") for key in row[0].replace("`", "").split(", ")}
     assert named == {*ParsedMetadata._fields, "labels", "session_id", "turn", "source"}

@@ -35,7 +35,7 @@ def blocks(section):
 
 
 def run(name, only_new=False, **given):
-    """What the names of a section's code stand for, after all of it has run."""
+    """Return the names defined by a section's code, after all of it has run."""
     namespace = dict(given)
     for before, code in blocks(SHARED) + blocks(BY_NAME[name]):
         if not (before and only_new):
@@ -75,19 +75,21 @@ def texts(documents):
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_the_new_runs_without_the_old(name, told):
-    """What is to be written now needs none of the old packages."""
+    """The new code needs none of the old packages."""
     assert "now" in run(name, only_new=True, llm=told.chat_model())
 
 
 def test_every_row_of_the_table_has_a_section():
-    """What stands in the table is shown below, old and new."""
+    """The table contains the names in the examples, old and new."""
     rows = re.findall(r"^\| \[[^\]]+\]\(#([a-z0-9_-]+)\)", PAGE, re.MULTILINE)
     assert rows == [name.lower().replace(" ", "-") for name in BY_NAME]
     assert all({before for before, _ in blocks(section)} == {True, False} for section in SECTIONS)
 
 
 def test_ensemble_retriever():
-    """The same keyword side and ``fusion="rrf"`` give the same order; with our index the same first hit."""
+    """A shared keyword retriever and ``fusion="rrf"`` give the order of the peer; with the own index the first hit
+    agrees.
+    """
     page = old_and_new("EnsembleRetriever")
     assert len(page["before"]) == 5
     assert texts(page["same"]) == texts(page["before"])
@@ -142,7 +144,7 @@ def test_ensemble_retriever_over_a_large_collection(large, k, overfetch, fetched
 
 
 def test_contextual_compression_over_a_large_collection(large):
-    """The same choice for every question with rerank_depth=k."""
+    """Both choose equal Documents for every question with rerank_depth=k."""
     classic = pytest.importorskip("langchain_classic.retrievers")
     compressors = pytest.importorskip("langchain_classic.retrievers.document_compressors")
     collection, _, questions = large
@@ -169,7 +171,7 @@ def test_ensemble_retrievers_sum():
 
 
 def test_ensemble_retrievers_failing_side():
-    """Where one side raises, EnsembleRetriever raises; ours answers by the other and says so."""
+    """EnsembleRetriever raises if one side raises; HybridRetriever answers with the other and reports it."""
     page = old_and_new("EnsembleRetriever")
 
     def fail(_question):
@@ -185,7 +187,7 @@ def test_ensemble_retrievers_failing_side():
 
 
 def test_bm25_retriever():
-    """The same texts in the same order, without those that have no word of the question."""
+    """Texts and order are equal, except for texts without any word of the question."""
     page = old_and_new("BM25Retriever")
     assert len(page["before"]) == 5
     assert texts(page["now"])[0] == texts(page["before"])[0]
@@ -193,7 +195,7 @@ def test_bm25_retriever():
 
 
 def test_bm25_retriever_finds_punctuated_words():
-    """What stands before a question mark is a word here, and none there."""
+    """A word before a question mark is a word here, and not there."""
     page = old_and_new("BM25Retriever")
     old = page["BM25Retriever"].from_documents(page["documents"])
     assert max(old.vectorizer.get_scores(old.preprocess_func("factor?"))) == 0
@@ -220,7 +222,7 @@ def test_parent_document_retriever_adds_only():
 
 
 def test_contextual_compression_retriever():
-    """The same choice in the same order."""
+    """Both choose equal Documents in equal order."""
     page = old_and_new("ContextualCompressionRetriever")
     assert 0 < len(page["before"]) < 5
     assert texts(page["same"]) == texts(page["before"])
@@ -231,7 +233,7 @@ def test_contextual_compression_retriever():
 
 
 def test_time_weighted_retriever():
-    """The same order: the recent one of two that are alike, what is new, what is old."""
+    """Both give equal orders: the recent one of two similar memories, the new one, the old one."""
     page = old_and_new("TimeWeightedVectorStoreRetriever")
     assert (
         texts(page["now"])
@@ -270,7 +272,7 @@ def test_time_weighted_retriever_over_chroma():
 
 
 def test_create_history_aware_retriever(told):
-    """The same document, with the model's rewrite and without a model."""
+    """Both find the same document, with the model's rewrite and without a model."""
     page = old_and_new("create_history_aware_retriever", told)
     assert page["before"][0].id == "login"
     assert [document.id for document in page["rewritten"]] == [document.id for document in page["before"]]
@@ -310,14 +312,14 @@ def test_create_retriever_tool():
 
 
 def test_llama_index_retrievers():
-    """The same index; vectors that say nothing are made good by the words."""
+    """Both use one index; the keywords compensate for meaningless vectors."""
     page = old_and_new("LlamaIndex retrievers")
     assert len(page["before"]) == len(page["now"]) == 2
     assert page["now"][0].node_id == "errors"
 
 
 def test_langchain_graph_retriever():
-    """The same documents at the same depth."""
+    """Both find the same documents at the same depth."""
     page = old_and_new("langchain-graph-retriever")
     depths = {document.id: document.metadata["_depth"] for document in page["before"]}
     assert depths == {"otter": 0, "capybara": 1, "heron": 1, "pike": 2}

@@ -45,7 +45,7 @@ def path(request):
 
 @pytest.fixture(scope="module")
 def executed(path, tmp_path_factory):
-    """Every cell runs; each notebook in a kernel of its own, once for all that is asked of it."""
+    """Every cell runs; each notebook runs once, in a kernel of its own."""
     if path.stem in NEEDED:
         pytest.importorskip(NEEDED[path.stem])
     with pytest.MonkeyPatch.context() as monkeypatch:

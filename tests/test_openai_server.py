@@ -9,7 +9,7 @@ from openai_server import OpenAIServer, Reply
 
 @tool
 def price(car: str) -> str:
-    """What a car costs."""
+    """Price of a car."""
     return "200"
 
 

@@ -1,4 +1,4 @@
-"""What is published holds what it should, and what is not installed is named with the line that installs it."""
+"""Contents of the published package, and errors for extras that are not installed."""
 
 import re
 import subprocess
@@ -134,7 +134,7 @@ def test_the_version_is_one():
 
 
 def test_nothing_of_an_extra_is_needed():
-    """Without any extra all public names can be had, an index is made in a folder, and every retriever answers."""
+    """Without any extra all public names can be imported, an index is created, and every retriever answers."""
     done = run(
         """
 import tempfile, langchain_hybridgraph
@@ -154,7 +154,7 @@ print("ok")
 
 @pytest.mark.parametrize("feature", FEATURES)
 def test_a_missing_extra_names_the_line_to_install(feature):
-    """What needs an extra that is not there is one error, which says how to get it."""
+    """Everything that needs a missing extra raises one error, which names the extra."""
     names, code = FEATURES[feature]
     done = run(code, names.split())
     assert done.returncode != 0

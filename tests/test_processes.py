@@ -35,7 +35,7 @@ def test_without_workers_everything_is_computed_here():
 
 
 def test_an_error_is_raised_where_its_input_is_due():
-    """What comes before it is given, and the error is the function's own."""
+    """Results before the error are returned, and the error is the function's own."""
     results = []
     with worker_processes(1), pytest.raises(ZeroDivisionError):
         results.extend(ordered_map(eval, [*map(str, range(MANY)), "1 / 0", *map(str, range(MANY))]))
@@ -49,13 +49,13 @@ def test_a_process_that_dies_takes_nothing_with_it():
         assert list(ordered_map(eval, [dies_elsewhere] * MANY)) == [True] * MANY
 
 
-def test_what_cannot_be_sent_is_computed_here():
+def test_arguments_that_cannot_be_pickled_stay_in_this_process():
     """A function that only this program has."""
     with worker_processes(1):
         assert list(ordered_map(lambda number: number + 1, range(MANY))) == list(range(1, MANY + 1))
 
 
-def test_what_a_function_prints_is_not_taken_for_a_result():
+def test_printed_output_is_not_mistaken_for_a_result():
     """A library may print."""
     with worker_processes(1):
         assert list(ordered_map(eval, [f"print({number}) or {number}" for number in range(MANY)])) == list(range(MANY))

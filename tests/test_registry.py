@@ -25,7 +25,7 @@ class Wide:
 
 
 class Narrow:
-    """A kind that is no dataclass."""
+    """A class that is not a dataclass."""
 
     def __init__(self, *, edge=1):
         self.edge = edge

@@ -86,7 +86,7 @@ def test_hits_alone_come_back(store):
         assert Hit.from_dict(through_json(hit)) == hit
 
 
-def test_what_a_tree_finds_comes_back(store):
+def test_results_of_a_tree_search_round_trip(store):
     """Contexts with their hits and relations, the plan and each query's results."""
     found = HierarchicalRetriever(store).search("Do cats purr?", ["User: I like pets."])
     assert found.total > 0
@@ -176,7 +176,7 @@ def test_json_stays_as_it_is(value):
     ("data", "said"),
     [({"id": "a"}, "at text"), ({"id": "a", "text": 5}, "at text"), ([], "Chunk.to_dict()"), (None, "Chunk.to_dict()")],
 )
-def test_what_is_not_a_record_is_an_error(data, said):
+def test_other_values_are_errors(data, said):
     """The error names the place, and what is expected."""
     with pytest.raises(ValueError, match=r"this is not a Chunk") as error:
         Chunk.from_dict(data)

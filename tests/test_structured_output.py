@@ -52,7 +52,7 @@ def said(answer):
     ],
 )
 def test_json_is_read_wherever_it_stands(answer):
-    """A call of the tool, of another one, a broken one; JSON in a text, a fence, prose, parts, beside thoughts."""
+    """Answers as tool calls, also wrong or broken ones; JSON in a text, a fence, prose, parts, thoughts."""
     assert said(answer) == {"a": 1}
 
 
@@ -63,13 +63,13 @@ def test_prose_is_told(answer):
         said(answer)
 
 
-def test_what_a_model_raises_is_raised():
+def test_errors_of_a_model_are_raised():
     """The model's own error is not hidden."""
     with pytest.raises(ConnectionError, match="refused"):
         said(ConnectionError("refused"))
 
 
-def test_what_is_not_a_model_is_refused():
+def test_other_objects_are_errors():
     """The error names who asked, what was given and what to give."""
     with pytest.raises(ConfigurationError, match=r"The test needs a chat model, got 'gpt'; give one such as init_chat"):
         with_schema("gpt", FORM, "The test")
@@ -86,7 +86,7 @@ async def test_a_model_without_structured_output_is_asked_in_the_prompt(kind, sa
     assert [parse_answer(answer) for answer in answers] == [{"a": 1}] * 6
     told, material = llm.seen[0]
     assert told.content.startswith("Give a.")
-    if kind != "answers in words":  # which was told the schema by LangChain
+    if kind != "answers in words":  # LangChain added the schema to the prompt
         assert to_prompt_json(FORM) in told.content
     assert json.loads(material.content) == {"text": "b"}
 
@@ -170,7 +170,7 @@ def test_endless_thoughts_come_to_an_end(text):
 
 
 def test_a_form_asks_for_everything_and_nothing_else():
-    """Every property is wanted, and no other allowed, in the answer and in the objects of a list."""
+    """Every property is required and no other allowed, in the answer and in the objects of a list."""
     mark = {"type": "number"}
     assert answer_schema("Marks", "All marks.", marks=list_schema(mark=mark)) == {
         "title": "Marks",
@@ -193,7 +193,7 @@ def test_a_form_asks_for_everything_and_nothing_else():
 
 
 def test_material_stands_apart_from_instructions():
-    """What is to be judged is JSON in a message of its own."""
+    """The material to judge is JSON in a message of its own."""
     (_, instructions), (speaker, material) = prompt_messages("Judge it.", {"text": "Say 10."})
     assert (instructions, speaker, json.loads(material)) == ("Judge it.", "human", {"text": "Say 10."})
 
@@ -212,7 +212,7 @@ def test_a_quotation_cannot_be_left():
 
 @given(st.text(), st.integers(5, 50))
 def test_shortened_is_short(text, most):
-    """Never longer than asked for, the same when it fits, else with the text's own beginning and end."""
+    """A shortened text has at most the requested length; a fitting text is unchanged, others keep beginning and end."""
     short = shorten(text, most)
     assert len(short) <= most
     assert short == text if len(text) <= most else text.startswith(short.partition(" … ")[0] or text[0])

@@ -1,1 +1,1 @@
-"""How a search runs: effects, worker threads, model calls and the trace."""
+"""Execution of searches: effects, worker threads, model calls and the trace."""

@@ -1,4 +1,4 @@
-"""Whether a LangChain object has an asynchronous side of its own."""
+"""Detection of LangChain objects with asynchronous methods of their own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-# The methods that do the work of a chat model, an embedding, a chat history; of a retriever, a compressor, a store.
+# Methods that do the work of a chat model, an embedding, a chat history; of a retriever, a compressor, a store.
 _ALONE = ("_agenerate", "aembed_query", "aget_messages")
 _OVER_OTHERS = ("_aget_relevant_documents", "acompress_documents", "asimilarity_search")
 _METHODS = (*_ALONE, *_OVER_OTHERS, "ainvoke")
@@ -15,18 +15,18 @@ _DEPTH = 8
 
 
 def is_asynchronous(thing: Any) -> bool:
-    """Whether awaiting a LangChain object waits in the event loop, and not on a thread of the loop's executor.
+    """Return whether awaiting a LangChain object waits in the event loop, and not on a thread of the loop's executor.
 
-    LangChain gives everything an asynchronous side; where a class has none of its own, the synchronous method runs on
-    the default executor of the event loop. ``asyncio.run`` waits for that executor at its end, so a call that hangs
-    there is never over. Such an object is better run on a worker. LangChain's own chains and retrievers count as
-    asynchronous when a model, store or retriever in them is. An unknown object counts as asynchronous.
+    LangChain gives every object asynchronous methods; if a class does not define its own, the synchronous method runs
+    on the default executor of the event loop. ``asyncio.run`` waits for that executor when it ends, so a call that
+    hangs there never ends. Such an object should run on a worker instead. LangChain's own chains and retrievers count
+    as asynchronous if a model, store or retriever in them is. An unknown object counts as asynchronous.
     """
     return _is_asynchronous(thing, _DEPTH) is not False
 
 
 def _is_asynchronous(thing: Any, depth: int) -> bool | None:
-    """The same; None where nothing is known."""
+    """Return None if nothing is known about the object."""
     name = next((name for name in _METHODS if hasattr(type(thing), name)), None)
     own = None if name is None else _is_own(thing, name)
     if own is False or name in _ALONE or (own and not _hands_on(type(thing), name)):
@@ -36,11 +36,11 @@ def _is_asynchronous(thing: Any, depth: int) -> bool | None:
 
 
 def _is_own(thing: Any, name: str) -> bool | None:
-    """Whether the asynchronous method is the class's own; None for a chain, which hands on to its parts."""
+    """Return whether the asynchronous method is the class's own; None for a chain, which passes on to its parts."""
     method = getattr(type(thing), name)
     if _hands_over(method):
         return False
-    if name == "_agenerate":  # the simple kind of LLM hands over one call further down
+    if name == "_agenerate":  # a simple LLM delegates to one more method
         return not (_is_of_core(method) and _hands_over(getattr(type(thing), "_acall", None)))
     if name == "ainvoke" and getattr(thing, "func", None) is not None:  # a RunnableLambda
         return getattr(thing, "afunc", None) is not None
@@ -48,7 +48,7 @@ def _is_own(thing: Any, name: str) -> bool | None:
 
 
 def _hands_over(method: Any) -> bool:
-    """Whether this is LangChain's method that runs the synchronous one on the executor."""
+    """Return whether this is LangChain's method that runs the synchronous one on the executor."""
     return _is_of_core(method) and "run_in_executor" in method.__code__.co_names
 
 
@@ -57,13 +57,13 @@ def _is_of_core(method: Any) -> bool:
 
 
 def _hands_on(kind: type, name: str | None) -> bool:
-    """Whether the parts decide, as in LangChain's own objects and in our models over a chat model."""
+    """Return whether the parts decide, as in LangChain's own objects and in this package's models over a chat model."""
     package = kind.__module__.partition(".")[0]
     return name == "ainvoke" if package == _OURS else package.startswith("langchain")
 
 
 def _parts(thing: Any) -> Iterator[Any]:
-    """The parts of an object: the steps of a chain, the model of a binding, the store of a retriever."""
+    """Yield the parts of an object: the steps of a chain, the model of a binding, the store of a retriever."""
     slots = [getattr(thing, name, None) for name in getattr(type(thing), "__slots__", ())]
     for value in [*slots, *getattr(thing, "__dict__", {}).values()]:
         held = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else (value,)

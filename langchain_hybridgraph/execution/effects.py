@@ -1,4 +1,4 @@
-"""How a search waits: it yields calls, a driver runs them and sends back their results."""
+"""Effects, which searches yield, and the drivers that run them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Result = TypeVar("Result")
 
 
 class Effect(NamedTuple):
-    """One piece of waiting.
+    """Call that a search waits for.
 
-    ``source`` names it in ``degraded``. ``run`` does the work; ``arun`` does it in an event loop, None where the
-    work is local and belongs on a worker. ``quick`` work (well under a millisecond) is not worth a worker. ``lane`` is
-    refused further calls when too many do not come back; by default it is the source. ``deadline`` is a
-    ``time.monotonic()`` moment for this call alone; the search's own deadline holds as well.
+    ``source`` names it in ``degraded``. ``run`` does the work; ``arun`` does it in an event loop, None if the work is
+    local and belongs on a worker. ``quick`` work (well under a millisecond) is not worth a worker. ``lane`` rejects
+    further calls if too many do not return; by default it is the source. ``deadline`` is a ``time.monotonic()`` time
+    for this call alone, in addition to the search's own deadline.
     """
 
     source: str
@@ -33,7 +33,7 @@ class Effect(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """What is sent instead of a result when a call failed; ``late`` when its deadline passed."""
+    """Result of a failed call; ``late`` if its deadline passed."""
 
     source: str
     error: Exception
@@ -41,7 +41,7 @@ class Failure(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """The word for ``degraded``."""
+        """Reason for ``degraded``."""
         return f"deadline-exceeded:{self.source}" if self.late else f"{self.source}-failed"
 
 
@@ -49,10 +49,10 @@ Search = Generator[Sequence[Effect], Sequence[Any], Result]
 
 
 def drive(search: Search[Result], deadline: float | None = None) -> Result:
-    """Run a search to its end on this thread, and calls next to it on workers.
+    """Run a search to its end: the first call on this thread, the others on workers.
 
-    ``deadline`` is a ``time.monotonic()`` moment: later answers are not waited for, a :class:`Failure` that is
-    late is sent in their place. Such a call is abandoned, not cancelled: it runs on until it comes back by itself.
+    ``deadline`` is a ``time.monotonic()`` time. Later results are not waited for; the search receives a late
+    :class:`Failure` instead. Such a call is abandoned, not cancelled: it keeps running until it returns.
     """
     try:
         calls = next(search)
@@ -66,11 +66,11 @@ def drive(search: Search[Result], deadline: float | None = None) -> Result:
 
 
 async def adrive(search: Search[Result], deadline: float | None = None, lane: Lane | None = None) -> Result:
-    """Run a search to its end without holding up the event loop.
+    """Run a search to its end without blocking the event loop.
 
-    The search itself runs on a worker and comes back to the loop for calls that can be awaited, and for those that may
-    miss a deadline. It stops at its next call when the caller is cancelled. ``lane`` is what is overloaded when the
-    search does not come back.
+    The search itself runs on a worker and returns to the loop for calls that can be awaited, and for those that may
+    miss a deadline. If the caller is cancelled, it stops at its next call. ``lane`` is overloaded if too many searches
+    do not return.
     """
     driven = _Driven(search, deadline)
     answers: Sequence[Any] | None = None
@@ -91,12 +91,12 @@ async def offload(work: Callable[[], Result], lane: Lane | None = None) -> Resul
 
 
 def deadline_in(seconds: float | None) -> float | None:
-    """The moment for :func:`drive` in this number of seconds; None, which waits, for None."""
+    """Return the deadline for :func:`drive` in this number of seconds; None, which waits, for None."""
     return None if seconds is None else time.monotonic() + seconds
 
 
 def part_of_deadline(deadline: float | None, part: float) -> float | None:
-    """The moment when this part of the time that is left has passed; None for None."""
+    """Return the time when this part of the remaining time has passed; None for None."""
     now = time.monotonic()
     return None if deadline is None else now + part * max(0.0, deadline - now)
 
@@ -105,7 +105,7 @@ def part_of_deadline(deadline: float | None, part: float) -> float | None:
 
 
 def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
-    """The first slow call inline (unless it might miss a deadline), the others on workers next to it."""
+    """Run the first slow call inline (unless it might miss a deadline), the others on workers."""
     waiting: dict[int, Job[Any]] = {}
     inline: list[int] = []
     results: dict[int, Any] = {}
@@ -161,13 +161,13 @@ def _late(call: Effect) -> Failure:
 
 
 class _Done(NamedTuple, Generic[Result]):
-    """The result of a search."""
+    """Result of a search."""
 
     result: Result
 
 
 class _Driven(Generic[Result]):
-    """A search whose steps run on workers, one after the other, in one context."""
+    """Search whose steps run on workers, one after the other, in one context."""
 
     def __init__(self, search: Search[Result], deadline: float | None) -> None:
         self.context = copy_context()
@@ -177,9 +177,10 @@ class _Driven(Generic[Result]):
         self._is_running = self._is_stopped = False
 
     def advance(self, answers: Sequence[Any] | None) -> _Done[Result] | list[Effect | Any]:
-        """Send the answers and go on up to the result, or up to calls that the event loop has to wait for.
+        """Send the results and continue up to the result of the search, or up to calls that the event loop has to wait
+        for.
 
-        Such calls come with what came of the quick ones among them, in their places.
+        Such calls come with the results of the quick ones among them, in their positions.
         """
         with self._lock:
             if self._is_stopped:
@@ -202,7 +203,7 @@ class _Driven(Generic[Result]):
                 self._search.close()
 
     def stop(self) -> None:
-        """Close the search, now or at the end of the step that is running."""
+        """Close the search, now or at the end of the running step."""
         with self._lock:
             self._is_stopped = True
             is_running = self._is_running
@@ -211,13 +212,13 @@ class _Driven(Generic[Result]):
 
 
 def _is_awaited(calls: Sequence[Effect], deadline: float | None) -> bool:
-    """Whether the event loop waits for the calls: they can be awaited, may be late, or run at the same time."""
+    """Return whether the event loop waits for the calls: they can be awaited, may be late, or run at the same time."""
     slow = [call for call in calls if not call.quick]
     return len(slow) > 1 or any(call.arun is not None or _until(call, deadline) is not None for call in slow)
 
 
 async def _arun(calls: Sequence[Effect | Any], deadline: float | None, context: Context) -> Sequence[Any]:
-    """The results of the calls; anything that is not a call stays as it is."""
+    """Return the results of the calls; anything that is not a call stays as it is."""
     waiting = [_aoutcome(call, _until(call, deadline), context) for call in calls if isinstance(call, Effect)]
     outcomes = iter([await waiting[0]] if len(waiting) == 1 else await asyncio.gather(*waiting))
     return [next(outcomes) if isinstance(call, Effect) else call for call in calls]
@@ -242,7 +243,7 @@ async def _aoutcome(call: Effect, until: float | None, context: Context) -> Any:
     if not done:
         if job is not None:
             job.abandon()
-        waiting.cancel()  # a coroutine that goes on all the same is not awaited
+        waiting.cancel()  # a coroutine that ignores the cancellation is not awaited
         waiting.add_done_callback(_forget)
         return _late(call)
     try:
@@ -256,7 +257,7 @@ async def _awaited(arun: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def _forget(waiting: asyncio.Future[Any]) -> None:
-    """Retrieve the error of a call that nobody waits for, so that asyncio does not report it."""
+    """Retrieve the error of an abandoned call, so that asyncio does not report it."""
     if not waiting.cancelled():
         waiting.exception()
 

@@ -1,4 +1,4 @@
-"""How a stage asks a chat model, and how long it may wait."""
+"""Calls of chat models as effects, with their timeouts."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def model_call(
     question: Any,
     **config: Any,
 ) -> Effect:
-    """The call that asks a model; what it says is shown to nobody, and tracers see it by the name of ``of``.
+    """Return the effect of calling a model; its output is not streamed, and tracers see it by the name of ``of``.
 
-    ``ask`` and ``aask`` are the model's methods, such as ``invoke`` and ``ainvoke``, and ``config`` is what they
-    receive in addition to the question. A model without an asynchronous side of its own is asked on a worker. Models of
-    different stages do not hold each other up: each has its own lane.
+    ``ask`` and ``aask`` are the model's methods, such as ``invoke`` and ``ainvoke``, and ``config`` is added to their
+    configuration. A model without asynchronous methods of its own is called on a worker. Models of different stages do
+    not delay each other, because each has its own lane.
     """
     told = {"run_name": type(of).__name__, **config, **SILENT}
     is_awaited = aask is not None and is_asynchronous(getattr(aask, "__self__", None))
@@ -34,6 +34,6 @@ def model_call(
 
 
 def check_timeout(whose: str, timeout: float | None, usual: int) -> None:
-    """Raise ConfigurationError for a timeout of 0 seconds or less; None is no limit."""
+    """Raise ConfigurationError for a timeout of 0 seconds or less; None means no limit."""
     if timeout is not None and not timeout > 0:
-        raise ConfigurationError(f"{whose}(timeout={timeout!r}): wanted are seconds, such as {usual}, or None")
+        raise ConfigurationError(f"{whose}(timeout={timeout!r}): pass seconds, such as {usual}, or None")

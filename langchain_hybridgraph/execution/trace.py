@@ -1,4 +1,4 @@
-"""What a search notes about itself while it runs."""
+"""Trace of a search: its stages, errors and degradation reasons."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class StageRun(NamedTuple):
-    """A stage that has run: from when (``time.perf_counter``), how long together with its waiting, what it raised."""
+    """Completed stage: its start (``time.perf_counter``), its duration including waiting, and its error."""
 
     name: str
     began: float
@@ -23,7 +23,7 @@ class StageRun(NamedTuple):
 
 
 class Trace:
-    """Reasons for ``degraded``, in the order they arose, and the stages in the order in which they ended."""
+    """Reasons for ``degraded``, in order of occurrence, and the stages in the order in which they ended."""
 
     def __init__(self) -> None:
         self._reasons: dict[str, None] = {}
@@ -33,18 +33,18 @@ class Trace:
         self.remarks: dict[str, str] = {}
         self.began = time.perf_counter()
         self.raises = False
-        self.results: Sequence[tuple[str, float]] = ()  # ids and scores of the answer
+        self.results: Sequence[tuple[str, float]] = ()  # ids and scores of the result
         self.answerability: Answerability | None = None
-        self.has_context = False  # whether a conversation had its part in the search
+        self.has_context = False  # whether the search used a conversation
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """The reasons of both levels, each once."""
+        """Reasons of both levels, each once."""
         return tuple(self._reasons)
 
     @property
     def stages(self) -> dict[str, float]:
-        """Each stage's milliseconds, of all its runs together."""
+        """Milliseconds of each stage, summed over all its runs."""
         took: dict[str, float] = {}
         for run in self.runs:
             took[run.name] = took.get(run.name, 0.0) + run.took_ms
@@ -56,17 +56,16 @@ class Trace:
         return (time.perf_counter() - self.began) * 1e3
 
     def degrade(self, reason: str | None, remark: str | None = None) -> None:
-        """Note a reason, None is none; a remark is what the plan of the result says of it in words."""
+        """Record a reason (None: nothing); a remark describes it in the plan of the result."""
         if reason is not None:
             self._reasons[reason] = None
             if remark is not None:
                 self.remarks[reason] = remark
 
     def note(self, where: str, error: BaseException) -> None:
-        """Keep what an error said, for the plan of the result.
+        """Keep an error's message for the plan of the result.
 
-        Where ``raises`` is set nothing goes on without what failed: the error is raised, as RetrievalError unless it is
-        one of ours already.
+        If ``raises`` is set, the error is raised instead, as RetrievalError unless it is one of this package already.
         """
         if self.raises:
             if isinstance(error, HybridGraphError):
@@ -75,12 +74,12 @@ class Trace:
         self.errors[where] = f"{type(error).__name__}: {error}"
 
     def stage(self, name: str) -> _Stage:
-        """Time a stage, together with the waiting in it."""
+        """Measure the time of a stage, including waiting."""
         return _Stage(name, self.runs)
 
 
 class _Stage:
-    """A stage that is running; a class and not a generator, which costs twice as much."""
+    """Running stage; a class and not a generator, which costs twice as much."""
 
     __slots__ = ("began", "name", "runs")
 

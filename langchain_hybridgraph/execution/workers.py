@@ -19,38 +19,38 @@ WORKERS = min(32, (os.cpu_count() or 1) + 4)
 """Number of calls that run at the same time, as in the default executor of asyncio."""
 
 OVERDUE_SECONDS = 1.0
-"""A call that has run for longer counts as waiting: another call may run in its place."""
+"""A call that has run for longer counts as overdue: another call may run in its place."""
 
 OVERDUE_CALLS = 32
 """Number of overdue calls of one lane that may be running before further calls of the lane have to wait."""
 
 ABANDONED_CALLS = 4
-"""Number of abandoned calls of one lane that may be running before further calls of the lane are refused."""
+"""Number of abandoned calls of one lane that may be running before further calls of the lane are rejected."""
 
 ABANDONED_OF_A_KIND = 16
-"""The same for all lanes of a kind, so that objects made for a single call cannot leave any number of threads."""
+"""Number of abandoned calls of all lanes of one kind, which bounds the threads of objects made for a single call."""
 
 _IDLE_SECONDS = 10.0
 
 
 class Lane(NamedTuple):
-    """The unit that is overloaded when calls do not come back: one object (its id), and the kind of such objects."""
+    """Unit of overload: one object (by its id), and the kind of such objects."""
 
     kind: Hashable
     of: Hashable = None
 
 
 def lane_of(source: str, thing: object) -> Lane:
-    """The lane of a source's calls to an object, such as a store, a model or a retriever."""
+    """Return the lane of a source's calls to an object, such as a store, a model or a retriever."""
     return Lane((source, type(thing)), id(thing))
 
 
 class Overloaded(TimeoutError):
-    """Too many calls of a lane were abandoned and have not come back."""
+    """Error: too many calls of a lane were abandoned and have not returned."""
 
 
 class Job(Future[Result], Generic[Result]):
-    """A call that is queued, running or done.
+    """Call that is queued, running or done.
 
     The call runs in ``context``. Two jobs of one context must not run at the same time.
     """
@@ -64,7 +64,7 @@ class Job(Future[Result], Generic[Result]):
         self._context = context
 
     def abandon(self) -> None:
-        """Stop waiting for the call. One that is queued is never begun, one that is running goes on by itself."""
+        """Stop waiting for the call. A queued call is never started, a running one keeps running."""
         if not self.cancel() and self.workers is not None:
             self.workers.abandon(self)
 
@@ -74,7 +74,7 @@ class Job(Future[Result], Generic[Result]):
             return
         try:
             result = self._context.run(self._run)
-        except StopIteration as error:  # a Future of asyncio cannot hold it, and the caller would wait forever
+        except StopIteration as error:  # a Future of asyncio cannot contain it, and the caller would wait forever
             self.set_exception(RuntimeError(f"the call raised StopIteration({error})"))
         except BaseException as error:  # noqa: BLE001 - the caller gets it
             self.set_exception(error)
@@ -83,11 +83,11 @@ class Job(Future[Result], Generic[Result]):
 
 
 class Workers:
-    """At most ``size`` calls run at the same time, and the lanes take turns.
+    """Bounded pool of threads: at most ``size`` calls run at the same time, and the lanes take turns.
 
-    A call that hangs does not hold up the others. When it is abandoned, or has been running for ``OVERDUE_SECONDS``,
-    it no longer counts, and another call runs in its place. Threads are daemons, so a hanging call does not hold up the
-    end of the interpreter either; the threads of a ThreadPoolExecutor would. Idle threads end after a few seconds.
+    A call that hangs does not delay the others. When it is abandoned, or has been running for ``OVERDUE_SECONDS``, it
+    no longer counts, and another call runs in its place. Threads are daemons, so a hanging call does not keep the
+    interpreter from exiting, as the threads of a ThreadPoolExecutor would. Idle threads end after a few seconds.
     """
 
     def __init__(self, size: int, level: int) -> None:
@@ -95,7 +95,7 @@ class Workers:
         self._level = level
         self._changed = threading.Condition(threading.Lock())
         self._queues: dict[Lane, deque[Job[Any]]] = {}
-        self._running: dict[Job[Any], float] = {}  # those that count, the oldest first
+        self._running: dict[Job[Any], float] = {}  # running calls that count, the oldest first
         self._overdue: Counter[Lane] = Counter()
         self._abandoned: Counter[Hashable] = Counter()  # by lane, and by the kinds of lanes
         self._idle = self._watching = 0
@@ -115,7 +115,7 @@ class Workers:
             job.set_exception(Overloaded("too many earlier calls have not come back"))
 
     def abandon(self, job: Job[Any]) -> None:
-        """Give a running job's place to another one; see :meth:`Job.abandon`."""
+        """Let another job run in place of a running one; see :meth:`Job.abandon`."""
         with self._changed:
             if job.done() or job.is_abandoned:
                 return
@@ -129,7 +129,7 @@ class Workers:
         return self._abandoned[lane] >= ABANDONED_CALLS or self._abandoned[lane.kind] >= ABANDONED_OF_A_KIND
 
     def _call_a_thread(self) -> None:
-        """Let a thread look at the queue, if there is one: an idle thread, else a new one."""
+        """Wake up an idle thread for the queue, or start a new one."""
         if not self._queues:
             return
         if self._idle:
@@ -144,12 +144,12 @@ class Workers:
         while (job := self._take()) is not None:
             job.execute()
             self._finish(job)
-            del job  # an idle thread keeps no result alive
+            del job  # so that an idle thread keeps no result alive
 
     def _take(self) -> Job[Any] | None:
-        """The next job, as soon as it may run; None for a thread that has been idle for long.
+        """Return the next job, as soon as it may run; None for a thread that has been idle for long.
 
-        While jobs are queued one thread is always here, so that somebody notices when a running call is overdue.
+        While jobs are queued, one thread always waits here, so that overdue calls are noticed.
         """
         with self._changed:
             idle_until = time.monotonic() + _IDLE_SECONDS
@@ -177,7 +177,7 @@ class Workers:
         self._watching -= 1
 
     def _next(self) -> Job[Any] | None:
-        """The first job of the lane whose turn it is; None while nothing may run."""
+        """Return the first job of the next lane; None while no further job may run."""
         if len(self._running) >= self._size:
             return None
         for lane, queue in self._queues.items():
@@ -208,7 +208,7 @@ class Workers:
 def submit(job: Job[Any]) -> None:
     """Queue a job one level below this thread.
 
-    Each level of nesting has its own workers: a call that waits for others never holds the worker that they need.
+    Each level of nesting has its own workers, so a call that waits for others never occupies the worker that they need.
     """
     _workers().submit([job])
 
@@ -216,7 +216,7 @@ def submit(job: Job[Any]) -> None:
 def submit_soon(job: Job[Any]) -> None:
     """Queue a job of the running event loop, together with the others of this iteration.
 
-    A burst of calls is taken in before the first of them competes with the loop for the interpreter's lock.
+    All calls of a burst are accepted before the first of them competes with the loop for the interpreter's lock.
     """
     loop = asyncio.get_running_loop()
     arriving = _arriving.setdefault(loop, [])
@@ -236,7 +236,7 @@ def _workers() -> Workers:
 
 
 def _start_again() -> None:
-    """Forget all workers in a forked process, which has neither the threads nor locks that it can trust."""
+    """Forget all workers in a forked process, which has neither the threads nor reliable locks."""
     global _arriving  # noqa: PLW0603 - the workers belong to the process
     _levels.clear()
     _arriving = WeakKeyDictionary()

@@ -73,7 +73,7 @@ def test_tantivys_scores_are_those_of_bm25s(corpus):
 
 
 def test_tantivys_ranking_is_that_of_bm25s(corpus):
-    """The same ten best, but for near ties at the cut."""
+    """The ten best are equal, except for near ties at the cut."""
     texts, questions = corpus
     ours = rankings(filled(TantivyIndex(None, "none"), texts), questions)
     theirs = bm25s_rankings([text.split() for text in texts], [question.split() for question in questions])

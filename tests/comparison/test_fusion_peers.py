@@ -35,7 +35,7 @@ def ranked(n, weight, ids):
 
 @given(lists_of_ids, weights)
 def test_reciprocal_ranks_are_those_of_the_ensemble_retriever(ensemble, lists, weights):
-    """The same Documents in the same order, apart from ties, which it breaks by list and the package by id."""
+    """Documents and order are equal, apart from ties, which the peer breaks by list and this package by id."""
     from langchain_core.documents import Document
 
     retriever = ensemble.model_construct(weights=weights[: len(lists)])  # its retrievers are not called

@@ -1,4 +1,4 @@
-"""Which LangChain objects wait in an event loop, and which on the loop's executor."""
+"""Detection of LangChain objects that wait in an event loop."""
 
 from __future__ import annotations
 
@@ -135,12 +135,12 @@ ASYNCHRONOUS = {
 
 
 @pytest.mark.parametrize("make", SYNCHRONOUS.values(), ids=SYNCHRONOUS)
-def test_what_langchain_hands_to_an_executor_is_synchronous(make):
+def test_objects_run_by_langchains_executor_are_synchronous(make):
     """Also where a chain or a retriever has it within."""
     assert not is_asynchronous(make())
 
 
 @pytest.mark.parametrize("make", ASYNCHRONOUS.values(), ids=ASYNCHRONOUS)
-def test_what_has_coroutines_of_its_own_is_asynchronous(make):
+def test_objects_with_coroutines_are_asynchronous(make):
     """Also where it is bound, or a step of a chain."""
     assert is_asynchronous(make())

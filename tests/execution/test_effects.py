@@ -1,4 +1,4 @@
-"""Waiting: calls that run beside each other, fail alone and are given up on in time."""
+"""Effects: calls that run at the same time, fail independently and are abandoned in time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Owner:
 
 
 def test_results_come_in_the_order_of_the_calls():
-    """Who answers first does not matter."""
+    """The order of results does not depend on which call returns first."""
     slow = Effect("slow", lambda: time.sleep(0.05) or "slow")
     fast = Effect("fast", lambda: "fast")
     assert drive(gathered(slow, fast)) == ["slow", "fast"]
@@ -48,7 +48,7 @@ def test_the_first_call_runs_on_the_callers_thread():
 
 
 def test_one_failing_call_leaves_the_others():
-    """The search is told which source failed and with what."""
+    """The search receives the failed source and its error."""
     broken = Effect("vector", lambda: 1 / 0)
     failure, fine = drive(gathered(broken, Effect("keyword", lambda: "fine")))
     assert isinstance(failure, Failure)
@@ -57,7 +57,7 @@ def test_one_failing_call_leaves_the_others():
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_interrupts_pass_through(error):
-    """Who presses Ctrl-C does not get a degraded answer."""
+    """Ctrl-C ends the search instead of degrading it."""
 
     def interrupt():
         raise error
@@ -118,7 +118,7 @@ def test_a_lane_of_abandoned_calls_is_skipped_until_one_returns():
 
 
 async def test_both_drivers_give_the_same():
-    """What a search returns does not depend on who drives it."""
+    """The result of a search does not depend on the driver."""
     batch = [Effect("a", lambda: 1), Effect("b", lambda: 1 / 0), Effect("c", lambda: 3, quick=True)]
     sync, awaited = drive(gathered(*batch)), await adrive(gathered(*batch))
     assert [getattr(one, "reason", one) for one in sync] == [getattr(one, "reason", one) for one in awaited]
@@ -158,7 +158,7 @@ async def test_cancellation_passes_through():
 
 
 async def test_offloaded_work_leaves_the_loop_free():
-    """While the work blocks a thread, the event loop goes on."""
+    """The event loop keeps running while the work blocks a thread."""
     gate = threading.Event()
     work = asyncio.ensure_future(offload(lambda: gate.wait(20)))
     await asyncio.sleep(0)

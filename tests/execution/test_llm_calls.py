@@ -9,7 +9,7 @@ from langchain_hybridgraph.execution.llm_calls import check_timeout, model_call
 
 
 class Stage:
-    """Who asks."""
+    """A stage that calls a model."""
 
 
 def echo(question, config):
@@ -21,20 +21,20 @@ async def aecho(question, config):
 
 
 def test_a_model_is_asked_silently_and_by_name():
-    """Both ways it is told the question, who asks, what is set beside it, and that nobody is shown the answer."""
+    """Both methods receive the question, the name of the caller, its settings, and the tag against streaming."""
     call = model_call("rerank", Stage(), echo, aecho, "How?", max_concurrency=2)
     told = {"run_name": "Stage", "max_concurrency": 2, "tags": ["nostream"]}
     assert call.run() == ("How?", told)
     assert asyncio.run(call.arun()) == ("How?", told)
 
 
-def test_what_cannot_be_awaited_is_run():
+def test_models_without_coroutines_run_on_workers():
     """A model without ainvoke is asked on a thread."""
     assert model_call("expander", Stage(), echo, None, "How?").arun is None
 
 
 def test_each_has_its_own_lane():
-    """Where one's calls do not come back, another's are still made; its own are not."""
+    """Hanging calls of one model do not block those of another; further ones of their own are rejected."""
     one, other = Stage(), Stage()
     lanes = [model_call("planner", stage, echo, aecho, "How?").lane for stage in (one, one, other)]
     assert lanes[0] == lanes[1] != lanes[2]
@@ -43,7 +43,7 @@ def test_each_has_its_own_lane():
 @pytest.mark.parametrize("timeout", [0, -1.0, float("nan")])
 def test_a_timeout_is_some_time(timeout):
     """The error names the setting, what was given, and a usual value."""
-    with pytest.raises(ConfigurationError, match=r"Stage\(timeout=.*\): wanted are seconds, such as 20, or None"):
+    with pytest.raises(ConfigurationError, match=r"Stage\(timeout=.*\): pass seconds, such as 20, or None"):
         check_timeout("Stage", timeout, 20)
 
 

@@ -13,7 +13,7 @@ needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium is insta
 
 
 def seen(page, asked, folder, width=900):
-    """What a browser of this width says to ``asked``, JavaScript that gives a value, when it shows the page."""
+    """Show the page in a browser of this width, and return the value of ``asked``, a JavaScript expression."""
     file = folder / "page.html"
     said = f"<script>addEventListener('load', () => document.body.dataset.said = JSON.stringify({asked}))</script>"
     file.write_text(page.replace("</body>", f"{said}</body>"), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What an embedded store holds: its edges, and how many rows of its catalogue were written."""
+"""Contents of an embedded store: its edges, and the number of rows written to its catalogue."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def pairs(store):
 
 
 def changes(store):
-    """How many rows of the catalogue were written, inserted or deleted so far."""
+    """Return the number of rows of the catalogue that were written, inserted or deleted so far."""
     with store._catalogue.reading() as connection:
         return connection.total_changes
 
 
 def rows_about(store, id):
-    """How many rows of the catalogue have this id, or are edges of a node with it."""
+    """Return the number of rows of the catalogue with this id, including edges of a node with it."""
     with store._catalogue.reading() as connection:
         nodes = connection.execute("SELECT count(*) FROM nodes WHERE id = ?", (id,)).fetchone()[0]
         lost = connection.execute(

@@ -13,7 +13,7 @@ TYPES = np.random.default_rng(8).standard_normal((2, 384)).astype(np.float32)
 
 
 def expected(text):
-    """What the model should give: the mean over [CLS] words [SEP], at length 1."""
+    """Return the expected vector: the mean over [CLS] words [SEP], at length 1."""
     words = ["[CLS]", *text.lower().split(), "[SEP]"]
     known = [VOCABULARY.index(word if word in VOCABULARY else "[UNK]") for word in words]
     mean = (WORDS[known] + TYPES[0]).mean(axis=0)
