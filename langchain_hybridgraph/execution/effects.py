@@ -10,6 +10,7 @@ from contextvars import Context, copy_context
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.execution.workers import Job, Lane, Overloaded, submit, submit_soon
 
 Result = TypeVar("Result")
@@ -46,6 +47,34 @@ class Failure(NamedTuple):
 
 
 Search = Generator[Sequence[Effect], Sequence[Any], Result]
+"""Yields calls, is sent their results (:class:`Failure` for a call that failed), and returns its own result."""
+
+
+def failures_in(results: Sequence[Any]) -> list[Failure]:
+    """Return the failures among the results of calls."""
+    return [result for result in results if isinstance(result, Failure)]
+
+
+def ask(trace: Trace, call: Effect, otherwise: Any = None) -> Search[Any]:
+    """Make a call and return its result; if it fails, record the reason in ``trace`` and return ``otherwise``."""
+    (result,) = yield from ask_all(trace, [call], otherwise)
+    return result
+
+
+def ask_all(trace: Trace, calls: Sequence[Effect], otherwise: Any = None) -> Search[list[Any]]:
+    """Make calls at the same time and return their results, with ``otherwise`` for each call that failed."""
+    results = yield calls
+    for failure in failures_in(results):
+        trace.record(failure.source, failure.error, failure.reason)
+    return [otherwise if isinstance(result, Failure) else result for result in results]
+
+
+def ask_or_raise(*calls: Effect) -> Search[list[Any]]:
+    """Make calls at the same time and return their results; if any fail, raise the error of the first."""
+    results = yield calls
+    for failure in failures_in(results):
+        raise failure.error
+    return list(results)
 
 
 def drive(search: Search[Result], deadline: float | None = None) -> Result:
@@ -118,7 +147,8 @@ def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
         else:
             waiting[place] = _job(call, copy_context())
             submit(waiting[place])
-    results |= {place: _outcome(calls[place]) for place in inline}
+    for place in inline:
+        results[place] = _outcome(calls[place])
     for place, job in waiting.items():
         results[place] = _wait(calls[place], job, _until(calls[place], deadline))
     return [results[place] for place in range(len(calls))]

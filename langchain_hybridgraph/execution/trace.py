@@ -73,6 +73,11 @@ class Trace:
             raise RetrievalError(f"on_error='raise', and {where} failed ({type(error).__name__}: {error})") from error
         self.errors[where] = f"{type(error).__name__}: {error}"
 
+    def record(self, where: str, error: Exception, reason: str) -> None:
+        """Record a failure: its error (see :meth:`note`), and the reason in ``degraded``."""
+        self.note(where, error)
+        self.degrade(reason)
+
     def stage(self, name: str) -> _Stage:
         """Measure the time of a stage, including waiting."""
         return _Stage(name, self.runs)

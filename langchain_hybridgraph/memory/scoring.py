@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import compress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -221,7 +220,7 @@ class Scoring:
         each = zip(hits, scores.tolist(), _rows(parts), strict=True)
         return sorted((_with_score(*one) for one in each), key=lambda hit: (-hit.score, hit.id))
 
-    def weighing(self, ids: Sequence[str], query: Query) -> CompositeScores:
+    def before_reading(self, ids: Sequence[str], query: Query) -> CompositeScores:
         """Return the scores of candidates as a function of their similarities, before the candidates are read."""
         assert self.remembered is not None
         return self._weighing(ids, self.remembered(ids, query.scope), query)
@@ -274,15 +273,6 @@ class CompositeScores:
             parts["novelty"] = scores * (self.left - 1.0)
             scores = scores + parts["novelty"]
         return scores, parts
-
-    def contenders(self, least: Weights, most: Weights, n: int) -> list[str]:
-        """Return all candidates that can be among the best n for any similarities between these bounds."""
-        if not 0 < n < len(least):
-            return list(self.places)
-        # A score grows by at most the growth of its similarity times its weight; sums may differ in the last digits.
-        scores, _ = self.scored(least)
-        reached = scores + self.similarity * (most - least) >= np.partition(scores, -n)[-n] - 1e-9
-        return list(compress(self.places, reached.tolist()))
 
     def best(self, fused: Sequence[FusedCandidate], n: int) -> list[FusedCandidate]:
         """Return the best n of these by their new scores, and those with the same score as the last; ties by id."""

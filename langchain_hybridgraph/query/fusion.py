@@ -73,13 +73,6 @@ class KnowsContenders(Protocol):
         """
         ...
 
-    def bounds(self, rankings: Sequence[Ranking], ids: Collection[str]) -> tuple[Weights, Weights]:
-        """What each of these chunks scores at least and at most, whatever the scores that are still missing.
-
-        NaN for one of which a score is no number.
-        """
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class ReciprocalRankFusion:
@@ -197,15 +190,15 @@ class ConvexCombination:
         candidates = self._candidates(rankings)
         if not 0 < n < len(candidates):
             return candidates.keys()
-        least, most = self.bounds(rankings, candidates)
+        least, most = self._bounds(rankings, candidates)
         if np.isnan(least).any():
             return candidates.keys()  # a score that is no number is for the pipeline to find
         # Sums in another order may differ in the last digits.
         reached = most >= np.partition(least, -n)[-n] - 1e-9
         return set(compress(candidates, reached.tolist()))
 
-    def bounds(self, rankings: Sequence[Ranking], ids: Collection[str]) -> tuple[Weights, Weights]:
-        """See :class:`KnowsContenders`."""
+    def _bounds(self, rankings: Sequence[Ranking], ids: Collection[str]) -> tuple[Weights, Weights]:
+        """Return the lowest and the highest possible score of each chunk; NaN if a source's score is not a number."""
         exact = self._exact(rankings)
         similar = 1 - max(exact.values(), default=0.0)
         least = np.array([exact.get(id, 0.0) for id in ids]) if exact else np.zeros(len(ids))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.errors import ConfigurationError, shorten
-from langchain_hybridgraph.execution.effects import Failure, Search, adrive, deadline_in, drive
+from langchain_hybridgraph.execution.effects import Search, adrive, ask_or_raise, deadline_in, drive
 from langchain_hybridgraph.execution.llm_calls import check_timeout, model_call
 from langchain_hybridgraph.structured_output import (
     answer_schema,
@@ -107,9 +107,7 @@ class LLMReranker:
         ]
         answers: list[Any] = []
         for start in range(0, len(calls), self.workers):
-            answers += yield calls[start : start + self.workers]
-            for failure in (answer for answer in answers if isinstance(answer, Failure)):
-                raise failure.error
+            answers += yield from ask_or_raise(*calls[start : start + self.workers])
         marks = [mark for batch, answer in zip(batches, answers, strict=True) for mark in _read(answer, len(batch))]
         return [None if mark is None else _score(mark, place / len(marks)) for place, mark in enumerate(marks)]
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Chunk, Hit
 
 
-def wanted(hits: Sequence[Hit]) -> list[str]:
+def parent_ids(hits: Sequence[Hit]) -> list[str]:
     """The ids of the parents that the hits point to, each once, in the hits' order.
 
     An id that the store then does not give is a missing parent (``parents-failed``).
@@ -18,7 +18,7 @@ def wanted(hits: Sequence[Hit]) -> list[str]:
     return list(dict.fromkeys(parent for hit in hits if (parent := _parent(hit)) is not None))
 
 
-def resolve(hits: Sequence[Hit], parents: Mapping[str, Chunk]) -> list[Hit]:
+def replace_children(hits: Sequence[Hit], parents: Mapping[str, Chunk]) -> list[Hit]:
     """The hits with each child replaced by its parent, best first, ties by id.
 
     A parent stands once, with everything of its best child (equal scores: the child of smaller id), which
@@ -28,7 +28,7 @@ def resolve(hits: Sequence[Hit], parents: Mapping[str, Chunk]) -> list[Hit]:
     >>> from langchain_hybridgraph.records import Chunk, Hit
     >>> found = [("c1", 0.6), ("c2", 0.9)]
     >>> hits = [Hit(Chunk(id, "", parent_id="p"), score, "vector", {"vector": score}) for id, score in found]
-    >>> [(hit.id, hit.score, hit.child.id) for hit in resolve(hits, {"p": Chunk("p", "both")})]
+    >>> [(hit.id, hit.score, hit.child.id) for hit in replace_children(hits, {"p": Chunk("p", "both")})]
     [('p', 0.9, 'c2')]
     """
     best: dict[str, Hit] = {}

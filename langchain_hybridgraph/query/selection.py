@@ -46,7 +46,9 @@ class Selection:
             raise ConfigurationError(f"graph_slots is {self.graph_slots}; wanted a whole number from 0")
 
 
-def select(hits: Sequence[Hit], selection: Selection, k: int, vectors: NDArray[np.float32] | None = None) -> list[Hit]:
+def select_hits(
+    hits: Sequence[Hit], selection: Selection, k: int, vectors: NDArray[np.float32] | None = None
+) -> list[Hit]:
     """The k hits to give back, in the order to give them; the answer for k is the head of that for a larger k
     unless there are graph slots.
 
@@ -56,7 +58,7 @@ def select(hits: Sequence[Hit], selection: Selection, k: int, vectors: NDArray[n
     >>> from langchain_hybridgraph.records import Chunk, Hit
     >>> scores = {"a1": 0.9, "a2": 0.8, "b": 0.4}
     >>> hits = [Hit(Chunk(id, "", document_id=id[0]), score, "vector", {}) for id, score in scores.items()]
-    >>> [hit.id for hit in select(hits, Selection(min_score=0.3, per_document=1), k=10)]
+    >>> [hit.id for hit in select_hits(hits, Selection(min_score=0.3, per_document=1), k=10)]
     ['a1', 'b']
     """
     kept = [place for place, hit in enumerate(hits) if hit.score >= selection.min_score]

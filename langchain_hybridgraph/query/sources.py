@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from langchain_hybridgraph.execution.effects import Effect
@@ -58,8 +59,8 @@ class VectorSource:
         if query.vector is None and query.text is None:
             return None
         store = self.store
-        awaited = (lambda: store.avector_search(query, n)) if implements(store, AwaitsVectors) else None
-        return Effect(self.name, lambda: store.vector_search(query, n), awaited, lane=lane_of(self.name, store))
+        awaited = partial(store.avector_search, query, n) if implements(store, AwaitsVectors) else None
+        return Effect(self.name, partial(store.vector_search, query, n), awaited, lane=lane_of(self.name, store))
 
     def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Cosines with the vector that was searched for."""
@@ -67,7 +68,7 @@ class VectorSource:
         if vector is None:
             return None
         quick = implements(store, HasFastLookups) and store.has_fast_lookups
-        return Effect(self.name, lambda: store.vector_scores(vector, ids), quick=quick, lane=lane_of(self.name, store))
+        return Effect(self.name, partial(store.vector_scores, vector, ids), quick=quick, lane=lane_of(self.name, store))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,14 +85,14 @@ class KeywordSource:
             return None
         store = self.store
         quick = implements(store, HasFastKeywords) and store.has_fast_keyword_search
-        return Effect(self.name, lambda: store.keyword_search(query, n), quick=quick, lane=lane_of(self.name, store))
+        return Effect(self.name, partial(store.keyword_search, query, n), quick=quick, lane=lane_of(self.name, store))
 
     def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
         """BM25 of candidates that the words did not bring among the first n."""
         text = query.text
         if text is None:
             return None
-        return Effect(self.name, lambda: self.store.keyword_scores(text, ids), quick=True)
+        return Effect(self.name, partial(self.store.keyword_scores, text, ids), quick=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -193,7 +194,7 @@ class ListedSource:
     def search(self, query: Query, n: int) -> Effect:
         """List them."""
         scope = query.scope
-        return Effect(self.name, lambda: self.listing(scope, n), lane=lane_of(self.name, self.store))
+        return Effect(self.name, partial(self.listing, scope, n), lane=lane_of(self.name, self.store))
 
     def score(self, query: Query, found: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Of what is not listed nothing is known."""

@@ -25,9 +25,10 @@ from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
 from langchain_hybridgraph.execution.asynchronous import is_asynchronous
 from langchain_hybridgraph.execution.effects import (
     Effect,
-    Failure,
     Search,
     adrive,
+    ask,
+    ask_or_raise,
     deadline_in,
     drive,
     part_of_deadline,
@@ -430,13 +431,9 @@ class AdvancedRetriever(ObservedRetriever):
         history, fetch = asked.history, self.get_session_history
         if history is None and fetch is not None:
             run = partial(fetch, asked.session_id or DEFAULT_SESSION)
-            (history,) = yield [Effect("history", run, lane=lane_of("history", fetch), deadline=until)]
+            history = yield from ask(trace, Effect("history", run, lane=lane_of("history", fetch), deadline=until))
         if hasattr(history, "aget_messages"):
-            (history,) = yield [messages_call("history", history)._replace(deadline=until)]
-        if isinstance(history, Failure):
-            trace.note("history", history.error)
-            trace.degrade(history.reason)
-            history = None
+            history = yield from ask(trace, messages_call("history", history)._replace(deadline=until))
         said = turns(history, asked.query or "")
         trace.has_context = bool(said)
         return said
@@ -448,15 +445,17 @@ class AdvancedRetriever(ObservedRetriever):
         raw = ExpandedQuery(query or "")
         if not said or not raw.text.strip():
             return raw
-        with trace.stage("expand-query"):
-            (answer,) = yield [_expanding(self.expander, raw.text, said, until)]
-        if isinstance(answer, str) and answer.strip():
-            return ExpandedQuery(answer)
-        if isinstance(answer, ExpandedQuery):
-            return answer
-        error = answer.error if isinstance(answer, Failure) else TypeError(f"it gave {answer!r}, no text")
-        _fail(trace, error)
-        return raw
+        try:
+            with trace.stage("expand-query"):
+                (answer,) = yield from ask_or_raise(_expanding(self.expander, raw.text, said, until))
+            if isinstance(answer, str) and answer.strip():
+                return ExpandedQuery(answer)
+            if isinstance(answer, ExpandedQuery):
+                return answer
+            raise TypeError(f"the expander must return a text or an ExpandedQuery, got {answer!r}")
+        except Exception as error:  # noqa: BLE001 - an expander may be the caller's own; the question is searched as it is
+            _fail(trace, error)
+            return raw
 
     def _found(
         self, asked: ConversationCall, expanded: ExpandedQuery, trace: Trace, until: float | None
@@ -477,9 +476,8 @@ class AdvancedRetriever(ObservedRetriever):
         """What one search finds."""
         below = AnyRetriever(self.retriever)
         told = {"level": asked.level, "early": asked.early}
-        (result,) = yield [below.search("retriever", text, asked.k, _in_time(asked), asked.callbacks, **told)]
-        if isinstance(result, Failure):
-            raise result.error
+        call = below.search("retriever", text, asked.k, _in_time(asked), asked.callbacks, **told)
+        (result,) = yield from ask_or_raise(call)
         return _Found(how, result)
 
     def _both(self, asked: ConversationCall, expanded: ExpandedQuery, trace: Trace) -> Search[_Found]:
@@ -513,10 +511,11 @@ class AdvancedRetriever(ObservedRetriever):
         """What the question finds with its vector moved towards that of what it leans on."""
         given = None if (vector := asked.options.get("vector")) is None else check_vector(vector)
         texts = [expanded.context] if given is not None else [expanded.context, asked.query or ""]
-        with trace.stage("embed"):
-            vectors = yield [_embedding(embeddings, text, until) for text in texts]
-        for failure in (one for one in vectors if isinstance(one, Failure)):
-            _fail(trace, failure.error)
+        try:
+            with trace.stage("embed"):
+                vectors = yield from ask_or_raise(*(_embedding(embeddings, text, until) for text in texts))
+        except Exception as error:  # noqa: BLE001 - an embedding may fail with anything; the question is searched as it is
+            _fail(trace, error)
             return (yield from self._once("raw", asked.query, asked))
         context, question = _unit(vectors[0]), _unit(given if given is not None else vectors[1])
         vector = cast("Vector", (1 - expanded.weight) * question + expanded.weight * context)
@@ -534,12 +533,11 @@ class AdvancedRetriever(ObservedRetriever):
         """
         below = AnyRetriever(self.retriever)
         vectors = {"question": question, "conversation": mixed}
-        answers = yield [
+        calls = [
             below.search(name, asked.query, asked.k, _in_time(_by(asked, vector)), asked.callbacks, level=asked.level)
             for name, vector in vectors.items()
         ]
-        for failure in (one for one in answers if isinstance(one, Failure)):
-            raise failure.error
+        answers = yield from ask_or_raise(*calls)
         own, leant = (one.hits[0].score / unit_of(one) if one.hits else 0.0 for one in answers)
         return _Found("raw", answers[0]) if leant < _NEAR * own else _Found("mixed", answers[1])
 
@@ -638,8 +636,7 @@ def _fail(trace: Trace, error: Exception) -> None:
     """Note that the question stays as it was put; what the caller has set wrongly is raised."""
     if isinstance(error, HybridGraphError) and isinstance(error, ValueError):
         raise error
-    trace.note("expander", error)
-    trace.degrade("expander-failed")
+    trace.record("expander", error, "expander-failed")
 
 
 def _plan(found: _Found, asked: ConversationCall, expanded: ExpandedQuery, trace: Trace) -> dict[str, Any]:

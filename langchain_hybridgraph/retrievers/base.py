@@ -274,13 +274,15 @@ class PipelineRetriever(ObservedRetriever):
         return Query(query, self._k(options), self._scope(options), None if vector is None else check_vector(vector))
 
     def _pipeline(self, options: CallOptions, callbacks: Any) -> Pipeline:
+        expansion = self._expansion(options)
         return Pipeline(
             store=self._store,
             sources=self._sources(options, callbacks),
             fusion=lowered(self.fusion if self.fusion is not None else self._default_fusion(), self.changelog_weight),
             overfetch=self.overfetch,
+            source_filter=None if expansion is None else expansion.source_filter,
             graph=self._graph,
-            expansion=self._expansion(options),
+            expansion=expansion,
             parents=self.parents,
             reranker=self.reranker,
             rerank_depth=self.rerank_depth,

@@ -12,7 +12,7 @@ from langchain_core.vectorstores import VectorStore
 from langchain_hybridgraph.adapters.documents import resolve_as_of, to_document
 from langchain_hybridgraph.errors import FilterError, quote_value
 from langchain_hybridgraph.filters import parse_filter
-from langchain_hybridgraph.query.selection import Selection, select
+from langchain_hybridgraph.query.selection import Selection, select_hits
 from langchain_hybridgraph.records import Chunk, Hit, Query, Scope, ScoredId
 from langchain_hybridgraph.retrievers.validation import check_documents, check_vector
 from langchain_hybridgraph.stores.embedded.catalog_rows import content_id
@@ -234,7 +234,7 @@ class DocumentStore(VectorStore):
         chunks = self._chunks.read([entry.id for entry in entries], query.scope, {})
         hits = [Hit(chunks[e.id], e.score, "vector", {"vector": e.score}) for e in entries if e.id in chunks]
         vectors = self._chunks.vectors([hit.id for hit in hits])
-        return [to_document(hit.chunk) for hit in select(hits, Selection(mmr_lambda=lambda_mult), k, vectors)]
+        return [to_document(hit.chunk) for hit in select_hits(hits, Selection(mmr_lambda=lambda_mult), k, vectors)]
 
 
 def chunk_from(text: str, metadata: Mapping[str, Any], id: str | None) -> Chunk:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from datetime import datetime
 from functools import partial, reduce
 from operator import and_, or_
@@ -38,15 +38,14 @@ from langchain_hybridgraph.query.conversation.history import turns
 from langchain_hybridgraph.query.fusion import ReciprocalRankFusion
 from langchain_hybridgraph.query.graph import (
     LinkEvidence,
-    ReachedChunk,
     traversal_from,
 )
 from langchain_hybridgraph.query.graph.combined import CombinedTraversal
-from langchain_hybridgraph.query.graph.expansion import Expansion
+from langchain_hybridgraph.query.graph.expansion import Expansion, RankedExpansion
 from langchain_hybridgraph.query.graph.scores import NoisyOr
 from langchain_hybridgraph.query.pipeline import Pipeline
 from langchain_hybridgraph.query.sources import SessionSource, Source, TimedVectorSource, VectorSource
-from langchain_hybridgraph.records import Chunk, FusedCandidate, MemoryState, Query, Scope, content_id
+from langchain_hybridgraph.records import Chunk, MemoryState, Query, Scope, content_id
 from langchain_hybridgraph.registry import from_config, nearest
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings
@@ -394,7 +393,7 @@ class MemoryRetriever(GraphRetriever):
         )
         if isinstance(self.fusion, ReciprocalRankFusion) and self.fusion.normalize == "theoretical":
             searched = sum(weight for name, weight in weights.items() if name != "graph")
-            return RankedWalk(
+            return RankedExpansion(
                 **_fields(walked),
                 share=weight / (searched + weight),
                 rank_constant=self.fusion.rank_constant,
@@ -425,36 +424,6 @@ class MemoryRetriever(GraphRetriever):
         wanted = [] if scope.filter is None else [scope.filter]
         wanted += [has_labels(all_of=sorted(labels))] if labels else []
         return replace(scope, filter=reduce(and_, wanted) if wanted else None, known_at=known)
-
-
-@dataclass(frozen=True)
-class RankedWalk(Expansion):
-    """The walk as one more list of a weighted reciprocal rank fusion, beside those of the search.
-
-    ``share`` is the weight of the walk among all. What edges led to is ranked by what the walk says, ties by id.
-    """
-
-    share: float = 0.0
-    rank_constant: float = 60
-
-    def fused(
-        self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], reached: Sequence[ReachedChunk], n: int
-    ) -> tuple[list[FusedCandidate], dict[str, ReachedChunk]]:
-        """See :class:`Expansion`."""
-        fused, arrived = super().fused(own, strength, reached, n)
-        led = sorted((each for each in reached if each.hops and each.value > 0), key=lambda one: (-one.value, one.id))
-        if not led:
-            return fused, arrived
-        first = self.rank_constant + 1
-        graph = {each.id: self.share * first / (first + place) for place, each in enumerate(led)}
-        searched = {one.id: own[one.id] for one in fused}
-        joined = [_in_shares(one, 1 - self.share, graph.get(id, 0.0)) for id, one in searched.items()]
-        return sorted(joined, key=lambda one: (-one.score, one.id)), arrived
-
-
-def _in_shares(own: FusedCandidate, share: float, graph: float) -> FusedCandidate:
-    parts = {name: share * part for name, part in own.parts.items()}
-    return FusedCandidate(own.id, share * own.score + graph, parts | ({"graph": graph} if graph else {}))
 
 
 def _fields(record: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchEr
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.memory.admission import Admission, admit, check_near_duplicate
 from langchain_hybridgraph.memory.contradictions import NEAREST
-from langchain_hybridgraph.query.selection import Selection, select
+from langchain_hybridgraph.query.selection import Selection, select_hits
 from langchain_hybridgraph.records import Chunk, Hit, Query, Scope, ScoredId, TimeRange
 from langchain_hybridgraph.retrievers.validation import check_documents, check_vector
 from langchain_hybridgraph.stores.embedded import tenants
@@ -449,7 +449,7 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         chunks = self.read([entry.id for entry in found], query.scope, {})
         hits = [Hit(chunks[e.id], e.score, "vector", {"vector": e.score}) for e in found if e.id in chunks]
         vectors = self.vectors([hit.id for hit in hits])
-        return [to_document(hit.chunk) for hit in select(hits, Selection(mmr_lambda=lambda_mult), k, vectors)]
+        return [to_document(hit.chunk) for hit in select_hits(hits, Selection(mmr_lambda=lambda_mult), k, vectors)]
 
 
 def _chosen(given: Embeddings | str | None, made_with: str | None, path: Path | None) -> Embeddings | str:

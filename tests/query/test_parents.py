@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.query.parents import resolve, wanted
+from langchain_hybridgraph.query.parents import parent_ids, replace_children
 from langchain_hybridgraph.records import Chunk, Hit
 
 
@@ -16,13 +16,13 @@ PARENTS = {id: Chunk(id, f"all of {id}") for id in ("p1", "p2")}
 def test_pin():
     """c1(p1,.6) c2(p1,.9) x(.7) c3(p2,.5) become p1 .9, x .7, p2 .5."""
     hits = [hit("c1", 0.6, "p1"), hit("c2", 0.9, "p1"), hit("x", 0.7), hit("c3", 0.5, "p2")]
-    assert [(h.id, h.score) for h in resolve(hits, PARENTS)] == [("p1", 0.9), ("x", 0.7), ("p2", 0.5)]
+    assert [(h.id, h.score) for h in replace_children(hits, PARENTS)] == [("p1", 0.9), ("x", 0.7), ("p2", 0.5)]
 
 
 def test_the_parent_takes_text_and_the_child_stays_known():
     """The hit's text is the parent's; its reasons, its path and the child are those of the best child."""
     child = hit("c2", 0.9, "p1", vector_score=0.8, hops=1, path=("s", "c2"))
-    (resolved,) = resolve([hit("c1", 0.6, "p1"), child], PARENTS)
+    (resolved,) = replace_children([hit("c1", 0.6, "p1"), child], PARENTS)
     assert resolved.chunk is PARENTS["p1"]
     assert resolved.child is child.chunk
     assert (resolved.parts, resolved.vector_score, resolved.path) == ({"vector": 0.9}, 0.8, ("s", "c2"))
@@ -31,37 +31,37 @@ def test_the_parent_takes_text_and_the_child_stays_known():
 def test_a_missing_parent_leaves_the_child():
     """A hit whose parent the store does not have is returned unchanged."""
     orphan = hit("c", 0.5, "gone")
-    assert resolve([orphan], PARENTS) == [orphan]
+    assert replace_children([orphan], PARENTS) == [orphan]
 
 
 def test_wanted_asks_for_each_parent_once():
     """The ids to read are the parents in the hits' order, without doubles and without None."""
     hits = [hit("c3", 0.5, "p2"), hit("x", 0.7), hit("c1", 0.6, "p1"), hit("c2", 0.9, "p1")]
-    assert wanted(hits) == ["p2", "p1"]
+    assert parent_ids(hits) == ["p2", "p1"]
 
 
 def test_a_parent_named_in_metadata_counts():
     """``parent_id`` in the chunk's metadata points to the parent too."""
     found = Hit(Chunk("c", "", {"parent_id": "p1"}), 0.5, "vector", {})
-    assert [h.id for h in resolve([found], PARENTS)] == ["p1"]
+    assert [h.id for h in replace_children([found], PARENTS)] == ["p1"]
 
 
 def test_children_of_equal_score():
     """Of two best children the one of smaller id speaks for the parent, whatever came first."""
-    (resolved,) = resolve([hit("c2", 0.5, "p1"), hit("c1", 0.5, "p1")], PARENTS)
+    (resolved,) = replace_children([hit("c2", 0.5, "p1"), hit("c1", 0.5, "p1")], PARENTS)
     assert resolved.child.id == "c1"
 
 
 def test_ties_by_id():
     """Hits of equal score are ordered by the id that is returned, not by the child's."""
-    resolved = resolve([hit("a", 0.5, "p2"), hit("z", 0.5, "p1"), hit("p", 0.5)], PARENTS)
+    resolved = replace_children([hit("a", 0.5, "p2"), hit("z", 0.5, "p1"), hit("p", 0.5)], PARENTS)
     assert [h.id for h in resolved] == ["p", "p1", "p2"]
 
 
 @pytest.mark.parametrize(("own", "child"), [(0.9, None), (0.3, "c")])
 def test_a_parent_that_was_found_itself(own, child):
     """A parent among the hits stands once, with the better of its own and its child's score."""
-    (resolved,) = resolve([hit("p1", own), hit("c", 0.6, "p1")], PARENTS)
+    (resolved,) = replace_children([hit("p1", own), hit("c", 0.6, "p1")], PARENTS)
     assert (resolved.id, resolved.score) == ("p1", max(own, 0.6))
     assert (resolved.child and resolved.child.id) == child
 
@@ -69,8 +69,8 @@ def test_a_parent_that_was_found_itself(own, child):
 def test_a_chunk_that_is_its_own_parent():
     """A chunk that names itself as its parent is neither asked for nor called its own child."""
     own = hit("p1", 0.5, "p1")
-    assert wanted([own]) == []
-    assert resolve([own], PARENTS) == [own]
+    assert parent_ids([own]) == []
+    assert replace_children([own], PARENTS) == [own]
 
 
 @given(
@@ -82,7 +82,7 @@ def test_a_chunk_that_is_its_own_parent():
 def test_properties(rows):
     """Each id once, best first, no score invented, no family lost, and twice is as once."""
     hits = [hit(id, score / 4, parent) for id, score, parent in rows]
-    resolved = resolve(hits, PARENTS)
+    resolved = replace_children(hits, PARENTS)
     assert len({h.id for h in resolved}) == len(resolved)
     assert resolved == sorted(resolved, key=lambda h: (-h.score, h.id))
     expected = {}
@@ -90,4 +90,4 @@ def test_properties(rows):
         place = parent if parent in PARENTS else id
         expected[place] = max(score / 4, expected.get(place, 0))
     assert {h.id: h.score for h in resolved} == expected
-    assert resolve(resolved, PARENTS) == resolved
+    assert replace_children(resolved, PARENTS) == resolved

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.query.selection import Selection, marginal_relevance, select
+from langchain_hybridgraph.query.selection import Selection, marginal_relevance, select_hits
 from langchain_hybridgraph.records import Chunk, Hit
 
 
@@ -44,82 +44,82 @@ def selections(draw):
 
 def test_the_best_k():
     """Without anything asked for, the first k as they are."""
-    assert select(HITS, Selection(), 2) == HITS[:2]
+    assert select_hits(HITS, Selection(), 2) == HITS[:2]
 
 
 def test_the_threshold_is_enough():
     """A score equal to min_score stays, one below goes."""
-    assert ids(select(HITS, Selection(min_score=0.85), 10)) == "ab"
+    assert ids(select_hits(HITS, Selection(min_score=0.85), 10)) == "ab"
 
 
 def test_diversity_before_similarity():
     """λ .7: b is too like a, so c comes before it."""
-    assert ids(select(HITS, Selection(mmr_lambda=0.7), 3, TOWARDS)) == "acb"
+    assert ids(select_hits(HITS, Selection(mmr_lambda=0.7), 3, TOWARDS)) == "acb"
 
 
 def test_lambda_one_is_the_score_alone():
     """Nothing is taken off for likeness."""
-    assert ids(select(HITS, Selection(mmr_lambda=1), 3, TOWARDS)) == "abc"
+    assert ids(select_hits(HITS, Selection(mmr_lambda=1), 3, TOWARDS)) == "abc"
 
 
 def test_lambda_zero_is_difference_alone():
     """After the first comes what is least like it."""
-    assert ids(select(HITS, Selection(mmr_lambda=0), 3, TOWARDS)) == "acb"
+    assert ids(select_hits(HITS, Selection(mmr_lambda=0), 3, TOWARDS)) == "acb"
 
 
 def test_diversity_changes_no_score():
     """It orders, it does not judge."""
-    chosen = select(HITS, Selection(mmr_lambda=0.7), 3, TOWARDS)
+    chosen = select_hits(HITS, Selection(mmr_lambda=0.7), 3, TOWARDS)
     assert [one.score for one in chosen] == [0.9, 0.6, 0.85]
 
 
 def test_diversity_without_vectors():
     """Then all count as unlike each other."""
-    assert select(HITS, Selection(mmr_lambda=0.3), 3) == HITS
+    assert select_hits(HITS, Selection(mmr_lambda=0.3), 3) == HITS
 
 
 def test_a_hit_without_a_vector_is_unlike_all():
     """A row of zeros has cosine 0 with everything."""
     vectors = TOWARDS.copy()
     vectors[1] = 0
-    assert ids(select(HITS, Selection(mmr_lambda=0.7), 3, vectors)) == "abc"
+    assert ids(select_hits(HITS, Selection(mmr_lambda=0.7), 3, vectors)) == "abc"
 
 
 def test_the_threshold_comes_before_diversity():
     """What is too weak is not brought back by being different."""
-    assert ids(select(HITS, Selection(min_score=0.7, mmr_lambda=0.1), 3, TOWARDS)) == "ab"
+    assert ids(select_hits(HITS, Selection(min_score=0.7, mmr_lambda=0.1), 3, TOWARDS)) == "ab"
 
 
 def test_equals_keep_their_order():
     """Ties in marginal relevance go to the better rank."""
     hits = [hit(id, 0.5) for id in "abc"]
-    assert ids(select(hits, Selection(mmr_lambda=0.5), 3, np.eye(3, dtype=np.float32))) == "abc"
+    assert ids(select_hits(hits, Selection(mmr_lambda=0.5), 3, np.eye(3, dtype=np.float32))) == "abc"
 
 
 def test_a_document_has_its_share():
     """The third hit of a document gives way to the next document's."""
     hits = [hit("a", 0.9, "x"), hit("b", 0.8, "x"), hit("c", 0.7, "x"), hit("d", 0.6, "y")]
-    assert ids(select(hits, Selection(per_document=2), 3)) == "abd"
+    assert ids(select_hits(hits, Selection(per_document=2), 3)) == "abd"
 
 
 def test_the_share_follows_diversity():
     """The cap keeps what diversity put first."""
     hits = [hit("a", 0.9, "x"), hit("b", 0.85, "x"), hit("c", 0.6, "x")]
-    assert ids(select(hits, Selection(mmr_lambda=0.7, per_document=2), 3, TOWARDS)) == "ac"
+    assert ids(select_hits(hits, Selection(mmr_lambda=0.7, per_document=2), 3, TOWARDS)) == "ac"
 
 
 @given(candidates(), selections(), st.integers(0, 12), st.integers(0, 12))
 def test_the_answer_for_k_is_the_head_of_the_answer_for_more(found, selection, k, more):
     """Whatever is asked for."""
     hits, vectors = found
-    assert select(hits, selection, k + more, vectors)[:k] == select(hits, selection, k, vectors)
+    assert select_hits(hits, selection, k + more, vectors)[:k] == select_hits(hits, selection, k, vectors)
 
 
 @given(candidates(), selections())
 def test_a_selection_invents_nothing(found, selection):
     """Each hit at most once, none that was not there."""
     hits, vectors = found
-    chosen = [one.id for one in select(hits, selection, 100, vectors)]
+    chosen = [one.id for one in select_hits(hits, selection, 100, vectors)]
     assert len(chosen) == len(set(chosen))
     assert set(chosen) <= {one.id for one in hits}
 

@@ -23,7 +23,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.telemetry import SearchEnded, dispatch, flush
 
-PLAIN = ["gather", "score", "fuse", "admit", "select", "search"]
+PLAIN = ["gather", "rank", "fuse", "admit", "select", "search"]
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_one_event_per_stage_and_one_per_search(store, heard):
 def test_every_stage_that_runs_is_told(store, heard):
     """A walk, a reranker and a budget are stages, too."""
     GraphRetriever(store, reranker=broken, budget=TokenBudget()).retrieve(QUESTION)
-    assert stages(all_of(heard)) == [*PLAIN[:4], "expand", "rerank", "select", "budget", "search"]
+    assert stages(all_of(heard)) == [*PLAIN[:4], "expand", "admit", "rerank", "select", "budget", "search"]
 
 
 def test_an_event_tells_the_search(store, heard):

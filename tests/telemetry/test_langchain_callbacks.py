@@ -14,7 +14,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.telemetry.langchain_callbacks import SEARCH, STAGE
 
 HISTORY = ["User: Tell me of the cat.", "Assistant: The cat sat on the mat."]
-STAGES = ["gather", "score", "fuse", "admit", "select"]
+STAGES = ["gather", "rank", "fuse", "admit", "select"]
 
 
 @pytest.fixture(scope="module")

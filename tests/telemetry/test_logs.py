@@ -88,7 +88,7 @@ def test_a_normal_outcome_is_not_a_warning(store, logger):
 
 def test_a_search_that_raises_is_an_error_without_the_query(store, logger):
     """The exception is named, not printed."""
-    with pytest.raises(ConfigurationError, match="the query is b'Where is the cat"):
+    with pytest.raises(ConfigurationError, match="got b'Where is the cat"):
         HybridRetriever(store, logger=logger).retrieve(QUESTION.encode())
     (record,) = records(logger)
     assert (record.levelname, record.errors) == ("ERROR", {"retriever": "ConfigurationError"})
@@ -109,7 +109,7 @@ def test_stages_are_lines_at_debug(store, logger):
     logger.setLevel(logging.DEBUG)
     HybridRetriever(store, logger=logger).invoke(QUESTION)
     *stages, search = records(logger)
-    assert [record.stage for record in stages] == ["gather", "score", "fuse", "admit", "select"]
+    assert [record.stage for record in stages] == ["gather", "rank", "fuse", "admit", "select"]
     assert {record.levelname for record in stages} == {"DEBUG"}
     assert search.getMessage().startswith("retrieval {")
 

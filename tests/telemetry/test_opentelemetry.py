@@ -27,7 +27,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.telemetry import Search, SearchEnded, flush
 
 HISTORY = ["User: Tell me of the cat.", "Assistant: The cat sat on the mat."]
-STAGES = ["retriever.gather", "retriever.score", "retriever.fuse", "retriever.admit", "retriever.select"]
+STAGES = ["retriever.gather", "retriever.rank", "retriever.fuse", "retriever.admit", "retriever.select"]
 CLIENT, INTERNAL, ERROR = 3, 1, 2  # as OTLP numbers kinds and states
 
 

@@ -33,7 +33,7 @@ def test_the_code_runs(capsys, monkeypatch):
             remove_sink(delivery.sink)
         logging.root.setLevel(level)
     shown = capsys.readouterr()
-    assert shown.out.splitlines() == ["gather", "score", "fuse", "admit", "select", "HybridRetriever hybrid 1 ()"]
+    assert shown.out.splitlines() == ["gather", "rank", "fuse", "admit", "select", "HybridRetriever hybrid 1 ()"]
     assert 'INFO retrieval {"retriever": "HybridRetriever"' in shown.err
 
 

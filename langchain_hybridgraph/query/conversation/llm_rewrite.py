@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from langchain_hybridgraph.errors import ConfigurationError, shorten
-from langchain_hybridgraph.execution.effects import Failure, Search, adrive, deadline_in, drive
+from langchain_hybridgraph.execution.effects import Search, adrive, ask_or_raise, deadline_in, drive
 from langchain_hybridgraph.execution.llm_calls import check_timeout, model_call
 from langchain_hybridgraph.query.conversation.expander import ExpandedQuery, Said, at_least_one
 from langchain_hybridgraph.query.conversation.rewrite_parser import question_in
@@ -62,8 +62,6 @@ class LLMRewrite:
         said = [{"speaker": turn.speaker, "text": shorten(turn.text, _LONGEST)} for turn in history[-self.turns :]]
         question = prompt_messages(_INSTRUCTIONS, {"conversation": said, "question": shorten(query, 4 * _LONGEST)})
         ainvoke = getattr(self.llm, "ainvoke", None)
-        (answer,) = yield [model_call("expander", self, self.llm.invoke, ainvoke, question)]
-        if isinstance(answer, Failure):
-            raise answer.error
+        (answer,) = yield from ask_or_raise(model_call("expander", self, self.llm.invoke, ainvoke, question))
         longest = _BESIDE + len(query) + sum(len(turn["text"]) for turn in said)
         return ExpandedQuery(question_in(answer, query, min(longest, _LONGEST)), weight=0.8)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import compress, takewhile
 from operator import and_
 from typing import Any, Literal, get_args
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import Filter, has_labels
-from langchain_hybridgraph.query.graph.paths import DECIMALS, NO_SEED, AsksQuestions, Question, ReachedChunk, Traversal
+from langchain_hybridgraph.query.graph.paths import NO_SEED, AsksQuestions, Question, ReachedChunk, Traversal
 from langchain_hybridgraph.query.graph.scores import (
     GraphScore,
     PathFeatures,
@@ -23,15 +22,14 @@ from langchain_hybridgraph.query.graph.scores import (
     parts_of,
     valued,
 )
-from langchain_hybridgraph.records import Edge, EdgeFilter, FusedCandidate, Hit, Scope
+from langchain_hybridgraph.records import Edge, EdgeFilter, FusedCandidate, Hit
 from langchain_hybridgraph.stores.protocols import implements
-from langchain_hybridgraph.uris import ENTITY, TITLE
 
 Candidates = Literal["all", "reached"]
 # So many edges of its path, from its end on, stand in a hit's ``graph_context``.
 CONTEXT = 3
 # The share of the question that chunks have of some of its words, by id.
-Covered = Callable[[str, Sequence[str]], Mapping[str, float]]
+Coverage = Callable[[str, Sequence[str]], Mapping[str, float]]
 # Scores that differ by less may change places by rounding.
 _LEAST = 1e-9
 # Where a chunk would be that no walk comes to.
@@ -76,7 +74,7 @@ class Expansion:
             )
 
     def for_question(
-        self, text: str | None, seeds: Sequence[Hit], covered: Covered | None, *, has_names: bool = True
+        self, text: str | None, seeds: Sequence[Hit], covered: Coverage | None, *, has_names: bool = True
     ) -> Traversal:
         """The traversal for this question; ``covered`` gives the share of it that chunks have, for some of its words.
 
@@ -118,16 +116,16 @@ class Expansion:
         ways = self.traversal.ways
         return replace(ways, min_weight=max(ways.min_weight, self.min_weight))
 
-    def seed_scope(self, scope: Scope) -> Scope:
-        """The scope of the search for seeds: narrower where nothing comes back but these and what they lead to.
+    @property
+    def source_filter(self) -> Filter | None:
+        """The filter for the search for seeds, if the result consists of seeds and what they lead to; else None.
 
-        Then a seed is found however many better hits are not seeds.
+        With it a seed is found however many better hits are not seeds.
         """
         if self.candidates == "all" or self.seed_ids is not None or not self.picks_seeds:
-            return scope
+            return None
         labels = has_labels(any_of=sorted(self.seed_labels)) if self.seed_labels else None
-        filters = [each for each in (scope.filter, self.seed_filter, labels) if each is not None]
-        return replace(scope, filter=reduce(and_, filters))
+        return reduce(and_, [each for each in (self.seed_filter, labels) if each is not None])
 
     @property
     def picks_seeds(self) -> bool:
@@ -162,52 +160,33 @@ class Expansion:
         labels = metadata.get("labels")
         return not self.seed_labels or (isinstance(labels, list) and not self.seed_labels.isdisjoint(map(str, labels)))
 
-    def mixed(self, own: Sequence[float], graph: Sequence[float], best: float) -> list[float]:
-        """The search's scores after a walk that says ``graph``, where ``best`` is the best of the search."""
-        score = self.score
-        if not is_mixed(score):
-            return list(own)
-        each = zip(own, graph, strict=True)
-        if not best:
-            return [walked or one for one, walked in each]
-        return [best * score.mixed(one / best, walked) if walked else one for one, walked in each]
-
     @property
     def asks_search(self) -> bool:
         """Whether the search's own score of what the walk led to counts."""
         return is_mixed(self.score)
 
-    @property
-    def asks_cosines(self) -> bool:
-        """Whether the similarity of candidates, and not the search's own score, is what counts beside the walk."""
-        return by_similarity(self.score) and not self.asks_search and self.seed_ids is None
-
-    @property
-    def keeps_order(self) -> bool:
-        """Whether scores only grow by the walk: then candidates that it does not come to stay in their order."""
-        return self.asks_search and not self.only_reached
-
     def fused(
-        self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], reached: Sequence[ReachedChunk], n: int
-    ) -> tuple[list[FusedCandidate], dict[str, ReachedChunk]]:
-        """Every chunk with its score after the walk, best first, ties by strength, then by id; and what was reached.
+        self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], reached: Sequence[ReachedChunk]
+    ) -> list[FusedCandidate]:
+        """Return every chunk with its score after the traversal, best first, ties by strength, then by id.
 
-        ``own`` is what the search alone says of each, ``strength`` that of the candidates, those that it found; what
-        was ``reached`` comes best first. At least the best n are there.
+        ``own`` are the search's scores, ``strength`` is that of the candidates that the search found; ``reached``
+        are best first.
         """
         if self.only_reached:
             own, strength = {each.id: own[each.id] for each in reached if each.id in own}, {}
-        arrived = {each.id: each for each in reached}
-        if not is_mixed(self.score):
-            fused = self._unreached(strength, arrived, n) | {each.id: self._alone(each) for each in _head(arrived, n)}
-        else:
+        score = self.score
+        if is_mixed(score):
             best = max((one.score for one in own.values()), default=0.0)
-            graph = [each.value for each in reached]
-            whole = self.mixed([own[each.id].score for each in reached], graph, best)
-            both = zip(reached, whole, strict=True)
-            walked = {each.id: _with_graph(own[each.id], value, each) for each, value in both}
-            fused = {id: own[id] for id in strength} | walked
-        return sorted(fused.values(), key=lambda one: (-one.score, -strength.get(one.id, 0.0), one.id)), arrived
+            fused = {id: own[id] for id in strength}
+            for each in reached:
+                before = own[each.id].score
+                after = best * score.mixed(before / best, each.value) if best and each.value else each.value or before
+                fused[each.id] = _with_graph(own[each.id], after, each)
+        else:
+            fused = self._unreached(strength, {each.id for each in reached})
+            fused |= {each.id: self._alone(each) for each in reached}
+        return sorted(fused.values(), key=lambda one: (-one.score, -strength.get(one.id, 0.0), one.id))
 
     def rivals(
         self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], seeds: Sequence[Hit]
@@ -236,7 +215,7 @@ class Expansion:
         one, none, unknown = np.ones(len(seed)), np.zeros(len(seed), np.int64), np.full(len(seed), np.nan)
         best_seed = float(seed.max(initial=0.0))
         values = valued(self.score, PathFeatures(seed, best_seed, none, one, one, unknown, seed, seed))
-        others = {} if self.only_reached else self._unreached(strength, dict(scored), len(strength))
+        others = {} if self.only_reached else self._unreached(strength, dict(scored))
         rivals = np.concatenate([values, [fused.score for fused in others.values()]])
         return {
             id: int((rivals > value - _LEAST).sum()) - 1
@@ -244,15 +223,18 @@ class Expansion:
             if value > at_most(best_seed) + _LEAST
         }
 
-    def in_parts(self, hit: Hit, seeds: Mapping[str, float]) -> Hit:
-        """The hit with its score after a walk in parts; ``seeds`` are the scores of the seeds.
-
-        A score that is mixed into the search's own has them already, as has a seed's, and one that a later stage gave.
-        """
-        if self.asks_search or not hit.hops or hit.parts.keys() != {"graph"}:
-            return hit
-        own = seeds.get(hit.id, hit.vector_score or 0.0)
-        return replace(hit, parts=parts_of(self.score, hit.score, hit.hops, own))
+    def in_parts(
+        self,
+        fused: FusedCandidate,
+        reached: ReachedChunk | None,
+        seeds: Mapping[str, float],
+        cosines: Mapping[str, float],
+    ) -> FusedCandidate:
+        """Return a candidate with the parts of its graph score; ``seeds`` are the scores of the seeds."""
+        if reached is None or not reached.hops:
+            return fused
+        own = seeds.get(fused.id, min(1.0, max(0.0, cosines.get(fused.id, 0.0))))
+        return fused._replace(parts=parts_of(self.score, fused.score, reached.hops, own))
 
     def _alone(self, arrived: ReachedChunk) -> FusedCandidate:
         """What a walk whose score takes the place of the search's own says of a chunk; a seed's has its parts."""
@@ -260,18 +242,46 @@ class Expansion:
         parts = {"graph": value} if arrived.hops else parts_of(self.score, value, 0, value)
         return FusedCandidate(arrived.id, value, parts)
 
-    def _unreached(self, strength: Mapping[str, float], arrived: Container[str], n: int) -> dict[str, FusedCandidate]:
-        """What candidates are worth where the walk does not come to them: the best n, and those that tie with them."""
+    def _unreached(self, strength: Mapping[str, float], reached: Container[str]) -> dict[str, FusedCandidate]:
+        """Return the candidates that the traversal did not reach, with their scores by the graph score."""
         seed = np.array(list(strength.values()), np.float64)
         zero = np.zeros(len(seed))
         nowhere = np.full(len(seed), _NOWHERE)
-        there = PathFeatures(seed, float(seed.max(initial=0.0)), nowhere, zero, zero, zero + np.nan, seed, zero)
-        values = np.nan_to_num(valued(self.score, there))
-        values[[id in arrived for id in strength]] = -1.0
-        least = max(0.0, np.partition(values, -n)[-n]) if 0 < n < len(values) else 0.0
-        best = values >= least
-        chosen = zip(compress(strength, best.tolist()), values[best].tolist(), strict=True)
-        return {id: FusedCandidate(id, value, {"search": value}) for id, value in chosen}
+        features = PathFeatures(seed, float(seed.max(initial=0.0)), nowhere, zero, zero, zero + np.nan, seed, zero)
+        values = np.nan_to_num(valued(self.score, features)).tolist()
+        pairs = zip(strength, values, strict=True)
+        return {id: FusedCandidate(id, value, {"search": value}) for id, value in pairs if id not in reached}
+
+
+@dataclass(frozen=True, slots=True)
+class RankedExpansion(Expansion):
+    """An expansion whose chunks form one more list of a weighted reciprocal rank fusion.
+
+    ``share`` is the weight of this list among all. Its chunks are ranked by the traversal, ties by id.
+    """
+
+    share: float = 0.0
+    rank_constant: float = 60
+
+    def fused(
+        self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], reached: Sequence[ReachedChunk]
+    ) -> list[FusedCandidate]:
+        """See :class:`Expansion`."""
+        fused = Expansion.fused(self, own, strength, reached)
+        ranked = sorted(
+            (each for each in reached if each.hops and each.value > 0), key=lambda one: (-one.value, one.id)
+        )
+        if not ranked:
+            return fused
+        first = self.rank_constant + 1
+        graph = {each.id: self.share * first / (first + place) for place, each in enumerate(ranked)}
+        shared = [_in_shares(own[one.id], 1 - self.share, graph.get(one.id, 0.0)) for one in fused]
+        return sorted(shared, key=lambda one: (-one.score, one.id))
+
+
+def _in_shares(own: FusedCandidate, share: float, graph: float) -> FusedCandidate:
+    parts = {name: share * part for name, part in own.parts.items()}
+    return FusedCandidate(own.id, share * own.score + graph, parts | ({"graph": graph} if graph else {}))
 
 
 def left_open(question: str, texts: Sequence[str]) -> str:
@@ -290,28 +300,11 @@ def _read(hit: Hit) -> str:
     return f"{hit.chunk.metadata.get('title') or ''}\n{hit.chunk.text}"
 
 
-def _head(arrived: Mapping[str, ReachedChunk], n: int) -> Iterable[ReachedChunk]:
-    """The first n of what came best first, and those that tie with them."""
-    each = list(arrived.values())
-    least = round(each[n - 1].value, DECIMALS) if 0 < n < len(each) else -1.0
-    return takewhile(lambda one: round(one.value, DECIMALS) >= least, each)
-
-
 def _with_graph(own: FusedCandidate, whole: float, arrived: ReachedChunk) -> FusedCandidate:
     if whole == own.score:
         return own
     by = "graph" if arrived.hops or arrived.seed == NO_SEED else "seed"
     return FusedCandidate(own.id, whole, {**own.parts, by: whole - own.score})
-
-
-def with_path(hit: Hit, arrived: ReachedChunk | None) -> Hit:
-    """The hit with the path that the walk came by; a seed that another lifts has that one's."""
-    if arrived is None or not arrived.hops:
-        return hit
-    path = tuple(id for id in arrived.path if not id.startswith((ENTITY, TITLE)))
-    found_by = (*hit.found_by, "graph")
-    source = "fused" if hit.found_by else "graph"
-    return replace(hit, hops=arrived.hops, path=path, found_by=found_by, source=source)
 
 
 def steps(hit: Hit) -> list[tuple[str, str]]:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.execution.effects import Effect, Failure, Search
+from langchain_hybridgraph.execution.effects import Effect, Search, ask
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.query.hierarchy.best_first import Reached, ScoredLevel
 from langchain_hybridgraph.query.hierarchy.scores import Scores, own_hit, propagated
-from langchain_hybridgraph.query.pipeline import Pipeline, SearchContext, current, fuse, gather, rerank, score_all
+from langchain_hybridgraph.query.pipeline import Pipeline, SearchContext, gather, look_up_originals, rank, rerank
 from langchain_hybridgraph.query.sources import KeywordSource, VectorSource
 from langchain_hybridgraph.records import Chunk, Hit, Scope
 from langchain_hybridgraph.stores.protocols import HasSummaries, implements
@@ -69,11 +69,11 @@ class QueryTree:
 
     def search(self, weights: tuple[float, float]) -> Search[None]:
         """Search the texts, then the summaries of the directories."""
-        found = yield from gather(self._run)
-        ranked = yield from score_all(self._run, found, CANDIDATES)
-        self._vector = next((answer.vector for answer in found.values() if answer.vector is not None), None)
-        self._texts = Scores(ranked, fuse(ranked.rankings, self._fusion, self._query.k, self._trace), self._fusion)
-        if found:
+        results = yield from gather(self._run)
+        candidates = yield from rank(self._run, results, CANDIDATES)
+        self._vector = next((result.vector for result in results.values() if result.vector is not None), None)
+        self._texts = Scores(candidates, self._fusion)
+        if results:
             yield from self._search_directories(weights)
 
     @property
@@ -101,9 +101,9 @@ class QueryTree:
         trace = Trace()
         trace.raises = self._trace.raises
         run = SearchContext(query, asked, trace)
-        found = yield from gather(run)
-        ranked = yield from score_all(run, found, CANDIDATES)
-        self._summaries = Scores(ranked, fuse(ranked.rankings, self._fusion, query.k, trace), self._fusion)
+        results = yield from gather(run)
+        candidates = yield from rank(run, results, CANDIDATES)
+        self._summaries = Scores(candidates, self._fusion)
         for source, error in trace.errors.items():
             self._trace.degrade("layers-failed")
             self._trace.errors[f"layers: {source}"] = error
@@ -250,13 +250,12 @@ class QueryTree:
         texts, found = self._texts, {}
         chunks = {node: self.tree.chunks(node) for node, _ in wanted}
         best = {node: max(of, key=texts.score) for node, of in chunks.items() if of}
-        now = yield from current(self._run, list(best.values()))
+        now = yield from look_up_originals(self._run, list(best.values()))
         known = {id: chunk for id, chunk in now.items() if chunk is not None}
         there = [id for id in best.values() if now.get(id, True) is not None]
-        (read,) = yield [Effect("catalogue", partial(self._store.read, there, self._query.scope, known), quick=True)]
-        if isinstance(read, Failure):
-            self._trace.degrade(read.reason)
-            self._trace.note("catalogue", read.error)
+        call = Effect("catalogue", partial(self._store.read, there, self._query.scope, known), quick=True)
+        read = yield from ask(self._trace, call)
+        if read is None:
             return {}
         overviews = self._overviews([node for node, _ in wanted if node not in best])
         for node, own in wanted:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.execution.asynchronous import is_asynchronous
-from langchain_hybridgraph.execution.effects import Effect, Failure, Search, part_of_deadline
+from langchain_hybridgraph.execution.effects import Effect, Search, ask_or_raise, part_of_deadline
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.execution.workers import lane_of
 from langchain_hybridgraph.query.planning import QueryPlan, TypedQuery, context_of
@@ -35,27 +35,23 @@ def planned(
     if session is None or not text.strip():
         return QueryPlan((_raw(text),))
     until = part_of_deadline(deadline, 0.5)
-    (messages,) = yield [session.messages()._replace(deadline=until)]
-    if isinstance(messages, Failure):
-        trace.note("session", messages.error)
-        trace.degrade("session-failed")
+    try:
+        (messages,) = yield from ask_or_raise(session.messages()._replace(deadline=until))
+    except Exception as error:  # noqa: BLE001 - a chat history may be the caller's own; without it the question is planned alone
+        trace.record("session", error, "session-failed")
         messages = []
     trace.has_context = bool(messages or session.summary)
     # The rules look for the first question, too; what a model is shown has to end somewhere.
     shown = list(messages) if getattr(planner, "reads_all_messages", False) else list(messages)[-LAST_MESSAGES:]
     given = session.summary[:LONGEST_SUMMARY], shown, text
     arun = partial(planner.acall, *given) if hasattr(planner, "acall") else None
-    with trace.stage("plan"):
-        (made,) = yield [
-            Effect("planner", partial(planner, *given), arun, lane=lane_of("planner", planner), deadline=until)
-        ]
+    call = Effect("planner", partial(planner, *given), arun, lane=lane_of("planner", planner), deadline=until)
     try:
-        if isinstance(made, Failure):
-            raise made.error
-        plan = _checked_plan(made)
-    except Exception as error:  # noqa: BLE001 - a planner may be the caller's own; the raw query goes on without it
-        trace.note("planner", error)
-        trace.degrade("planner-failed")
+        with trace.stage("plan"):
+            (answer,) = yield from ask_or_raise(call)
+        plan = _checked_plan(answer)
+    except Exception as error:  # noqa: BLE001 - a planner may be the caller's own; the raw query is searched without it
+        trace.record("planner", error, "planner-failed")
         return QueryPlan.raw(_raw(text).query, error, _context(session, messages))
     for reason in plan.degraded:
         trace.degrade(reason)

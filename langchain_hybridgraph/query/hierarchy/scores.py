@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from langchain_hybridgraph.execution.effects import Failure, Search
+from langchain_hybridgraph.execution.effects import Search, ask_all
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.query.hierarchy.best_first import Reached
-from langchain_hybridgraph.query.pipeline import ScoredCandidates
+from langchain_hybridgraph.query.pipeline import Candidates
 from langchain_hybridgraph.records import Chunk, FusedCandidate, Hit, Query
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Scores:
     """What a search would say of any chunk of a store: what it found, and by request of others."""
 
-    def __init__(self, ranked: ScoredCandidates, found: Sequence[FusedCandidate], fusion: Any) -> None:
-        self.found = found
+    def __init__(self, ranked: Candidates, fusion: Any) -> None:
+        self.found = found = ranked.fused
         self._ranked, self._fusion = ranked, fusion
         self._known = {one.id: one for one in found}
         self._own = [dict(ranking.scores) for ranking in ranked.rankings]
@@ -55,7 +55,8 @@ class Scores:
 
     def finders(self, id: str) -> tuple[str, ...]:
         """The sources that found the chunk."""
-        return tuple(source.name for source, own in zip(self._ranked.found, self._ranked.own, strict=True) if id in own)
+        pairs = zip(self._ranked.results, self._ranked.found, strict=True)
+        return tuple(source.name for source, ids in pairs if id in ids)
 
     def learn(self, ids: Iterable[str], query: Query, trace: Trace) -> Search[None]:
         """Ask every source about the chunks that are not known yet."""
@@ -63,17 +64,13 @@ class Scores:
         if not new:
             return
         asked = []
-        for place, (source, answer) in enumerate(self._ranked.found.items()):
+        for place, (source, answer) in enumerate(self._ranked.results.items()):
             unknown = [id for id in new if id not in self._own[place]]
             if unknown and (call := source.score(query, answer, unknown)) is not None:
                 asked.append((place, call))
-        answers = yield [call for _, call in asked]
+        answers = yield from ask_all(trace, [call for _, call in asked], {})
         for (place, _), scores in zip(asked, answers, strict=True):
-            if isinstance(scores, Failure):
-                trace.degrade(scores.reason)
-                trace.note(scores.source, scores.error)
-            else:
-                self._own[place] |= scores
+            self._own[place] |= scores
         self._known |= {one.id: one for one in self._fusion.others(self._rankings, new)}
         self._known |= {id: FusedCandidate(id, 0.0, {}) for id in new if id not in self._known}
 

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from langchain_hybridgraph.execution.effects import Effect, Failure, Search
+from langchain_hybridgraph.execution.effects import Effect, Search, ask_all, failures_in
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.execution.workers import lane_of
 from langchain_hybridgraph.query.hierarchy.best_first import BestFirstSettings, descend
@@ -21,12 +21,12 @@ from langchain_hybridgraph.query.hierarchy.uri_lookup import path_of, rooted, ta
 from langchain_hybridgraph.query.pipeline import (
     Pipeline,
     SearchContext,
-    apply_budget,
+    budget,
     is_filter_only,
+    parents,
     plan,
     read_matches,
-    resolve_parents,
-    select_hits,
+    select,
 )
 from langchain_hybridgraph.query.planning import RESOURCE, QueryPlan, TypedQuery
 from langchain_hybridgraph.records import CONTAINS, MENTIONS, SEQUENCE, Edge, Hit, Query, Scope, ScoredId, SourceResult
@@ -106,10 +106,9 @@ def answered(asked: HierarchicalCall) -> Search[Answer]:
     (tree,) = yield [
         Effect("tree", partial(asked.tree, asked.query.scope), quick=is_quick, lane=lane_of("tree", store))
     ]
-    if isinstance(tree, Failure):
-        asked.trace.degrade(tree.reason)
-        asked.trace.note(tree.source, tree.error)
-        SearchContext(asked.query, asked.pipeline, asked.trace).judge([tree], some_answered=tree.late)
+    for failure in failures_in([tree]):
+        context = SearchContext(asked.query, asked.pipeline, asked.trace)
+        context.record([failure], is_required=not failure.late)
         return Answer((), queries, ())
     walks = yield from together([_walk(typed, tree, asked) for typed in queries])
     asked.trace.method = "hierarchical"
@@ -307,17 +306,17 @@ def _merged(queries: Sequence[TypedQuery], walks: Sequence[_Walked], asked: Hier
     by_id = {each.hit.id: each for each in ordered}
     hits = [each.hit for each in ordered]
     run = SearchContext(asked.query, asked.pipeline, asked.trace)
-    hits = yield from resolve_parents(run, hits)
+    hits = yield from parents(run, hits)
     groups: dict[str, list[Hit]] = {}
     for hit in hits:
         name = by_id[(hit.child or hit.chunk).id].context_type if asked.per_type else ""
         groups.setdefault(name, []).append(hit)
     chosen = []
     for group in groups.values():
-        chosen += yield from select_hits(run, group)
+        chosen += yield from select(run, group)
     if len(groups) > 1:
         chosen.sort(key=lambda hit: (-hit.score, hit.id))
-    return [by_id[(hit.child or hit.chunk).id]._replace(hit=hit) for hit in apply_budget(run, chosen)]
+    return [by_id[(hit.child or hit.chunk).id]._replace(hit=hit) for hit in budget(run, chosen)]
 
 
 def _described(found: Sequence[_Found], tree: Tree, asked: HierarchicalCall) -> Search[dict[str, FoundContext]]:
@@ -331,12 +330,10 @@ def _described(found: Sequence[_Found], tree: Tree, asked: HierarchicalCall) -> 
         calls.append(Effect("catalogue", partial(store.read, firsts, scope, {}), quick=True))
     if asked.relate and hasattr(store, "edges"):
         calls.append(Effect("graph", partial(store.edges, list(chain.from_iterable(ids.values()))), quick=True))
-    answers = {call.source: answer for call, answer in zip(calls, (yield calls), strict=True)}
-    for answer in answers.values():
-        asked.trace.degrade(answer.reason if isinstance(answer, Failure) else None)
-    answers = {source: answer for source, answer in answers.items() if not isinstance(answer, Failure)}
-    known |= answers.get("catalogue", {})
-    leaving = _leaving(answers.get("graph", ()), scope)
+    results = yield from ask_all(asked.trace, calls)
+    by_source = {call.source: result for call, result in zip(calls, results, strict=True)}
+    known |= by_source.get("catalogue") or {}
+    leaving = _leaving(by_source.get("graph") or (), scope)
     return {each.uri: _context(each, ids[each.uri], known, leaving, tree) for each in found}
 
 

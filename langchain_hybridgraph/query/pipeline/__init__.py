@@ -1,28 +1,29 @@
-"""From a query to its hits: one pipeline, a short function of named stages; the retrievers are settings of it."""
+"""From a query to its hits: one pipeline of named stages, of which every retriever is a set of options."""
 
 from __future__ import annotations
 
-from langchain_hybridgraph.query.pipeline.candidates import ScoredCandidates, current, fuse, gather, score_all
-from langchain_hybridgraph.query.pipeline.listed import is_filter_only, read_matches
+from langchain_hybridgraph.query.pipeline.admit import look_up_originals
+from langchain_hybridgraph.query.pipeline.gather import gather
+from langchain_hybridgraph.query.pipeline.list_matches import is_filter_only, read_matches
 from langchain_hybridgraph.query.pipeline.pipeline import plan, search
-from langchain_hybridgraph.query.pipeline.postprocess import apply_budget, rerank, resolve_parents, select_hits
-from langchain_hybridgraph.query.pipeline.settings import Certain, Pipeline, SearchContext
+from langchain_hybridgraph.query.pipeline.postprocess import budget, parents, rerank, select
+from langchain_hybridgraph.query.pipeline.rank import rank
+from langchain_hybridgraph.query.pipeline.settings import Candidates, Certain, Pipeline, SearchContext
 
 __all__ = [
+    "Candidates",
     "Certain",
     "Pipeline",
-    "ScoredCandidates",
     "SearchContext",
-    "apply_budget",
-    "current",
-    "fuse",
+    "budget",
     "gather",
     "is_filter_only",
+    "look_up_originals",
+    "parents",
     "plan",
+    "rank",
     "read_matches",
     "rerank",
-    "resolve_parents",
-    "score_all",
     "search",
-    "select_hits",
+    "select",
 ]

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
-
-import numpy as np
 
 from langchain_hybridgraph.query.fusion import DependsOnK, Fusion, KnowsContenders, ScoresOthers
 from langchain_hybridgraph.records import FusedCandidate, Ranking
 from langchain_hybridgraph.stores.protocols import implements
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.stores.protocols import Weights
+    pass
 
 # "news" and "history" may be what a corpus is about; as the capitals of a project's own file they are not.
 _CHANGELOG = re.compile(
@@ -96,9 +94,3 @@ class LowersScores(Lowers):
         """At least those that can be among the best n: each change log may make room for one more."""
         candidates = {entry.id for ranking in rankings for entry in ranking.entries}
         return cast(KnowsContenders, self.fusion).contenders(rankings, n + sum(map(is_changelog, candidates)))
-
-    def bounds(self, rankings: Sequence[Ranking], ids: Collection[str]) -> tuple[Weights, Weights]:
-        """What each of these chunks scores at least and at most."""
-        least, most = cast(KnowsContenders, self.fusion).bounds(rankings, ids)
-        factors = np.array([self.weight if is_changelog(id) else 1.0 for id in ids])
-        return least * factors, most * factors

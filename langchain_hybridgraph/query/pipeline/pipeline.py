@@ -1,57 +1,56 @@
-"""The one query pipeline: a short function of named stages; the retrievers are settings of it."""
+"""The query pipeline: a short function of named stages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Search
 from langchain_hybridgraph.execution.trace import Trace
-from langchain_hybridgraph.query.pipeline.calibrated import calibrate, judge
-from langchain_hybridgraph.query.pipeline.candidates import ScoredCandidates, gather, rank
-from langchain_hybridgraph.query.pipeline.certain import announce_before_rerank, announce_before_walk
+from langchain_hybridgraph.query.pipeline.admit import admit
+from langchain_hybridgraph.query.pipeline.announce import announce_before_rerank
+from langchain_hybridgraph.query.pipeline.calibrate import assess, calibrate
 from langchain_hybridgraph.query.pipeline.expand import describe, expand
-from langchain_hybridgraph.query.pipeline.listed import is_filter_only, list_matches
-from langchain_hybridgraph.query.pipeline.memory import recall, score
-from langchain_hybridgraph.query.pipeline.postprocess import apply_budget, rerank, resolve_parents, select_hits
-from langchain_hybridgraph.query.pipeline.settings import Pipeline, SearchContext
-from langchain_hybridgraph.query.sources import Source
-from langchain_hybridgraph.records import Hit, Query, SourceResult, replace_surrogates
-from langchain_hybridgraph.stores.protocols import Graph
+from langchain_hybridgraph.query.pipeline.gather import gather
+from langchain_hybridgraph.query.pipeline.list_matches import is_filter_only, list_matches
+from langchain_hybridgraph.query.pipeline.postprocess import budget, parents, rerank, select
+from langchain_hybridgraph.query.pipeline.pruning import contenders_needed
+from langchain_hybridgraph.query.pipeline.rank import rank
+from langchain_hybridgraph.query.pipeline.recall import recall
+from langchain_hybridgraph.query.pipeline.score import score, score_candidates
+from langchain_hybridgraph.query.pipeline.settings import Candidates, Pipeline, SearchContext
+from langchain_hybridgraph.records import Hit, Query, replace_surrogates
 
 
 def search(query: Query, pipeline: Pipeline, trace: Trace) -> Search[list[Hit]]:
-    """The hits of a query, best first; yields calls to engines and models and is sent what came of them."""
+    """Return the hits of a query, best first; yields calls to engines and models and is sent their results."""
     if not query.k:
         return []
     trace.raises = pipeline.on_error == "raise"
-    run = SearchContext(plan(query), pipeline, trace)
-    found: Mapping[Source, SourceResult] = {}
-    ranked = ScoredCandidates(found, [], [])
-    graph: Graph | None = None
-    if is_filter_only(run):
-        hits = yield from list_matches(run)
+    context = SearchContext(plan(query), pipeline, trace)
+    candidates = Candidates({}, [], [])
+    if is_filter_only(context):
+        hits = yield from list_matches(context)
     else:
-        seeking = run.for_seeds()
-        found = yield from gather(seeking)
-        hits, ranked = yield from rank(seeking, found)
-        yield from announce_before_walk(run, hits, ranked)
-        hits, graph = yield from expand(run, hits, ranked)
-        hits = yield from resolve_parents(run, hits)
-    announce_before_rerank(run, hits)
-    hits = yield from rerank(run, hits)
-    hits = yield from score(run, hits)
-    hits = yield from recall(run, hits, found)
-    run.trace.answerability = judged = judge(run, hits, ranked)
-    hits = yield from select_hits(run, hits, 1.0 if judged is None else judged.unit)
-    hits = calibrate(apply_budget(run, hits), judged)
-    return (yield from describe(run, hits, graph))
+        results = yield from gather(context)
+        candidates = yield from rank(context, results, contenders_needed(pipeline, query.k))
+        candidates = yield from expand(context, candidates)
+        candidates = yield from score_candidates(context, candidates)
+        hits = yield from admit(context, candidates)
+        hits = yield from parents(context, hits)
+    announce_before_rerank(context, hits)
+    hits = yield from rerank(context, hits)
+    hits = yield from score(context, hits)
+    hits = yield from recall(context, hits, candidates)
+    trace.answerability = answerability = assess(context, hits, candidates)
+    hits = yield from select(context, hits, 1.0 if answerability is None else answerability.unit)
+    hits = calibrate(budget(context, hits), answerability)
+    return (yield from describe(context, hits, candidates))
 
 
 def plan(query: Query) -> Query:
-    """The query as the engines get it: without half characters; a text of nothing but blanks is none."""
+    """Return the query as engines can use it: without lone surrogates, and with a blank text as None."""
     if not isinstance(query.text, str | None):
-        raise ConfigurationError(f"the query is {query.text!r}; it is a text, or None beside vector=")
+        raise ConfigurationError(f"query must be a text, or None with vector=, got {query.text!r}")
     text = replace_surrogates(query.text or "")
     return replace(query, text=text if text.strip() else None)

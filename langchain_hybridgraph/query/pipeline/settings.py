@@ -1,31 +1,30 @@
-"""The settings of one search, and one that is under way."""
+"""The settings of a search, and the context that its stages share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Literal, NamedTuple
 
 from langchain_hybridgraph.errors import HybridGraphError, RetrievalError
-from langchain_hybridgraph.execution.effects import Failure
+from langchain_hybridgraph.execution.effects import Effect, Failure, Search, failures_in
 from langchain_hybridgraph.execution.trace import Trace
+from langchain_hybridgraph.filters import Filter
 from langchain_hybridgraph.memory.scoring import Scoring
 from langchain_hybridgraph.query.budget import TokenBudget
-from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion, KnowsContenders, ScoresOthers
+from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion
 from langchain_hybridgraph.query.graph.expansion import Expansion
+from langchain_hybridgraph.query.graph.paths import ReachedChunk
 from langchain_hybridgraph.query.rerank import Reranker
 from langchain_hybridgraph.query.selection import Selection
 from langchain_hybridgraph.query.sources import Source
-from langchain_hybridgraph.records import Hit, Query, Scope, SourceResult
-from langchain_hybridgraph.stores.protocols import HasGraph, HasParents, ReadsChunks, implements
-
-# Every source is asked for at least so many candidates: the scores of fewer say too little about each other.
-POOL = 100
-ALL = 1 << 30
+from langchain_hybridgraph.records import Chunk, FusedCandidate, Hit, Query, Ranking, Scope, SourceResult
+from langchain_hybridgraph.stores.protocols import Graph, HasGraph, HasParents, ReadsChunks, implements
 
 
 class Certain(NamedTuple):
-    """Hits that will be in the answer; ``is_head``: they are its first ones, in its order."""
+    """Hits that are certain to be in the result; with ``is_head`` they are its first ones, in order."""
 
     hits: Sequence[Hit]
     is_head: bool = False
@@ -33,22 +32,24 @@ class Certain(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """The settings of one search: which engines are asked, and what each stage does.
+    """The settings of a search: its sources, and an option for each stage.
 
-    ``sources`` are asked with k × ``overfetch`` candidates (at least 100); ``expansion`` goes on from what they found
-    over the edges of ``graph``; the reranker reads the best ``rerank_depth``, whatever k is, so that the answer for k
-    is the head of that for a larger k; ``scoring`` gives all hits new scores.
-    ``newest`` gives the ids of the newest chunks of a scope, of which the answer is made when no source found anything;
-    None leaves it empty. ``on_error`` decides about a failing source: ``"degrade"`` goes on with the others and raises
-    RetrievalError when none is left, ``"empty"`` returns nothing then. ``"raise"`` raises at the first failure of any
-    stage. ``announce`` receives hits that are certain to be in the answer, before it is complete; ``listing`` gives the
-    first n chunks of a scope in the store's order.
+    Each of the ``sources`` returns k × ``overfetch`` candidates, at least 100; ``source_filter`` narrows them in
+    addition to the query's filter. ``expansion`` follows the edges of ``graph`` from the best candidates. The reranker
+    reads the best ``rerank_depth`` hits, whatever k is, so that the result for k is the head of the result for a larger
+    k. ``scoring`` replaces the scores of all hits by those of memories.
+    ``newest`` returns the ids of the newest chunks of a scope, which are the result if no source finds anything; with
+    None the result is empty then. ``listing`` returns the first n chunks of a scope in the store's order.
+    ``on_error`` decides what a failing source means: ``"degrade"`` continues with the others and raises RetrievalError
+    if none is left, ``"empty"`` returns nothing then, ``"raise"`` raises at the first failure of any stage.
+    ``announce`` receives hits that are certain to be in the result before the result is complete.
     """
 
     store: ReadsChunks
     sources: tuple[Source, ...]
     fusion: Fusion = field(default_factory=ConvexCombination)
     overfetch: int = 3
+    source_filter: Filter | None = None
     graph: HasGraph | None = None
     expansion: Expansion | None = None
     parents: bool = False
@@ -64,74 +65,84 @@ class Pipeline:
 
     @property
     def resolves_parents(self) -> bool:
-        """Whether hits may give way to their parents."""
+        """Whether hits may be replaced by their parents."""
         return self.parents and implements(self.store, HasParents) and self.store.has_parents
 
-    @property
-    def scores_unread(self) -> bool:
-        """Whether candidates are scored before they are read: no stage between looks at them or puts others there."""
-        scoring = self.scoring
-        return (
-            scoring is not None
-            and scoring.remembered is not None
-            and self.reranker is None
-            and not self.resolves_parents
-        )
+
+class Candidates(NamedTuple):
+    """What the sources found, as the stages before ``admit`` pass it on.
+
+    ``results`` are those of the sources, ``rankings`` the same with each source's scores of all candidates, and
+    ``found`` the ids that each source found. ``fused`` is the list that ``admit`` reads, best first. ``chunks`` are
+    those that were read already. ``reached`` has the paths to the chunks that edges lead to, in ``graph``.
+    ``complete`` ranks again without skipping any candidate; None if none was skipped.
+    """
+
+    results: Mapping[Source, SourceResult]
+    rankings: Sequence[Ranking]
+    found: Sequence[Mapping[str, float]]
+    fused: Sequence[FusedCandidate] = ()
+    chunks: Mapping[str, Chunk] = {}
+    reached: Mapping[str, ReachedChunk] = {}
+    graph: Graph | None = None
+    complete: Callable[[], Search[Candidates]] | None = None
 
     @property
-    def can_leave_out(self) -> bool:
-        """Whether the search's own scores of what cannot be among the best before a walk decide nothing after it."""
-        expansion = self.expansion
-        if self.scoring is not None:
-            judges = implements(self.fusion, KnowsContenders) and implements(self.fusion, ScoresOthers)
-            return judges and self.scores_unread and (expansion is None or expansion.keeps_order)
-        if expansion is None:
-            return True
-        return implements(self.fusion, ScoresOthers) and (expansion.keeps_order or expansion.asks_cosines)
+    def ids(self) -> dict[str, None]:
+        """The ids of everything that a source found."""
+        return dict.fromkeys(chain.from_iterable(self.found))
 
-    def pool(self, k: int, *, is_walked: bool = False) -> int:
-        """How many hits the stages after ``admit`` look at: k, unless one of them changes the order.
+    @property
+    def has_cosines(self) -> bool:
+        """Whether the scores of the vector search are cosines."""
+        return any(source.name == "vector" and result.are_cosines for source, result in self.results.items())
 
-        After the walk nobody looks for seeds any more.
-        """
-        selection, expansion = self.selection, self.expansion
-        if self.resolves_parents or (self.scoring is not None and not self.scores_unread):
-            return ALL
-        if selection.mmr_lambda is not None or selection.per_document is not None or selection.graph_slots:
-            return ALL
-        if expansion is not None and not is_walked:
-            k = ALL if expansion.picks_seeds else max(k, expansion.seed_k)
-        return k if self.reranker is None else max(k, self.rerank_depth)
+    @property
+    def cosines(self) -> Mapping[str, float]:
+        """The cosines of candidates with the query, as far as they are known."""
+        return next((r.scores for r in self.rankings if r.source == "vector"), {}) if self.has_cosines else {}
 
 
 class SearchContext(NamedTuple):
-    """One search that is under way: what is asked, with which settings, and what it notes about itself."""
+    """The query, the settings and the trace of one search, which every stage receives."""
 
     query: Query
     pipeline: Pipeline
     trace: Trace
 
-    def for_seeds(self) -> SearchContext:
-        """The search that finds the seeds of a walk: this one, or a narrower one where only a walk's chunks count."""
-        expansion, query = self.pipeline.expansion, self.query
-        if expansion is None:
-            return self
-        return self._replace(query=replace(query, scope=expansion.seed_scope(query.scope)))
+    def ask(self, call: Effect, otherwise: Any = None, *, is_required: bool = False) -> Search[Any]:
+        """Make a call and return its result; if it fails, record the reason and return ``otherwise``.
 
-    def note(self, failure: Failure) -> None:
-        """Keep what failed among the reasons for ``degraded``, with what it said; raises it where that is wanted."""
-        self.trace.note(failure.source, failure.error)
-        self.trace.degrade(failure.reason)
+        Raises what :meth:`record` raises.
+        """
+        (result,) = yield from self.ask_all([call], otherwise, is_required=is_required)
+        return result
 
-    def judge(self, failures: Sequence[Failure], *, some_answered: bool = True) -> None:
-        """Raise what the caller asked wrongly, and RetrievalError where nobody answered and ``on_error`` wants that."""
+    def ask_all(
+        self, calls: Sequence[Effect], otherwise: Any = None, *, is_required: bool = False
+    ) -> Search[list[Any]]:
+        """Make calls at the same time and return their results, with ``otherwise`` for each call that failed.
+
+        Raises what :meth:`record` raises; with ``is_required``, if all calls failed.
+        """
+        results = yield calls
+        failures = failures_in(results)
+        self.record(failures, is_required=is_required and len(failures) == len(calls))
+        return [otherwise if isinstance(result, Failure) else result for result in results]
+
+    def record(self, failures: Sequence[Failure], *, is_required: bool = False) -> None:
+        """Record the reasons of failed calls in the trace.
+
+        Raises an error that the caller caused, such as a wrong filter: to continue would answer another question. With
+        ``is_required`` raises RetrievalError, unless ``on_error`` is "empty".
+        """
         for failure in failures:
-            # What the caller asked wrongly is no failure of an engine: going on would answer another question.
+            self.trace.record(failure.source, failure.error, failure.reason)
+        for failure in failures:
             if isinstance(failure.error, HybridGraphError) and isinstance(failure.error, ValueError):
                 raise failure.error
-        if not failures or some_answered or self.pipeline.on_error == "empty":
-            return
-        said = "; ".join(f"{failure.source}: {type(failure.error).__name__}: {failure.error}" for failure in failures)
-        raise RetrievalError(
-            f"no source could answer ({said}); on_error='empty' gives an empty result instead"
-        ) from failures[0].error
+        if failures and is_required and self.pipeline.on_error != "empty":
+            errors = "; ".join(f"{each.source}: {type(each.error).__name__}: {each.error}" for each in failures)
+            raise RetrievalError(
+                f"no source could answer ({errors}); on_error='empty' returns an empty result instead"
+            ) from failures[0].error

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_hybridgraph.errors import shorten
-from langchain_hybridgraph.execution.effects import Failure, Search, adrive, deadline_in, drive
+from langchain_hybridgraph.execution.effects import Search, adrive, ask_or_raise, deadline_in, drive
 from langchain_hybridgraph.execution.llm_calls import check_timeout, model_call
 from langchain_hybridgraph.query.planning.planner import (
     MEMORY,
@@ -108,13 +108,11 @@ class QueryPlanner:
             return QueryPlan((), reasoning="The message has no text, so nothing is searched for.")
         context = context_of(summary, messages)
         question, model = prompt_messages(self._instructions, _material(summary or "", messages, query)), self._model
-        (answer,) = yield [model_call("planner", self, model.invoke, model.ainvoke, question)]
-        if isinstance(answer, Failure):
-            return QueryPlan.raw(query, answer.error, context)
         try:
-            given = parse_answer(answer)
-            return QueryPlan(self._read(given), reasoning=_reasoning(given), session_context=context)
-        except ValueError as error:
+            (answer,) = yield from ask_or_raise(model_call("planner", self, model.invoke, model.ainvoke, question))
+            plan = parse_answer(answer)
+            return QueryPlan(self._read(plan), reasoning=_reasoning(plan), session_context=context)
+        except Exception as error:  # noqa: BLE001 - a model may fail with anything; the raw query is searched instead
             return QueryPlan.raw(query, error, context)
 
     def _read(self, answer: Any) -> tuple[TypedQuery, ...]:

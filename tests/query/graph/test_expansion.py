@@ -27,12 +27,11 @@ def arrived(id, value, *, hops=1):
 def test_what_was_reached_has_the_score_of_the_walk():
     """The seed keeps what it has for being one, the rest is the graph's; what was not reached counts its own."""
     own = found(s=0.9, far=0.8)
-    fused, by_id = WALK.fused(own, {"s": 0.9, "far": 0.5}, [arrived("s", 0.93, hops=0), arrived("new", 0.6)], 10)
+    fused = WALK.fused(own, {"s": 0.9, "far": 0.5}, [arrived("s", 0.93, hops=0), arrived("new", 0.6)])
     assert [(one.id, one.score) for one in fused] == [("s", 0.93), ("new", 0.6), ("far", pytest.approx(0.35))]
     assert fused[0].parts == {"search": pytest.approx(0.63), "seed": pytest.approx(0.3)}
     assert fused[1].parts == {"graph": 0.6}
     assert fused[2].parts == {"search": pytest.approx(0.35)}
-    assert set(by_id) == {"s", "new"}
 
 
 @pytest.mark.parametrize("score", [HopDecay(), NoisyOr()])
@@ -40,7 +39,7 @@ def test_only_what_the_walk_reached_may_come_back(score):
     """With candidates="reached" a hit that is neither a seed nor reached is left out."""
     walk = Expansion(BFS(), score, candidates="reached")
     own = found(s=0.9, far=0.8, a=0.2)
-    fused, _ = walk.fused(own, {"s": 0.9, "far": 0.8}, [arrived("s", 0.9, hops=0), arrived("a", 0.4)], 10)
+    fused = walk.fused(own, {"s": 0.9, "far": 0.8}, [arrived("s", 0.9, hops=0), arrived("a", 0.4)])
     assert {one.id for one in fused} == {"s", "a"}
 
 
@@ -60,7 +59,7 @@ def test_a_mixed_score_only_lifts():
     """Evidence beside the search's own score, measured by the best of the search."""
     walk = Expansion(BFS(), NoisyOr())
     own = found(a=0.8, b=0.4)
-    fused, _ = walk.fused(own, {"a": 0.8, "b": 0.4}, [arrived("b", 0.5)], 10)
+    fused = walk.fused(own, {"a": 0.8, "b": 0.4}, [arrived("b", 0.5)])
     assert [(one.id, one.score) for one in fused] == [("a", 0.8), ("b", pytest.approx(0.8 * 0.75))]
 
 
@@ -77,12 +76,13 @@ reached_ones = st.lists(
 candidates = st.dictionaries(st.sampled_from(IDS), st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]))
 
 
-@given(reached_ones, candidates, st.integers(1, 12), st.sampled_from(["all", "reached"]))
-def test_the_first_of_a_few_are_the_first_of_all(reached, strength, n, kept):
-    """Asked for the best n, the first n are those of the whole, in its order."""
-    walk = Expansion(BFS(), HopDecay(), candidates=kept)
-    ones = sorted((arrived(id, value, hops=hops) for id, value, hops in reached), key=best_first)
-    own = found(**strength)
-    whole, _ = walk.fused(own, strength, ones, 1_000)
-    few, _ = walk.fused(own, strength, ones, n)
-    assert few[:n] == whole[:n]
+@given(reached_ones, candidates, st.sampled_from(["all", "reached"]), st.sampled_from([HopDecay(), NoisyOr()]))
+def test_every_chunk_is_fused_once_best_first(reached, strength, kept, score):
+    """Candidates and reached chunks, or with candidates="reached" only the latter; ties are ordered by id."""
+    walk = Expansion(BFS(), score, candidates=kept)
+    chunks = sorted((arrived(id, value, hops=hops) for id, value, hops in reached), key=best_first)
+    own = found(**dict.fromkeys((chunk.id for chunk in chunks), 0.0) | strength)
+    fused = walk.fused(own, {} if kept == "reached" else dict.fromkeys(strength, 0.0), chunks)
+    ids = {chunk.id for chunk in chunks} | (set() if kept == "reached" else strength.keys())
+    assert sorted(one.id for one in fused) == sorted(ids)
+    assert fused == sorted(fused, key=lambda one: (-one.score, one.id))

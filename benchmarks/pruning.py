@@ -1,0 +1,78 @@
+"""Measure how much time each kind of pruning saves.
+
+    python benchmarks/pruning.py [--size 20000] [--queries 100]
+
+Each retriever answers the same questions in turn with all pruning and with each kind switched off. The ratio is the
+median CPU time without one kind to the median with all. The results must be the same in all variants.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+from _corpus import grown
+from langchain_core.documents import Document
+
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever, ingest
+from langchain_hybridgraph.query.pipeline import pruning
+
+VARIANTS: dict[str, Callable[..., Any]] = {
+    "hits_needed": lambda pipeline, k: pruning.ALL,
+    "contenders_needed": lambda pipeline, k: None,
+    "scores_unread": lambda pipeline: False,
+}
+
+
+def without(name: str | None, answer: Callable[[str], Any], question: str) -> tuple[float, list[str]]:
+    """Return the milliseconds of CPU time and the ids of one call without a kind of pruning."""
+    using = [
+        module for module in list(sys.modules.values()) if name is not None and vars(module).get(name) is DECIDE[name]
+    ]
+    patches = [patch.object(module, name, VARIANTS[name]) for module in using]
+    for each in patches:
+        each.start()
+    began = time.process_time()
+    documents = answer(question)
+    took = (time.process_time() - began) * 1e3
+    for each in patches:
+        each.stop()
+    return took, [document.id for document in documents]
+
+
+DECIDE = {name: getattr(pruning, name) for name in VARIANTS}
+
+
+def main() -> None:
+    """Print the table."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--size", type=int, default=20_000)
+    options.add_argument("--queries", type=int, default=100)
+    chosen = options.parse_args()
+    corpus = grown(chosen.size)
+    store = HybridGraphStore(None, corpus.embedding)
+    texts = zip(corpus.texts, corpus.metadatas, corpus.ids, strict=True)
+    ingest((Document(text, metadata=metadata, id=id) for text, metadata, id in texts), store, split=None, edges="auto")
+    print(f"{'':18}{'all, ms':>9}" + "".join(f"{name:>19}" for name in VARIANTS))
+    for kind in (HybridRetriever, GraphRetriever, MemoryRetriever):
+        took: dict[str | None, list[float]] = {name: [] for name in (None, *VARIANTS)}
+        retriever = kind(store, k=10)
+        for turn in range(-8, chosen.queries):
+            question = corpus.questions[turn % len(corpus.questions)]
+            answers = {name: without(name, retriever.invoke, question) for name in took}
+            assert len({tuple(ids) for _, ids in answers.values()}) == 1, f"the results for {question!r} differ"
+            if turn >= 0:
+                for name, (ms, _) in answers.items():
+                    took[name].append(ms)
+        whole = statistics.median(took[None])
+        ratios = [statistics.median(took[name]) / whole for name in VARIANTS]
+        print(f"{kind.__name__:18}{whole:9.2f}" + "".join(f"{ratio:19.2f}" for ratio in ratios), flush=True)
+
+
+if __name__ == "__main__":
+    main()

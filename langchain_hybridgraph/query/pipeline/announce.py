@@ -1,0 +1,55 @@
+"""Announces hits that are certain to be in the result before it is complete."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from langchain_hybridgraph.execution.effects import Search
+from langchain_hybridgraph.query.pipeline.calibrate import assess, calibrate
+from langchain_hybridgraph.query.pipeline.postprocess import parents
+from langchain_hybridgraph.query.pipeline.settings import Candidates, Certain, SearchContext
+from langchain_hybridgraph.records import Hit
+
+
+def announce_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> Search[None]:
+    """Announce the hits that will be in the result wherever edges lead; no-op if the pipeline announces nothing."""
+    pipeline = context.pipeline
+    if pipeline.announce is None:
+        return
+    certain = _certain_seeds(context, hits, candidates)
+    if certain.hits and pipeline.resolves_parents:
+        # Several children become one parent, so that later hits may move up.
+        certain = Certain((yield from parents(context, list(certain.hits))))
+    if certain.hits:
+        pipeline.announce(certain._replace(hits=calibrate(certain.hits, assess(context, hits, candidates))))
+
+
+def announce_before_rerank(context: SearchContext, hits: Sequence[Hit]) -> None:
+    """Announce the hits if all of them will be in the result and the reranker only orders them."""
+    query, pipeline, _ = context
+    reranker, selection = pipeline.reranker, pipeline.selection
+    if pipeline.announce is None or reranker is None or reranker.filters or query.text is None:
+        return
+    drops_hits = selection.min_score > 0 or selection.per_document is not None or pipeline.budget is not None
+    if hits and not drops_hits and len(hits) <= query.k:
+        pipeline.announce(Certain(hits))
+
+
+def _certain_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> Certain:
+    """Return the seeds that will be in the result wherever edges lead; none if a later stage may drop them."""
+    query, pipeline, _ = context
+    expansion, selection = pipeline.expansion, pipeline.selection
+    reorders = pipeline.reranker is not None or pipeline.scoring is not None or selection.mmr_lambda is not None
+    drops_hits = selection.min_score > 0 or selection.per_document is not None
+    if expansion is None or reorders or drops_hits:
+        return Certain(())
+    own = {one.id: one for one in candidates.fused}
+    seeds = expansion.seed_hits(hits)
+    rivals = expansion.rivals(own, expansion.strengths(own, candidates.ids, candidates.cosines), seeds)
+    # A budget may drop every hit but the first, and places for graph hits are the last ones.
+    places = min(query.k - selection.graph_slots, query.k if pipeline.budget is None else 1)
+    # If there are no edges, the order of the search remains.
+    first = {hit.id for hit in (seeds if expansion.only_reached else hits)[:places]}
+    certain = [hit for hit in seeds if hit.id in first and rivals.get(hit.id, places) < places]
+    certain.sort(key=lambda hit: rivals[hit.id])
+    return Certain(certain, [rivals[hit.id] for hit in certain] == list(range(len(certain))))

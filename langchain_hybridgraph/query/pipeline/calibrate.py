@@ -1,0 +1,56 @@
+"""Scales scores by how likely the question has an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from langchain_hybridgraph.query.answerability import answerability as answerability_of
+from langchain_hybridgraph.query.fusion import COSINE
+from langchain_hybridgraph.query.pipeline.changelogs import Lowers
+from langchain_hybridgraph.query.pipeline.settings import Candidates, Pipeline, SearchContext
+from langchain_hybridgraph.records import Answerability, Hit
+
+
+def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> Answerability | None:
+    """Return how likely the question has an answer; None if that is unknown.
+
+    Scores are multiplied by its ``unit``, so that the best hit has this as its score. The unit is 1 where scores have a
+    meaning of their own: those of a reranker, of memories, of a fusion that does not calibrate, and of a traversal that
+    replaces the search's own score.
+    """
+    answerability = _answerability(candidates)
+    best = max((hit.score for hit in hits), default=0.0)
+    is_reranked = any(hit.rerank_score is not None for hit in hits)
+    if answerability is None or not best > 0 or is_reranked or not _calibrates(context.pipeline):
+        return answerability
+    return replace(answerability, unit=answerability.value / best)
+
+
+def calibrate(hits: Sequence[Hit], answerability: Answerability | None) -> list[Hit]:
+    """Return the hits with their scores, and the parts of these, multiplied by the unit of ``answerability``."""
+    if answerability is None or answerability.unit == 1:
+        return list(hits)
+    unit = answerability.unit
+    return [
+        replace(hit, score=min(1.0, unit * hit.score), parts={name: unit * part for name, part in hit.parts.items()})
+        for hit in hits
+    ]
+
+
+def _calibrates(pipeline: Pipeline) -> bool:
+    fusion = pipeline.fusion.fusion if isinstance(pipeline.fusion, Lowers) else pipeline.fusion
+    keeps_scores = pipeline.expansion is None or pipeline.expansion.asks_search
+    return getattr(fusion, "calibrates", False) is True and pipeline.scoring is None and keeps_scores
+
+
+def _answerability(candidates: Candidates) -> Answerability | None:
+    """Return how likely the question has an answer, judged by the best results of the sources."""
+    by_name = {source.name: result for source, result in candidates.results.items()}
+    vector, keyword = by_name.get("vector"), by_name.get("keyword")
+    cosine = vector.entries[0].score if vector is not None and vector.entries and vector.are_cosines else None
+    mean, _ = (None if vector is None else vector.background) or COSINE
+    if keyword is None:
+        return answerability_of(cosine, mean, None, None)
+    bm25 = keyword.entries[0].score if keyword.entries else 0.0
+    return answerability_of(cosine, mean, bm25, keyword.words, max(keyword.exact.values(), default=0.0))

@@ -1,0 +1,97 @@
+"""Asks every source for candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from langchain_hybridgraph.execution.effects import Search
+from langchain_hybridgraph.query.pipeline.settings import SearchContext
+from langchain_hybridgraph.query.sources import Source
+from langchain_hybridgraph.records import Chunk, ScoredId, SourceResult, content_id
+
+MIN_CANDIDATES = 100
+"""Number of candidates that each source returns at least; the scores of fewer say too little about each other."""
+
+
+def gather(context: SearchContext) -> Search[dict[Source, SourceResult]]:
+    """Return the results of all sources, which search at the same time.
+
+    Raises RetrievalError if every source failed.
+    """
+    query, pipeline, trace = context
+    if query.text is None:
+        trace.degrade("no-query-text")
+    n = max(query.k * pipeline.overfetch, MIN_CANDIDATES)
+    if pipeline.source_filter is not None:
+        filter = query.scope.filter
+        narrower = pipeline.source_filter if filter is None else filter & pipeline.source_filter
+        query = replace(query, scope=replace(query.scope, filter=narrower))
+    searches = [(source, call) for source in pipeline.sources if (call := source.search(query, n)) is not None]
+    with trace.stage("gather"):
+        answers = yield from context.ask_all([call for _, call in searches], is_required=True)
+    results = {source: result for (source, _), result in zip(searches, answers, strict=True) if result is not None}
+    for result in results.values():
+        trace.degrade(result.reason, result.remark)
+        if result.entries and not result.are_cosines:
+            trace.degrade("no-cosine", "the vector store does not say which cosines its scores are")
+    return unify_ids(results)
+
+
+def unify_ids(results: Mapping[Source, SourceResult]) -> dict[Source, SourceResult]:
+    """Return the results with one id per chunk, even if two sources name one text by different ids.
+
+    An entry without an id of its own takes the id of an entry with the same text and source. A chunk that only the
+    vector search found takes the id of a chunk that only another source found, if their texts are equal and their
+    sources do not differ: the ids of a keyword retriever are the application's, a vector store may have made its own.
+    Only entries that carry their chunk are compared; a store of this package returns its own ids.
+    """
+    chunks = chunks_in(results)
+    contents = {id: (chunk.text, str(chunk.metadata.get("source", ""))) for id, chunk in chunks.items()}
+    unnamed = {id for id, content in contents.items() if id == content_id(*content)}
+    named = {content: id for id, content in contents.items() if id not in unnamed}
+    new_ids = {id: named[contents[id]] for id in unnamed if contents[id] in named}
+    new_ids |= _ids_for_vector_results(results, new_ids)
+    if not new_ids:
+        return dict(results)
+    return {
+        source: result._replace(
+            entries=[
+                ScoredId(new_ids[e.id], e.score, replace(e.chunk, id=new_ids[e.id]))
+                if e.id in new_ids and e.chunk
+                else e
+                for e in result.entries
+            ]
+        )
+        for source, result in results.items()
+    }
+
+
+def chunks_in(results: Mapping[Source, SourceResult]) -> dict[str, Chunk]:
+    """Return the chunks that came with the results, by id."""
+    with_chunks = [result for result in results.values() if result.entries and result.entries[0].chunk is not None]
+    return {entry.id: entry.chunk for result in with_chunks for entry in result.entries if entry.chunk is not None}
+
+
+def _ids_for_vector_results(results: Mapping[Source, SourceResult], new_ids: Mapping[str, str]) -> dict[str, str]:
+    """Return the other sources' ids of the chunks that only the vector search found, by their ids there."""
+    by_vector = chunks_in({source: result for source, result in results.items() if source.name == "vector"})
+    by_others = chunks_in({source: result for source, result in results.items() if source.name != "vector"})
+    unmatched: dict[str, list[Chunk]] = {}
+    for id, chunk in by_others.items():
+        if id not in by_vector and id not in new_ids:
+            unmatched.setdefault(chunk.text, []).append(chunk)
+    ids = {}
+    for id, chunk in by_vector.items():
+        if id in by_others or id in new_ids:
+            continue
+        same = next((other for other in unmatched.get(chunk.text, ()) if _have_same_source(chunk, other)), None)
+        if same is not None:
+            ids[id] = same.id
+            unmatched[chunk.text].remove(same)
+    return ids
+
+
+def _have_same_source(chunk: Chunk, other: Chunk) -> bool:
+    one, two = chunk.metadata.get("source"), other.metadata.get("source")
+    return one is None or two is None or one == two

@@ -1,0 +1,38 @@
+"""Skips work that cannot change the result.
+
+Each function decides about one kind of work; ``benchmarks/pruning.py`` measures what it saves.
+"""
+
+from __future__ import annotations
+
+from langchain_hybridgraph.query.pipeline.settings import Pipeline
+
+ALL = 1 << 30
+
+
+def hits_needed(pipeline: Pipeline, k: int) -> int:
+    """Return the number of hits that the stages after ``admit`` can use: k, unless one of them changes the order."""
+    selection = pipeline.selection
+    changes_order = selection.mmr_lambda is not None or selection.per_document is not None or selection.graph_slots
+    if changes_order or pipeline.resolves_parents or (pipeline.scoring is not None and not scores_unread(pipeline)):
+        return ALL
+    return k if pipeline.reranker is None else max(k, pipeline.rerank_depth)
+
+
+def contenders_needed(pipeline: Pipeline, k: int) -> int | None:
+    """Return the number of best candidates that every source has to score; None for all candidates.
+
+    The others cannot be among the best, whatever the sources would say about them (Fagin, Lotem and Naor, Optimal
+    Aggregation Algorithms for Middleware, PODS 2001). A graph or memories may bring them back.
+    """
+    return hits_needed(pipeline, k) if pipeline.expansion is None and pipeline.scoring is None else None
+
+
+def scores_unread(pipeline: Pipeline) -> bool:
+    """Return whether memories are scored before they are read, so that only the best have to be read.
+
+    The store must hold what the score needs in columns, and no stage before ``score`` may look at the texts.
+    """
+    scoring = pipeline.scoring
+    has_columns = scoring is not None and scoring.remembered is not None
+    return has_columns and pipeline.reranker is None and not pipeline.resolves_parents

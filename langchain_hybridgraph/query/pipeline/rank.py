@@ -1,0 +1,119 @@
+"""Scores the candidates by every source and fuses the scores into one list."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+
+from langchain_hybridgraph.execution.effects import Search
+from langchain_hybridgraph.query.fusion import DependsOnK, Interleave, KnowsContenders
+from langchain_hybridgraph.query.pipeline.settings import Candidates, SearchContext
+from langchain_hybridgraph.query.sources import Source
+from langchain_hybridgraph.records import FusedCandidate, Ranking, SourceResult
+from langchain_hybridgraph.stores.protocols import implements
+
+
+def rank(
+    context: SearchContext, results: Mapping[Source, SourceResult], contenders: int | None = None
+) -> Search[Candidates]:
+    """Return the candidates of all sources as one list, best first.
+
+    Every source scores every candidate, including those that only other sources found. With ``contenders`` only the
+    candidates that can be among that many best ones are scored and returned (see
+    :mod:`~langchain_hybridgraph.query.pipeline.pruning`).
+    """
+    candidates = _unscored(results)
+    with context.trace.stage("rank"):
+        if contenders is not None and implements(context.pipeline.fusion, KnowsContenders):
+            candidates = yield from _score_contenders(context, candidates, context.pipeline.fusion, contenders)
+        else:
+            candidates = yield from add_scores(context, candidates, _listed(candidates.rankings))
+    return candidates._replace(fused=fuse(context, candidates.rankings))
+
+
+def _unscored(results: Mapping[Source, SourceResult]) -> Candidates:
+    """Return the candidates with the scores that their own sources gave them."""
+    scores = [{id: score for id, score, _ in result.entries} for result in results.values()]
+    rankings = [
+        Ranking(
+            source.name,
+            source.weight,
+            result.entries,
+            own,
+            result.bound,
+            result.background,
+            result.rest,
+            result.exact,
+        )
+        for (source, result), own in zip(results.items(), scores, strict=True)
+    ]
+    found = [{**result.exact, **own} for result, own in zip(results.values(), scores, strict=True)]
+    return Candidates(results, rankings, found)
+
+
+def _score_contenders(
+    context: SearchContext, candidates: Candidates, fusion: KnowsContenders, n: int
+) -> Search[Candidates]:
+    """Score the candidates that can be among the best n, and drop the others but each ranking's first."""
+    # A source that cannot bound the scores of candidates it did not find has to score them first.
+    bounded = {place for place, ranking in enumerate(candidates.rankings) if ranking.rest is not None}
+    candidates = yield from add_scores(context, candidates, _listed(candidates.rankings), skip=bounded)
+    contenders = fusion.contenders(candidates.rankings, n)
+    rankings = [_only(ranking, contenders) for ranking in candidates.rankings]
+    pairs = zip(rankings, candidates.rankings, strict=True)
+    if any(len(kept.entries) < len(ranking.entries) for kept, ranking in pairs):
+        complete = partial(rank, context, candidates.results)
+        candidates = candidates._replace(rankings=rankings, complete=complete)
+    return (yield from add_scores(context, candidates, _listed(rankings)))
+
+
+def _listed(rankings: Iterable[Ranking]) -> dict[str, None]:
+    """Return the ids in the rankings, each once."""
+    entries = (entry[0] for ranking in rankings for entry in ranking.entries)
+    return dict.fromkeys(chain(entries, *(ranking.exact for ranking in rankings)))
+
+
+def _only(ranking: Ranking, contenders: Set[str]) -> Ranking:
+    kept = [entry for entry in ranking.entries[1:] if entry.id in contenders]
+    return replace(ranking, entries=[*ranking.entries[:1], *kept])
+
+
+def add_scores(
+    context: SearchContext, candidates: Candidates, ids: Iterable[str], skip: Set[int] = frozenset()
+) -> Search[Candidates]:
+    """Ask each source, except those at the places in ``skip``, for its scores of chunks that it has not scored yet."""
+    places, calls = [], []
+    for place, (source, result) in enumerate(candidates.results.items()):
+        scores = candidates.rankings[place].scores
+        missing = [] if place in skip else [id for id in ids if id not in scores]
+        if missing and (call := source.score(context.query, result, missing)) is not None:
+            places.append(place)
+            calls.append(call)
+    if not calls:
+        return candidates
+    rankings = list(candidates.rankings)
+    for place, scores in zip(places, (yield from context.ask_all(calls, {})), strict=True):
+        rankings[place] = replace(rankings[place], scores={**rankings[place].scores, **scores})
+    return candidates._replace(rankings=rankings)
+
+
+def fuse(context: SearchContext, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
+    """Return one list of candidates; if the fusion fails, interleave the rankings, which needs no scores."""
+    trace, fusion = context.trace, context.pipeline.fusion
+    sources = [ranking.source for ranking in rankings if ranking.entries]
+    method = getattr(fusion, "method", "hybrid")
+    trace.method = method if len(sources) > 1 else "".join(sources) or method
+    with trace.stage("fuse"):
+        try:
+            fused = (fusion.for_k(context.query.k) if implements(fusion, DependsOnK) else fusion)(rankings)
+            if all(math.isfinite(one.score) for one in fused):
+                return fused
+            raise ValueError("a score is not a finite number")
+        except Exception as error:  # noqa: BLE001 - a fusion may be the caller's own, and interleaving always works
+            trace.record("fusion", error, "fusion-failed")
+        trace.degrade("interleaved")
+        trace.method = "interleave"
+        return Interleave()(rankings)

@@ -1,0 +1,36 @@
+"""Returns the newest memories if nothing is similar to the question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from langchain_hybridgraph.execution.effects import Effect, Search
+from langchain_hybridgraph.query.pipeline.settings import Candidates, SearchContext
+from langchain_hybridgraph.records import Chunk, Hit
+
+
+def recall(context: SearchContext, hits: list[Hit], candidates: Candidates) -> Search[list[Hit]]:
+    """Return the hits; if no source found anything, the newest chunks, by what is remembered about them.
+
+    Their similarity is 0, their ``found_by`` is ``recent``, and the result is degraded by ``nothing-similar``.
+    """
+    query, pipeline, trace = context
+    newest, scoring, results = pipeline.newest, pipeline.scoring, candidates.results
+    # A source that failed has not answered that there is nothing.
+    is_answered = not results or any(result.entries for result in results.values())
+    if newest is None or scoring is None or query.text is None or is_answered:
+        return hits
+
+    def read() -> list[Hit]:
+        chunks: Mapping[str, Chunk] = pipeline.store.read(newest(query.scope), query.scope, {})
+        recent = [Hit(chunk, 0.0, "recent", {}, found_by=("recent",), path=(id,)) for id, chunk in chunks.items()]
+        return scoring(recent, query)
+
+    with trace.stage("recall"):
+        recent: list[Hit] | None = yield from context.ask(Effect("memory", read, quick=True))
+    if recent is None:
+        return hits
+    if recent:
+        trace.degrade("nothing-similar")
+        trace.method = "recent"
+    return recent
