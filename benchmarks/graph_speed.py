@@ -207,7 +207,7 @@ def ask(chosen: argparse.Namespace, edges: int, place: Path) -> None:
         store.add_texts(corpus.texts, corpus.metadatas, ids=ids)
         for part in drawn_edges(chosen.chunks, edges, np.random.default_rng(1)):
             store.upsert([], edges=part)
-    print(f"\n{len(store):,} chunks, {store.stats()['edges']:,} edges")
+    print(f"\n{len(store):,} chunks, {store.admin.stats()['edges']:,} edges")
     hybrid = HybridRetriever(store, k=10)
     retrievers = {
         "GraphRetriever, BFS of 2 hops": GraphRetriever(store, max_hops=2, k=10),
@@ -274,7 +274,7 @@ def main() -> None:
             began = time.perf_counter()
             is_new = not folder.exists()
             store = filled(folder, chosen.chunks, edges) if is_new else opened(folder)
-            stats = store.stats()
+            stats = store.admin.stats()
             print(f"\n{stats['chunks']:,} chunks, {stats['edges']:,} edges, {stats['entities']:,} entities")
             row("writing them" if is_new else "opening", time.perf_counter() - began, "s")
             measure(store, chosen.chunks, chosen.rounds)

@@ -82,7 +82,7 @@ class Ours:
         own = np.array(store.embeddings.embed_documents(list(texts)), np.float32)
         own /= np.linalg.norm(own, axis=1, keepdims=True)
         wrong = int((np.vecdot(vectors, own) < 0.999).sum())
-        return extra + wrong + len(store.check().problems)
+        return extra + wrong + len(store.admin.check().problems)
 
 
 class Peer:

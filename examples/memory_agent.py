@@ -48,8 +48,8 @@ def note_tool(store: HybridGraphStore) -> BaseTool:
         fact = Document(text, metadata={} if since is None else {"valid_from": since})
         try:
             if replaces:
-                return f"kept as {store.supersede(replaces, fact)} in place of {replaces}"
-            [kept] = store.remember([fact], contradictions=False)
+                return f"kept as {store.memory.supersede(replaces, fact)} in place of {replaces}"
+            [kept] = store.memory.remember([fact], contradictions=False)
         except ValueError as error:
             raise ToolException(str(error)) from error
         return f"{kept.outcome} as {kept.id}"

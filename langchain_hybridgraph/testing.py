@@ -26,7 +26,7 @@ from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import Chunk, Edge, Query, Scope
 from langchain_hybridgraph.stores.protocols import (
     AcceptsChunks,
-    HasMemoryStates,
+    HasMemory,
     HasParents,
     HasSessions,
     HasVectors,
@@ -86,7 +86,7 @@ class Engine(
     SearchesKeywords,
     HasParents,
     HasVectors,
-    HasMemoryStates,
+    HasMemory,
     HasSessions,
     AcceptsChunks,
     Protocol,
@@ -412,22 +412,22 @@ class StoreSuite:
         store.flush()
         assert self._read(store, ["good", "bad"]) == {}
 
-    # -- HasMemoryStates, HasSessions -------------------------------------------------------------------------------
+    # -- HasMemory, HasSessions -------------------------------------------------------------------------------
 
     def test_knows_of_chunks_what_their_metadata_give(self, store: Any) -> None:
         """Unset is None and not 0, unusable values are unset, unknown chunks are absent."""
-        self._only(store, HasMemoryStates)
+        self._only(store, HasMemory)
         given = {"confidence": 0, "utility": 7, "memory_type": "semantic", "valid_from": "2020-01-01T00:00:00Z"}
         self.fill(store, [Chunk("a", "apple", given), Chunk("b", "banana")])
-        found = store.memory_states(["a", "b", "c"], Scope())
+        found = store.memory.states(["a", "b", "c"], Scope())
         assert found.keys() == {"a", "b"}
         assert (found["a"].confidence, found["a"].utility, found["a"].memory_type) == (0.0, None, "semantic")
         assert (found["a"].valid_from, found["b"].valid_from, found["b"].active_count) == (BEGIN, None, 0)
 
     def test_what_was_not_known_yet_is_not_there(self, filled: Engine) -> None:
         """Asked for a time before anything was taken in, no path finds anything."""
-        store, before = self._only(filled, HasMemoryStates), Scope(known_at=BEGIN)
-        assert (store.memory_states(["cat"], before), self._read(store, ["cat"], before)) == ({}, {})
+        store, before = self._only(filled, HasMemory), Scope(known_at=BEGIN)
+        assert (store.memory.states(["cat"], before), self._read(store, ["cat"], before)) == ({}, {})
         assert not store.vector_search(Query("the cat", 9, before), 9).entries
         assert not store.keyword_search(Query("the cat", 9, before), 9).entries
 
@@ -436,9 +436,9 @@ class StoreSuite:
         self._only(store, HasSessions)
         turns = [Chunk(f"t{n}", f"turn {n}", {"session_id": "s", "turn": n, "odd": n % 2}) for n in range(12)]
         self.fill(store, [*turns, Chunk("other", "turn", {"session_id": "t", "turn": 99})])
-        assert [turn.id for turn in store.session_turns("s", 3, Scope())] == ["t11", "t10", "t9"]
-        assert [turn.id for turn in store.session_turns("s", 2, Scope(parse_filter({"odd": 0})))] == ["t10", "t8"]
-        assert store.session_turns("unknown", 3, Scope()) == []
+        assert [turn.id for turn in store.sessions.turns("s", 3, Scope())] == ["t11", "t10", "t9"]
+        assert [turn.id for turn in store.sessions.turns("s", 2, Scope(parse_filter({"odd": 0})))] == ["t10", "t8"]
+        assert store.sessions.turns("unknown", 3, Scope()) == []
 
     # -- tenants ----------------------------------------------------------------------------------------------
 
@@ -467,8 +467,8 @@ class StoreSuite:
             assert store.read_parents(["p"], Scope()) == {}
         if isinstance(store, HasVectors):
             assert not store.vectors(["b"]).any()
-        if isinstance(store, HasMemoryStates):
-            assert store.memory_states(["a", "b"], Scope()).keys() == {"a"}
+        if isinstance(store, HasMemory):
+            assert store.memory.states(["a", "b"], Scope()).keys() == {"a"}
         if isinstance(store, AcceptsChunks):
             assert store.document_chunks(["doc"]) == {"doc": {"a"}}
             assert store.remove(["a", "b", "p"]) == 1

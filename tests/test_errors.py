@@ -46,14 +46,14 @@ CALLS = {
     "relations": lambda store, value: GraphRetriever(store, traversal={"type": "bfs", value: 1}),
     "call option": lambda store, value: HybridRetriever(store).retrieve("cat", **{value: 1}),
     "call relations": lambda store, value: GraphRetriever(store).retrieve("cat", relation_filter=[value]),
-    "remember": lambda store, value: store.remember(value),
+    "remember": lambda store, value: store.memory.remember(value),
     "option": lambda store, value: HybridRetriever(store, **{value: 1}),
     "fusion": lambda store, value: HybridRetriever(store, fusion=value),
     "seed ids": lambda store, value: GraphRetriever(store).retrieve("cat", seed_ids=value),
     "retriever": lambda store, value: AdvancedRetriever(value),
-    "feedback": lambda store, value: store.feedback("cat", value),
-    "unknown id": lambda store, value: store.supersede(value, "New."),
-    "old fact": lambda store, value: store.retract([value, 1]),
+    "feedback": lambda store, value: store.memory.feedback("cat", value),
+    "unknown id": lambda store, value: store.memory.supersede(value, "New."),
+    "old fact": lambda store, value: store.memory.retract([value, 1]),
     "edges": lambda store, value: store.upsert([], edges=[value]),
     "edge weight": lambda store, value: store.upsert([], edges=[Edge("cat", "dog", value, weight=7)]),
     "edge source": lambda store, value: store.upsert([], edges=[Edge(value, "dog", "cites", weight=7)]),
@@ -66,7 +66,7 @@ CALLS = {
     "embedding": lambda store, value: HybridGraphStore(None, embedding=value),
     "language": lambda store, value: HybridGraphStore(None, language=value),
     "path": lambda store, value: list(read_files("missing" + value[:1_000])),
-    "turns": lambda store, value: store.add_turns("s", value),
+    "turns": lambda store, value: store.sessions.add("s", value),
 }
 
 

@@ -121,7 +121,7 @@ def test_reports_of_real_work_come_back(store, tmp_path):
     """Those of ingest, of summaries and of a check."""
     with HybridGraphStore(tmp_path / "index", "lsa") as made:
         documents = [Document(text, metadata={"uri": uri}) for uri, text in TEXTS.items()]
-        for report in (ingest(documents, made), build_layers(made), made.check()):
+        for report in (ingest(documents, made), build_layers(made), made.admin.check()):
             assert type(report).from_dict(through_json(report)) == report
 
 

@@ -358,7 +358,7 @@ def stats(
 ) -> None:
     """Show the contents of an index in numbers."""
     with existing(index, embedding=embedding, tenant=tenant, read_only=True) as store:
-        facts = store.stats()
+        facts = store.admin.stats()
     if as_json:
         from langchain_hybridgraph.cli.json_output import print_json
 
@@ -378,7 +378,7 @@ def check(
     Catalogue, vectors and search engines are compared; the exit code is 1 if they differ.
     """
     with existing(index, embedding=embedding, tenant=tenant, config=config) as store:
-        report = store.check()
+        report = store.admin.check()
     if not report.ok:
         say(f"to repair it: hybridgraph repair --index {index}")
     _judge(report, as_json)
@@ -402,8 +402,8 @@ def repair(
     """
     with existing(index, embedding=embedding, tenant=tenant, config=config) as store:
         if refit:
-            say(f"{store.name} is fitted to {store.refit():,} texts")
-        report = store.repair()
+            say(f"{store.name} is fitted to {store.admin.refit():,} texts")
+        report = store.admin.repair()
     _judge(report, as_json)
 
 
@@ -456,7 +456,7 @@ def _summarised(store: HybridGraphStore, paths: list[Path], *, progress: bool) -
     """Summarise the directories that have changed, if there are summaries already or a folder was ingested."""
     from langchain_hybridgraph.ingestion.summaries import build_layers
 
-    if store.layers() is None and not any(path.is_dir() for path in paths):
+    if store.summaries.index() is None and not any(path.is_dir() for path in paths):
         return None
     return build_layers(store, progress=progress)
 

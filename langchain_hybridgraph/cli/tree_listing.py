@@ -34,7 +34,7 @@ def branches(store: HybridGraphStore, under: str | None, depth: int) -> list[Bra
     tree = store.scoped_tree(Scope(None, store.tenant, resolve_as_of(None)))
     tops = tree.top() if under is None else targeted(tree, [under])[0]
     lines = [line for top in tops for line in _below(tree, top, 0, depth)]
-    summaries = store.summaries()
+    summaries = store.summaries.current()
     wanted = [tree.uri(node) for node, _, contains in lines if contains]
     found = {} if summaries is None else summaries.get(wanted)
     abstracts = {uri: str(chunk.metadata["abstract"]) for uri, chunk in found.items()}

@@ -39,7 +39,7 @@ class KnownFiles:
     def __init__(self, store: RecordsFiles, made_by: bytes) -> None:
         self._store = store
         self._made_by = made_by
-        self._records = {record.source: record for record in store.files() if record.made_by == made_by}
+        self._records = {record.source: record for record in store.files.read() if record.made_by == made_by}
         self._owners = {document: source for source, record in self._records.items() for document in record.documents}
         self._shared: set[str] = set()  # files that have a document in common: the last one counts, so all are read
         self._kept: dict[str, tuple[File, FileRecord]] = {}
@@ -88,7 +88,7 @@ class KnownFiles:
         """The files that were not read, but on which something depends that has changed since; each once."""
         if not self._kept:
             return []
-        there = {record.source for record in self._store.files()}
+        there = {record.source for record in self._store.files.read()}
         found = [file for source, (file, _) in self._kept.items() if source not in there]
         for file in found:
             del self._kept[file.source], self._records[file.source]
@@ -107,7 +107,7 @@ class KnownFiles:
             if one.digest and one.documents and source not in self._shared
         ]
         restamped = [record for source, record in self._restamped.items() if source in self._kept]
-        self._store.record_files([*records, *restamped])
+        self._store.files.write([*records, *restamped])
 
 
 def _stamp(path: Path) -> str:

@@ -63,16 +63,25 @@ class Summary(NamedTuple):
 Summarise = Callable[[Directory], Summary]
 
 
-@runtime_checkable
-class HasLayers(HasTree, Protocol):
-    """A store that keeps summaries of directories in a store of their own."""
+class WritableSummaries(Protocol):
+    """The summaries of directories, in an index of their own with a ``reader`` and a ``writer``."""
 
-    def layers(self) -> Any:
-        """That store, None where there are no summaries yet."""
+    def index(self) -> Any:
+        """Return that index, None if there are no summaries yet."""
         ...
 
-    def make_layers(self) -> Any:
-        """That store, to be written to."""
+    def index_for_writing(self) -> Any:
+        """Return that index, made if there is none."""
+        ...
+
+
+@runtime_checkable
+class HasLayers(HasTree, Protocol):
+    """A store that keeps summaries of its directories."""
+
+    @property
+    def summaries(self) -> WritableSummaries:
+        """The summaries."""
         ...
 
 
@@ -117,7 +126,7 @@ def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress
     >>> _ = ingest([Document(text, metadata={"uri": uri}, id=uri) for uri, text in pages.items()], store)
     >>> build_layers(store).summarised, build_layers(store).summarised
     (1, 0)
-    >>> print(store.layers().get(["pets"])[0].text.splitlines()[0])
+    >>> print(store.summaries.index().reader.get(["pets"])[0].text.splitlines()[0])
     pets: cats.md (Cats purr. They sleep a lot.), dogs.md (Dogs bark.)
     """
     if not isinstance(store, HasLayers):
@@ -237,8 +246,8 @@ class _Run:
         self._tree = self.store.scoped_tree(Scope(None, self.store.tenant, time.time()))
         self._depths = self._by_depth()
         wanted = [self._tree.uri(node) for nodes in self._depths for node in nodes]
-        self._layers = self.store.make_layers() if wanted else self.store.layers()
-        there = [] if self._layers is None else self._layers.get(self._layers.document_ids())
+        self._layers = self.store.summaries.index_for_writing() if wanted else self.store.summaries.index()
+        there = [] if self._layers is None else self._layers.all()
         self._known: dict[str, Chunk] = {chunk.id: chunk for chunk in there}
         self._gone = sorted(self._known.keys() - set(wanted))
         self._total = len(wanted)
@@ -248,12 +257,12 @@ class _Run:
     def levels(self) -> Iterator[tuple[int, int]]:
         """Summarise level by level; gives how many of how many directories are done after each batch."""
         if self._gone:
-            self._layers.remove(self._gone)
+            self._layers.writer.remove(self._gone)
         for nodes in self._depths:
             for start in range(0, len(nodes), _BATCH):
                 yield from self._batch(nodes[start : start + _BATCH])
         if self._layers is not None:
-            self._layers.flush()
+            self._layers.writer.flush()
 
     def finish(self) -> LayersReport:
         """What was done."""
@@ -276,11 +285,11 @@ class _Run:
             self._done += 1
             # An answer of a model is worth a commit of its own.
             if written and (self.summarise is not None or len(written) == _BATCH):
-                self._layers.upsert(written)
+                self._layers.writer.upsert(written)
                 written = []
                 yield self._done, self._total
         if written:
-            self._layers.upsert(written)
+            self._layers.writer.upsert(written)
         yield self._done, self._total
 
     def _by_depth(self) -> list[list[int]]:

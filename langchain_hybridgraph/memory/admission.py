@@ -24,7 +24,8 @@ from langchain_hybridgraph.memory.contradictions import (
 from langchain_hybridgraph.memory.duplicates import may_be_reworded, same_wording
 from langchain_hybridgraph.records import CONTRADICTS, Chunk, Edge, MemoryState, Scope
 from langchain_hybridgraph.serialization import Serializable
-from langchain_hybridgraph.stores.embedded.feedback import CONFIDENCE, Change
+from langchain_hybridgraph.stores.embedded.feedback import CONFIDENCE
+from langchain_hybridgraph.stores.embedded.memory_intake import Change
 from langchain_hybridgraph.times import iso_time
 
 if TYPE_CHECKING:
@@ -72,7 +73,9 @@ class Admission(Serializable):
 class MemoryTarget(Protocol):
     """Methods of a store that admission needs."""
 
-    clock: Any
+    def clock(self) -> float:
+        """Return the time of a change now, in unix seconds."""
+        ...
 
     def exclusive(self) -> AbstractContextManager[None]:
         """Exclude other writers while the context is open."""
@@ -108,7 +111,7 @@ class MemoryTarget(Protocol):
         """Return the edges from these chunks."""
         ...
 
-    def memory_states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
+    def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
         """Return the memory state of these chunks."""
         ...
 
@@ -392,7 +395,7 @@ class _Plan:
         added = [other for other in self.added if other.chunk.id == id]
         if added:
             return added[-1].period(self._now)
-        known = self._store.memory_states([id], Scope()).get(id, MemoryState())
+        known = self._store.states([id], Scope()).get(id, MemoryState())
         begins = [time for time in (known.valid_from, known.created_at) if time is not None]
         return begins[0] if begins else -inf, inf if known.valid_until is None else known.valid_until
 
@@ -403,7 +406,7 @@ class _Plan:
         added = [other.confidence for other in self.added if other.chunk.id == id]
         if added:
             return added[-1]
-        known = self._store.memory_states([id], Scope()).get(id)
+        known = self._store.states([id], Scope()).get(id)
         return CONFIDENCE if known is None or known.confidence is None else known.confidence
 
     def _change(self, id: str, confidence: float | None, uses: int = 0) -> None:

@@ -55,8 +55,7 @@ from langchain_hybridgraph.retrievers.memory_modes import Mode, mode_from
 from langchain_hybridgraph.retrievers.settings import MemorySettings
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.protocols import (
-    HasMemoryStates,
-    HasMode,
+    HasMemory,
     HasParents,
     HasSessions,
     HasVectors,
@@ -313,8 +312,8 @@ class MemoryRetriever(GraphRetriever):
             composite=self._mode(options).composite,
             learned=partial(_learned, store),
             given=_given,
-            remembered=store.memory_columns
-            if implements(store, HasMemoryStates) and not (session and session.is_foreign)
+            remembered=store.memory.columns
+            if implements(store, HasMemory) and not (session and session.is_foreign)
             else None,
             hotness=self.hotness,
             novelty=self.novelty,
@@ -328,8 +327,8 @@ class MemoryRetriever(GraphRetriever):
 
     def _mode(self, options: MemoryOptions) -> Mode:
         mode = self.mode if options.get("mode") is None else options.get("mode")
-        if mode is None and implements(self._store, HasMode):
-            mode = self._store.mode
+        if mode is None and implements(self._store, HasMemory):
+            mode = self._store.memory.mode
         return mode_from("general" if mode is None else mode)
 
     def _has_context(self, options: CallOptions) -> bool:
@@ -417,7 +416,7 @@ class MemoryRetriever(GraphRetriever):
         called, known_at = asked.get("labels"), asked.get("known_at")
         labels = {*self.labels, *_checked_labels(called)}
         known = self.known_at if known_at is None else parse_time(known_at)
-        if known is not None and not implements(self._store, HasMemoryStates):
+        if known is not None and not implements(self._store, HasMemory):
             raise ConfigurationError(
                 f"known_at={known_at!r} needs a store that keeps when it learned what, such as HybridGraphStore"
             )
@@ -465,7 +464,7 @@ class StoredTurns:
         """See :class:`Session`."""
 
         def read() -> Sequence[Chunk]:
-            self.turns = self._store.session_turns(self._session_id, self._n, query.scope)
+            self.turns = self._store.sessions.turns(self._session_id, self._n, query.scope)
             return self.turns
 
         return Effect("session", read, quick=True)
@@ -546,7 +545,7 @@ class WithMessages:
 
 def _learned(store: ReadsChunks, ids: Sequence[str], scope: Scope) -> Mapping[str, MemoryState]:
     """What a store knows of chunks; nothing for one that does not remember."""
-    return store.memory_states(ids, scope) if implements(store, HasMemoryStates) else {}
+    return store.memory.states(ids, scope) if implements(store, HasMemory) else {}
 
 
 def _given(metadata: Mapping[str, Any]) -> MemoryState:
@@ -580,7 +579,7 @@ def _said(
 
 def _without_question(store: Any, session_id: str, question: str, scope: Scope) -> Scope:
     """The scope without the session's last turn where that is the question itself: to ask is not to state."""
-    for turn in store.session_turns(session_id, 1, scope):
+    for turn in store.sessions.turns(session_id, 1, scope):
         said = turn.metadata
         if said.get("role") == "user" and "turn" in said and turn.text.strip() == question.strip():
             is_it = by_meta(session_id=said["session_id"], turn=said["turn"])

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.messages import convert_to_messages
 from langchain_core.vectorstores import VectorStore
 
 from langchain_hybridgraph.adapters.documents import resolve_as_of, to_document
@@ -16,13 +15,13 @@ from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.embeddings import LSAEmbeddings, embedding_name, resolve_embedding
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, FilterError, quote_value
 from langchain_hybridgraph.filters import parse_filter
-from langchain_hybridgraph.memory.admission import Admission, admit, check_near_duplicate
+from langchain_hybridgraph.memory.admission import check_near_duplicate
 from langchain_hybridgraph.memory.contradictions import NEAREST
 from langchain_hybridgraph.query.selection import Selection, select_hits
-from langchain_hybridgraph.records import Chunk, Hit, Query, Scope, ScoredId, TimeRange
+from langchain_hybridgraph.records import Hit, Query, Scope, ScoredId, TimeRange
+from langchain_hybridgraph.retrievers.store_memory import DocumentMemory, MessageSessions, chunk_from
 from langchain_hybridgraph.retrievers.validation import check_documents, check_vector
 from langchain_hybridgraph.stores.embedded import tenants
-from langchain_hybridgraph.stores.embedded.catalog_rows import content_id
 from langchain_hybridgraph.stores.embedded.index_folder import WRITE_TIMEOUT, read_facts
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.text.analyzer import language_name
@@ -30,15 +29,13 @@ from langchain_hybridgraph.times import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime, timedelta
-
-    from langchain_core.messages import BaseMessage
+    from datetime import datetime
 
     from langchain_hybridgraph.filters import Filter
+    from langchain_hybridgraph.stores.embedded.index_folder import IndexFolder
 
 BATCH = 1_000
 NAMED = ("lsa", "minilm")
-ROLES = {"human": "user", "ai": "assistant"}
 
 
 class HybridGraphStore(EmbeddedStore, VectorStore):
@@ -49,8 +46,8 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
     was made with, and ``"lsa"`` for a new one. A ``tenant`` given for a new folder makes it multi-tenant.
     ``language`` decides stemming and stop words of a new folder's keyword index (None: English); of a folder that is
     there it may be left out, and another one raises ConfigurationError. A store that is opened with
-    ``read_only`` never writes. ``near_duplicate`` is the cosine from which :meth:`remember` joins memories that say the
-    same.
+    ``read_only`` never writes. ``near_duplicate`` is the cosine from which ``memory.remember`` joins memories that say
+    the same.
 
     Documents come back exactly as they were given; scores are cosines, higher is better. Any number of threads and
     processes may read and write: they take turns, one change at a time, and a change that has waited ``write_timeout``
@@ -79,13 +76,13 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
         near_duplicate: float = NEAREST,
     ) -> None:
         check_near_duplicate(near_duplicate)
-        self.near_duplicate = near_duplicate
+        self._near_duplicate = near_duplicate
         folder = None if path is None else Path(path)
         facts = read_facts(folder, read_only=read_only)
         language = _language(language, facts.get("language"), folder)
         chosen = _chosen(embedding, facts.get("embedding"), folder)
         model = resolve_embedding(chosen, language=language)
-        self._named_embedding = chosen if isinstance(chosen, str) else None
+        self._named_embedding = (chosen, language) if isinstance(chosen, str) else None
         super().__init__(
             folder,
             embedding=model,
@@ -97,15 +94,24 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
             write_timeout=write_timeout,
         )
 
+    def _assemble(self, index: IndexFolder) -> None:
+        super()._assemble(index)
+        self.sessions: MessageSessions = MessageSessions(index, self._writer)
+        self.memory: DocumentMemory = DocumentMemory(index, self._writer, self._intake, self._near_duplicate)
+
     def __getstate__(self) -> dict[str, Any]:
-        """The settings; a model that was given by its name is found by it again."""
-        state = super().__getstate__()
-        return state if self._named_embedding is None else state | {"_unfitted_embedding": None}
+        """Return the settings; a model that was given by its name is found by it again."""
+        state = super().__getstate__() | {"near_duplicate": self._near_duplicate, "named": self._named_embedding}
+        if self._named_embedding is not None:
+            state["index"].unfitted_embedding = None
+        return state
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        super().__setstate__(state)
+        self._near_duplicate, self._named_embedding = state["near_duplicate"], state["named"]
         if self._named_embedding is not None:
-            self._unfitted_embedding = resolve_embedding(self._named_embedding, language=self._wanted_language)
+            name, language = self._named_embedding
+            state["index"].unfitted_embedding = resolve_embedding(name, language=language)
+        super().__setstate__(state)
 
     @property
     def embeddings(self) -> Embeddings:
@@ -141,7 +147,7 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
             raise ValueError(f"a text is a str, not {quote_value(wrong[0])} ({type(wrong[0]).__name__})")
         _same_length(given, metadatas=metadatas, ids=ids, vectors=vectors)
         chunks = [
-            _chunk(text, metadatas[place] if metadatas else {}, ids[place] if ids else None)
+            chunk_from(text, metadatas[place] if metadatas else {}, ids[place] if ids else None)
             for place, text in enumerate(given)
         ]
         for start in range(0, len(chunks), batch_size):
@@ -202,110 +208,6 @@ class HybridGraphStore(EmbeddedStore, VectorStore):
             doomed += self.find(Scope(filter=parsed, tenant=self.tenant))
         self.remove(doomed)
         return True
-
-    # -- remembering ----------------------------------------------------------------------------------------
-
-    def remember(
-        self,
-        documents: Iterable[Document | str],
-        llm: Any = None,
-        *,
-        contradictions: bool = True,
-        near_duplicate: float | None = None,
-    ) -> list[Admission]:
-        """Take in new memories; one record each, in their order, says what became of it.
-
-        One that says what a memory says, with a cosine of ``near_duplicate`` or more (None: the store's, 0.95) and
-        without another number, name or negation, joins it; one from a source that is not to be believed and brings
-        little news is refused (see :func:`langchain_hybridgraph.memory.admission.admit`). What it contradicts, among
-        the memories that share a label and a time with it, gets an edge ``contradicts`` and is believed less; a chat
-        model ``llm`` judges that where it is given. Without one the labels do, which is a rough guess: where many
-        memories have the same labels, give a model, or ``contradictions=False``. All of it is one transaction. Raises
-        ValueError for metadata of no use, such as a confidence of 7, for a blank text, and for one text alone.
-
-        >>> store = HybridGraphStore(None)
-        >>> _ = store.remember([Document("Ada likes tea.", id="tea"), Document("Bo plays chess.", id="chess")])
-        >>> [said] = store.remember(["Ada likes tea!"])
-        >>> said.outcome, said.id, store.memory_states(["tea"], Scope())["tea"].active_count
-        ('joined', 'tea', 1)
-        """
-        if isinstance(documents, str | Document):
-            raise ValueError(f"remember takes a list: remember([{_shown(documents)}])")
-        chunks = [_chunk_of(document) for document in documents]
-        if not chunks:
-            return []
-        near = self.near_duplicate if near_duplicate is None else near_duplicate
-        return admit(chunks, self, llm, contradictions=contradictions, near_duplicate=near)
-
-    def supersede(self, old_id: str, document: Document | str, *, at: float | str | datetime | None = None) -> str:
-        """Let a new fact take the place of an old one; returns the new one's id.
-
-        The new fact begins at its ``valid_from``, else ``at``, else now. The old one ends a microsecond before, and is
-        still found with ``as_of`` before that; with ``known_at`` before now it has not ended. An edge ``supersedes``
-        leads from the new to the old. One transaction. Raises ValueError for an unknown ``old_id``, one that is itself
-        valid only later, one that was superseded already (the error names what holds now), a blank text and times of
-        no use.
-
-        >>> store = HybridGraphStore(None)
-        >>> _ = store.add_texts(["Ada lives in Paris."], ids=["paris"])
-        >>> new = store.supersede("paris", Document("Ada lives in Rome.", id="rome"), at="2024-05-01")
-        >>> [found.id for found in store.similarity_search("Where does Ada live?", k=5)]
-        ['rome']
-        >>> [found.id for found in store.similarity_search("Where does Ada live?", k=5, as_of="2024-04-30")]
-        ['paris']
-        """
-        given = _document(document)
-        if not given.page_content.strip():
-            raise ValueError(
-                f"what takes the place of {quote_value(old_id)} has no text: retract({quote_value(old_id)}) ends it"
-            )
-        made = content_id(given.page_content, {**given.metadata, "supersedes": old_id})
-        own = made if given.id is None else _checked_id(given.id)
-        self._supersede(old_id, Chunk(own, given.page_content, given.metadata), at)
-        return own
-
-    def set_mode(self, mode: str | Mapping[str, Any] | None) -> None:
-        """Choose how this tenant's memories are searched: a mode as ``MemoryRetriever`` takes it, None for its default.
-
-        What a retriever or a call says goes before. Raises ConfigurationError for an unknown mode.
-
-        >>> store = HybridGraphStore(None)
-        >>> store.set_mode("procedural")
-        >>> store.mode
-        'procedural'
-        """
-        from langchain_hybridgraph.retrievers.memory_modes import mode_from
-
-        if mode is not None:
-            mode_from(mode)
-        self._set_mode(mode)
-
-    def add_turns(
-        self,
-        session_id: str,
-        turns: Iterable[BaseMessage | tuple[str, str]],
-        *,
-        created_at: float | str | datetime | None = None,
-        ttl: float | timedelta | None = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> list[str]:
-        """Add turns to the end of a session; returns their ids.
-
-        A turn is a LangChain message or a (role, text) pair. Each becomes a chunk with ``metadata`` and ``session_id``,
-        ``turn`` (counted on from the session's last one), ``role``, ``created_at`` (else now) and ``memory_type``
-        episodic; messages without a text are left out. After ``ttl`` seconds they are over, and :meth:`expire` deletes
-        them. One transaction. Raises ValueError for a ``ttl`` that is not above 0 and for metadata of no use.
-
-        >>> store = HybridGraphStore(None)
-        >>> store.add_turns("monday", [("user", "Which car is red?"), ("assistant", "The roadster.")])
-        ['session:monday#1', 'session:monday#2']
-        >>> [turn.text for turn in store.session_turns("monday", 1, Scope())]
-        ['The roadster.']
-        """
-        if isinstance(turns, str):
-            raise ValueError(f"add_turns takes messages or (role, text) pairs: [('user', {quote_value(turns)})]")
-        said = [pair for turn in turns if (pair := _turn(turn))[1].strip()]
-        return self._add_turns(session_id, said, created_at=created_at, ttl=ttl, metadata=metadata)
 
     # -- reading --------------------------------------------------------------------------------------------
 
@@ -485,40 +387,6 @@ def _configured(form: Mapping[str, Any], settings: HybridGraphSettings) -> Embed
     options = dict(form)
     made_for = read_facts(settings.store_path).get("language", settings.store_language or "english")
     return resolve_embedding(options.pop("type"), language=str(made_for), **options)
-
-
-def _chunk(text: str, metadata: Mapping[str, Any], id: str | None) -> Chunk:
-    return Chunk(content_id(text, metadata) if id is None else _checked_id(id), text, metadata)
-
-
-def _checked_id(id: str) -> str:
-    if not id:
-        raise ValueError('an id is "", which names nothing; leave it out (None) to have one made from the text')
-    return id
-
-
-def _document(given: Any) -> Document:
-    if not isinstance(given, str | Document):
-        raise ValueError(f"a memory is a text or a Document, not {quote_value(given)} ({type(given).__name__})")
-    return given if isinstance(given, Document) else Document(given)
-
-
-def _chunk_of(document: Document | str) -> Chunk:
-    given = _document(document)
-    return _chunk(given.page_content, given.metadata, given.id)
-
-
-def _shown(document: Document | str) -> str:
-    return quote_value(document) if isinstance(document, str) else f"Document({quote_value(document.page_content)}, …)"
-
-
-def _turn(turn: Any) -> tuple[str, str]:
-    """Role and text of a message, or of a pair, whose role may be any name."""
-    if isinstance(turn, (tuple, list)) and len(turn) == 2 and all(isinstance(part, str) for part in turn):
-        role = str(turn[0])
-        return ROLES.get(role.lower(), role), str(turn[1])
-    [message] = convert_to_messages([turn])
-    return ROLES.get(message.type, message.type), str(message.text)
 
 
 def _same_length(texts: Sequence[str], **others: Sequence[Any] | None) -> None:

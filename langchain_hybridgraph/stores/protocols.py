@@ -377,11 +377,11 @@ class SearchableStore(ReadsChunks, SearchesVectors, SearchesKeywords, Protocol):
     """A store that a pipeline can search by vector and by keywords."""
 
 
-class Summaries(Protocol):
-    """The summaries of a store's directories."""
+class CurrentSummaries(Protocol):
+    """The summaries of a store's directories in one of its states."""
 
     @property
-    def kept(self) -> SearchableStore:
+    def store(self) -> SearchableStore:
         """All summaries, as a store to search: each is a chunk whose id is the uri of its directory."""
         ...
 
@@ -389,7 +389,7 @@ class Summaries(Protocol):
         """Return the number of summaries, up to date or not."""
         ...
 
-    def is_true(self, uri: str) -> bool:
+    def is_current(self, uri: str) -> bool:
         """Return whether the directory has a summary that is up to date."""
         ...
 
@@ -398,12 +398,21 @@ class Summaries(Protocol):
         ...
 
 
+class Summaries(Protocol):
+    """The summaries of a store's directories."""
+
+    def current(self) -> CurrentSummaries | None:
+        """Return the summaries as they are now; None if no directory has been summarised."""
+        ...
+
+
 @runtime_checkable
 class HasSummaries(Protocol):
     """A store that keeps summaries of its directories."""
 
-    def summaries(self) -> Summaries | None:
-        """Return the summaries; None if no directory has been summarised."""
+    @property
+    def summaries(self) -> Summaries:
+        """The summaries."""
         ...
 
 
@@ -523,26 +532,38 @@ class MemoryColumns(NamedTuple):
         return cls._make([*columns, np.array(kind, np.int64), list(places)])
 
 
-@runtime_checkable
-class HasMemoryStates(Protocol):
-    """A store that keeps what was learned about its chunks: confidence, utility, use, validity."""
+class Memory(Protocol):
+    """What a store has learned about its chunks: confidence, utility, use, validity."""
 
-    def memory_states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
+    @property
+    def mode(self) -> Any:
+        """The search mode of the tenant's memories: a name or a mapping, None if no mode was chosen."""
+        ...
+
+    def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
         """Return what was known of each of these chunks at the scope's ``known_at``; missing chunks are left out."""
         ...
 
-    def memory_columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
+    def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
         """Return the same as columns with one entry per id; all values of a missing chunk are unset."""
         ...
 
 
 @runtime_checkable
-class HasMode(Protocol):
-    """A store that keeps the search mode of its tenant's memories."""
+class HasMemory(Protocol):
+    """A store that keeps what was learned about its chunks."""
 
     @property
-    def mode(self) -> Any:
-        """A name or a mapping, None if no mode was chosen."""
+    def memory(self) -> Memory:
+        """What was learned."""
+        ...
+
+
+class Sessions(Protocol):
+    """The turns of conversations that a store keeps."""
+
+    def turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
+        """Return the last n turns of a session in the call's scope, the newest first; [] for an unknown session."""
         ...
 
 
@@ -550,8 +571,9 @@ class HasMode(Protocol):
 class HasSessions(Protocol):
     """A store that keeps the turns of conversations."""
 
-    def session_turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
-        """Return the last n turns of a session in the call's scope, the newest first; [] for an unknown session."""
+    @property
+    def sessions(self) -> Sessions:
+        """Its sessions."""
         ...
 
 
@@ -606,11 +628,10 @@ class FileRecord(NamedTuple):
     documents: tuple[str, ...]
 
 
-@runtime_checkable
-class RecordsFiles(Protocol):
-    """A store that remembers which files its documents were read from, as long as it holds them unchanged."""
+class FileRecords(Protocol):
+    """Records of the files that documents were read from."""
 
-    def files(self) -> list[FileRecord]:
+    def read(self) -> list[FileRecord]:
         """Return the records of the files whose chunks and edges are still as the ingest wrote them.
 
         A record is dropped when a chunk of its documents changes, or when something else that their edges depend on is
@@ -618,12 +639,18 @@ class RecordsFiles(Protocol):
         """
         ...
 
-    def record_files(self, records: Sequence[FileRecord]) -> None:
+    def write(self, records: Sequence[FileRecord]) -> None:
         """Insert or replace records."""
         ...
 
-    def forget_files(self, sources: Sequence[str] | None = None) -> None:
-        """Delete the records of these files; None deletes all."""
+
+@runtime_checkable
+class RecordsFiles(Protocol):
+    """A store that remembers which files its documents were read from, as long as it holds them unchanged."""
+
+    @property
+    def files(self) -> FileRecords:
+        """The records of these files."""
         ...
 
 

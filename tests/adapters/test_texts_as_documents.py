@@ -46,7 +46,7 @@ def test_an_empty_id_is_refused(call):
         nameless = [Document("Dogs bark.", id="")]
         calls = CALLS | {
             "texts": lambda store, documents: store.add_texts([documents[0].page_content], ids=[""]),
-            "supersede": lambda store, documents: store.supersede("cat", documents[0]),
+            "supersede": lambda store, documents: store.memory.supersede("cat", documents[0]),
         }
         with pytest.raises(ValueError, match=r'id.* "", which names nothing'):
             calls[call](store, nameless)
@@ -65,7 +65,7 @@ def test_exact_copies_without_ids_are_one_document():
 def test_labels_of_a_memory_are_a_list():
     """A single text is an error, since each of its letters would become a label."""
     with HybridGraphStore() as store:
-        for write in (store.remember, lambda memories: store.supersede("old", memories[0])):
+        for write in (store.memory.remember, lambda memories: store.memory.supersede("old", memories[0])):
             store.add_texts(["Ada lives in Paris."], ids=["old"])
             with pytest.raises(ValueError, match=r"labels: 'home' is not a list of texts; write \['home'\]"):
                 write([Document("Ada lives in Rome.", metadata={"labels": "home"})])

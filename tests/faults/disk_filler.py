@@ -81,7 +81,7 @@ def main(folder, ballast, megabytes):
     accepted.append(6000)
     said["wanted"] = [len(accepted) * BATCH, len(accepted), len(accepted)]
     said["freed"] = [len(store), searchable(store, accepted, False), searchable(store, accepted, True)]
-    said["problems"] = store.check().problems
+    said["problems"] = store.admin.check().problems
     store.close()
     print(json.dumps(said))
 

@@ -37,7 +37,7 @@ def step(store, dice):
     elif verb == "replace":
         store.replace_edges(dice.sample(IDS, 5), ["r", MENTIONS], edges(dice, 3))
     else:
-        store.prune_edges(0.4, 20)
+        store.graph.prune(0.4, 20)
 
 
 def main(folder, seed):

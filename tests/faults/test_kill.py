@@ -70,7 +70,7 @@ def judge(folder, kind, model):
         found = {chunk.id: chunk.text for chunk in store.get(IDS)}
         model.settle_doubt(found)
         assert found == model.sure
-        assert store.check().problems == ()
+        assert store.admin.check().problems == ()
         assert set(store.find(Scope())) == model.sure.keys()
         ids = sorted(model.sure)
         if kind == "fitted":
@@ -141,4 +141,4 @@ def test_each_text_that_was_accepted_is_found_after_a_kill(tmp_path):
                 assert ([entry.id for entry in found.entries], found.reason) == ([f"c{number}"], None)
                 near = store.vector_search(Query(f"token{number} text", len(accepted)), len(accepted))
                 assert {entry.id: entry.score for entry in near.entries}[f"c{number}"] == pytest.approx(1)
-            assert store.check().problems == ()
+            assert store.admin.check().problems == ()

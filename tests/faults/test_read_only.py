@@ -84,8 +84,8 @@ def judge(place, kind, read_only):
         assert found(store, "dog") == (["b"], ["b"])
         assert found(store, "cat") == (["a"], ["a"])
         assert store.read(["a", "b", "c"], Scope(), {}).keys() == {"a", "b"}
-        assert store.stats()["chunks"] == 2
-        report = store.check()
+        assert store.admin.stats()["chunks"] == 2
+        report = store.admin.check()
         assert report.problems == ()
         for change in (lambda: store.upsert([Chunk("c", "x")]), lambda: store.remove(["a"]), store.repair):
             with pytest.raises(ReadOnlyError):

@@ -73,7 +73,7 @@ def threads(folder, kind, rounds):
                 store.embedding.is_due = True
             store.flush()
             if version % 10 == 9:
-                store.rebuild("keywords" if version % 20 == 9 else "vectors")
+                store.admin.rebuild("keywords" if version % 20 == 9 else "vectors")
         stop.set()
         for thread in running:
             thread.join()
@@ -82,7 +82,7 @@ def threads(folder, kind, rounds):
         assert all(watcher.looks > 1 for watcher in watchers)
         watchers[0].look()
         assert (max(watchers[0].seen), watchers[0].wrong) == (rounds - 1, {})
-        assert store.check().problems == ()
+        assert store.admin.check().problems == ()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -40,7 +40,7 @@ def write(folder, kind, rounds):
         store.flush()
         store.remove([f"extra{version - 1}"])
         if version % 5 == 4:
-            store.rebuild("keywords" if version % 10 == 4 else "vectors")
+            store.admin.rebuild("keywords" if version % 10 == 4 else "vectors")
     store.upsert([Chunk("end", "end")])
     store.flush()
     store.close()

@@ -55,12 +55,12 @@ def found(store, text):
 def test_again_is_free(store):
     """A second run embeds nothing and writes no row."""
     first = ingest([page(GUIDE, "a.md")], store, split="parent_child")
-    version = store.stats()["version"]
+    version = store.admin.stats()["version"]
     again = ingest([page(GUIDE, "a.md")], store, split="parent_child")
     assert (first.added, first.embedded, first.parents) == (4, 3, 1)
     assert (again.added, again.updated, again.unchanged, again.embedded) == (0, 0, 4, 0)
     assert len(store.embedding.texts) == 3
-    assert store.stats()["version"] == version
+    assert store.admin.stats()["version"] == version
 
 
 def test_an_edit_is_found_and_the_old_text_is_not(store):
@@ -70,7 +70,7 @@ def test_an_edit_is_found_and_the_old_text_is_not(store):
     assert (report.added, report.removed, report.embedded) == (1, 1, 1)
     assert found(store, "questions") == ["a.md#ask"]
     assert found(store, "anything") == []
-    assert store.check().ok
+    assert store.admin.check().ok
 
 
 def test_a_waiting_link_becomes_real(store):
@@ -99,7 +99,7 @@ def test_pruning_removes_whole_documents(store):
     assert (report.removed, report.unchanged) == (3, 1)
     assert found(store, "anything") == []
     assert edges(store, "a.md#0", "a.md#install") == set()
-    assert store.check().ok
+    assert store.admin.check().ok
 
 
 def test_no_phase_is_silent():

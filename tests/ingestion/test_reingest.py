@@ -175,7 +175,7 @@ def test_another_version_reads_everything(docs, opened, monkeypatch):
         lambda one: one.delete(document="docs/dogs.md"),
         lambda one: one.delete(["docs/dogs.md#0"]),
         lambda one: one.add_texts(["Dogs meow."], [{"document_id": "docs/dogs.md"}], ids=["docs/dogs.md#0"]),
-        lambda one: one.prune_edges(min_weight=0.99),
+        lambda one: one.graph.prune(min_weight=0.99),
     ],
     ids=["document", "chunk", "replaced", "edges"],
 )

@@ -40,7 +40,7 @@ def filled(path=None):
 
 
 def layer(store, uri):
-    (found,) = store.layers().get([uri])
+    (found,) = store.summaries.index().reader.get([uri])
     return found
 
 
@@ -64,7 +64,7 @@ def test_every_directory_has_a_summary():
     """Documents have none: their own text begins with one."""
     store = filled()
     report = build_layers(store)
-    assert sorted(store.layers().document_ids()) == ["docs", "docs/api", "notes"]
+    assert sorted(store.summaries.index().reader.document_ids()) == ["docs", "docs/api", "notes"]
     assert (report.directories, report.summarised, report.unchanged, report.removed) == (3, 3, 0, 0)
 
 
@@ -163,7 +163,7 @@ def test_what_is_gone_is_removed():
     build_layers(store)
     store.delete(document=["docs/api/get.md", "docs/api/put.md"])
     report = build_layers(store)
-    assert (report.removed, sorted(store.layers().document_ids())) == (1, ["docs", "notes"])
+    assert (report.removed, sorted(store.summaries.index().reader.document_ids())) == (1, ["docs", "notes"])
     assert "api" not in layer(store, "docs").text
 
 
@@ -245,7 +245,7 @@ def test_an_empty_store():
     """Nothing is summarised, and no index is made for it."""
     store = HybridGraphStore(None)
     assert build_layers(store).directories == 0
-    assert store.layers() is None
+    assert store.summaries.index() is None
 
 
 def test_a_store_without_a_tree():

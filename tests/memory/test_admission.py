@@ -47,11 +47,11 @@ def memory(id, angle=0, text="said", **metadata):
 
 
 def outcomes(store, *memories, llm=None):
-    return [(said.id, said.outcome) for said in admit(memories, store, llm)]
+    return [(said.id, said.outcome) for said in admit(memories, store._intake, llm)]
 
 
 def known(store, id):
-    return store.memory_states([id], Scope())[id]
+    return store.memory.states([id], Scope())[id]
 
 
 # -- near duplicates ----------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ def known(store, id):
 
 def test_new_memories_are_added(store):
     """A record for each, in their order; what does not say when it was made is made now."""
-    assert admit([memory("a"), memory("b", 90, created_at=5)], store) == [
+    assert admit([memory("a"), memory("b", 90, created_at=5)], store._intake) == [
         Admission("a", "added"),
         Admission("b", "added"),
     ]
@@ -77,7 +77,7 @@ def test_a_near_duplicate_joins(store):
 def test_a_near_duplicate_in_other_words_joins(store):
     """One memory, and the record says in which words it is there."""
     store.upsert([memory("a", 0, "Ada drinks tea at work", labels=["ada"], source="x", confidence=0.6)])
-    [said] = admit([memory("b", 18, "Ada sips tea at work", labels=["tea"], source="y", confidence=0.8)], store)
+    [said] = admit([memory("b", 18, "Ada sips tea at work", labels=["tea"], source="y", confidence=0.8)], store._intake)
     there = store.get(["a"])[0]
     assert said == Admission("a", "joined", f"in other words, with a cosine of 0.951: {there.text}")
     assert said.text.endswith("Ada sips tea at work")
@@ -110,11 +110,11 @@ def test_from_when_on_a_memory_is_a_near_duplicate_is_a_setting(store):
     """Nearer, farther; and a cosine that is none."""
     store.upsert([memory("a", 0, "Ada drinks tea"), memory("z", 180, "said")])
     sips, said = memory("b", 18, "Ada sips tea"), memory("c", 150, "said")
-    assert [one.outcome for one in admit([sips, said], store, near_duplicate=0.86)] == ["joined", "joined"]
-    assert [one.outcome for one in admit([sips, said], store, near_duplicate=0.99)] == ["added", "added"]
+    assert [one.outcome for one in admit([sips, said], store._intake, near_duplicate=0.86)] == ["joined", "joined"]
+    assert [one.outcome for one in admit([sips, said], store._intake, near_duplicate=0.99)] == ["added", "added"]
     for wrong in (0, -0.5, 1.5, math.nan):
         with pytest.raises(ValueError, match="near_duplicate must be a cosine above 0 and up to 1, got"):
-            admit([sips], store, near_duplicate=wrong)
+            admit([sips], store._intake, near_duplicate=wrong)
 
 
 def test_a_model_of_the_texts_is_not_trusted_with_synonyms():
@@ -126,9 +126,9 @@ def test_a_model_of_the_texts_is_not_trusted_with_synonyms():
             "In summer Ada sails with her crew.",
             "Tea.",
         ]
-        admit([Chunk(str(n), text) for n, text in enumerate(texts)], store)
+        admit([Chunk(str(n), text) for n, text in enumerate(texts)], store._intake)
         near, far = admit(
-            [Chunk("x", "Ada sails with her crew in summer."), Chunk("y", "Bo plays go on Mondays.")], store
+            [Chunk("x", "Ada sails with her crew in summer."), Chunk("y", "Bo plays go on Mondays.")], store._intake
         )
         assert (near.id, near.outcome, near.reason[:14]) == ("2", "joined", "in other words")
         assert (far.id, far.outcome) == ("y", "added")
@@ -147,10 +147,10 @@ def test_memories_of_one_call_join_each_other(store):
 
 def test_another_witness_makes_surer(store):
     """Noisy-or of 0.6 and credibility 0.5 · confidence 0.8: 1 − 0.4 · 0.6; the same source again changes nothing."""
-    admit([memory("a", source="radio", confidence=0.6)], store)
-    admit([memory("b", source="radio", confidence=0.8)], store)
+    admit([memory("a", source="radio", confidence=0.6)], store._intake)
+    admit([memory("b", source="radio", confidence=0.8)], store._intake)
     assert known(store, "a").confidence == 0.6
-    admit([memory("c", source="paper", confidence=0.8)], store)
+    admit([memory("c", source="paper", confidence=0.8)], store._intake)
     assert known(store, "a").confidence == pytest.approx(1 - 0.4 * 0.6)
     assert known(store, "a").active_count == 2
 
@@ -168,7 +168,7 @@ def test_the_same_memory_again_joins_itself(store):
 
 def test_another_text_under_the_same_id_takes_its_place(store):
     """However near it is: the id says which memory is meant."""
-    admit([memory("a", text="one")], store)
+    admit([memory("a", text="one")], store._intake)
     assert outcomes(store, memory("a", text="two")) == [("a", "replaced")]
     assert [chunk.text for chunk in store.get(["a"])] == [". two"]
 
@@ -192,10 +192,10 @@ OPPOSITES = [
 def test_opposites_are_two_memories(one, other):
     """To a model made from the texts each of these pairs is one vector."""
     with closing(EmbeddedStore(None, embedding=LSAEmbeddings(), name="lsa")) as store:
-        admit([Chunk(str(n), text) for n, (text, _) in enumerate(OPPOSITES)], store)
-        [said] = admit([Chunk("other", other)], store)
+        admit([Chunk(str(n), text) for n, (text, _) in enumerate(OPPOSITES)], store._intake)
+        [said] = admit([Chunk("other", other)], store._intake)
         assert (said.id, said.outcome) == ("other", "added")
-        assert [admit([Chunk("x", text)], store)[0].outcome for text in (one, other)] == ["joined", "joined"]
+        assert [admit([Chunk("x", text)], store._intake)[0].outcome for text in (one, other)] == ["joined", "joined"]
 
 
 def test_events_of_two_times_are_two_memories(store):
@@ -218,7 +218,9 @@ def test_labels_of_what_joins_are_united(store):
     store.upsert([memory("a", labels=["home"], source="x")])
     learned_at = known(store, "a").learned_at
     store.clock = lambda: 5_000.0
-    admit([memory("b", labels=["ada"]), memory("c", 90, labels=["x"]), memory("d", 90, labels=["y", "x"])], store)
+    admit(
+        [memory("b", labels=["ada"]), memory("c", 90, labels=["x"]), memory("d", 90, labels=["y", "x"])], store._intake
+    )
     assert [chunk.metadata for chunk in store.get(["a", "c"])] == [
         {"labels": ["home", "ada"], "source": "x"},
         {"labels": ["x", "y"]},
@@ -229,7 +231,7 @@ def test_labels_of_what_joins_are_united(store):
 
 def test_the_outcome_is_reported(store):
     """The record has the text that it is about."""
-    [joined] = admit([memory("a"), memory("b")], store)[1:]
+    [joined] = admit([memory("a"), memory("b")], store._intake)[1:]
     assert (joined.id, joined.text) == ("a", memory("b").text)
 
 
@@ -237,15 +239,15 @@ def test_the_outcome_is_reported(store):
 def test_a_blank_text_is_no_memory(store, text):
     """The error names it, and nothing is taken in."""
     with pytest.raises(ValueError, match="memory 'b' has no text"):
-        admit([memory("a"), Chunk("b", text)], store)
+        admit([memory("a"), Chunk("b", text)], store._intake)
     assert store.find(Scope()) == []
 
 
 def test_ended_memories_are_not_duplicates(store):
     """A fact that was superseded or retracted is a new memory when it is said again, also under the same id."""
     store.upsert([memory("a", 0), memory("b", 90)])
-    store._supersede("a", memory("c", 180), 900.0)
-    store.retract("b")
+    store.memory.replace_fact("a", memory("c", 180), 900.0)
+    store.memory.retract("b")
     said = outcomes(store, memory("a", 0), memory("b", 90))
     assert said == [("a@1970-01-01T00:16:40Z", "added"), ("b@1970-01-01T00:16:40Z", "added")]
     assert set(store.find(Scope(as_of=1_000.0))) == {"c", said[0][0], said[1][0]}
@@ -264,19 +266,19 @@ def test_memories_of_other_periods_are_not_duplicates(store):
 
 def refuted(store, source, times):
     for _ in range(times):
-        store.feedback(source, "refute")
+        store.memory.feedback(source, "refute")
 
 
 def test_a_source_that_is_not_believed_must_bring_news(store):
     """Refuted eight times its credibility is 0.1: novelty 0.2 is refused, 0.3 is not (cosines 0.8 and 0.7)."""
     store.upsert([memory("lie", 180, source="liar"), memory("a", 0)])
     refuted(store, "lie", 8)
-    assert store.credibility("liar") == pytest.approx(0.1)
+    assert store.memory.credibility("liar") == pytest.approx(0.1)
     near, far = (
         memory("near", math.degrees(math.acos(0.8)), source="liar"),
         memory("far", -math.degrees(math.acos(0.7)), source="liar"),
     )
-    [refused, added] = admit([near, far], store)
+    [refused, added] = admit([near, far], store._intake)
     assert (refused.id, refused.outcome, added.outcome) == ("near", "refused", "added")
     assert refused.reason == "credibility 0.10 of 'liar' × novelty 0.20 is below 0.025"
     assert sorted(store.find(Scope())) == ["a", "far", "lie"]
@@ -294,7 +296,7 @@ def test_unknown_sources_are_never_refused(store):
 def test_a_contradiction_makes_an_edge_and_doubt(store):
     """Same label, cosine 0.5: probability 0.8, and 0.8 that 0.9 contradicts is 0.584 then."""
     store.upsert([memory("old", 0, labels=["tea"], confidence=0.8)])
-    [said] = admit([memory("new", 60, "other", labels=["tea"], confidence=0.9)], store)
+    [said] = admit([memory("new", 60, "other", labels=["tea"], confidence=0.9)], store._intake)
     assert said == Admission("new", "added", contradicts=("old",), lowered=said.lowered)
     assert said.lowered == (("old", 0.8, pytest.approx(0.584)),)
     [edge] = store.edges(["new"])
@@ -317,7 +319,7 @@ def test_a_contradiction_makes_an_edge_and_doubt(store):
 def test_compatible_memories_do_not_contradict(store, new):
     """Too far, no shared label, few labels in common, not valid at the same time, or the same words."""
     store.upsert([memory("old", 0, labels=["tea"], valid_from=50)])
-    assert admit([new], store) == [Admission("new", "added")]
+    assert admit([new], store._intake) == [Admission("new", "added")]
     assert store.edges(["new"]) == []
 
 
@@ -328,7 +330,7 @@ def test_contradictions_within_one_call(store):
         memory("b", 60, "two", labels=["x"]),
         memory("c", -60, "three", labels=["x"]),
     ]
-    said = admit(memories, store)
+    said = admit(memories, store._intake)
     assert [record.contradicts for record in said] == [(), ("a",), ("a",)]
     assert [[lowered.id for lowered in record.lowered] for record in said] == [[], ["a"], []]
     assert known(store, "a").confidence == pytest.approx(0.8 - 0.8 * 0.5 * 0.3)
@@ -338,7 +340,7 @@ def test_a_memory_is_lowered_once_by_the_same(store):
     """Also when that is said in other words under its id; in a call of its own another one lowers it again."""
     store.upsert([memory("a", 0, "one", labels=["x"], confidence=0.8)])
     lowered = [
-        admit([memory(id, angle, text, labels=["x"])], store)[0].lowered
+        admit([memory(id, angle, text, labels=["x"])], store._intake)[0].lowered
         for id, angle, text in [("b", 60, "two"), ("b", 61, "three"), ("c", -60, "four")]
     ]
     assert [len(each) for each in lowered] == [1, 0, 1]
@@ -348,15 +350,17 @@ def test_a_memory_is_lowered_once_by_the_same(store):
 def test_events_do_not_contradict_each_other(store):
     """Runs on seven days are seven runs; what is not an event may contradict one."""
     runs = [memory(f"run{n}", 10 * n, f"run {n}", labels=["sport"], memory_type="episodic") for n in range(7)]
-    assert [said.contradicts for said in admit(runs, store)] == [()] * 7
-    [said] = admit([memory("never", -10, "no runs", labels=["sport"])], store)
+    assert [said.contradicts for said in admit(runs, store._intake)] == [()] * 7
+    [said] = admit([memory("never", -10, "no runs", labels=["sport"])], store._intake)
     assert said.contradicts == tuple(run.id for run in runs)
 
 
 def test_contradictions_are_looked_for_where_they_are_wanted(store):
     """Switched off there is no edge, and confidence stays."""
     store.upsert([memory("old", 0, "one", labels=["x"], confidence=0.8)])
-    assert admit([memory("new", 60, "two", labels=["x"])], store, contradictions=False) == [Admission("new", "added")]
+    assert admit([memory("new", 60, "two", labels=["x"])], store._intake, contradictions=False) == [
+        Admission("new", "added")
+    ]
     assert (store.edges(["new"]), known(store, "old").confidence) == ([], 0.8)
 
 
@@ -367,19 +371,21 @@ def test_a_model_decides(store):
 
     def answer(shown):
         with ThreadPoolExecutor(1) as other:  # other writers do not have to wait meanwhile
-            held.append(other.submit(store.mark_used, "yes").result(timeout=10))
+            held.append(other.submit(store.memory.mark_used, "yes").result(timeout=10))
         numbers = {earlier["text"].split()[-1]: earlier["statement"] for earlier in shown["earlier"]}
         said = {"yes": 0.7, "no": 0.4}
         return {"judgements": [{"statement": numbers[id], "probability": said[id]} for id in said]}
 
-    [said] = admit([memory("new", 60, labels=["x"])], store, SayingModel(answer=answer))
+    [said] = admit([memory("new", 60, labels=["x"])], store._intake, SayingModel(answer=answer))
     assert (said.contradicts, [edge.weight for edge in store.edges(["new"])], held) == (("yes",), [0.7], [1])
 
 
 def test_a_model_that_fails_is_named(store):
     """Labels decide then, and the record says so."""
     store.upsert([memory("old", 0, "one", labels=["x"])])
-    [said] = admit([memory("new", 60, "two", labels=["x"])], store, SayingModel(answer=ConnectionError("no network")))
+    [said] = admit(
+        [memory("new", 60, "two", labels=["x"])], store._intake, SayingModel(answer=ConnectionError("no network"))
+    )
     assert (said.outcome, said.contradicts) == ("added", ("old",))
     assert said.reason == "contradictions were judged by labels, because the model failed: ConnectionError: no network"
 
@@ -391,7 +397,7 @@ def test_a_model_that_fails_is_named(store):
 def test_metadata_of_no_use(store, metadata):
     """A clear error, and none of the memories is taken in."""
     with pytest.raises(ValueError, match=r"confidence: 7|never be valid|not a time"):
-        admit([memory("a"), memory("b", 90, **metadata)], store)
+        admit([memory("a"), memory("b", 90, **metadata)], store._intake)
     assert store.find(Scope()) == []
 
 
@@ -399,24 +405,27 @@ def test_without_a_model_of_texts():
     """An embedding that is made from the corpus has none before the first texts; then it has."""
     with closing(EmbeddedStore(None, embedding=LSAEmbeddings(), name="lsa")) as store:
         texts = ["Ada likes green tea.", "Bo plays chess on Mondays.", "Ada likes green tea!"]
-        said = admit([Chunk(str(n), text) for n, text in enumerate(texts)], store)
+        said = admit([Chunk(str(n), text) for n, text in enumerate(texts)], store._intake)
         assert [record.outcome for record in said] == ["added"] * 3
-        assert [record.outcome for record in admit([Chunk("3", "Bo plays chess on Mondays")], store)] == ["joined"]
+        assert [record.outcome for record in admit([Chunk("3", "Bo plays chess on Mondays")], store._intake)] == [
+            "joined"
+        ]
 
 
 def test_words_that_a_model_has_never_read_are_news():
     """To vectors made from the texts, Rome is Paris until they have read of Rome; the memory is not lost for that."""
     with closing(EmbeddedStore(None, embedding=LSAEmbeddings(), name="lsa")) as store:
         texts = ["Ada lives in Paris.", "Bo plays chess.", "The red car is fast.", "Tea is served at five."]
-        admit([Chunk(text, text, {"labels": ["home"]}) for text in texts], store)
-        assert store.unknown_word_share("Ada lives in Rome", texts[0]) == pytest.approx(1 / 3)
-        assert store.unknown_word_share("Ada lives by the tea in Paris", texts[0]) == 0.0
+        admit([Chunk(text, text, {"labels": ["home"]}) for text in texts], store._intake)
+        assert store._intake.unknown_word_share("Ada lives in Rome", texts[0]) == pytest.approx(1 / 3)
+        assert store._intake.unknown_word_share("Ada lives by the tea in Paris", texts[0]) == 0.0
         [said, again] = admit(
-            [Chunk("rome", "Ada lives in Rome.", {"labels": ["home"]}), Chunk("b", "Ada lives in Paris!")], store
+            [Chunk("rome", "Ada lives in Rome.", {"labels": ["home"]}), Chunk("b", "Ada lives in Paris!")],
+            store._intake,
         )
         assert (said.id, said.outcome, said.contradicts) == ("rome", "added", (texts[0],))
         assert (again.id, again.outcome) == (texts[0], "joined")
-        assert [record.id for record in admit([Chunk("c", "Ada lives in Rome")], store)] == ["rome"]
+        assert [record.id for record in admit([Chunk("c", "Ada lives in Rome")], store._intake)] == ["rome"]
 
 
 def test_two_threads_add_a_memory_once(store):
@@ -425,7 +434,7 @@ def test_two_threads_add_a_memory_once(store):
 
     def remember(number):
         start.wait()
-        admit([memory(f"m{number}", number)], store)
+        admit([memory(f"m{number}", number)], store._intake)
 
     threads = [threading.Thread(target=remember, args=(number,)) for number in range(4)]
     for thread in threads:
@@ -440,7 +449,7 @@ def test_all_of_a_call_is_one_transaction(store, monkeypatch):
     store.upsert([memory("old", 0, "one", labels=["x"])])
     monkeypatch.setattr("langchain_hybridgraph.stores.embedded.catalog_feedback.revise", lambda *args: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        admit([memory("new", 60, "two", labels=["x"])], store)
+        admit([memory("new", 60, "two", labels=["x"])], store._intake)
     assert (store.find(Scope()), store.edges(["new"])) == (["old"], [])
 
 
@@ -450,7 +459,7 @@ def test_tenants_remember_apart(tmp_path):
         store.upsert([memory("a", 0, labels=["x"], source="s", confidence=0.8)])
         refuted(store, "a", 9)
     with closing(opened(tmp_path / "index", "two")) as store:
-        said = admit([memory("b", 10, labels=["x"], source="s"), memory("c", 60, "other", labels=["x"])], store)
+        said = admit([memory("b", 10, labels=["x"], source="s"), memory("c", 60, "other", labels=["x"])], store._intake)
         assert [(record.outcome, record.contradicts) for record in said] == [("added", ()), ("added", ("b",))]
     with closing(opened(tmp_path / "index", "one")) as store:
         assert known(store, "a").confidence == 0.05
@@ -460,7 +469,7 @@ def test_vectors_are_made_once(store):
     """A text is embedded to be judged, and not again to be stored."""
     asked = []
     store.embedding.embed_documents = lambda texts: asked.extend(texts) or Angles().embed_documents(texts)
-    admit([memory("a"), memory("b", 90)], store)
+    admit([memory("a"), memory("b", 90)], store._intake)
     assert (asked[:2], np.allclose(store.vectors(["b"]), [[0, 1]], atol=1e-6)) == (
         [memory("a").text, memory("b", 90).text],
         True,

@@ -40,13 +40,13 @@ def filled(path, tenant=None, word="drummer", chunks=30):
         ]
         store.upsert(texts, parents=[Chunk(f"{word}-parent", f"All about the {word}.")], edges=edges)
         store.flush()
-        store.add_turns(f"session-{word}", [("user", f"Who is the {word}?")])
-        store.feedback(f"{word}-0", "validate")
-        store.credibility(f"{word}.md")
-        store.supersede(f"{word}-4", f"The {word} has retired.", at="2024-01-01")
-        store.retract(f"{word}-5")
+        store.sessions.add(f"session-{word}", [("user", f"Who is the {word}?")])
+        store.memory.feedback(f"{word}-0", "validate")
+        store.memory.credibility(f"{word}.md")
+        store.memory.supersede(f"{word}-4", f"The {word} has retired.", at="2024-01-01")
+        store.memory.retract(f"{word}-5")
         store.delete([f"{word}-6"])
-        store.set_mode("procedural")
+        store.memory.set_mode("procedural")
         build_layers(store)
 
 
@@ -54,20 +54,20 @@ def everything(path, tenant=None):
     """Return all that a user can see of a store."""
     with HybridGraphStore(path, MODEL, tenant=tenant, read_only=True) as store:
         ids = store.find(Scope(tenant=tenant))
-        summaries = store.summaries()
-        facts = store.stats()
+        summaries = store.summaries.current()
+        facts = store.admin.stats()
         return {
             "ids": ids,
             "chunks": [(chunk.id, chunk.text, dict(chunk.metadata), chunk.parent) for chunk in store.get(ids)],
             "vectors": store.vectors(ids).tobytes(),
             "edges": store.edges(ids),
-            "memory": store.memory_states(ids, Scope(tenant=tenant)),
-            "yesterday": store.memory_states(ids, Scope(tenant=tenant, known_at=time.time() - 86_400)),
+            "memory": store.memory.states(ids, Scope(tenant=tenant)),
+            "yesterday": store.memory.states(ids, Scope(tenant=tenant, known_at=time.time() - 86_400)),
             "before": [hit.id for hit in store.similarity_search("drummer", k=5, as_of="2023-01-01")],
-            "sessions": store.sessions(),
-            "mode": store.mode,
+            "sessions": store.sessions.counts(),
+            "mode": store.memory.mode,
             "summaries": {} if summaries is None else {uri: chunk.text for uri, chunk in
-                                                       summaries.get(summaries.kept.document_ids()).items()},
+                                                       summaries.get(summaries.store.document_ids()).items()},
             "counts": {name: facts[name] for name in ("chunks", "parents", "edges", "entities", "retracted")},
         }  # fmt: skip
 
@@ -97,8 +97,8 @@ def test_the_history_of_a_memory_is_copied(index, tmp_path):
     migrate(index, tmp_path / "copy")
     for path in (index, tmp_path / "copy"):
         with HybridGraphStore(path, MODEL) as store:
-            now = store.memory_states(["drummer-4"], Scope())["drummer-4"]
-            then = store.memory_states(["drummer-4"], Scope(known_at=now.learned_at))["drummer-4"]
+            now = store.memory.states(["drummer-4"], Scope())["drummer-4"]
+            then = store.memory.states(["drummer-4"], Scope(known_at=now.learned_at))["drummer-4"]
         assert (now.valid_until is None, then.valid_until) == (False, None)
 
 
@@ -130,10 +130,10 @@ def test_an_ingest_goes_on_in_the_copy(tmp_path):
     (tmp_path / "notes.txt").write_text("The technician visits on Tuesdays.")
     with HybridGraphStore(tmp_path / "index", MODEL) as store:
         ingest(read_files([tmp_path / "notes.txt"]), store)
-        recorded = store.files()
+        recorded = store.files.read()
     migrate(tmp_path / "index", tmp_path / "copy")
     with HybridGraphStore(tmp_path / "copy", MODEL) as store:
-        assert store.files() == recorded != []
+        assert store.files.read() == recorded != []
 
 
 def test_a_killed_copy_goes_on(tmp_path):

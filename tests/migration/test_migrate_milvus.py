@@ -13,7 +13,7 @@ from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, StoreError
 from langchain_hybridgraph.migration import migrate, migration
 from langchain_hybridgraph.records import Chunk, Edge, Scope
-from langchain_hybridgraph.stores.milvus.store import MilvusStore
+from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
 from langchain_hybridgraph.stores.milvus.transfer import MilvusDestination
 
 pytest.importorskip("milvus_lite")
@@ -43,7 +43,7 @@ def filled(path, tenant=None, word="drummer"):
         edges.append(Edge(f"{word}-0", f"entity:{word}", "mentions", valid_from="2020-01-01"))
         store.upsert(chunks, parents=[Chunk(f"{word}-parent", f"All about the {word}.")], edges=edges)
         store.flush()
-        store.add_turns(f"session-{word}", [("user", f"Who is the {word}?")])
+        store.sessions.add(f"session-{word}", [("user", f"Who is the {word}?")])
 
 
 def contents(path, tenant=None):
@@ -73,12 +73,12 @@ def test_an_index_is_copied_to_milvus_and_back(index, uri, name, tmp_path, monke
 
 
 def test_the_copy_is_a_store(index, uri, name):
-    """A MilvusStore with the source's embedding opens it, and answers as the source does."""
+    """A store with the source's embedding opens it, and answers as the source does."""
     migrate(index, uri, destination_collection=name)
     own = "langchain_core.embeddings.fake.DeterministicFakeEmbedding"
-    with closing(MilvusStore(uri, embedding=MODEL, name=own, collection=name)) as store:
+    with closing(MilvusChunkStore(uri, embedding=MODEL, name=own, collection=name)) as store:
         assert len(store) == 31
-        assert store.session_turns("session-drummer", 1, Scope())[0].text == "Who is the drummer?"
+        assert store.sessions.turns("session-drummer", 1, Scope())[0].text == "Who is the drummer?"
         assert MilvusDestination(uri, collection=name).progress() is None
 
 
@@ -96,13 +96,13 @@ def test_learned_values_become_metadata(uri, name, tmp_path):
     """A superseded fact stays superseded and a retracted one is left out, with a count of what Milvus cannot keep."""
     with HybridGraphStore(tmp_path / "index", MODEL) as store:
         store.add_texts(["Ada lives in Paris.", "Bo plays chess.", "Cy sings."], ids=["paris", "bo", "cy"])
-        store.supersede("paris", "Ada lives in Rome.", at="2024-05-01")
-        store.retract("cy")
+        store.memory.supersede("paris", "Ada lives in Rome.", at="2024-05-01")
+        store.memory.retract("cy")
     report = migrate(tmp_path / "index", uri, destination_collection=name)
     assert report.problems == ()
     assert report.left_out == {"retracted chunks": 1, "histories of chunks": 1}
     own = "langchain_core.embeddings.fake.DeterministicFakeEmbedding"
-    with closing(MilvusStore(uri, embedding=MODEL, name=own, collection=name)) as store:
+    with closing(MilvusChunkStore(uri, embedding=MODEL, name=own, collection=name)) as store:
         found = store.get(["paris", "cy"])
     assert [(chunk.id, chunk.metadata["valid_until"][:19]) for chunk in found] == [("paris", "2024-04-30T23:59:59")]
 

@@ -834,10 +834,10 @@ def test_the_rest_of_the_tree_is_as_it_was():
 def test_summaries_outlive_the_model(tmp_path):
     """A model that is made anew from the corpus has them at once: nothing has to be built for that."""
     store = library(path=tmp_path)
-    generation = store.stats()["generation"]
+    generation = store.admin.stats()["generation"]
     more = {f"lib/more/{n}.md": f"word{n} other{n} something{n}" for n in range(40)}
     ingest([Document(text, metadata={"uri": uri}, id=uri) for uri, text in more.items()], store)
-    assert store.stats()["generation"] > generation
+    assert store.admin.stats()["generation"] > generation
     found = HierarchicalRetriever(store, k=10).find("cars: roadster, van")
     assert "no-layers" not in found.degraded
     assert "lib/cars" in uris(found)

@@ -246,11 +246,11 @@ def test_the_stores_mode_unless_another_is_said():
 
         said, unsaid = MemoryRetriever(store, mode="agent_memory"), MemoryRetriever(store)
         assert weights(unsaid) == 0.10
-        store.set_mode("belief_system")
+        store.memory.set_mode("belief_system")
         assert (weights(unsaid), weights(said), weights(unsaid, mode="general")) == (0.05, 0.20, 0.10)
-        store.set_mode({"type": "general", "utility": 0.0})
+        store.memory.set_mode({"type": "general", "utility": 0.0})
         assert weights(unsaid) == 0.0
-        store.set_mode(None)
+        store.memory.set_mode(None)
         assert weights(unsaid) == 0.10
 
 
@@ -369,9 +369,9 @@ def test_what_was_believed_before_it_was_known_better():
     made.clock = march.timestamp
     made.add_texts(["paris 0.9", "rumour 0.8", "far 0.01"], [{"confidence": 0.5}] * 3, ids=["paris", "rumour", "far"])
     made.clock = april.timestamp
-    made.supersede("paris", Document("rome 0.9", id="rome", metadata={"confidence": 0.5}))
-    made.retract("rumour")
-    made.feedback("far", "refute")
+    made.memory.supersede("paris", Document("rome 0.9", id="rome", metadata={"confidence": 0.5}))
+    made.memory.retract("rumour")
+    made.memory.feedback("far", "refute")
     made.clock = may.timestamp
     made.upsert([], edges=[Edge("rome", "far", "cites")])
     retriever = MemoryRetriever(made)
@@ -445,8 +445,8 @@ def test_a_superseded_fact_is_as_sure_as_it_was():
             Document(text, id=id, metadata={"valid_from": "2020-01-01", "confidence": 0.9})
             for id, text in texts.items()
         ]
-        made.remember(said)
-        made.supersede(
+        made.memory.remember(said)
+        made.memory.supersede(
             "paris", Document("Ada lives in Rome.", id="rome", metadata={"confidence": 0.9}), at="2024-07-01"
         )
         for mode in MODES:
@@ -464,7 +464,7 @@ ANSWERS = {"red": "The red roadster costs 200000 euros.", "tea": "Tea is green."
 def test_the_question_is_neither_a_memory_nor_said(kind):
     """As the session's last turn it buries no answer; what was said before it is a turn as ever."""
     with HybridGraphStore.from_texts(list(ANSWERS.values()), "lsa", ids=list(ANSWERS)) as made:
-        made.add_turns("s", [("user", "Tea, please."), ("user", QUESTION)])
+        made.sessions.add("s", [("user", "Tea, please."), ("user", QUESTION)])
         retriever = MemoryRetriever(made, k=5, annotate="all")
         found = {
             "stored": lambda: retriever.invoke(QUESTION, session_id="s"),
@@ -484,7 +484,7 @@ def test_the_question_is_neither_a_memory_nor_said(kind):
 def test_a_configuration_names_a_session_only_where_no_other_is_given():
     """The call's own counts; a store that keeps none, and a session nobody has, change nothing."""
     with HybridGraphStore.from_texts(["Tea is green.", "Coal is black."], "lsa") as made:
-        made.add_turns("s", [("user", "Rui comes on Friday.")])
+        made.sessions.add("s", [("user", "Rui comes on Friday.")])
         retriever, thread = MemoryRetriever(made, k=3), {"configurable": {"thread_id": "s"}}
         similarities = [
             {

@@ -36,8 +36,8 @@ def test_messages_and_pairs_are_turns(store):
         ("Ada", "bye"),
         ("user", "  "),
     ]
-    store.add_turns("s", turns)
-    said = [(turn.metadata["role"], turn.text) for turn in reversed(store.session_turns("s", 9, Scope()))]
+    store.sessions.add("s", turns)
+    said = [(turn.metadata["role"], turn.text) for turn in reversed(store.sessions.turns("s", 9, Scope()))]
     assert said == [
         ("system", "Be kind."),
         ("user", "Which car"),
@@ -50,72 +50,76 @@ def test_messages_and_pairs_are_turns(store):
 
 def test_nothing_said(store):
     """No turns, no session."""
-    assert (store.add_turns("s", []), store.add_turns("s", [AIMessage("")]), store.sessions()) == ([], [], {})
+    assert (store.sessions.add("s", []), store.sessions.add("s", [AIMessage("")]), store.sessions.counts()) == (
+        [],
+        [],
+        {},
+    )
 
 
 def test_turns_of_another_time(store):
     """``created_at`` in any usual form, ``ttl`` as a timedelta."""
-    store.add_turns("s", [("user", "hello")], created_at=datetime(2024, 5, 1, tzinfo=UTC), ttl=timedelta(hours=1))
-    [turn] = store.session_turns("s", 1, Scope())
+    store.sessions.add("s", [("user", "hello")], created_at=datetime(2024, 5, 1, tzinfo=UTC), ttl=timedelta(hours=1))
+    [turn] = store.sessions.turns("s", 1, Scope())
     assert turn.metadata["created_at"] == "2024-05-01T00:00:00Z"
     assert turn.metadata["valid_until"] == "2024-05-01T01:00:00Z"
     store.clock = lambda: datetime(2024, 5, 1, 2, tzinfo=UTC).timestamp()
-    assert (store.expire(), len(store)) == (1, 0)
+    assert (store.memory.expire(), len(store)) == (1, 0)
 
 
 def test_texts_and_documents_are_memories(store):
     """Their ids are their own or made from their contents; nothing to remember is nothing."""
-    said = store.remember([Document("Ada lives in Paris.", id="home"), "Bo plays chess."])
+    said = store.memory.remember([Document("Ada lives in Paris.", id="home"), "Bo plays chess."])
     assert [record.outcome for record in said] == ["added", "added"]
     assert said[0] == Admission("home", "added")
     assert [document.page_content for document in store.get_by_ids([said[1].id])] == ["Bo plays chess."]
-    assert store.remember([]) == []
+    assert store.memory.remember([]) == []
 
 
 @pytest.mark.parametrize("alone", ["Ada likes tea.", Document("Ada likes tea.")])
 def test_one_memory_alone(store, alone):
     """A list is wanted, and the error says how it is written: a text is no list of letters."""
     with pytest.raises(ValueError, match=r"remember takes a list: remember\(\[.*'Ada likes tea\.'"):
-        store.remember(alone)
+        store.memory.remember(alone)
     with pytest.raises(ValueError, match=r"not 7 \(int\)"):
-        store.remember([7])
+        store.memory.remember([7])
     assert len(store) == 0
 
 
 def test_contradictions_can_be_switched_off(store):
     """Then no label makes anybody less sure."""
-    store.remember([Document("Ada likes tea.", id="tea", metadata={"labels": ["ada"]})])
-    [said] = store.remember([Document("Ada likes chess.", metadata={"labels": ["ada"]})], contradictions=False)
+    store.memory.remember([Document("Ada likes tea.", id="tea", metadata={"labels": ["ada"]})])
+    [said] = store.memory.remember([Document("Ada likes chess.", metadata={"labels": ["ada"]})], contradictions=False)
     assert (said.outcome, said.contradicts, said.lowered) == ("added", (), ())
 
 
 def test_superseding_with_a_text(store):
     """The new fact's id is made from its text and from what it takes the place of; so a fact may come true again."""
     store.add_texts(["Ada lives in Paris."], ids=["paris"])
-    rome = store.supersede("paris", "Ada lives in Rome.", at="1970-01-02")
-    again = store.supersede(rome, "Ada lives in Paris.", at="1970-01-03")
+    rome = store.memory.supersede("paris", "Ada lives in Rome.", at="1970-01-02")
+    again = store.memory.supersede(rome, "Ada lives in Paris.", at="1970-01-03")
     assert [found(store, as_of=day) for day in ("1970-01-01T23:59", "1970-01-02", "1970-01-03")] == [
         {"paris"},
         {rome},
         {again},
     ]
     assert [(edge.source, edge.relation) for edge in store.edges(["paris"], backwards=True)] == [(rome, SUPERSEDES)]
-    assert store.supersede(rome, "Ada lives in Paris.", at="1970-01-03") == again
+    assert store.memory.supersede(rome, "Ada lives in Paris.", at="1970-01-03") == again
 
 
 def test_what_was_superseded_cannot_be_again(store):
     """The error names what holds now: two facts in one place would both be true. A retracted one gives the place up."""
     store.add_texts(["Ed has a cat."], ids=["cat"])
-    store.supersede("cat", Document("Ed has a dog.", id="dog"), at="1970-01-03")
+    store.memory.supersede("cat", Document("Ed has a dog.", id="dog"), at="1970-01-03")
     hamster = Document("Ed has a hamster.", id="hamster")
     with pytest.raises(ValueError, match=r"'dog' has already superseded 'cat': call supersede\('dog', …\)"):
-        store.supersede("cat", hamster, at="1970-01-02")
-    store.supersede("dog", Document("Ed has a fox.", id="fox"), at="1970-01-04")
+        store.memory.supersede("cat", hamster, at="1970-01-02")
+    store.memory.supersede("dog", Document("Ed has a fox.", id="fox"), at="1970-01-04")
     with pytest.raises(ValueError, match=r"supersede\('fox', …\), which is valid now, or retract\('dog'\)"):
-        store.supersede("cat", hamster, at="1970-01-05")
+        store.memory.supersede("cat", hamster, at="1970-01-05")
     assert found(store, "Ed", as_of="1970-01-05") == {"fox"}
-    store.retract(["dog", "fox"])
-    assert store.supersede("cat", hamster, at="1970-01-02") == "hamster"
+    store.memory.retract(["dog", "fox"])
+    assert store.memory.supersede("cat", hamster, at="1970-01-02") == "hamster"
     assert found(store, "Ed", as_of="1970-01-05") == {"hamster"}
 
 
@@ -124,9 +128,9 @@ def test_what_was_superseded_cannot_be_again(store):
     [
         (lambda store: store.add_texts("hi"), r"add_texts\(\['hi'\]\)"),
         (lambda store: store.add_texts([3]), r"a text is a str, not 3 \(int\)"),
-        (lambda store: store.add_turns("s", "hi"), r"\[\('user', 'hi'\)\]"),
-        (lambda store: store.supersede("paris", 3), r"not 3 \(int\)"),
-        (lambda store: store.supersede("paris", " "), r"retract\('paris'\) ends it"),
+        (lambda store: store.sessions.add("s", "hi"), r"\[\('user', 'hi'\)\]"),
+        (lambda store: store.memory.supersede("paris", 3), r"not 3 \(int\)"),
+        (lambda store: store.memory.supersede("paris", " "), r"retract\('paris'\) ends it"),
     ],
 )
 def test_what_is_no_list_or_no_text(store, call, said):
@@ -141,7 +145,7 @@ def test_the_same_fact_again_cannot_take_its_own_place(store):
     """The error says what to do, and nothing is changed."""
     store.add_texts(["Ada lives in Paris."], ids=["paris"])
     with pytest.raises(ValueError, match="give the new fact an id of its own"):
-        store.supersede("paris", Document("Ada lives in Rome.", id="paris"))
+        store.memory.supersede("paris", Document("Ada lives in Rome.", id="paris"))
     assert found(store) == {"paris"}
 
 
@@ -157,15 +161,15 @@ def test_searches_take_both_times(store):
 def test_a_retriever_sees_what_is_believed(store):
     """What was retracted or superseded is in no answer."""
     store.add_texts(["Ada lives in Paris.", "Ada lives in a house.", "Bo lives alone."], ids=["a", "b", "c"])
-    store.retract("b")
-    store.supersede("a", Document("Ada lives in Rome.", id="new"), at=500)
+    store.memory.retract("b")
+    store.memory.supersede("a", Document("Ada lives in Rome.", id="new"), at=500)
     assert {document.id for document in HybridRetriever(store, k=9).invoke("Where does Ada live?")} == {"new", "c"}
 
 
 def test_documents_come_back_as_they_were_given(store):
     """What was learned stands beside the document, not in it."""
     store.add_texts(["Ada lives in Paris."], [{"confidence": 0.5}], ids=["a"])
-    store.feedback("a", "validate")
+    store.memory.feedback("a", "validate")
     assert store.get_by_ids(["a"])[0].metadata == {"confidence": 0.5}
 
 
@@ -174,9 +178,9 @@ def test_a_memory_of_no_use(store):
     bad = Document("Ada lives in Rome.", id="rome", metadata={"confidence": 7})
     store.add_texts(["Ada lives in Paris."], ids=["paris"])
     for call in (
-        lambda: store.remember([bad]),
-        lambda: store.supersede("paris", bad),
-        lambda: store.add_turns("s", [("user", "x")], metadata=bad.metadata),
+        lambda: store.memory.remember([bad]),
+        lambda: store.memory.supersede("paris", bad),
+        lambda: store.sessions.add("s", [("user", "x")], metadata=bad.metadata),
     ):
         with pytest.raises(ValueError, match="confidence: 7 is not a number from 0 to 1"):
             call()
@@ -187,15 +191,15 @@ def test_a_tenants_mode(tmp_path):
     """Each tenant keeps its own, beyond the process; an unknown one is refused, None takes it back."""
     folder = tmp_path / "index"
     with closing(HybridGraphStore(folder, tenant="one")) as store:
-        store.set_mode({"type": "procedural", "recency": 0.3})
+        store.memory.set_mode({"type": "procedural", "recency": 0.3})
         with pytest.raises(ConfigurationError, match="procedurall"):
-            store.set_mode("procedurall")
+            store.memory.set_mode("procedurall")
     with closing(HybridGraphStore(folder, tenant="two")) as store:
-        assert store.mode is None
+        assert store.memory.mode is None
     with closing(HybridGraphStore(folder, tenant="one")) as store:
-        assert store.mode == {"type": "procedural", "recency": 0.3}
-        store.set_mode(None)
-        assert store.mode is None
+        assert store.memory.mode == {"type": "procedural", "recency": 0.3}
+        store.memory.set_mode(None)
+        assert store.memory.mode is None
 
 
 class Alike(Embeddings):
@@ -218,8 +222,8 @@ class Turned(Alike):
 def test_near_duplicates_are_one_memory():
     """In other words too, but not with another number or negation."""
     with closing(HybridGraphStore(None, Alike())) as store:
-        store.remember([Document("Ada drinks tea at 5.", id="tea")])
-        told = store.remember(["Ada sips tea at 5.", "Ada drinks tea at 6.", "Ada does not drink tea at 5."])
+        store.memory.remember([Document("Ada drinks tea at 5.", id="tea")])
+        told = store.memory.remember(["Ada sips tea at 5.", "Ada drinks tea at 6.", "Ada does not drink tea at 5."])
         assert [one.outcome for one in told] == ["joined", "added", "added"]
         assert (told[0].id, told[0].reason) == ("tea", "in other words, with a cosine of 1.000: Ada drinks tea at 5.")
 
@@ -231,8 +235,8 @@ def test_near_duplicates_are_one_memory():
 def test_the_call_decides_before_the_store(of_store, of_call, outcome):
     """About the cosine from which memories are near duplicates."""
     with closing(HybridGraphStore(None, Turned(), near_duplicate=of_store)) as store:
-        store.remember(["In May Ada sings."])
-        [said] = store.remember(["ada sings in May."], near_duplicate=of_call)
+        store.memory.remember(["In May Ada sings."])
+        [said] = store.memory.remember(["ada sings in May."], near_duplicate=of_call)
         assert said.outcome == outcome
 
 

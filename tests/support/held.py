@@ -39,13 +39,13 @@ def pairs(store):
 
 def changes(store):
     """Return the number of rows of the catalogue that were written, inserted or deleted so far."""
-    with store._catalogue.reading() as connection:
+    with store._index.catalog.reading() as connection:
         return connection.total_changes
 
 
 def rows_about(store, id):
     """Return the number of rows of the catalogue with this id, including edges of a node with it."""
-    with store._catalogue.reading() as connection:
+    with store._index.catalog.reading() as connection:
         nodes = connection.execute("SELECT count(*) FROM nodes WHERE id = ?", (id,)).fetchone()[0]
         lost = connection.execute(
             "SELECT count(*) FROM edges WHERE source NOT IN (SELECT node FROM nodes) "

@@ -21,7 +21,7 @@ from langchain_hybridgraph.stores.protocols import HasSummaries, implements
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Mask, Vector
-    from langchain_hybridgraph.stores.protocols import Level, Summaries, Tree
+    from langchain_hybridgraph.stores.protocols import CurrentSummaries, Level, Tree
 
 
 TOP = -1
@@ -57,7 +57,7 @@ class QueryTree:
         self._query, self._pipeline, self._trace = run
         self._store: Any = self._pipeline.store
         self._fusion: Any = self._pipeline.fusion
-        self._layers: Summaries | None = summaries_of(self._store)
+        self._layers: CurrentSummaries | None = summaries_of(self._store)
         self._vector: Vector | None = None
         self._texts: Scores
         self._summaries: Scores | None = None
@@ -88,7 +88,7 @@ class QueryTree:
             else:
                 self._trace.degrade("no-layers")
             return
-        kept = self._layers.kept
+        kept = self._layers.store
         sources = (VectorSource(kept, weights[0]), KeywordSource(kept, weights[1]))
         asked = Pipeline(
             store=kept,
@@ -197,7 +197,7 @@ class QueryTree:
         if self._layers is None:
             return False
         if uri not in self._true:
-            self._true[uri] = self._layers.is_true(uri)
+            self._true[uri] = self._layers.is_current(uri)
             self._trace.degrade(None if self._true[uri] else "layers-stale")
         return self._true[uri]
 
@@ -277,6 +277,6 @@ def _as_read(judged: ScoredLevel) -> dict[int, _Read]:
     return {node: _Read(answer, way, counts=True) for node, answer, way in every}
 
 
-def summaries_of(store: object) -> Summaries | None:
+def summaries_of(store: object) -> CurrentSummaries | None:
     """Return the summaries of a store's directories; None if it has none."""
-    return store.summaries() if implements(store, HasSummaries) else None
+    return store.summaries.current() if implements(store, HasSummaries) else None

@@ -1,4 +1,4 @@
-"""The tree of directories and documents in an open index, by the uris of its chunks."""
+"""The directories and documents of an index, by the uris of its chunks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from langchain_hybridgraph.chunk_metadata import reference
-from langchain_hybridgraph.stores.embedded.reader import SearchedIndex
 from langchain_hybridgraph.stores.protocols import Level
 from langchain_hybridgraph.uris import directory_of, plain_uri
 
@@ -19,43 +18,52 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.records import Mask, Scope, Vector
     from langchain_hybridgraph.stores.embedded.catalog import Place
-    from langchain_hybridgraph.stores.embedded.index_folder import Snapshot
+    from langchain_hybridgraph.stores.embedded.index_folder import IndexFolder, Snapshot
     from langchain_hybridgraph.stores.protocols import Nodes
 
 # Directories deeper than this do not exist: their contents are attached to the last directory that does.
 DEEPEST = 64
 
 
-class TreedIndex(SearchedIndex):
-    """An open index whose chunks are organised in directories.
+@dataclass
+class _TreeMirror:
+    """The places of all rows so far, and the tree as of one commit."""
+
+    places: Places | None = None
+    state: tuple[Snapshot, TreeState] | None = None
+
+
+class DirectoryTree:
+    """The directories in which the chunks of an index are organised.
 
     The uri of a chunk is its metadata's ``uri``, else ``url``, else its document's id if that is a uri, else its
     ``source`` (below it if the source holds several documents). The uris are read on first use, and from then on those
     of new rows: the contents of a row never change.
     """
 
-    _places: Places | None = None
-    _tree: tuple[Snapshot, TreeState] | None = None
+    def __init__(self, index: IndexFolder) -> None:
+        self._index = index
 
-    def scoped_tree(self, scope: Scope) -> ScopedTree:
+    def scoped(self, scope: Scope) -> ScopedTree:
         """Return the tree as a call with this scope may see it (see ``stores.protocols.HasTree``)."""
-        self._check_scope(scope)
-        with self._gate:
-            seen, grown = self._latest_tree()
-            return ScopedTree(grown, _SeenRows(seen), self._allowed(seen.rows, scope))
+        self._index.check_scope(scope)
+        with self._index.guard:
+            snapshot, state = self._latest()
+            return ScopedTree(state, _SnapshotRows(snapshot), self._index.allowed(snapshot.rows, scope))
 
-    def _latest_tree(self) -> tuple[Snapshot, TreeState]:
-        held = self._tree
-        if held is not None and held[0].rows.version == self._refresh().rows.version:
-            return held
-        with self._refreshing:  # by one thread at a time: the tree it grows is never ahead of the rows it sees
-            seen = self._refresh()
-            if self._places is None or len(self._places.of_row) > len(seen.rows):
-                self._places = Places()
-            start, end = len(self._places.of_row), len(seen.rows)
-            self._places.grow(end, self._catalogue.places(start, end, seen.rows.tenant))
-            self._tree = seen, TreeState.of(self._places, seen.rows.alive())
-            return self._tree
+    def _latest(self) -> tuple[Snapshot, TreeState]:
+        mirror = self._index.mirror(_TreeMirror, _TreeMirror)
+        present = mirror.state
+        if present is not None and present[0].rows.version == self._index.snapshot().rows.version:
+            return present
+        with self._index.refresh_lock:  # by one thread at a time: the tree it grows is never ahead of its rows
+            snapshot, places = self._index.snapshot(), mirror.places
+            if places is None or len(places.of_row) > len(snapshot.rows):
+                places = mirror.places = Places()
+            start, end = len(places.of_row), len(snapshot.rows)
+            places.grow(end, self._index.catalog.places(start, end, snapshot.rows.tenant))
+            mirror.state = snapshot, TreeState.of(places, snapshot.rows.alive())
+            return mirror.state
 
 
 class TreeRows(Protocol):
@@ -79,11 +87,11 @@ class TreeRows(Protocol):
         ...
 
 
-class _SeenRows:
+class _SnapshotRows:
     """The rows of an open index."""
 
-    def __init__(self, seen: Snapshot) -> None:
-        self._rows, self._matrix = seen.rows, seen.generation.matrix
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._rows, self._matrix = snapshot.rows, snapshot.generation.matrix
 
     @property
     def living(self) -> int:
@@ -211,7 +219,7 @@ class ScopedTree:
     """One state of the tree, as one call may see it (see ``stores.protocols.Tree``); empty nodes do not exist."""
 
     def __init__(self, grown: TreeState, rows: TreeRows, allowed: Mask) -> None:
-        self._grown, self._seen, self._allowed = grown, rows, allowed
+        self._grown, self._tree_rows, self._allowed = grown, rows, allowed
         self._end = len(grown.of_row)
         self._places = grown.places
         self._is_all = bool(np.count_nonzero(allowed) == rows.living)
@@ -254,7 +262,7 @@ class ScopedTree:
         return Level(
             nodes=each,
             uris=list(map(self.uri, ordered)),
-            chunks=self._seen.ids(chain.from_iterable(rows)),
+            chunks=self._tree_rows.ids(chain.from_iterable(rows)),
             owners=np.repeat(np.arange(len(ordered)), held),
             is_directory=np.array(list(map(self.is_directory, ordered)), np.bool_),
             is_document=held > 0,
@@ -282,7 +290,7 @@ class ScopedTree:
 
     def chunks(self, node: int) -> list[str]:
         """Return the ids of a document's chunks, the oldest first; [] for a directory that is not a document."""
-        return self._seen.ids(self._rows_at(node))
+        return self._tree_rows.ids(self._rows_at(node))
 
     def state(self, node: int) -> str:
         """Return a text that differs whenever a chunk at or below the node was added, deleted or changed.
@@ -306,7 +314,7 @@ class ScopedTree:
         """Return the node of each chunk, -1 for a chunk that the call may not see."""
         found = []
         for id in ids:
-            row = self._seen.row(id)
+            row = self._tree_rows.row(id)
             seen = 0 <= row < len(self._grown.of_row) and self._allowed[row]
             found.append(int(self._grown.of_row[row]) if seen else -1)
         return found
@@ -316,7 +324,7 @@ class ScopedTree:
         rows = self._rows(nodes)
         if not rows:
             return list(nodes[:n])
-        best = np.array(self._seen.nearest(vector, rows, n), np.int64)
+        best = np.array(self._tree_rows.nearest(vector, rows, n), np.int64)
         return list(dict.fromkeys(self._grown.of_row[best].tolist()))[:n]
 
     def _rows(self, nodes: Iterable[int]) -> list[int]:

@@ -1,15 +1,12 @@
-"""Learning about the chunks of an open index: confidence, utility and validity."""
+"""Learns about the chunks of an index: confidence, utility and validity."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from difflib import get_close_matches
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
 
 from langchain_hybridgraph.chunk_metadata import ParsedMetadata, reference
 from langchain_hybridgraph.errors import quote_value
@@ -17,20 +14,16 @@ from langchain_hybridgraph.records import SUPERSEDES, Edge, MemoryState, Scope
 from langchain_hybridgraph.stores.embedded import catalog, catalog_feedback
 from langchain_hybridgraph.stores.embedded.catalog_feedback import MemoryValues, StoredMemory
 from langchain_hybridgraph.stores.embedded.catalog_rows import catalogue_rows, checked_edges
-from langchain_hybridgraph.stores.embedded.index_folder import FittedEmbedding
+from langchain_hybridgraph.stores.embedded.index_folder import IndexFolder
 from langchain_hybridgraph.stores.embedded.memory_columns import MemoryMirror
-from langchain_hybridgraph.stores.embedded.writer import WrittenIndex
+from langchain_hybridgraph.stores.embedded.writer import Writer
 from langchain_hybridgraph.stores.protocols import MemoryColumns
-from langchain_hybridgraph.text.analyzer import Analyzer
 from langchain_hybridgraph.times import iso_time, parse_time
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from numpy.typing import NDArray
-
-    from langchain_hybridgraph.filters import Filter
-    from langchain_hybridgraph.records import Chunk, Vector
+    from langchain_hybridgraph.records import Chunk
 
 # Values assumed for a memory without known ones.
 CONFIDENCE, UTILITY = 0.5, 1.0
@@ -57,51 +50,45 @@ FEEDBACK: Mapping[str, FeedbackEffect] = {
 }
 
 
-class Change(NamedTuple):
-    """A change to an existing memory: its new confidence (None: unchanged), and the number of further uses."""
+class Feedback:
+    """What is learned about the chunks of an index; each operation is one transaction, and earlier values are kept.
 
-    id: str
-    confidence: float | None = None
-    uses: int = 0
-
-
-class RememberingIndex(WrittenIndex):
-    """An index that learns about its chunks; each operation is one transaction, and earlier values are kept.
-
-    ``clock`` returns the time of a change: unix seconds, by default ``time.time``. A replay of the past sets another
-    clock. It stamps writes and decides what ``expire`` deletes; searches use real time, so a replay passes ``as_of=``
-    (and ``known_at=``) with its own time.
+    The store's ``clock`` returns the time of a change: unix seconds, by default ``time.time``. A replay of the past
+    sets another clock. It stamps writes and decides what :meth:`expire` deletes; searches use real time, so a replay
+    passes ``as_of=`` (and ``known_at=``) with its own time.
 
     The learned values of a chunk have versions; its text and metadata do not. A changed text is a new statement, not
     known before, and a filter sees the present metadata whatever ``known_at``. A deleted chunk was never known; to end
     a statement and keep what was known, retract it.
     """
 
-    def memory_states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
-        """Return the state of each of these chunks and parents (see ``stores.protocols.HasMemoryStates``).
+    def __init__(self, index: IndexFolder, writer: Writer) -> None:
+        self._index, self._writer = index, writer
+
+    def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
+        """Return the state of each of these chunks and parents (see ``stores.protocols.HasMemory``).
 
         With ``known_at``, validity, confidence and utility are as known then, and chunks ingested later or retracted
         before are left out. Uses are counted, not logged, so their number is the present one.
         """
-        self._check_scope(scope)
-        with self._gate, self._catalogue.reading() as connection:
-            return catalog_feedback.learned(connection, self._rows.tenant, ids, scope.known_at)
+        self._index.check_scope(scope)
+        with self._index.guard, self._index.catalog.reading() as connection:
+            return catalog_feedback.learned(connection, self._index.rows.tenant, ids, scope.known_at)
 
-    def memory_columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
-        """Return the state of chunks as columns (see ``stores.protocols.HasMemoryStates``); parents have no row.
+    def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
+        """Return the state of chunks as columns (see ``stores.protocols.HasMemory``); parents have no row.
 
         The present state is kept in memory from the first call on.
         """
-        self._check_scope(scope)
+        self._index.check_scope(scope)
         if scope.known_at is not None:
-            known = self.memory_states(ids, scope)
+            known = self.states(ids, scope)
             return MemoryColumns.of([known.get(id, _NOTHING) for id in ids])
-        with self._gate:
-            return self._mirror.at(self._refresh().rows.places(ids))
-
-    @cached_property
-    def _mirror(self) -> MemoryMirror:
-        return MemoryMirror(self._catalogue, self._rows.tenant)
+        with self._index.guard:
+            mirror = self._index.mirror(
+                MemoryMirror, lambda: MemoryMirror(self._index.catalog, self._index.rows.tenant)
+            )
+            return mirror.at(self._index.snapshot().rows.places(ids))
 
     # -- feedback --------------------------------------------------------------------------------------------
 
@@ -116,22 +103,22 @@ class RememberingIndex(WrittenIndex):
         >>> from langchain_hybridgraph import HybridGraphStore
         >>> store = HybridGraphStore(None)
         >>> _ = store.add_texts(["Ada lives in Paris."], [{"source": "chat"}], ids=["home"])
-        >>> store.feedback("home", "validate"), store.credibility("chat")
+        >>> store.memory.feedback("home", "validate"), store.memory.credibility("chat")
         (['home'], 0.6666666666666666)
         """
         effect = _verb(verb)
-        with self._writer(), self._catalogue.writing() as connection:
+        with self._index.writer(), self._index.catalog.writing() as connection:
             known = self._all_held(connection, ids)
             for held in known.values():
-                catalog_feedback.revise(connection, held, _after(held.kept, effect), self.clock())
+                catalog_feedback.revise(connection, held, _after(held.kept, effect), self._index.clock())
                 if held.source is not None and (effect.ok or effect.bad):
-                    catalog_feedback.credit(connection, self._rows.tenant, held.source, effect.ok, effect.bad)
+                    catalog_feedback.credit(connection, self._index.rows.tenant, held.source, effect.ok, effect.bad)
         return list(known)
 
     def mark_used(self, ids: str | Iterable[str]) -> int:
         """Count one use of each of these memories, now; return the number that exist."""
-        with self._writer(), self._catalogue.writing() as connection:
-            return catalog_feedback.mark_used(connection, self._rows.tenant, _several(ids), self.clock())
+        with self._index.writer(), self._index.catalog.writing() as connection:
+            return catalog_feedback.mark_used(connection, self._index.rows.tenant, _several(ids), self._index.clock())
 
     def credibility(self, source: str) -> float:
         """Return the credibility of a source: (1 + confirmed) / (2 + confirmed + refuted), 0.5 for an unknown one.
@@ -139,8 +126,8 @@ class RememberingIndex(WrittenIndex):
         The mean of Beta(1 + confirmed, 1 + refuted). Counts ``feedback`` with validate and refute on chunks with this
         ``source`` in their metadata, for this tenant.
         """
-        with self._gate, self._catalogue.reading() as connection:
-            ok, bad = catalog_feedback.credibility_counts(connection, self._rows.tenant, reference(source))
+        with self._index.guard, self._index.catalog.reading() as connection:
+            ok, bad = catalog_feedback.credibility_counts(connection, self._index.rows.tenant, reference(source))
         return (1 + ok) / (2 + ok + bad)
 
     # -- this tenant's search mode ---------------------------------------------------------------------------------
@@ -151,17 +138,18 @@ class RememberingIndex(WrittenIndex):
 
         A name or a mapping, as ``MemoryRetriever`` accepts it.
         """
-        with self._gate, self._catalogue.reading() as connection:
+        with self._index.guard, self._index.catalog.reading() as connection:
             kept = connection.execute("SELECT value FROM about WHERE name = ?", (self._mode_name,)).fetchone()
         return None if kept is None else json.loads(kept[0])
 
-    def _set_mode(self, form: str | Mapping[str, Any] | None) -> None:
-        with self._writer(), self._catalogue.writing() as connection:
-            catalog.set_facts(connection, **{self._mode_name: json.dumps(form)})
+    def set_mode(self, mode: str | Mapping[str, Any] | None) -> None:
+        """Set the :attr:`mode`; None deletes it."""
+        with self._index.writer(), self._index.catalog.writing() as connection:
+            catalog.set_facts(connection, **{self._mode_name: json.dumps(mode)})
 
     @property
     def _mode_name(self) -> str:
-        return catalog.mode_name(self._rows.tenant)
+        return catalog.mode_name(self._index.rows.tenant)
 
     # -- validity and knowledge over time -------------------------------------------------------------------------
 
@@ -174,12 +162,12 @@ class RememberingIndex(WrittenIndex):
         >>> from langchain_hybridgraph import HybridGraphStore
         >>> store = HybridGraphStore(None)
         >>> _ = store.add_texts(["Ada lives in Paris.", "Bo plays chess."], ids=["ada", "bo"])
-        >>> store.retract("ada"), [found.id for found in store.similarity_search("Paris or chess?")]
+        >>> store.memory.retract("ada"), [found.id for found in store.similarity_search("Paris or chess?")]
         (1, ['bo'])
         """
-        with self._writer():
-            now = self.clock()
-            with self._catalogue.writing() as connection:
+        with self._index.writer():
+            now = self._index.clock()
+            with self._index.catalog.writing() as connection:
                 known = self._all_held(connection, ids)
                 rows = []
                 for held in known.values():
@@ -188,24 +176,24 @@ class RememberingIndex(WrittenIndex):
                         rows.append(held.row)
                 if rows:
                     catalog.log_changes(connection, [row for row in rows if row is not None])
-            self._refresh()
-            self._step()
+            self._index.snapshot()
+            self._writer.step()
         return len(rows)
 
-    def _supersede(self, old_id: str, chunk: Chunk, at: Any) -> None:
+    def replace_fact(self, old_id: str, chunk: Chunk, at: Any = None) -> None:
         """Replace an old fact with a new one, from the new one's ``valid_from``, else ``at``, else now."""
         if chunk.id == old_id:
             raise ValueError(f"{quote_value(old_id)} cannot supersede itself: give the new fact an id of its own")
         given = ParsedMetadata.checked(chunk.metadata)
-        with self._writer():
-            now = self.clock()
+        with self._index.writer():
+            now = self._index.clock()
             self._check_not_superseded(old_id, chunk.id)
             begin = given.valid_from if given.valid_from is not None else now if at is None else parse_time(at)
             description = f"{chunk.id} takes the place of {old_id} from {iso_time(begin)} on."
             edge = Edge(chunk.id, old_id, SUPERSEDES, description=description)
             also = partial(self._close, old_id=old_id, new_id=chunk.id, begin=begin, now=now)
-            self._write(catalogue_rows([chunk], [], self._rows.tenant), checked_edges([edge]), also=also)
-            self.flush()
+            self._writer.write(catalogue_rows([chunk], [], self._index.rows.tenant), checked_edges([edge]), also=also)
+            self._writer.flush()
 
     def _check_not_superseded(self, old_id: str, new_id: str) -> None:
         """Raise ValueError for a fact that has already been superseded, and name the last fact in the chain."""
@@ -220,9 +208,9 @@ class RememberingIndex(WrittenIndex):
             )
 
     def _successor(self, id: str) -> str | None:
-        edges = self._catalogue.edges(self._rows.tenant, [id], backwards=True)
+        edges = self._index.catalog.edges(self._index.rows.tenant, [id], backwards=True)
         sources = [edge.source for edge in edges if edge.relation == SUPERSEDES]
-        held = self.memory_states(sources, Scope())  # retracted facts do not count
+        held = self.states(sources, Scope())  # retracted facts do not count
         return max((one for one in sources if one in held), default=None)
 
     def _close(
@@ -246,103 +234,22 @@ class RememberingIndex(WrittenIndex):
         if new.kept.valid_from is None:
             yield from catalog_feedback.revise(connection, new, new.kept._replace(valid_from=begin), now)
 
-    # -- new memories next to old ones ------------------------------------------------------------------------
+    def expire(self) -> int:
+        """Delete everything that has expired by its own metadata; return the number deleted.
 
-    @contextmanager
-    def exclusive(self) -> Iterator[None]:
-        """Keep other threads and processes from writing inside; reading goes on."""
-        with self._writer():
-            yield
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """Return the unit vectors of texts; None as long as an embedding made from the texts is not fitted."""
-        with self._gate:
-            generation = self._refresh().generation
-            return None if self._is_unfitted(generation) or not texts else self._embed(texts, generation)
-
-    def nearest(
-        self, vector: Vector, n: int, period: tuple[float, float], filter: Filter | None = None
-    ) -> list[tuple[str, float]]:
-        """Return the n nearest chunks that are valid at some time of a period and pass the filter, best first."""
-        with self._gate:
-            seen = self._refresh()
-            matrix = seen.generation.matrix
-            if matrix is None:
-                return []
-            allowed = seen.rows.overlapping(*period)
-            if filter is not None:
-                allowed &= self._columns.mask(filter, len(allowed))
-            rows, scores = matrix.search(vector, n, allowed[: len(matrix)])
-            return [(entry.id, entry.score) for entry in seen.rows.scored(rows.tolist(), scores.tolist())]
-
-    def has_pretrained_model(self) -> bool:
-        """Return whether the vectors come from a model trained on more than the texts of this index."""
-        return not isinstance(self.embedding, FittedEmbedding)
-
-    def unknown_word_share(self, text: str, beside: str) -> float:
-        """Return the share of a text's words that the model does not know and the other text does not have.
-
-        The vectors of a model fitted to the corpus ignore such words, so it cannot tell "lives in Rome" from "lives in
-        Paris" until it has seen Rome. 0 for any other model.
+        That is every chunk and parent whose ``valid_until`` has passed, or whose session's time to live has. A
+        superseded fact is kept, for searches with ``as_of`` in the past.
         """
-        with self._gate:
-            if not isinstance(self.embedding, FittedEmbedding):
-                return 0.0
-            analyzer = Analyzer(self.language)
-            words = list(dict.fromkeys(analyzer.words(text)))
-            other_words = set(analyzer.words(beside))
-            others = [word for word in words if word not in other_words]
-            if not others:
-                return 0.0
-            return int(np.count_nonzero(~self._embed(others, self._generation).any(axis=1))) / len(words)
-
-    def insert(
-        self,
-        chunks: Sequence[Chunk],
-        vectors: NDArray[np.float32] | None,
-        edges: Sequence[Edge],
-        changes: Sequence[Change],
-    ) -> None:
-        """Write new memories, their edges and their changes to existing ones, in one transaction.
-
-        ``vectors`` are those returned by :meth:`embedded`. A memory without a creation time is created now.
-        """
-        batch = catalogue_rows(chunks, [], self._rows.tenant)
-        given = None
-        # A model fitted to the corpus may have been fitted again since.
-        if vectors is not None and not isinstance(self.embedding, FittedEmbedding):
-            given = {chunk.id: vector for chunk, vector in zip(chunks, vectors, strict=True)}
-        with self._writer():
-            undated = [entry.id for entry in batch if entry.given.created_at is None]
-            also = partial(self._change, undated=undated, changes=changes, now=self.clock())
-            self._write(batch, checked_edges(edges), given, also)
-            self.flush()
-
-    def _change(
-        self, connection: sqlite3.Connection, *, undated: Sequence[str], changes: Sequence[Change], now: float
-    ) -> Iterator[int]:
-        for held in self._held(connection, undated).values():
-            if held.kept.created_at is None:
-                yield from catalog_feedback.revise(
-                    connection, held, held.kept._replace(created_at=held.kept.learned_at), now
-                )
-        for change in changes:
-            for held in self._held(connection, change.id).values():
-                after = held.kept._replace(active_count=held.kept.active_count + change.uses)
-                if change.uses:
-                    after = after._replace(used_at=now)
-                if change.confidence is not None:
-                    after = after._replace(confidence=change.confidence)
-                yield from catalog_feedback.revise(connection, held, after, now)
+        with self._index.writer():
+            with self._index.catalog.reading() as connection:
+                doomed = catalog_feedback.expired_ids(connection, self._index.rows.tenant, self._index.clock())
+            return self._writer.remove(doomed)
 
     # -- look-up ----------------------------------------------------------------------------------------------
 
-    def _held(self, connection: sqlite3.Connection, ids: str | Iterable[str]) -> dict[str, StoredMemory]:
-        return catalog_feedback.read_states(connection, self._rows.tenant, _several(ids))
-
     def _all_held(self, connection: sqlite3.Connection, ids: str | Iterable[str]) -> dict[str, StoredMemory]:
         wanted = _several(ids)
-        known = catalog_feedback.read_states(connection, self._rows.tenant, wanted)
+        known = catalog_feedback.read_states(connection, self._index.rows.tenant, wanted)
         if missing := [id for id in wanted if id not in known]:
             raise ValueError(
                 f"{quote_value(missing[0])} is not in this store; get_by_ids([…]) shows which of several ids are"

@@ -1,15 +1,16 @@
-"""The graph of an open index: its edges as one call may traverse them."""
+"""The edges of an index, as one call may traverse them."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from langchain_hybridgraph.records import MENTIONS
+from langchain_hybridgraph.stores.embedded import catalog, catalog_files
 from langchain_hybridgraph.stores.embedded.adjacency import (
     MENTIONS_CODE,
     Adjacency,
@@ -19,7 +20,7 @@ from langchain_hybridgraph.stores.embedded.adjacency import (
     IncidentEdges,
     spread,
 )
-from langchain_hybridgraph.stores.embedded.reader import SearchedIndex
+from langchain_hybridgraph.stores.embedded.index_folder import IndexFolder, Snapshot
 from langchain_hybridgraph.stores.protocols import NeighborEdges
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Edge, EdgeFilter, Mask, Scope, Vector
     from langchain_hybridgraph.stores.embedded.catalog import Catalogue
     from langchain_hybridgraph.stores.embedded.close_guard import CloseGuard
-    from langchain_hybridgraph.stores.embedded.index_folder import Snapshot
     from langchain_hybridgraph.stores.protocols import Nodes, Weights
 
 # Up to this many hops duplicates are found by sorting (2,000: 0.1 ms, 125,000: 8 ms), beyond by marking each node.
@@ -39,76 +39,120 @@ SORTED_HOPS = 4_000
 FAN = 4
 
 
-class WalkedIndex(SearchedIndex):
-    """An open index whose chunks are connected by edges.
+@dataclass
+class _GraphMirror:
+    """The edges in memory as of one commit, and whether there are any as of another."""
 
-    The edges are read into memory on first use. From then on they follow a log in the catalogue, which also has the
-    changes of other processes (300,000 edges: 9 MB).
+    state: tuple[Snapshot, Adjacency] | None = None
+    has_edges: tuple[int, bool] = field(default=(-1, False))
+
+
+class GraphView:
+    """The edges of an index.
+
+    They are read into memory on first use. From then on they follow a log in the catalogue, which also has the changes
+    of other processes (300,000 edges: 9 MB).
     """
 
-    _graph_state: tuple[Snapshot, Adjacency] | None = None
-    _has_graph: tuple[int, bool] = -1, False
+    def __init__(self, index: IndexFolder) -> None:
+        self._index = index
+
+    def has_edges(self) -> bool:
+        """Return whether the index has any edge now."""
+        mirror, catalogue = self._mirror, self._index.catalog
+        with self._index.guard:
+            _, position = catalogue.graph_position()
+            if mirror.has_edges[0] != position:
+                mirror.has_edges = position, catalogue.has_edges(self._index.rows.tenant)
+            return mirror.has_edges[1]
+
+    def scoped(self, scope: Scope, edge_filter: EdgeFilter) -> ScopedGraph:
+        """Return the graph as a call with this scope may traverse it (see ``stores.protocols.HasGraph``)."""
+        index = self._index
+        index.check_scope(scope)
+        with index.guard:
+            snapshot, adjacency = self._latest()
+            allowed = np.append(index.allowed(snapshot.rows, scope), False)  # at -1, for a node without a row
+        wanted = EdgeSelection.by(edge_filter, scope.as_of, adjacency.codes, scope.known_at)
+        return ScopedGraph(snapshot, adjacency, allowed, wanted, edge_filter, index.catalog, index.guard)
+
+    def prune_orphans(self) -> int:
+        """Delete the edges with a missing end, and the entities that only they named; return the number of edges.
+
+        An end exists if it is a chunk or a parent, an entity that a chunk mentions (relation ``mentions``, from the
+        chunk), or a directory that contains a chunk, directly or through directories below it (``contains``, to the
+        chunk). Any other end is missing, including a linked document that is not there yet: ingesting the linking
+        document again restores that edge.
+        """
+        with self._index.writer(), self._index.catalog.writing() as connection:
+            catalog_files.forget(
+                connection, self._index.rows.tenant
+            )  # files that are ingested again get their edges again
+            return catalog.delete_orphan_edges(connection, self._index.rows.tenant)
+
+    def prune(self, min_weight: float = 0.0, max_per_source: int = 0) -> int:
+        """Delete the edges lighter than ``min_weight``, then all but the heaviest of each source; return their number.
+
+        Ties are kept by the smaller relation, then target; ``max_per_source`` 0 keeps all. An entity that is no longer
+        mentioned is deleted with its edges, which are counted. Raises ValueError for a weight outside [0, 1] or a
+        number below 0.
+        """
+        if not 0.0 <= min_weight <= 1.0:
+            raise ValueError(f"min_weight must be a number from 0 to 1, got {min_weight!r}")
+        if max_per_source < 0:
+            raise ValueError(f"max_per_source must be a number from 0 (no limit), got {max_per_source!r}")
+        with self._index.writer(), self._index.catalog.writing() as connection:
+            catalog_files.forget(connection, self._index.rows.tenant)
+            return catalog.delete_weak_edges(connection, self._index.rows.tenant, min_weight, max_per_source)
 
     @property
-    def has_graph(self) -> bool:
-        """Whether the store has any edge now."""
-        with self._gate:
-            _, position = self._catalogue.graph_position()
-            if self._has_graph[0] != position:
-                self._has_graph = position, self._catalogue.has_edges(self._rows.tenant)
-            return self._has_graph[1]
+    def _mirror(self) -> _GraphMirror:
+        return self._index.mirror(_GraphMirror, _GraphMirror)
 
-    def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> ScopedGraph:
-        """Return the graph as a call with this scope may traverse it (see ``stores.protocols.HasGraph``)."""
-        self._check_scope(scope)
-        with self._gate:
-            seen, adjacency = self._refresh_graph()
-            allowed = np.append(self._allowed(seen.rows, scope), False)  # at -1, for a node without a row
-        wanted = EdgeSelection.by(edge_filter, scope.as_of, adjacency.codes, scope.known_at)
-        return ScopedGraph(seen, adjacency, allowed, wanted, edge_filter, self._catalogue, self._gate)
-
-    def _refresh_graph(self) -> tuple[Snapshot, Adjacency]:
+    def _latest(self) -> tuple[Snapshot, Adjacency]:
         """Return rows and edges of the latest commit, both of the same one."""
-        walked = self._graph_state
-        if walked is not None and self._catalogue.graph_position() == (walked[0].rows.version, walked[1].position):
-            return walked
-        with self._refreshing:
-            seen, adjacency = self._latest_graph()
-            while seen.generation.lost and self._catalogue.version() != seen.rows.version:
-                seen, adjacency = self._latest_graph()  # see _refresh
-            self._graph_state = seen, adjacency
-        return seen, adjacency
+        mirror, catalogue = self._mirror, self._index.catalog
+        present = mirror.state
+        if present is not None and catalogue.graph_position() == (present[0].rows.version, present[1].position):
+            return present
+        with self._index.refresh_lock:
+            snapshot, adjacency = self._read_latest(mirror)
+            while snapshot.generation.lost and catalogue.version() != snapshot.rows.version:
+                snapshot, adjacency = self._read_latest(mirror)  # see IndexFolder.snapshot
+            mirror.state = snapshot, adjacency
+        return snapshot, adjacency
 
-    def _latest_graph(self) -> tuple[Snapshot, Adjacency]:
-        with self._catalogue.snapshot():
-            seen = self._refresh()
-            version, position = self._catalogue.graph_position()
-            last = self._graph_state and self._graph_state[1]
-            if last is None or last.position < int(self._catalogue.facts()["graph_floor"]):
-                adjacency = self._read_adjacency(seen)
+    def _read_latest(self, mirror: _GraphMirror) -> tuple[Snapshot, Adjacency]:
+        catalogue = self._index.catalog
+        with catalogue.snapshot():
+            snapshot = self._index.snapshot()
+            version, position = catalogue.graph_position()
+            last = mirror.state and mirror.state[1]
+            if last is None or last.position < int(catalogue.facts()["graph_floor"]):
+                adjacency = self._read_adjacency(snapshot)
             elif last.position < position:
                 adjacency = self._follow_adjacency(last)
             else:
                 adjacency = last
-        return seen, adjacency.at(version, position)
+        return snapshot, adjacency.at(version, position)
 
-    def _read_adjacency(self, seen: Snapshot) -> Adjacency:
-        tenant = seen.rows.tenant
-        rows = np.array(self._catalogue.chunk_nodes(), np.int64).reshape(-1, 2)
-        rows = rows[seen.rows.alive()[rows[:, 0]]]
-        parents = np.array(self._catalogue.parent_nodes(tenant), np.int64)
+    def _read_adjacency(self, snapshot: Snapshot) -> Adjacency:
+        tenant, catalogue = snapshot.rows.tenant, self._index.catalog
+        rows = np.array(catalogue.chunk_nodes(), np.int64).reshape(-1, 2)
+        rows = rows[snapshot.rows.alive()[rows[:, 0]]]
+        parents = np.array(catalogue.parent_nodes(tenant), np.int64)
         codes = {MENTIONS: MENTIONS_CODE}
-        read = [Columns.of(arcs, codes) for arcs in self._catalogue.arcs(tenant)]
+        read = [Columns.of(arcs, codes) for arcs in catalogue.arcs(tenant)]
         return Adjacency.built(rows, parents, Columns.together([Columns.of([], codes), *read]), codes)
 
     def _follow_adjacency(self, last: Adjacency) -> Adjacency:
-        tenant, codes = self._rows.tenant, dict(last.codes)
-        touched = np.array(self._catalogue.changed_pairs(last.position), np.int32).reshape(-1, 2)
+        tenant, catalogue, codes = self._index.rows.tenant, self._index.catalog, dict(last.codes)
+        touched = np.array(catalogue.changed_pairs(last.position), np.int32).reshape(-1, 2)
         changes = Changes(
             np.unique(touched).astype(np.int64),
-            self._catalogue.changed_nodes(tenant, last.position),
+            catalogue.changed_nodes(tenant, last.position),
             touched[touched[:, 0] != touched[:, 1]],
-            Columns.of(self._catalogue.changed_arcs(tenant, last.position), codes),
+            Columns.of(catalogue.changed_arcs(tenant, last.position), codes),
         )
         return last.updated(changes, codes)
 

@@ -1,18 +1,17 @@
-"""An open index folder: its writer's turn and a mirror of its committed state."""
+"""An index folder that one store has open."""
 
 from __future__ import annotations
 
-import copy
-import logging
 import os
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from langchain_hybridgraph.errors import (
     EmbeddingMismatchError,
     NotAnIndexError,
     ReadOnlyError,
-    StoreError,
     TenantError,
     quote_value,
 )
@@ -41,9 +39,10 @@ from langchain_hybridgraph.stores.engines.vector_matrix import unit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.records import Scope, Vector
+    from langchain_hybridgraph.records import Mask, Scope, Vector
+    from langchain_hybridgraph.stores.embedded.keyword_index import KeywordEngine
 
-logger = logging.getLogger(__name__)
+Mirror = TypeVar("Mirror")
 
 # Up to this size the matrix is searched faster than Chroma.
 MATRIX_BYTES = 400 << 20
@@ -119,21 +118,28 @@ def _bring_up_to_date(path: Path) -> None:
         return  # reading the catalogue then reports what to do
 
 
-# The attributes of a store that belong to this process: a copy, a pickle and a forked child open them again.
-OPEN_STATE = frozenset(
-    {
-        *("_refreshing", "_gate", "_folder", "_finalizer", "_catalogue", "_keywords", "_seen", "_columns"),
-        *("_is_known_embedding", "_pending", "language"),
-        *("_graph_state", "_has_graph", "_mirror", "_tree", "_places", "_layers", "_states"),
-    }
-)
+@dataclass(slots=True)
+class _Opened:
+    """The parts of a folder that one process has open; a copy, a pickle and a forked child open their own."""
+
+    folder: OpenFolder
+    snapshot: Snapshot
+    columns: MetadataColumns
+    release: weakref.finalize[[], IndexFolder]
+    refresh_lock: threading.RLock = field(default_factory=threading.RLock)
+    guard: CloseGuard = field(default_factory=CloseGuard)
+    is_known_embedding: bool = False
+    mirrors: dict[type, Any] = field(default_factory=dict)
 
 
-class OpenIndex:
+class IndexFolder:
     """An index folder as one store sees it: the parts that the process shares, and a mirror of the committed state.
 
-    The turn to write is taken for each change and then passed on. A store on disk can be pickled and copied, and keeps
-    working in a forked process, where it opens the folder again on first use.
+    Everything else of a store receives it: readers work on a :meth:`snapshot` while they hold the ``guard``, and
+    changes are made inside :meth:`writer`, which holds the turn to write for one change. On disk it can be pickled and
+    copied, and keeps working in a forked process: there it opens the folder again on first use.
+
+    ``clock`` returns the time of a change, unix seconds. ``on_open`` is called whenever the folder has been opened.
     """
 
     def __init__(
@@ -147,6 +153,7 @@ class OpenIndex:
         language: str = "english",
         read_only: bool = False,
         write_timeout: float = WRITE_TIMEOUT,
+        on_open: Callable[[IndexFolder], None] | None = None,
     ) -> None:
         if tenant is not None:
             check_name(tenant, "tenant")
@@ -156,108 +163,148 @@ class OpenIndex:
         self.name = name
         self.clock: Callable[[], float] = time.time
         self.tenant = tenant
+        self.read_only = read_only
         self.write_timeout = write_timeout
-        self._unfitted_embedding = embedding
+        self.unfitted_embedding = embedding
         self._load = load
-        self._read_only = read_only
-        self._wanted_language = language
+        self._new_language = language
+        self._on_open = on_open
+        self._opened: _Opened | None = None
         self._open()
 
-    def _open(self) -> None:
-        self._folder = self._open_folder()
-        self._refreshing = threading.RLock()
-        self._gate = CloseGuard()
-        self._pending = 0
-        self._finalizer = weakref.finalize(self, self._folder.release)
-        self._catalogue = self._folder.catalogue
-        self._keywords = self._folder.keywords
-        self.language = self._folder.language
-        self._seen = Snapshot(Rows(self.tenant or ""), Generation(self.path, -1, None, self._unfitted_embedding))
-        self._columns = MetadataColumns(partial(_metadata, self._catalogue, self.tenant or ""))
-        self._is_known_embedding = False
-        try:
-            self._refresh()
-            self._catch_up()
-        except BaseException:
-            self.close()
-            for name in OPEN_STATE & self.__dict__.keys():  # a store that opens on first use tries again then
-                del self.__dict__[name]
-            raise
-        _stores.add(self)
+    # -- the parts of the folder ----------------------------------------------------------------------------
+
+    @property
+    def catalog(self) -> Catalogue:
+        """The database of everything that was accepted."""
+        return self._state.folder.catalogue
+
+    @property
+    def keywords(self) -> KeywordEngine:
+        """The keyword index."""
+        return self._state.folder.keywords
+
+    @property
+    def shared(self) -> OpenFolder:
+        """The parts that all stores of this process on the folder share."""
+        return self._state.folder
+
+    @property
+    def guard(self) -> CloseGuard:
+        """Held by every call, so that nothing is closed meanwhile."""
+        return self._state.guard
+
+    @property
+    def refresh_lock(self) -> threading.RLock:
+        """Held while a mirror in memory is brought up to date."""
+        return self._state.refresh_lock
+
+    @property
+    def columns(self) -> MetadataColumns:
+        """The metadata of the tenant's chunks, by row, for filters."""
+        return self._state.columns
+
+    @property
+    def language(self) -> str:
+        """The language of the keyword index."""
+        return self._state.folder.language
+
+    @property
+    def rows(self) -> Rows:
+        """The rows of the last :meth:`snapshot`."""
+        return self._state.snapshot.rows
+
+    @property
+    def generation(self) -> Generation:
+        """The vectors of the last :meth:`snapshot`."""
+        return self._state.snapshot.generation
 
     @property
     def embedding(self) -> Embedding:
         """The embedding of the present generation."""
-        return self._generation.embedding
+        return self.generation.embedding
 
-    @property
-    def _rows(self) -> Rows:
-        return self._seen.rows
-
-    @property
-    def _generation(self) -> Generation:
-        return self._seen.generation
+    def mirror(self, kind: type[Mirror], make: Callable[[], Mirror]) -> Mirror:
+        """Return the one object of this class that mirrors the folder in memory as long as it is open."""
+        mirrors = self._state.mirrors
+        mirror: Mirror | None = mirrors.get(kind)
+        return mirror or mirrors.setdefault(kind, make())
 
     # -- opening and closing --------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Wait for running calls, then release files and engines; closing twice is a no-op.
 
-        A store that is no longer referenced closes itself.
+        An index that is no longer referenced closes itself.
         """
-        if self._gate.shut():
-            self._generation.close()
-            self._finalizer()
+        state = self._state
+        if state.guard.shut():
+            state.snapshot.generation.close()
+            state.release()
 
-    def __getattr__(self, name: str) -> Any:
-        """Open the folder on first use, for a store that comes from a pickle, a copy or a fork."""
-        if name not in OPEN_STATE:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    @property
+    def _state(self) -> _Opened:
+        opened = self._opened
+        return self._open_again() if opened is None else opened
+
+    def _open_again(self) -> _Opened:
+        """Open the folder on first use, for an index that comes from a pickle, a copy or a fork."""
         with _reopening:
-            if "_gate" not in self.__dict__:
+            if self._opened is None:
                 self._open()
-        return object.__getattribute__(self, name)
+            assert self._opened is not None
+            return self._opened
+
+    def _open(self) -> None:
+        folder = self._open_folder()
+        tenant = self.tenant or ""
+        self._opened = _Opened(
+            folder,
+            Snapshot(Rows(tenant), Generation(self.path, -1, None, self.unfitted_embedding)),
+            MetadataColumns(partial(_metadata, folder.catalogue, tenant)),
+            weakref.finalize(self, folder.release),
+        )
+        try:
+            self.snapshot()
+            if self._on_open is not None:
+                self._on_open(self)
+        except BaseException:
+            self.close()
+            self._opened = None  # an index that opens on first use tries again then
+            raise
+        _indexes.add(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the settings, from which the folder is opened again; raises StoreError for an index in memory."""
-        if self.path is None:
-            raise StoreError(
-                f"a {type(self).__name__} in memory cannot be copied or pickled: give it a folder, "
-                f"{type(self).__name__}(path), which every process and every copy can open"
-            )
-        return {name: value for name, value in self.__dict__.items() if name not in OPEN_STATE}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__dict__.update(state)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return another store on the same folder, with the same embedding."""
-        return copy.copy(self)
+        """Return the settings, from which the folder is opened again."""
+        return {**vars(self), "_opened": None}
 
     def _forget_parent(self) -> None:
         """In a forked child, keep only the settings, so that the next use opens the folder again."""
-        if self.path is None:
-            self._gate.begin_in_child()  # the index is the child's own copy
+        opened = self._opened
+        if opened is None:
             return
-        self._finalizer.detach()
-        for name in OPEN_STATE & self.__dict__.keys():
-            keep_alive_forever(self.__dict__.pop(name))
+        if self.path is None:
+            opened.guard.begin_in_child()  # the index is the child's own copy
+            return
+        opened.release.detach()
+        keep_alive_forever(opened)
+        self._opened = None
 
     def _open_folder(self) -> OpenFolder:
         if self.path is None:
             catalogue = Catalogue(None, create=True)
-            self._found(catalogue, self._wanted_language)
+            self._initialize(catalogue)
             return OpenFolder.in_memory(catalogue)
-        facts = read_facts(self.path, read_only=self._read_only)
+        facts = read_facts(self.path, read_only=self.read_only)
         if not facts:
-            self._create(self.path, self._wanted_language)
+            self._create(self.path)
             facts = read_facts(self.path)
         self._check_tenancy(facts)
         return OpenFolder.of(self.path)
 
-    def _create(self, path: Path, language: str) -> None:
+    def _create(self, path: Path) -> None:
         """Create a new index; of several processes that try at once one does, and the index appears complete."""
-        if self._read_only:
+        if self.read_only:
             raise NotAnIndexError(
                 f"{path} holds no index, and a store opened with read_only=True cannot create one: "
                 "check the path, or open it without read_only"
@@ -268,21 +315,21 @@ class OpenIndex:
             raise ReadOnlyError(f"cannot create the folder {path}: {error.strerror}") from error
         with WriterLock(path / LOCK).turn(CREATION_PATIENCE):
             if not read_facts(path):
-                self._create_alone(path, language)
+                self._create_locked(path)
 
-    def _create_alone(self, path: Path, language: str) -> None:
+    def _create_locked(self, path: Path) -> None:
         for leftover in path.glob(f"{CATALOGUE}.new*"):
             leftover.unlink()
         unfinished = path / f"{CATALOGUE}.new"
         catalogue = Catalogue(unfinished, create=True)
-        self._found(catalogue, language)
+        self._initialize(catalogue)
         catalogue.close()
         unfinished.rename(path / CATALOGUE)
 
-    def _found(self, catalogue: Catalogue, language: str) -> None:
+    def _initialize(self, catalogue: Catalogue) -> None:
         with catalogue.writing() as connection:
             tenancy = "single" if self.tenant is None else "multi"
-            catalog.set_facts(connection, tenancy=tenancy, language=language)
+            catalog.set_facts(connection, tenancy=tenancy, language=self._new_language)
 
     def _check_tenancy(self, facts: Mapping[str, Any]) -> None:
         if facts["tenancy"] == "multi" and self.tenant is None:
@@ -293,7 +340,8 @@ class OpenIndex:
                 "tenant= out, or make a new folder with a tenant from the start"
             )
 
-    def _check_scope(self, scope: Scope) -> None:
+    def check_scope(self, scope: Scope) -> None:
+        """Raise TenantError for the scope of another tenant."""
         if scope.tenant is not None and scope.tenant != self.tenant:
             raise TenantError(
                 f"the store is open for tenant {self.tenant!r}, but the call requests tenant {scope.tenant!r}: "
@@ -303,11 +351,11 @@ class OpenIndex:
     def _check_embedding(self, facts: Mapping[str, Any], generation: Generation) -> None:
         """Raise EmbeddingMismatchError unless the recorded probe text still gets the recorded vector."""
         recorded_name = facts.get("embedding")
-        if recorded_name is None or self._is_known_embedding:
+        if recorded_name is None or self._state.is_known_embedding:
             return
         embedding = generation.embedding
         if recorded_name == self.name and (isinstance(embedding, FittedEmbedding) or "probe_text" not in facts):
-            self._is_known_embedding = True
+            self.confirm_embedding()
             return
         try:
             vectors = unit(embedding.embed_documents([facts["probe_text"]] * 2))
@@ -323,80 +371,102 @@ class OpenIndex:
                 f"{self.path} was made with the embedding {recorded_name!r} ({facts['dimension']} dimensions), not "
                 f"with this {self.name!r}: open it with that one, or ingest the documents into a new folder"
             )
-        self._is_known_embedding = True
+        self.confirm_embedding()
+
+    def confirm_embedding(self) -> None:
+        """Note that the embedding is the one the index was made with, so that it is not checked again."""
+        self._state.is_known_embedding = True
 
     @contextmanager
-    def _writer(self, timeout: float | None = None) -> Iterator[None]:
-        """Be the writer for one change: wait for the turn, load what others have written, and pass the turn on."""
-        if self._read_only:
-            raise ReadOnlyError(f"{self.path} was opened with read_only=True: open it without read_only to change it")
-        with self._gate, self._folder.lock.turn(self.write_timeout if timeout is None else timeout):
-            self._refresh()
-            if not self._folder.is_tidy:
-                remove_leftovers(self._generation, self._folder.chroma.drop)
-                self._folder.is_tidy = True
-            yield
+    def writer(self, timeout: float | None = None) -> Iterator[None]:
+        """Be the writer for one change: wait for the turn, load what others have written, and pass the turn on.
 
-    def _catch_up(self) -> None:
-        """Bring the parts derived from the catalogue up to date, once at opening; a no-op for readers."""
+        Raises StoreLockedError after ``timeout`` seconds (None: ``write_timeout``), ReadOnlyError for an index that was
+        opened with ``read_only``. The same thread may nest it.
+        """
+        if self.read_only:
+            raise ReadOnlyError(f"{self.path} was opened with read_only=True: open it without read_only to change it")
+        with self.guard, self.shared.lock.turn(self.write_timeout if timeout is None else timeout):
+            self.snapshot()
+            if not self.shared.is_tidy:
+                remove_leftovers(self.generation, self.shared.chroma.drop)
+                self.shared.is_tidy = True
+            yield
 
     # -- the mirror in memory -------------------------------------------------------------------------------
 
-    def _refresh(self) -> Snapshot:
+    def snapshot(self) -> Snapshot:
         """Load what was committed since, by this store or another process; return the state to work on."""
-        if self._catalogue.version() != self._rows.version:
-            with self._refreshing:
-                seen, facts = self._latest()
-                while seen.generation.lost and self._catalogue.version() != seen.rows.version:
+        state = self._state
+        catalog = state.folder.catalogue
+        if catalog.version() != state.snapshot.rows.version:
+            with state.refresh_lock:
+                latest, facts = self._latest()
+                while latest.generation.lost and catalog.version() != latest.rows.version:
                     # The writer has switched to the next generation meanwhile and removed the files of this one.
-                    seen, facts = self._latest()
-                self._check_embedding(facts, seen.generation)
-                self._seen = seen
-        return self._seen
+                    latest, facts = self._latest()
+                self._check_embedding(facts, latest.generation)
+                state.snapshot = latest
+        return state.snapshot
+
+    def use_generation(self, generation: Generation) -> None:
+        """Work with other vectors from now on; the caller holds ``refresh_lock`` and has committed the change."""
+        self._state.snapshot = Snapshot(self.rows, generation)
+
+    def allowed(self, rows: Rows, scope: Scope) -> Mask:
+        """Return which rows are in a scope: known and valid then, and accepted by its filter."""
+        mask = rows.allowed(scope.as_of, scope.known_at)
+        if scope.filter is not None:
+            mask &= self.columns.mask(scope.filter, len(mask))
+        return mask
 
     def _latest(self) -> tuple[Snapshot, dict[str, Any]]:
-        with self._catalogue.snapshot():
-            facts = self._catalogue.facts()
+        with self.catalog.snapshot():
+            facts = self.catalog.facts()
             generation = self._latest_generation(facts)
             return Snapshot(self._latest_rows(facts), generation), facts
 
     def _latest_generation(self, facts: Mapping[str, Any]) -> Generation:
         number, dimension = int(facts["generation"]), facts.get("dimension")
-        present = self._generation
+        present = self.generation
         if number == present.number and (present.matrix is not None or dimension is None):
             if present.matrix is not None:
                 present.matrix.remap()
             return present
-        generation = Generation(self.path, number, dimension, self._unfitted_embedding)
+        generation = Generation(self.path, number, dimension, self.unfitted_embedding)
         if self._load is not None and self.path is not None and number > 0:
             generation.load(self._load)
         return generation
 
     def _latest_rows(self, facts: Mapping[str, Any]) -> Rows:
-        rows, touched = self._rows, []
+        rows, touched, catalog = self.rows, [], self.catalog
         if rows.version < int(facts["floor"]) or rows.version < 0:
-            rows, stored = Rows(rows.tenant), self._catalogue.iterate()
-            past = self._catalogue.past_validity()
+            rows, stored = Rows(rows.tenant), catalog.iterate()
+            past = catalog.past_validity()
         else:
-            touched = self._catalogue.changed_rows(rows.version)
-            stored = iter(self._catalogue.read_rows(touched))
-            past = self._catalogue.past_validity(touched)
+            touched = catalog.changed_rows(rows.version)
+            stored = iter(catalog.read_rows(touched))
+            past = catalog.past_validity(touched)
         return rows.updated(
             touched,
             stored,
             end=int(facts["next_row"]),
             version=int(facts["version"]),
-            has_parents=self._catalogue.has_parents(rows.tenant),
+            has_parents=catalog.has_parents(rows.tenant),
             past=past,
         )
 
     # -- the embedding ---------------------------------------------------------------------------------------
 
-    def _is_unfitted(self, generation: Generation) -> bool:
+    def is_unfitted(self, generation: Generation) -> bool:
         """Return whether the model is yet to be fitted; a fitted copy is used, never the embedding passed in."""
-        return isinstance(generation.embedding, FittedEmbedding) and generation.embedding is self._unfitted_embedding
+        return isinstance(generation.embedding, FittedEmbedding) and generation.embedding is self.unfitted_embedding
 
-    def _embed(self, texts: Sequence[str], generation: Generation) -> NDArray[np.float32]:
+    def embed(self, texts: Sequence[str], generation: Generation) -> NDArray[np.float32]:
+        """Return the unit vectors of texts, len(texts) × dimension; raises ValueError if the embedding returns others.
+
+        The generation's model must have been fitted.
+        """
         vectors = unit(generation.embedding.embed_documents(list(texts)))
         if vectors.ndim != 2 or len(vectors) != len(texts):
             raise ValueError(
@@ -405,12 +475,13 @@ class OpenIndex:
             )
         return vectors
 
-    def _check_width(self, width: int) -> None:
-        matrix = self._generation.matrix
+    def check_width(self, width: int) -> None:
+        """Raise EmbeddingMismatchError unless vectors of this width belong to the index."""
+        matrix = self.generation.matrix
         if matrix is not None and width != matrix.dimension:
             raise EmbeddingMismatchError(
                 f"the vector has {width} dimensions, but the index was made with {matrix.dimension} "
-                f"({self._catalogue.facts().get('embedding', self.name)!r}): use the embedding that it was made with"
+                f"({self.catalog.facts().get('embedding', self.name)!r}): use the embedding that it was made with"
             )
 
 
@@ -434,10 +505,10 @@ def filterable(entry: StoredChunk) -> dict[str, Any]:
     return {"document_id": entry.document, **entry.chunk().metadata}
 
 
-def is_large(seen: Snapshot) -> bool:
+def is_large(rows: Rows, generation: Generation) -> bool:
     """Return whether Chroma is faster than the matrix."""
-    matrix = seen.generation.matrix
-    return matrix is not None and len(seen.rows) * matrix.dimension * 4 > MATRIX_BYTES
+    matrix = generation.matrix
+    return matrix is not None and len(rows) * matrix.dimension * 4 > MATRIX_BYTES
 
 
 def _similar(one: Vector, other: Vector) -> bool:
@@ -445,30 +516,30 @@ def _similar(one: Vector, other: Vector) -> bool:
 
 
 _reopening = threading.RLock()
-_stores: weakref.WeakSet[OpenIndex] = weakref.WeakSet()
+_indexes: weakref.WeakSet[IndexFolder] = weakref.WeakSet()
 
 
 def _hold_memory() -> None:
     """Wait until no thread uses an index in memory: the child would never see the locks of that thread released."""
     deadline = time.monotonic() + FORK_PATIENCE
-    for store in _in_memory():
-        store._gate.hold(deadline)
+    for index in _in_memory():
+        index.guard.hold(deadline)
 
 
 def _release_memory() -> None:
-    for store in _in_memory():
-        store._gate.let_in()
+    for index in _in_memory():
+        index.guard.let_in()
 
 
-def _in_memory() -> list[OpenIndex]:
-    return [store for store in list(_stores) if store.path is None]
+def _in_memory() -> list[IndexFolder]:
+    return [index for index in list(_indexes) if index.path is None]
 
 
 def _reopen_in_child() -> None:
     global _reopening  # noqa: PLW0603 - a thread of the parent may hold it, which the child does not have
     _reopening = threading.RLock()
-    for store in list(_stores):
-        store._forget_parent()
+    for index in list(_indexes):
+        index._forget_parent()
 
 
 # Runs before the hook of the module shared_folder, which is registered first, and after a fork after it.

@@ -1,16 +1,17 @@
-"""Checking and repairing an index."""
+"""Checks, repairs and describes an index."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from langchain_hybridgraph.errors import (
+    ConfigurationError,
     ReadOnlyError,
     StoreError,
     StoreLockedError,
@@ -18,8 +19,10 @@ from langchain_hybridgraph.errors import (
 from langchain_hybridgraph.serialization import Serializable
 from langchain_hybridgraph.stores.embedded import catalog, catalog_feedback
 from langchain_hybridgraph.stores.embedded.catalog_rows import text_hash
-from langchain_hybridgraph.stores.embedded.index_folder import is_large
-from langchain_hybridgraph.stores.embedded.writer import WrittenIndex
+from langchain_hybridgraph.stores.embedded.engine_sync import EngineSync
+from langchain_hybridgraph.stores.embedded.index_folder import FittedEmbedding, IndexFolder, is_large
+from langchain_hybridgraph.stores.embedded.model_fitting import ModelFitting
+from langchain_hybridgraph.stores.embedded.writer import Writer
 
 # Number of texts embedded at once when vectors are repaired.
 EMBEDDED_AT_ONCE = 500
@@ -44,28 +47,54 @@ class CheckReport(Serializable):
         return not self.problems
 
 
-class CaredIndex(WrittenIndex):
-    """An index that can check whether its parts agree, and repair them."""
+class Maintenance:
+    """Checks whether the parts of an index agree, repairs them, and makes them again.
+
+    ``summaries`` returns the maintenance of the index of its directories' summaries, None if there are no summaries.
+    """
+
+    def __init__(
+        self,
+        index: IndexFolder,
+        writer: Writer,
+        sync: EngineSync,
+        *,
+        summaries: Callable[[], Maintenance | None] = lambda: None,
+    ) -> None:
+        self._index, self._writer, self._sync, self._summaries = index, writer, sync, summaries
 
     def check(self) -> CheckReport:
         """Compare catalogue, matrix and engines without changing them; engines that lag behind are brought up to date.
 
-        Blocks writers meanwhile, if the turn to write can be had within a second.
+        The summaries of directories are checked like the index. Blocks writers meanwhile, if the turn to write can be
+        had within a second.
         """
+        report, summaries = self._check(), self._summaries()
+        if summaries is None:
+            return report
+        other = summaries.check()
+        return replace(
+            report,
+            problems=(*report.problems, *_of_summaries(other.problems)),
+            unchecked=(*report.unchecked, *_of_summaries(other.unchecked)),
+            counts={**report.counts, "layers": other.counts["chunks"]},
+        )
+
+    def _check(self) -> CheckReport:
         with ExitStack() as stack:
-            stack.enter_context(self._gate)
+            stack.enter_context(self._index.guard)
             try:
-                stack.enter_context(self._writer(timeout=min(CHECK_PATIENCE, self.write_timeout)))
+                stack.enter_context(self._index.writer(timeout=min(CHECK_PATIENCE, self._index.write_timeout)))
                 is_writer, problems = True, self._try_step()
             except (StoreLockedError, ReadOnlyError):
                 is_writer, problems = False, []
-            self._refresh()
-            with self._catalogue.snapshot():
-                version, texts = self._catalogue.version(), self._catalogue.text_hashes()
-                problems += self._catalogue.faults()
-                with self._catalogue.reading() as connection:
+            self._index.snapshot()
+            with self._index.catalog.snapshot():
+                version, texts = self._index.catalog.version(), self._index.catalog.text_hashes()
+                problems += self._index.catalog.faults()
+                with self._index.catalog.reading() as connection:
                     problems += catalog_feedback.faults(connection)
-                edges = self._catalogue.count_edges()
+                edges = self._index.catalog.count_edges()
             rows = list(texts)
             problems += self._vector_faults(texts)
             unchecked = []
@@ -78,73 +107,105 @@ class CaredIndex(WrittenIndex):
 
     def _try_step(self) -> list[str]:
         try:
-            self._step(is_complete=True)
+            self._sync.step(is_complete=True)
         except StoreError as error:
             return [str(error)]
         return []
 
     def _keyword_faults(self, version: int, rows: set[int], is_writer: bool) -> list[str] | None:
         if not is_writer:
-            self._keywords.reload()
-        index = self._keywords.index
-        if self._keywords.reason is not None:
+            self._index.keywords.reload()
+        index = self._index.keywords.index
+        if self._index.keywords.reason is not None:
             return ["keyword index: it cannot be opened; repair() rebuilds it"]
         if not is_writer and index.applied_version != version:
             return None
         return _difference("keyword index", rows, index.rows)
 
     def _chroma_faults(self, version: int, rows: set[int], is_writer: bool) -> list[str] | None:
-        if self._generation.matrix is None or not is_large(self._seen):
+        if self._index.generation.matrix is None or not is_large(self._index.rows, self._index.generation):
             return []
-        if not is_writer or not self._folder.chroma.own():
+        if not is_writer or not self._index.shared.chroma.own():
             return None
-        return _difference("Chroma", self._generation.nonzero_rows(sorted(rows)), self._rows_in_chroma)
+        return _difference("Chroma", self._index.generation.nonzero_rows(sorted(rows)), self._rows_in_chroma)
 
     def _rows_in_chroma(self) -> set[int]:
-        collection = self._folder.chroma.open(self._generation.number)
-        matrix = self._generation.matrix
+        collection = self._index.shared.chroma.open(self._index.generation.number)
+        matrix = self._index.generation.matrix
         assert matrix is not None, "a collection is filled from a matrix"
         collection.search(np.ones(matrix.dimension, np.float32), 1)  # the list of rows does not show the graph's state
         return collection.rows()
 
     def repair(self) -> CheckReport:
-        """Repair what ``check`` reports: rebuild both engines, embed again where no vector is usable; then check."""
-        with self._writer():
-            with self._catalogue.writing() as connection:
+        """Repair what :meth:`check` reports: rebuild both engines, embed again where no vector is usable; then check.
+
+        The summaries of directories are repaired first.
+        """
+        if (summaries := self._summaries()) is not None:
+            summaries.repair()
+        with self._index.writer():
+            with self._index.catalog.writing() as connection:
                 catalog.delete_lost_edges(connection)
-                if repaired := catalog_feedback.repair(connection, self.clock()):
+                if repaired := catalog_feedback.repair(connection, self._index.clock()):
                     catalog.log_changes(connection, repaired)
-            self._refresh()
-            self._embed_again(self._without_vector(self._catalogue.text_hashes()))
-            self._keywords.rebuild(self._rows.version)
-            self._rebuild_collection()
-            self.flush()
+            self._index.snapshot()
+            self._embed_again(self._without_vector(self._index.catalog.text_hashes()))
+            self._sync.rebuild("keywords")
+            self._sync.rebuild("vectors")
+            self._writer.flush()
         return self.check()
 
+    def rebuild(self, engine: str) -> None:
+        """Rebuild an engine from the catalogue and the matrix: ``"keywords"`` (Tantivy) or ``"vectors"`` (Chroma).
+
+        Raises ValueError for another name.
+        """
+        with self._index.writer():
+            self._sync.rebuild(engine)
+
+    def refit(self) -> int:
+        """Fit an embedding that is made from the corpus to all present texts, whether or not a fit is due.
+
+        Return the number of texts this embedded. Raises ConfigurationError for an embedding of another kind.
+        """
+        if not isinstance(self._index.embedding, FittedEmbedding):
+            raise ConfigurationError(
+                f"{self._index.name} is not fitted to the texts of the index, so it cannot be refitted: only lsa can; "
+                "to use another embedding, make a new index"
+            )
+        with self._index.writer():
+            texts = ModelFitting(self._index).fit()
+            self._writer.flush()
+        return texts
+
     def stats(self) -> dict[str, Any]:
-        """Return counts (chunks, parents, edges, entities, sessions, retracted) and facts about the index.
+        """Return counts (chunks, parents, edges, entities, sessions, retracted, layers) and facts about the index.
+
+        ``layers`` is the number of directories with a summary.
 
         The facts are dimension, embedding, language, tenant, version, generation, bytes on disk.
         """
-        with self._gate:
-            self._refresh()
-            facts = self._catalogue.facts()
-            with self._catalogue.reading() as connection:
-                learned = catalog_feedback.count(connection, self._rows.tenant)
-            counts = {**self._catalogue.count(self._rows.tenant), **learned}
+        with self._index.guard:
+            self._index.snapshot()
+            facts = self._index.catalog.facts()
+            with self._index.catalog.reading() as connection:
+                learned = catalog_feedback.count(connection, self._index.rows.tenant)
+            counts = {**self._index.catalog.count(self._index.rows.tenant), **learned}
+        summaries = self._summaries()
         return {
             **counts,
             "dimension": facts.get("dimension"),
-            "embedding": facts.get("embedding", self.name),
-            "language": self.language,
-            "tenant": self.tenant,
+            "embedding": facts.get("embedding", self._index.name),
+            "language": self._index.language,
+            "tenant": self._index.tenant,
             "version": facts["version"],
             "generation": facts["generation"],
-            "bytes": 0 if self.path is None else _bytes_in(self.path),
+            "bytes": 0 if self._index.path is None else _bytes_in(self._index.path),
+            "layers": 0 if summaries is None else summaries._index.snapshot().rows.living,
         }
 
     def _vector_faults(self, texts: Mapping[int, bytes]) -> list[str]:
-        generation = self._generation
+        generation = self._index.generation
         if generation.matrix is not None:
             generation.matrix.remap()
         faults = ["model: it cannot be read; repair() makes a new one"] if "model" in generation.lost else []
@@ -157,26 +218,30 @@ class CaredIndex(WrittenIndex):
 
     def _without_vector(self, texts: Mapping[int, bytes]) -> list[int]:
         """Return the rows without a usable vector of their own text; ``texts`` maps rows to text hashes."""
-        matrix = self._generation.matrix
-        if matrix is None or self._is_unfitted(self._generation) or not texts:
+        matrix = self._index.generation.matrix
+        if matrix is None or self._index.is_unfitted(self._index.generation) or not texts:
             return []
         sound = matrix.intact(list(texts), list(texts.values())).tolist()
         return [row for row, is_sound in zip(texts, sound, strict=True) if not is_sound]
 
     def _embed_again(self, rows: Sequence[int]) -> None:
         for start in range(0, len(rows), EMBEDDED_AT_ONCE):
-            stored = self._catalogue.read_rows(rows[start : start + EMBEDDED_AT_ONCE])
-            vectors = self._embed([entry.text for entry in stored], self._generation)
-            self._check_width(vectors.shape[1])
-            matrix = self._generation.matrix
+            stored = self._index.catalog.read_rows(rows[start : start + EMBEDDED_AT_ONCE])
+            vectors = self._index.embed([entry.text for entry in stored], self._index.generation)
+            self._index.check_width(vectors.shape[1])
+            matrix = self._index.generation.matrix
             assert matrix is not None, "rows without a usable vector are rows of a matrix"
             for entry, vector in zip(stored, vectors, strict=True):
                 matrix.write(entry.row or 0, vector[np.newaxis], texts=[text_hash(entry.text)], sync=False)
             matrix.sync()
         if rows:
-            with self._catalogue.writing() as connection:
+            with self._index.catalog.writing() as connection:
                 catalog.log_changes(connection, [])  # so that other processes look at the vectors again
-            self._refresh()
+            self._index.snapshot()
+
+
+def _of_summaries(lines: Sequence[str]) -> list[str]:
+    return [f"summaries of directories: {line}" for line in lines]
 
 
 def _bytes_in(folder: Path) -> int:

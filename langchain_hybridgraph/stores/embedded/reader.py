@@ -1,4 +1,4 @@
-"""Reading and searching an open index."""
+"""Reads and searches an open index."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from langchain_hybridgraph.records import ScoredId, SourceResult
 from langchain_hybridgraph.stores.embedded.catalog import StoredChunk
 from langchain_hybridgraph.stores.embedded.catalog_rows import text_hash
 from langchain_hybridgraph.stores.embedded.generation import Generation
-from langchain_hybridgraph.stores.embedded.index_folder import OpenIndex, Snapshot, filterable, is_large
+from langchain_hybridgraph.stores.embedded.index_folder import IndexFolder, Snapshot, filterable, is_large
 from langchain_hybridgraph.stores.embedded.row_table import Rows
 from langchain_hybridgraph.stores.engines.vector_matrix import cosines, unit
 
@@ -37,100 +37,100 @@ LEFT_BEHIND = 5.0
 OVERFETCH_SHARE = 0.9
 
 
-class SearchedIndex(OpenIndex):
-    """The store as the pipeline's stages read and search it; a search uses one state of the index throughout."""
+class Reader:
+    """Reads and searches an index; every search uses one state of the index throughout."""
+
+    def __init__(self, index: IndexFolder) -> None:
+        self._index = index
 
     # -- reading --------------------------------------------------------------------------------------------
 
     def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
         """Return those of ``ids`` that exist, pass the filter and are valid (see ``stores.protocols.ReadsChunks``)."""
-        self._check_scope(scope)
-        with self._gate:
+        self._index.check_scope(scope)
+        with self._index.guard:
             stored = self._stored(ids, scope.known_at)
         return {entry.id: entry.chunk() for entry in stored if is_in(entry, scope)}
 
     def _stored(self, ids: Sequence[str], known_at: float | None) -> list[StoredChunk]:
-        rows = self._rows.rows(ids)
-        stored = self._catalogue.read_rows(rows, known_at)
+        rows = self._index.rows.rows(ids)
+        stored = self._index.catalog.read_rows(rows, known_at)
         while len(stored) < len(rows):
             # Something was written meanwhile: a chunk with a new row is now there, a deleted one is nowhere.
-            seen = self._refresh()
+            seen = self._index.snapshot()
             rows = seen.rows.rows(ids)
-            stored = self._catalogue.read_rows(rows, known_at)
-            if self._catalogue.version() == seen.rows.version:
+            stored = self._index.catalog.read_rows(rows, known_at)
+            if self._index.catalog.version() == seen.rows.version:
                 break  # nothing was written between look-up and read: missing chunks are deleted
         return stored
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
         """Return the parents among ``ids`` that exist and are valid (see ``stores.protocols.HasParents``)."""
-        self._check_scope(scope)
-        with self._gate:
-            stored = self._catalogue.read_ids(self._rows.tenant, ids, scope.known_at)
+        self._index.check_scope(scope)
+        with self._index.guard:
+            stored = self._index.catalog.read_ids(self._index.rows.tenant, ids, scope.known_at)
         return {entry.id: entry.chunk() for entry in stored if entry.valid(scope.as_of, scope.known_at)}
 
-    @property
     def has_parents(self) -> bool:
-        """Whether the store has any parent now."""
-        return self._rows.has_parents
+        """Return whether the index has any parent now."""
+        return self._index.rows.has_parents
 
     def get(self, ids: Sequence[str]) -> list[Chunk]:
         """Return the chunks and parents with these ids, in the order of ``ids``, valid or not; omit missing ones."""
-        with self._gate:
-            found = {entry.id: entry.chunk() for entry in self._catalogue.read_ids(self._rows.tenant, ids)}
+        with self._index.guard:
+            found = {entry.id: entry.chunk() for entry in self._index.catalog.read_ids(self._index.rows.tenant, ids)}
         return [found[id] for id in dict.fromkeys(ids) if id in found]
 
     def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
         """Return the ids of each document's present chunks and parents."""
         by_reference = {reference(id): id for id in document_ids}
         chunks: dict[str, set[str]] = {id: set() for id in document_ids}
-        with self._gate:
-            for document, id in self._catalogue.documents(self._rows.tenant, by_reference):
+        with self._index.guard:
+            for document, id in self._index.catalog.documents(self._index.rows.tenant, by_reference):
                 chunks[by_reference[document]].add(id)
         return chunks
 
-    has_fast_lookups = True
-
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """Return the ids of the chunks with these texts and sources (see ``stores.protocols.FindsContents``)."""
-        with self._gate:
-            held = self._catalogue.read_texts(self._rows.tenant, [text_hash(text) for text, _ in contents])
+        with self._index.guard:
+            held = self._index.catalog.read_texts(self._index.rows.tenant, [text_hash(text) for text, _ in contents])
         known = {(entry.text, str(entry.chunk().metadata.get("source", ""))): entry.id for entry in held}
         return {content: known[content] for content in contents if content in known}
 
     def document_ids(self) -> list[str]:
         """Return the ids of all documents, sorted."""
-        with self._gate:
-            return self._catalogue.document_ids(self._rows.tenant)
+        with self._index.guard:
+            return self._index.catalog.document_ids(self._index.rows.tenant)
 
     def title_edges(self) -> list[Edge]:
         """Return the edges that lead to titles of documents, by title and document."""
-        with self._gate:
-            return self._catalogue.title_edges(self._rows.tenant)
+        with self._index.guard:
+            return self._index.catalog.title_edges(self._index.rows.tenant)
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
         """Return the edges that leave these chunks (``backwards``: arrive at them), by source, relation and target."""
-        with self._gate:
-            return self._catalogue.edges(self._rows.tenant, ids, backwards=backwards)
+        with self._index.guard:
+            return self._index.catalog.edges(self._index.rows.tenant, ids, backwards=backwards)
 
     def find(self, scope: Scope) -> list[str]:
         """Return the ids of all chunks in this scope, the oldest first."""
-        self._check_scope(scope)
-        with self._gate:
-            rows = self._refresh().rows
-            return rows.ids(np.flatnonzero(self._allowed(rows, scope)).tolist())
+        self._index.check_scope(scope)
+        with self._index.guard:
+            rows = self._index.snapshot().rows
+            return rows.ids(np.flatnonzero(self._index.allowed(rows, scope)).tolist())
 
     def list_chunks(self, scope: Scope, n: int) -> SourceResult:
         """Return the first n chunks of a scope, in the order in which they were added or last changed."""
-        self._check_scope(scope)
-        with self._gate:
-            rows = self._refresh().rows
-            ids = rows.ids(np.flatnonzero(self._allowed(rows, scope))[:n].tolist())
+        self._index.check_scope(scope)
+        with self._index.guard:
+            rows = self._index.snapshot().rows
+            ids = rows.ids(np.flatnonzero(self._index.allowed(rows, scope))[:n].tolist())
         return SourceResult([ScoredId(id, 1.0) for id in ids])
 
     def __len__(self) -> int:
         """Return the number of chunks; parents are not counted."""
-        with self._gate:
-            return self._refresh().rows.living
+        with self._index.guard:
+            return self._index.snapshot().rows.living
 
     # -- searching ------------------------------------------------------------------------------------------
 
@@ -140,17 +140,17 @@ class SearchedIndex(OpenIndex):
         Exact up to ``EXACT_BYTES`` of vectors and under a selective filter. Beyond that approximate: by the vectors'
         signs up to ``MATRIX_BYTES`` and in every process that does not own Chroma, otherwise by Chroma.
         """
-        self._check_scope(query.scope)
-        with self._gate:
-            seen = self._refresh()
+        self._index.check_scope(query.scope)
+        with self._index.guard:
+            seen = self._index.snapshot()
             if not seen.rows.living:
                 return SourceResult([])
-            if self._is_unfitted(seen.generation):
+            if self._index.is_unfitted(seen.generation):
                 return SourceResult([], reason="no-vector-index" if seen.generation.lost else "no-lsa-index")
             vector = self._query_vector(query, seen.generation)
             if not vector.any():
                 return SourceResult([], reason="query-out-of-vocabulary" if query.vector is None else None)
-            allowed = self._allowed(seen.rows, query.scope)
+            allowed = self._index.allowed(seen.rows, query.scope)
             rows, scores = self._nearest(seen, vector, n, allowed)
             found = seen.rows.scored(rows.tolist(), scores.tolist())
             is_whole = query.scope.filter is None and query.scope.known_at is None
@@ -164,8 +164,8 @@ class SearchedIndex(OpenIndex):
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         """Return the cosine of each of these chunks."""
-        with self._gate:
-            known, matrix = self._rows, self._generation.matrix
+        with self._index.guard:
+            known, matrix = self._index.rows, self._index.generation.matrix
             if matrix is None:
                 return {}
             rows = known.rows(ids)
@@ -173,36 +173,35 @@ class SearchedIndex(OpenIndex):
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
         """Return the unit vectors of these chunks, len(ids) × dimension; zeros for an id without one."""
-        with self._gate:
-            known, matrix = self._rows, self._generation.matrix
+        with self._index.guard:
+            known, matrix = self._index.rows, self._index.generation.matrix
             vectors = np.zeros((len(ids), 1 if matrix is None else matrix.dimension), np.float32)
             rows = {place: row for place, id in enumerate(ids) for row in known.rows([id])}
             if matrix is not None and rows:
                 vectors[list(rows)] = matrix.take(list(rows.values()))
             return vectors
 
-    @property
     def has_fast_keyword_search(self) -> bool:
-        """Whether a keyword search takes well under a millisecond: Tantivy, up to a few hundred thousand chunks.
+        """Return whether a keyword search takes well under a millisecond: Tantivy, up to a few hundred thousand chunks.
 
         Threads take turns holding Python's lock: handing a search of 0.2 ms to another thread cost 1 ms.
         """
-        return self._rows.living <= QUICK_ROWS and self._keywords.reason is None
+        return self._index.rows.living <= QUICK_ROWS and self._index.keywords.reason is None
 
     def keyword_search(self, query: Query, n: int) -> SourceResult:
         """Return the n chunks with the largest BM25 (see ``stores.protocols.SearchesKeywords``).
 
         The BM25 statistics cover the full folder, also if it holds several tenants.
         """
-        self._check_scope(query.scope)
+        self._index.check_scope(query.scope)
         if query.text is None:
             return SourceResult([], reason="no-query-text")
         text, scope = query.text, query.scope
-        with self._gate:
-            rows = self._refresh().rows
-            if self._keywords.index.applied_version < rows.version:
-                self._keywords.reload()
-                rows = self._refresh().rows  # the index may have been reloaded to a later version
+        with self._index.guard:
+            rows = self._index.snapshot().rows
+            if self._index.keywords.index.applied_version < rows.version:
+                self._index.keywords.reload()
+                rows = self._index.snapshot().rows  # the index may have been reloaded to a later version
 
             def search(index: KeywordIndex) -> SourceResult:
                 is_all = (
@@ -211,10 +210,10 @@ class SearchedIndex(OpenIndex):
                     and rows.full
                     and index.applied_version == rows.version
                 )
-                allowed = None if is_all else self._allowed(rows, scope)
+                allowed = None if is_all else self._index.allowed(rows, scope)
                 found, exact = index.search(text, n, allowed), index.exact_matches(text, allowed)
                 entries = rows.scored([row for row, _ in found], [score for _, score in found])
-                reason = self._keywords.reason or self._lag(index, rows)
+                reason = self._index.keywords.reason or self._lag(index, rows)
                 rest = entries[-1].score if 0 < n <= len(entries) else 0.0
                 likely = dict(zip(rows.ids(exact), exact.values(), strict=True))
                 return SourceResult(
@@ -226,20 +225,20 @@ class SearchedIndex(OpenIndex):
                     words=index.query_words(text),
                 )
 
-            return self._keywords.query(search)
+            return self._index.keywords.query(search)
 
     def _lag(self, index: KeywordIndex, rows: Rows) -> str | None:
         """Return why the keyword index may lack texts: it was never filled, or a process that died left it behind."""
         if rows.living > 0 and not index.applied_version:
             return "no-keyword-index"
-        is_behind = index.applied_version < rows.version and self._catalogue.age() > LEFT_BEHIND
+        is_behind = index.applied_version < rows.version and self._index.catalog.age() > LEFT_BEHIND
         return "keyword-behind" if is_behind else None
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
         """Return the BM25 of each of these chunks; those that share no word with the text are left out."""
-        with self._gate:
-            known = self._rows
-            scores = self._keywords.query(lambda index: index.scores(text, known.rows(ids)))
+        with self._index.guard:
+            known = self._index.rows
+            scores = self._index.keywords.query(lambda index: index.scores(text, known.rows(ids)))
             return dict(zip(known.ids(scores), scores.values(), strict=True))
 
     def _nearest(
@@ -256,9 +255,9 @@ class SearchedIndex(OpenIndex):
 
     def _nearest_by_chroma(self, seen: Snapshot, vector: Vector, n: int, allowed: Mask) -> NDArray[np.int64] | None:
         """Return at least n allowed rows near the vector, or None where the matrix has to be scanned."""
-        chroma = self._folder.chroma
+        chroma = self._index.shared.chroma
         collected, state = chroma.collected, (seen.generation.number, seen.rows.version)
-        if collected is None or collected[:2] != state or not is_large(seen):
+        if collected is None or collected[:2] != state or not is_large(*seen):
             return None
         share = np.count_nonzero(allowed) / max(collected.rows, 1)
         if share < OVERFETCH_SHARE:
@@ -275,18 +274,12 @@ class SearchedIndex(OpenIndex):
         found = found[allowed[found]]
         return found if len(found) >= n else None
 
-    def _allowed(self, rows: Rows, scope: Scope) -> Mask:
-        mask = rows.allowed(scope.as_of, scope.known_at)
-        if scope.filter is not None:
-            mask &= self._columns.mask(scope.filter, len(mask))
-        return mask
-
     def _query_vector(self, query: Query, generation: Generation) -> Vector:
         if query.vector is None and query.text is None:
             raise ValueError("a query needs a text or a vector, got neither")
         given = generation.embedding.embed_query(query.text or "") if query.vector is None else query.vector
         vector: Vector = unit(given)
-        self._check_width(vector.shape[-1])
+        self._index.check_width(vector.shape[-1])
         return vector
 
 

@@ -1,4 +1,4 @@
-"""The sessions of an open index: turns of conversations, and expiry."""
+"""Keeps the turns of conversations in an index."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.records import Chunk
 from langchain_hybridgraph.stores.embedded import catalog_feedback
 from langchain_hybridgraph.stores.embedded.catalog_rows import check_name
+from langchain_hybridgraph.stores.embedded.index_folder import IndexFolder
 from langchain_hybridgraph.stores.embedded.reader import is_in
-from langchain_hybridgraph.stores.embedded.writer import WrittenIndex
+from langchain_hybridgraph.stores.embedded.writer import Writer
 from langchain_hybridgraph.times import iso_time, parse_time
 
 if TYPE_CHECKING:
@@ -22,17 +23,20 @@ if TYPE_CHECKING:
 MEMORY_TYPE = "episodic"
 
 
-class SessionedIndex(WrittenIndex):
-    """An index that keeps the turns of sessions, each a chunk with ``session_id`` and ``turn`` in its metadata."""
+class Sessions:
+    """The sessions of an index: each turn is a chunk with ``session_id`` and ``turn`` in its metadata."""
 
-    def session_turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
+    def __init__(self, index: IndexFolder, writer: Writer) -> None:
+        self._index, self._writer = index, writer
+
+    def turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
         """Return the last n turns of a session in the scope, newest first (see ``stores.protocols.HasSessions``)."""
-        self._check_scope(scope)
-        with self._gate:
-            turns = self._catalogue.turns(self._rows.tenant, reference(session_id), scope.known_at)
+        self._index.check_scope(scope)
+        with self._index.guard:
+            turns = self._index.catalog.turns(self._index.rows.tenant, reference(session_id), scope.known_at)
             return list(islice((entry.chunk() for entry in turns if is_in(entry, scope)), max(n, 0)))
 
-    def _add_turns(
+    def add_pairs(
         self,
         session_id: str,
         turns: Sequence[tuple[str, str]],
@@ -44,10 +48,10 @@ class SessionedIndex(WrittenIndex):
         """Add (role, text) turns to the end of a session, in one transaction; return their ids."""
         check_name(session_id, "session_id")
         lifetime = _seconds(ttl)
-        with self._writer():
-            created = self.clock() if created_at is None else parse_time(created_at)
-            with self._catalogue.reading() as connection:
-                first = catalog_feedback.next_turn(connection, self._rows.tenant, session_id)
+        with self._index.writer():
+            created = self._index.clock() if created_at is None else parse_time(created_at)
+            with self._index.catalog.reading() as connection:
+                first = catalog_feedback.next_turn(connection, self._index.rows.tenant, session_id)
             ends = {} if lifetime is None else {"valid_until": iso_time(created + lifetime)}
             about = {"memory_type": MEMORY_TYPE, **(metadata or {}), "session_id": session_id, **ends}
             chunks = [
@@ -61,33 +65,22 @@ class SessionedIndex(WrittenIndex):
             ]
             for chunk in chunks:
                 ParsedMetadata.checked(chunk.metadata)
-            self.upsert(chunks)
+            self._writer.upsert(chunks)
             if chunks:
-                self.flush()
+                self._writer.flush()
         return [chunk.id for chunk in chunks]
 
-    def sessions(self) -> dict[str, int]:
+    def counts(self) -> dict[str, int]:
         """Return the number of turns of each session, by the session's id."""
-        with self._gate, self._catalogue.reading() as connection:
-            return catalog_feedback.sessions(connection, self._rows.tenant)
+        with self._index.guard, self._index.catalog.reading() as connection:
+            return catalog_feedback.sessions(connection, self._index.rows.tenant)
 
-    def delete_session(self, session_id: str) -> int:
+    def delete(self, session_id: str) -> int:
         """Delete all turns of a session; return their number, 0 for an unknown session."""
-        with self._writer():
-            with self._catalogue.reading() as connection:
-                doomed = catalog_feedback.session_ids(connection, self._rows.tenant, reference(session_id))
-            return self.remove(doomed)
-
-    def expire(self) -> int:
-        """Delete everything that has expired by its own metadata; return the number deleted.
-
-        That is every chunk and parent whose ``valid_until`` has passed, or whose session's time to live has. A
-        superseded fact is kept, for searches with ``as_of`` in the past.
-        """
-        with self._writer():
-            with self._catalogue.reading() as connection:
-                doomed = catalog_feedback.expired_ids(connection, self._rows.tenant, self.clock())
-            return self.remove(doomed)
+        with self._index.writer():
+            with self._index.catalog.reading() as connection:
+                doomed = catalog_feedback.session_ids(connection, self._index.rows.tenant, reference(session_id))
+            return self._writer.remove(doomed)
 
 
 def _seconds(ttl: float | timedelta | None) -> float | None:

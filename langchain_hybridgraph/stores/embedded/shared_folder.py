@@ -38,6 +38,8 @@ class OpenFolder:
         self.chroma = OwnedChroma(path)
         self.flushed_version = -1
         """Version of the catalogue up to which engines and model were last brought up to date."""
+        self.pending_rows = 0
+        """Number of rows written since the engines were last brought up to date."""
         self.is_tidy = path is None
         """Whether this process has removed what a crash may have left in the folder."""
         self.has_turn = True

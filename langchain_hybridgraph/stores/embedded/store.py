@@ -7,19 +7,285 @@ engines that lag behind (brought up to date from the outbox at the next write or
 
 from __future__ import annotations
 
-from langchain_hybridgraph.stores.embedded.feedback import RememberingIndex
-from langchain_hybridgraph.stores.embedded.graph import WalkedIndex
-from langchain_hybridgraph.stores.embedded.sessions import SessionedIndex
-from langchain_hybridgraph.stores.embedded.summaries import LayeredIndex
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from langchain_hybridgraph.errors import StoreError
+from langchain_hybridgraph.stores.embedded.directory_tree import DirectoryTree
+from langchain_hybridgraph.stores.embedded.engine_sync import EngineSync, catch_up
+from langchain_hybridgraph.stores.embedded.feedback import Feedback
+from langchain_hybridgraph.stores.embedded.file_records import FileRecords
+from langchain_hybridgraph.stores.embedded.graph import GraphView
+from langchain_hybridgraph.stores.embedded.index_folder import WRITE_TIMEOUT, IndexFolder
+from langchain_hybridgraph.stores.embedded.maintenance import Maintenance
+from langchain_hybridgraph.stores.embedded.memory_intake import MemoryIntake
+from langchain_hybridgraph.stores.embedded.reader import Reader
+from langchain_hybridgraph.stores.embedded.sessions import Sessions
+from langchain_hybridgraph.stores.embedded.summaries import Summaries
+from langchain_hybridgraph.stores.embedded.writer import Writer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.records import Chunk, Edge, EdgeFilter, Query, Scope, SourceResult, Vector
+    from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree
+    from langchain_hybridgraph.stores.embedded.generation import Embedding
+    from langchain_hybridgraph.stores.embedded.graph import ScopedGraph
 
 
-class EmbeddedStore(WalkedIndex, SessionedIndex, RememberingIndex, LayeredIndex):
+class EmbeddedStore:
     """Chunks, parents and edges in one folder, searched by vector, by keyword and through the graph.
 
     ``path`` None keeps everything in memory. ``embedding`` makes the vectors and ``name`` identifies its model;
     ``load`` reads the model of a fitted embedding from its file. A ``tenant`` at creation makes a multi-tenant folder:
     from then on every store opened on it names its tenant and sees only that tenant's data.
 
-    Any number of processes may read while one writes. Raises StoreError or one of its subclasses (NotAnIndexError,
-    FormatVersionError, EmbeddingMismatchError), and TenantError.
+    Its methods are those of ``stores.protocols``. Everything else belongs to one of its parts: ``memory`` (feedback,
+    validity), ``sessions``, ``graph`` (pruning), ``summaries`` of directories, ``files`` that were ingested, and
+    ``admin`` (check, repair, statistics).
+
+    Any number of processes may read while one writes. A store on disk can be pickled and copied, and keeps working in
+    a forked process. Raises StoreError or one of its subclasses (NotAnIndexError, FormatVersionError,
+    EmbeddingMismatchError), and TenantError.
     """
+
+    has_fast_lookups = True
+
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        embedding: Embedding,
+        name: str,
+        load: Callable[[Path], Embedding] | None = None,
+        tenant: str | None = None,
+        language: str = "english",
+        read_only: bool = False,
+        write_timeout: float = WRITE_TIMEOUT,
+    ) -> None:
+        self._assemble(
+            IndexFolder(
+                path,
+                embedding=embedding,
+                name=name,
+                load=load,
+                tenant=tenant,
+                language=language,
+                read_only=read_only,
+                write_timeout=write_timeout,
+                on_open=catch_up,
+            )
+        )
+
+    def _assemble(self, index: IndexFolder) -> None:
+        """Make the parts; none of them refers to the store, so that one that is no longer referenced closes itself."""
+        self._index = index
+        sync = EngineSync(index)
+        self._tree = DirectoryTree(index)
+        self.summaries = Summaries(index, self._tree)
+        self._reader = Reader(index)
+        self._writer = Writer(index, sync, after_flush=self.summaries.carry_over)
+        self.graph = GraphView(index)
+        self.files = FileRecords(index)
+        self.sessions = Sessions(index, self._writer)
+        self.memory = Feedback(index, self._writer)
+        self._intake = MemoryIntake(index, self._reader, self._writer, self.memory)
+        self.admin = Maintenance(index, self._writer, sync, summaries=self.summaries.maintenance)
+
+    # -- settings -------------------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> Path | None:
+        """The folder; None for a store in memory."""
+        return self._index.path
+
+    @property
+    def name(self) -> str:
+        """Name of the embedding's model."""
+        return self._index.name
+
+    @property
+    def tenant(self) -> str | None:
+        """The tenant whose data the store sees; None for a folder without tenants."""
+        return self._index.tenant
+
+    @property
+    def language(self) -> str:
+        """Language of the keyword index."""
+        return self._index.language
+
+    @property
+    def embedding(self) -> Embedding:
+        """The embedding that the store uses; one that is made from the texts, as it was last fitted."""
+        return self._index.embedding
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Returns the time of a change, unix seconds; a replay of the past sets another clock."""
+        return self._index.clock
+
+    @clock.setter
+    def clock(self, clock: Callable[[], float]) -> None:
+        self._index.clock = clock
+
+    # -- opening and closing --------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Wait for running calls, then release files and engines; closing twice is a no-op.
+
+        A store that is no longer referenced closes itself.
+        """
+        self.summaries.close()
+        self._index.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the settings, from which the folder is opened again; raises StoreError for a store in memory."""
+        if self.path is None:
+            raise StoreError(
+                f"a {type(self).__name__} in memory cannot be copied or pickled: give it a folder, "
+                f"{type(self).__name__}(path), which every process and every copy can open"
+            )
+        return {"index": copy.copy(self._index)}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self._assemble(state["index"])
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return another store on the same folder, with the same embedding."""
+        return copy.copy(self)
+
+    # -- reading --------------------------------------------------------------------------------------------
+
+    def read(self, ids: Sequence[str], scope: Scope, known: Mapping[str, Chunk]) -> dict[str, Chunk]:
+        """Return those of ``ids`` that exist, pass the filter and are valid (see ``stores.protocols.ReadsChunks``)."""
+        return self._reader.read(ids, scope, known)
+
+    @property
+    def has_parents(self) -> bool:
+        """Whether the store has any parent now."""
+        return self._reader.has_parents()
+
+    def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
+        """Return the parents among ``ids`` that exist and are valid (see ``stores.protocols.HasParents``)."""
+        return self._reader.read_parents(ids, scope)
+
+    def get(self, ids: Sequence[str]) -> list[Chunk]:
+        """Return the chunks and parents with these ids, in the order of ``ids``, valid or not; omit missing ones."""
+        return self._reader.get(ids)
+
+    def find(self, scope: Scope) -> list[str]:
+        """Return the ids of all chunks in this scope, the oldest first."""
+        return self._reader.find(scope)
+
+    def list_chunks(self, scope: Scope, n: int) -> SourceResult:
+        """Return the first n chunks of a scope, in the order in which they were added or last changed."""
+        return self._reader.list_chunks(scope, n)
+
+    def document_ids(self) -> list[str]:
+        """Return the ids of all documents, sorted."""
+        return self._reader.document_ids()
+
+    def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
+        """Return the ids of each document's present chunks and parents."""
+        return self._reader.document_chunks(document_ids)
+
+    def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """Return the ids of the chunks with these texts and sources (see ``stores.protocols.FindsContents``)."""
+        return self._reader.ids_of_contents(contents)
+
+    def title_edges(self) -> list[Edge]:
+        """Return the edges that lead to titles of documents, by title and document."""
+        return self._reader.title_edges()
+
+    def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
+        """Return the edges that leave these chunks (``backwards``: arrive at them), by source, relation and target."""
+        return self._reader.edges(ids, backwards=backwards)
+
+    def __len__(self) -> int:
+        """Return the number of chunks; parents are not counted."""
+        return len(self._reader)
+
+    # -- searching ------------------------------------------------------------------------------------------
+
+    def vector_search(self, query: Query, n: int) -> SourceResult:
+        """Return the n chunks with the largest cosine (see ``stores.protocols.SearchesVectors``)."""
+        return self._reader.vector_search(query, n)
+
+    def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
+        """Return the cosine of each of these chunks."""
+        return self._reader.vector_scores(vector, ids)
+
+    def vectors(self, ids: Sequence[str]) -> NDArray[Any]:
+        """Return the unit vectors of these chunks, len(ids) × dimension; zeros for an id without one."""
+        return self._reader.vectors(ids)
+
+    def keyword_search(self, query: Query, n: int) -> SourceResult:
+        """Return the n chunks with the largest BM25 (see ``stores.protocols.SearchesKeywords``)."""
+        return self._reader.keyword_search(query, n)
+
+    def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
+        """Return the BM25 of each of these chunks; those that share no word with the text are left out."""
+        return self._reader.keyword_scores(text, ids)
+
+    @property
+    def has_fast_keyword_search(self) -> bool:
+        """Whether a keyword search takes well under a millisecond now."""
+        return self._reader.has_fast_keyword_search()
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether the store has any edge now."""
+        return self.graph.has_edges()
+
+    def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> ScopedGraph:
+        """Return the graph as a call with this scope may traverse it (see ``stores.protocols.HasGraph``)."""
+        return self.graph.scoped(scope, edge_filter)
+
+    def scoped_tree(self, scope: Scope) -> ScopedTree:
+        """Return the tree as a call with this scope may see it (see ``stores.protocols.HasTree``)."""
+        return self._tree.scoped(scope)
+
+    # -- writing --------------------------------------------------------------------------------------------
+
+    def upsert(
+        self,
+        chunks: Sequence[Chunk],
+        *,
+        parents: Sequence[Chunk] = (),
+        edges: Sequence[Edge] = (),
+        vectors: NDArray[Any] | Sequence[Sequence[float]] | None = None,
+    ) -> dict[str, int]:
+        """Write one batch in one transaction (see ``stores.protocols.AcceptsChunks``).
+
+        The heavier of two edges with the same source, target and relation is kept, even if it was stored earlier;
+        :meth:`replace_edges` changes edges whatever their weight.
+
+        ``vectors``, len(chunks) × dimension, are used instead of embedding the texts. Raises StoreLockedError while
+        another store is writing, ValueError or TypeError for values that cannot be stored, StoreError for a full disk;
+        then nothing of the batch is written.
+        """
+        return self._writer.upsert(chunks, parents=parents, edges=edges, vectors=vectors)
+
+    def flush(self) -> int:
+        """Bring the engines up to date, and fit (or fit again) an embedding that is made from the corpus.
+
+        Return the number of texts this embedded; summaries of directories, which are embedded again with a model that
+        was fitted again, do not count.
+        """
+        return self._writer.flush()
+
+    def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
+        """Make ``edges`` the only edges of these relations that leave these sources; return their number.
+
+        Writes only the difference, and nothing if there is none.
+        """
+        return self._writer.replace_edges(sources, relations, edges)
+
+    def remove(self, ids: Sequence[str]) -> int:
+        """Delete chunks and parents with their edges; a parent goes with its last child. Return the number deleted.
+
+        An entity goes with the last chunk that mentions it.
+        """
+        return self._writer.remove(ids)

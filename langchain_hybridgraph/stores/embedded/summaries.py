@@ -1,20 +1,22 @@
-"""The summaries of directories, in an index of their own next to the open index."""
+"""Keeps the summaries of directories, in an index of their own next to the index."""
 
 from __future__ import annotations
 
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.embedded.catalog import Catalogue
-from langchain_hybridgraph.stores.embedded.directory_tree import TreedIndex
-from langchain_hybridgraph.stores.embedded.maintenance import CaredIndex, CheckReport
-from langchain_hybridgraph.stores.embedded.reader import SearchedIndex
+from langchain_hybridgraph.stores.embedded.directory_tree import DirectoryTree
+from langchain_hybridgraph.stores.embedded.engine_sync import EngineSync, catch_up
+from langchain_hybridgraph.stores.embedded.index_folder import IndexFolder
+from langchain_hybridgraph.stores.embedded.maintenance import Maintenance
+from langchain_hybridgraph.stores.embedded.reader import Reader
 from langchain_hybridgraph.stores.embedded.shared_folder import CATALOGUE
+from langchain_hybridgraph.stores.embedded.writer import Writer
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Chunk
@@ -26,139 +28,191 @@ STATE = "state"
 """The metadata key of a summary for the state of the directory it was made from (see ``stores.protocols.Tree``)."""
 
 
-class SummaryIndex(SearchedIndex, CaredIndex):
-    """An index of summaries, each a chunk with the uri of its directory; it is only searched and written.
+class SummaryIndex:
+    """An index of summaries, each a chunk with the uri of its directory: a ``reader``, a ``writer``, its ``admin``."""
 
-    It is opened, and its folder is laid out, like any index (``stores.embedded.index_folder.OpenIndex``).
-    """
+    def __init__(
+        self, path: Path | None, *, embedding: Embedding, name: str, tenant: str | None, language: str, read_only: bool
+    ) -> None:
+        self._index = IndexFolder(
+            path,
+            embedding=embedding,
+            name=name,
+            tenant=tenant,
+            language=language,
+            read_only=read_only,
+            on_open=catch_up,
+        )
+        sync = EngineSync(self._index)
+        self.reader = Reader(self._index)
+        self.writer = Writer(self._index, sync)
+        self.admin = Maintenance(self._index, self.writer, sync)
+
+    def version(self) -> int:
+        """Return the number of the last commit."""
+        return self._index.snapshot().rows.version
+
+    def all(self) -> list[Chunk]:
+        """Return all summaries, by the uri of their directory."""
+        return self.reader.get(self.reader.document_ids())
+
+    def take_over(self, summaries: Sequence[Chunk]) -> None:
+        """Write the summaries of another index, which are embedded again."""
+        self.writer.upsert(summaries)
+        self.writer.flush()
+
+    def close(self) -> None:
+        """Release files and engines."""
+        self._index.close()
 
 
-class Summaries:
+class CurrentSummaries:
     """The summaries of directories that may be shown: those whose directory has not changed since they were made.
 
     A deleted or changed text is in no summary from that moment on, in any process, since each summary is compared with
-    the present tree. ``kept`` holds all summaries and is the index that is searched.
+    the present tree. ``store`` holds all summaries and is the one that is searched.
     """
 
-    def __init__(self, kept: SummaryIndex, states: Mapping[str, str], tree: Tree) -> None:
-        self.kept = kept
+    def __init__(self, index: SummaryIndex, states: Mapping[str, str], tree: Tree) -> None:
+        self.store = index.reader
         self._states, self._tree = states, tree
 
     def __len__(self) -> int:
         """Return the number of summaries, shown or not."""
         return len(self._states)
 
-    def is_true(self, uri: str) -> bool:
+    def all(self) -> list[Chunk]:
+        """Return all summaries, up to date or not, by uri."""
+        return self.store.get(self.store.document_ids())
+
+    def is_current(self, uri: str) -> bool:
         """Return whether the directory has a summary that is up to date."""
-        return self._is_current(uri, self._states.get(uri))
+        return self._matches(uri, self._states.get(uri))
 
     def get(self, uris: Iterable[str]) -> dict[str, Chunk]:
         """Return the up-to-date summaries of these directories, by uri."""
-        report_of_layers = self.kept.get(list(uris))
-        return {chunk.id: chunk for chunk in report_of_layers if self._is_current(chunk.id, chunk.metadata.get(STATE))}
+        stored = self.store.get(list(uris))
+        return {chunk.id: chunk for chunk in stored if self._matches(chunk.id, chunk.metadata.get(STATE))}
 
-    def _is_current(self, uri: str, state: str | None) -> bool:
+    def _matches(self, uri: str, state: str | None) -> bool:
         node = self._tree.node(uri)
         return node >= 0 and state == self._tree.state(node)
 
 
-class LayeredIndex(TreedIndex, CaredIndex):
-    """An index whose directories have summaries, each a chunk of the index ``layers-N`` in the folder.
+class _SummaryMirror:
+    """The index of the summaries as it is open, with its generation, and the states of the summaries in one version."""
+
+    opened: tuple[int, SummaryIndex] | None = None
+    states: tuple[SummaryIndex, int, Mapping[str, str]] | None = None
+
+
+class Summaries:
+    """The summaries of an index's directories, each a chunk of the index ``layers-N`` in the folder.
 
     They are kept out of the index itself, so that only searches of the tree find them, no count includes them, and
     BM25's statistics are those of the texts. ``N`` is the generation of the vectors: when a model is fitted again to
     the corpus, the summaries are embedded again with it.
     """
 
-    _layers: tuple[int, SummaryIndex] | None = None
-    _states: tuple[SummaryIndex, int, Mapping[str, str]] | None = None
+    def __init__(self, index: IndexFolder, tree: DirectoryTree) -> None:
+        self._index, self._tree = index, tree
 
-    def summaries(self) -> Summaries | None:
+    def current(self) -> CurrentSummaries | None:
         """Return the summaries that may be shown now; None if there are none."""
-        layers = self.layers()
-        if layers is None:
+        summaries = self.index()
+        if summaries is None:
             return None
-        return Summaries(layers, self._states_of(layers), self.scoped_tree(Scope(None, self.tenant, time.time())))
+        tree = self._tree.scoped(Scope(None, self._index.tenant, time.time()))
+        return CurrentSummaries(summaries, self._states(summaries), tree)
 
-    def _states_of(self, layers: SummaryIndex) -> Mapping[str, str]:
-        """Return the state that each summary was made from, by uri."""
-        version, current = layers._refresh().rows.version, self._states
-        if current is None or current[:2] != (layers, version):
-            kept = layers.get(layers.document_ids())
-            current = self._states = layers, version, {chunk.id: str(chunk.metadata.get(STATE)) for chunk in kept}
-        return current[2]
-
-    def flush(self) -> int:
-        """Bring the engines up to date; if the model was fitted again, embed the summaries again with it.
-
-        Return the number of texts this embedded; summaries do not count.
-        """
-        embedded = super().flush()
-        self._keep_layers()
-        return embedded
-
-    def layers(self) -> SummaryIndex | None:
+    def index(self) -> SummaryIndex | None:
         """Return the index of the summaries, by the directories' uris; None if there is none."""
-        with self._gate:
-            number = self._refresh().generation.number
-            with self._refreshing:
-                current = self._layers
-                if current is not None and current[0] == number:
-                    return current[1]
-                if self.path is None or not (self._layer_folder(self.path, number) / CATALOGUE).exists():
+        index, mirror = self._index, self._mirror
+        with index.guard:
+            number = index.snapshot().generation.number
+            with index.refresh_lock:
+                opened = mirror.opened
+                if opened is not None and opened[0] == number:
+                    return opened[1]
+                if index.path is None or not (_folder(index.path, number) / CATALOGUE).exists():
                     return None
-                return self._hold_layers(number)
+                return self._open_as_present(number)
 
-    def make_layers(self) -> SummaryIndex:
-        """Return the index of the summaries for writing; a new one takes over those of the previous generation."""
-        present = self.layers()
+    def index_for_writing(self) -> SummaryIndex:
+        """Return the index of the summaries; a new one takes over those of the previous generation."""
+        present = self.index()
         if present is not None:
             return present
-        with self._gate, self._refreshing:
-            number = self._refresh().generation.number
-            before, current = self._layers_before(number), self._layers
-            for tenant in before.keys() - {self.tenant}:
-                other = self._opened_layers(number, tenant)
-                _take_over(other, before[tenant])
+        index, mirror = self._index, self._mirror
+        with index.guard, index.refresh_lock:
+            number = index.snapshot().generation.number
+            before, opened = self._before(number), mirror.opened
+            for tenant in before.keys() - {index.tenant}:
+                other = self._open(number, tenant)
+                other.take_over(before[tenant])
                 other.close()
-            made = self._hold_layers(number)
-            if current is not None:
-                current[1].close()
-        _take_over(made, before.get(self.tenant, []))
-        if self.path is not None:
-            for folder in self._other_layers(self.path, number):
+            made = self._open_as_present(number)
+            if opened is not None:
+                opened[1].close()
+        made.take_over(before.get(index.tenant, []))
+        if index.path is not None:
+            for folder in _other_folders(index.path, number):
                 shutil.rmtree(folder, ignore_errors=True)
         return made
 
-    def _keep_layers(self) -> None:
-        """Carry the summaries of the previous generation, if there are any, over to the present one."""
-        has_others = self._layers is not None if self.path is None else any(self._other_layers(self.path, None))
-        if has_others and self.layers() is None:
-            self.make_layers()
+    def carry_over(self) -> None:
+        """Embed the summaries of the previous generation, if there are any, with the present model."""
+        path = self._index.path
+        has_others = self._mirror.opened is not None if path is None else any(_other_folders(path, None))
+        if has_others and self.index() is None:
+            self.index_for_writing()
 
-    def _hold_layers(self, number: int) -> SummaryIndex:
-        made = self._opened_layers(number, self.tenant)
-        self._layers = number, made
+    def maintenance(self) -> Maintenance | None:
+        """Return the maintenance of the index of the summaries; None if there is none."""
+        summaries = self.index()
+        return None if summaries is None else summaries.admin
+
+    def close(self) -> None:
+        """Close the index of the summaries, if it is open."""
+        opened, self._mirror.opened = self._mirror.opened, None
+        if opened is not None:
+            opened[1].close()
+
+    @property
+    def _mirror(self) -> _SummaryMirror:
+        return self._index.mirror(_SummaryMirror, _SummaryMirror)
+
+    def _states(self, summaries: SummaryIndex) -> Mapping[str, str]:
+        """Return the state that each summary was made from, by uri."""
+        mirror = self._mirror
+        version, present = summaries.version(), mirror.states
+        if present is None or present[:2] != (summaries, version):
+            states = {chunk.id: str(chunk.metadata.get(STATE)) for chunk in summaries.all()}
+            present = mirror.states = summaries, version, states
+        return present[2]
+
+    def _open_as_present(self, number: int) -> SummaryIndex:
+        made = self._open(number, self._index.tenant)
+        self._mirror.opened = number, made
         return made
 
-    def _opened_layers(self, number: int, tenant: str | None) -> SummaryIndex:
+    def _open(self, number: int, tenant: str | None) -> SummaryIndex:
+        index = self._index
         return SummaryIndex(
-            None if self.path is None else self._layer_folder(self.path, number),
-            embedding=_BorrowedEmbedding(self.embedding),
-            name=self.name,
+            None if index.path is None else _folder(index.path, number),
+            embedding=_BorrowedEmbedding(index.embedding),
+            name=index.name,
             tenant=tenant,
-            language=self.language,
-            read_only=self._read_only,
+            language=index.language,
+            read_only=index.read_only,
         )
 
-    def _layers_before(self, number: int) -> dict[str | None, list[Chunk]]:
+    def _before(self, number: int) -> dict[str | None, list[Chunk]]:
         """Return the summaries made for the vectors of an earlier generation, by tenant."""
-        if self.path is None:
-            current = self._layers
-            if current is None or current[0] == number:
-                return {}
-            return {self.tenant: current[1].get(current[1].document_ids())}
-        folders = self._other_layers(self.path, number)
+        if self._index.path is None:
+            opened = self._mirror.opened
+            return {} if opened is None or opened[0] == number else {self._index.tenant: opened[1].all()}
+        folders = _other_folders(self._index.path, number)
         if not folders:
             return {}
         before: dict[str | None, list[Chunk]] = {}
@@ -169,48 +223,6 @@ class LayeredIndex(TreedIndex, CaredIndex):
         finally:
             catalogue.close()
         return before
-
-    def _layer_folder(self, path: Path, number: int) -> Path:
-        return path / f"{FOLDER}-{number}"
-
-    def _other_layers(self, path: Path, number: int | None) -> list[Path]:
-        """Return the folders of summaries other than that of this generation."""
-        wanted = None if number is None else self._layer_folder(path, number).name
-        return [each for each in path.glob(f"{FOLDER}-*") if each.name != wanted and (each / CATALOGUE).exists()]
-
-    # -- operations on the complete index -------------------------------------------------------------------
-
-    def check(self) -> CheckReport:
-        """Compare catalogue, matrix and engines, including those of the summaries (see ``care.CaredIndex``)."""
-        report, layers = super().check(), self.layers()
-        if layers is None:
-            return report
-        report_of_layers = layers.check()
-        return replace(
-            report,
-            problems=(*report.problems, *_of_layers(report_of_layers.problems)),
-            unchecked=(*report.unchecked, *_of_layers(report_of_layers.unchecked)),
-            counts={**report.counts, "layers": report_of_layers.counts["chunks"]},
-        )
-
-    def repair(self) -> CheckReport:
-        """Repair what ``check`` reports, including the summaries; then check."""
-        layers = self.layers()
-        if layers is not None:
-            layers.repair()
-        return super().repair()
-
-    def stats(self) -> dict[str, Any]:
-        """Return counts and facts, including the number of directories with a summary (``layers``)."""
-        layers = self.layers()
-        return super().stats() | {"layers": 0 if layers is None else len(layers)}
-
-    def close(self) -> None:
-        """Close the summaries, then the index."""
-        current, self._layers = self._layers, None
-        if current is not None:
-            current[1].close()
-        super().close()
 
 
 class _BorrowedEmbedding:
@@ -228,13 +240,14 @@ class _BorrowedEmbedding:
         return self._embedding.embed_query(text)
 
 
-def _take_over(layers: SummaryIndex, summaries: Sequence[Chunk]) -> None:
-    layers.upsert(summaries)
-    layers.flush()
+def _folder(path: Path, number: int) -> Path:
+    return path / f"{FOLDER}-{number}"
 
 
-def _of_layers(lines: Sequence[str]) -> list[str]:
-    return [f"summaries of directories: {line}" for line in lines]
+def _other_folders(path: Path, number: int | None) -> list[Path]:
+    """Return the folders of summaries other than that of this generation."""
+    present = None if number is None else _folder(path, number).name
+    return [each for each in path.glob(f"{FOLDER}-*") if each.name != present and (each / CATALOGUE).exists()]
 
 
 def _generation(folder: Path) -> int:

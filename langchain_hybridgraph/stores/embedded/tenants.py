@@ -1,4 +1,4 @@
-"""Listing and dropping the tenants of an index folder."""
+"""Lists and drops the tenants of an index folder."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ import numpy as np
 from langchain_hybridgraph.errors import NotAnIndexError, TenantError
 from langchain_hybridgraph.stores.embedded import catalog
 from langchain_hybridgraph.stores.embedded.catalog import Catalogue
-from langchain_hybridgraph.stores.embedded.generation import BATCH, NoEmbedding
-from langchain_hybridgraph.stores.embedded.index_folder import read_facts
-from langchain_hybridgraph.stores.embedded.maintenance import CaredIndex
+from langchain_hybridgraph.stores.embedded.engine_sync import EngineSync, catch_up
+from langchain_hybridgraph.stores.embedded.generation import BATCH, Generation, NoEmbedding
+from langchain_hybridgraph.stores.embedded.index_folder import IndexFolder, read_facts
+from langchain_hybridgraph.stores.embedded.maintenance import Maintenance
 from langchain_hybridgraph.stores.embedded.shared_folder import CATALOGUE
 from langchain_hybridgraph.stores.embedded.summaries import FOLDER
+from langchain_hybridgraph.stores.embedded.writer import Writer
 
 
 def tenants(path: Path) -> dict[str, int]:
@@ -62,33 +64,30 @@ def _facts(path: Path) -> Mapping[str, Any]:
 
 
 def _emptied(path: Path, tenant: str) -> dict[str, int]:
+    """Delete all data of the tenant; return the number deleted, by kind."""
     name = str(read_facts(path).get("embedding", ""))
-    with closing(_EmptiedIndex(path, embedding=NoEmbedding(), name=name, tenant=tenant)) as index:
-        return index.empty()
-
-
-class _EmptiedIndex(CaredIndex):
-    """An index that is opened only to be emptied: nothing is embedded."""
-
-    def empty(self) -> dict[str, int]:
-        """Delete all data of the tenant; return the number deleted, by kind."""
-        with self._writer():
-            stats = self.stats()
-            with self._catalogue.writing() as connection:
-                rows = catalog.delete_tenant(connection, self._rows.tenant)
+    index = IndexFolder(path, embedding=NoEmbedding(), name=name, tenant=tenant, on_open=catch_up)
+    sync = EngineSync(index)
+    with closing(index):
+        with index.writer():
+            stats = Maintenance(index, Writer(index, sync), sync).stats()
+            with index.catalog.writing() as connection:
+                rows = catalog.delete_tenant(connection, index.rows.tenant)
                 catalog.log_changes(connection, rows)
-            self._refresh()
-            self._step()
-            self._blank(rows)
+            index.snapshot()
+            sync.step()
+            _blank(index.generation, rows)
             # The words of deleted texts stay in Tantivy's segments until these are merged.
-            self._keywords.rebuild(self._rows.version)
-        self._catalogue.checkpoint()
-        return {name: stats[name] for name in ("chunks", "parents", "edges", "entities", "sessions")}
+            sync.rebuild("keywords")
+        index.catalog.checkpoint()
+    return {name: stats[name] for name in ("chunks", "parents", "edges", "entities", "sessions")}
 
-    def _blank(self, rows: list[int]) -> None:
-        """Overwrite the vectors of these rows, which no longer belong to any chunk, with zeros."""
-        matrix = self._generation.matrix
-        if matrix is not None:
-            parts = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
-            zeros = ((part, np.zeros((len(part), matrix.dimension), np.float32), [b""] * len(part)) for part in parts)
-            self._generation.fill(zeros)
+
+def _blank(generation: Generation, rows: list[int]) -> None:
+    """Overwrite the vectors of these rows, which no longer belong to any chunk, with zeros."""
+    matrix = generation.matrix
+    if matrix is not None:
+        parts = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
+        generation.fill(
+            (part, np.zeros((len(part), matrix.dimension), np.float32), [b""] * len(part)) for part in parts
+        )

@@ -20,7 +20,8 @@ from langchain_hybridgraph.stores.embedded.catalog_rows import catalogue_rows
 from langchain_hybridgraph.stores.embedded.generation import Generation, NoEmbedding
 from langchain_hybridgraph.stores.embedded.index_folder import read_facts
 from langchain_hybridgraph.stores.embedded.shared_folder import CATALOGUE
-from langchain_hybridgraph.stores.embedded.summaries import STATE, LayeredIndex
+from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
+from langchain_hybridgraph.stores.embedded.summaries import STATE
 from langchain_hybridgraph.stores.transfer import (
     KINDS,
     ChunkRecord,
@@ -41,7 +42,7 @@ PROGRESS = "migration"
 """Name of the fact that holds the progress of an unfinished copy."""
 
 
-class TransferIndex(LayeredIndex):
+class TransferIndex(EmbeddedStore):
     """An index opened for one tenant without its embedding, to be copied from or to."""
 
     @classmethod
@@ -66,16 +67,16 @@ class TransferIndex(LayeredIndex):
             also(connection)
             return ()
 
-        self._write(batch, (), {r.chunk.id: r.vector for r in chunks if r.vector is not None}, write)
+        self._writer.write(batch, (), {r.chunk.id: r.vector for r in chunks if r.vector is not None}, write)
 
     def present_summaries(self) -> list[tuple[Chunk, Vector, bool]]:
         """Return the summaries of directories, each with its vector and whether it is up to date."""
-        summaries = self.summaries()
+        summaries = self.summaries.current()
         if summaries is None:
             return []
-        ids = summaries.kept.document_ids()
-        chunks, vectors = summaries.kept.get(ids), summaries.kept.vectors(ids)
-        return [(chunk, vectors[place], summaries.is_true(chunk.id)) for place, chunk in enumerate(chunks)]
+        chunks = summaries.all()
+        vectors = summaries.store.vectors([chunk.id for chunk in chunks])
+        return [(chunk, vectors[place], summaries.is_current(chunk.id)) for place, chunk in enumerate(chunks)]
 
     def restore_summaries(self, summaries: Sequence[tuple[Chunk, Vector, bool]]) -> None:
         """Write summaries of directories; those that were up to date are so again."""
@@ -91,9 +92,9 @@ class TransferIndex(LayeredIndex):
             )
             for chunk, _, is_current in summaries
         ]
-        layers = self.make_layers()
-        layers.upsert(written, vectors=np.stack([vector for _, vector, _ in summaries]))
-        layers.flush()
+        index = self.summaries.index_for_writing()
+        index.writer.upsert(written, vectors=np.stack([vector for _, vector, _ in summaries]))
+        index.writer.flush()
 
 
 class EmbeddedSource:
@@ -297,7 +298,7 @@ class EmbeddedDestination:
                 self._opened(tenant).restore_summaries(summaries)
         index = self._opened(self._facts.tenants[0] if self._facts.tenants else "")
         index.flush()
-        problems += index.check().problems
+        problems += index.admin.check().problems
         self.close()
         if not problems:
             with closing(Catalogue(self.path / CATALOGUE)) as catalogue, catalogue.writing() as connection:

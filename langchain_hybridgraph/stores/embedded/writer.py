@@ -1,23 +1,19 @@
-"""Writing to an open index."""
+"""Writes chunks and edges to an index."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.chunk_metadata import reference
-from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.steps import report
-from langchain_hybridgraph.stores.embedded import catalog, catalog_files
+from langchain_hybridgraph.stores.embedded import catalog
 from langchain_hybridgraph.stores.embedded.catalog import CHUNK, GRAPH, ChunkRow, StoredHashes
 from langchain_hybridgraph.stores.embedded.catalog_feedback import insert_or_replace
-from langchain_hybridgraph.stores.embedded.catalog_rows import catalogue_rows, checked_edges, text_hash
-from langchain_hybridgraph.stores.embedded.engine_sync import FollowedIndex
-from langchain_hybridgraph.stores.embedded.generation import Generation
-from langchain_hybridgraph.stores.embedded.index_folder import FittedEmbedding, Snapshot
+from langchain_hybridgraph.stores.embedded.catalog_rows import catalogue_rows, checked_edges
+from langchain_hybridgraph.stores.embedded.engine_sync import EngineSync
+from langchain_hybridgraph.stores.embedded.index_folder import FittedEmbedding, IndexFolder
+from langchain_hybridgraph.stores.embedded.model_fitting import ModelFitting, probe_facts
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 
 if TYPE_CHECKING:
@@ -26,18 +22,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Chunk, Edge, Vector
-    from langchain_hybridgraph.stores.protocols import FileRecord
 
 # Largest number of rows that wait until the engines are brought up to date in the middle of an ingest.
 STEP_ROWS = 8_192
-# Texts handed to a fitted embedding together: enough for it to use several processes.
-_EMBEDDED = 16_384
-# Largest number of texts an embedding is fitted to, taken at even intervals from the full index.
-FIT_TEXTS = 100_000
 
 
-class WrittenIndex(FollowedIndex):
-    """An index that accepts chunks: first vectors, then the commit that accepts them, then the engines."""
+class Writer:
+    """Writes to an index: first vectors, then the commit that accepts the batch, then the engines.
+
+    ``after_flush`` is called at the end of each :meth:`flush`, outside the turn to write.
+    """
+
+    def __init__(
+        self, index: IndexFolder, sync: EngineSync, *, after_flush: Callable[[], object] | None = None
+    ) -> None:
+        self._index, self._sync = index, sync
+        self._fitting = ModelFitting(index)
+        self._after_flush = after_flush
 
     def upsert(
         self,
@@ -56,11 +57,11 @@ class WrittenIndex(FollowedIndex):
         another store is writing, ValueError or TypeError for values that cannot be stored, StoreError for a full disk;
         then nothing of the batch is written.
         """
-        batch = catalogue_rows(chunks, parents, self._rows.tenant)
+        batch = catalogue_rows(chunks, parents, self._index.rows.tenant)
         edges = checked_edges(edges)
-        return self._write(batch, edges, None if vectors is None else self._vectors_by_id(chunks, vectors))
+        return self.write(batch, edges, None if vectors is None else self._vectors_by_id(chunks, vectors))
 
-    def _write(
+    def write(
         self,
         batch: Sequence[ChunkRow],
         edges: Sequence[Edge] = (),
@@ -69,16 +70,16 @@ class WrittenIndex(FollowedIndex):
     ) -> dict[str, int]:
         """Write a batch and, in the same transaction, whatever ``also`` writes; ``also`` returns its changed rows."""
         ahead = self._embed_ahead(batch) if vectors_by_id is None else None
-        with self._writer():
+        with self._index.writer():
             known = self._known(batch)
             changed = [entry for entry in batch if _changes(entry, known.get(entry.id))]
             new = [entry for entry in changed if entry.kind == CHUNK]
             rows, embedded = self._write_vectors(new, known, vectors_by_id, ahead)
             facts = self._founding_facts(new, rows, has_own_vectors=vectors_by_id is not None)
             self._accept(changed, rows, known, edges, facts, also=also)
-            self._pending += len(new)
-            if self._pending >= STEP_ROWS:
-                self._step()
+            self._index.shared.pending_rows += len(new)
+            if self._index.shared.pending_rows >= STEP_ROWS:
+                self._sync.step()
         updated = sum(entry.id in known and known[entry.id].kind != GRAPH for entry in changed)
         return {
             "added": len(changed) - updated,
@@ -94,38 +95,20 @@ class WrittenIndex(FollowedIndex):
         then the first to flush brings the engines up to date for all, and the others have nothing to do.
         """
         embedded = 0
-        if self._is_flushed():
-            return embedded
-        with self._writer():
-            if self._is_flushed():
-                return embedded
-            if isinstance(self.embedding, FittedEmbedding) and self._fit_is_due(self.embedding):
-                self._refit(self.embedding)
-                embedded = self._catalogue.count_rows()
-            self._step()
-            self._folder.flushed_version = self._catalogue.version()
+        if not self._is_flushed():
+            with self._index.writer():
+                if not self._is_flushed():
+                    if self._fitting.is_due():
+                        embedded = self._fitting.fit()
+                    self._sync.step()
+                    self._index.shared.flushed_version = self._index.catalog.version()
+        if self._after_flush is not None:
+            self._after_flush()
         return embedded
 
     def _is_flushed(self) -> bool:
-        with self._gate:
-            return self._folder.flushed_version == self._catalogue.version()
-
-    def refit(self) -> int:
-        """Fit an embedding that is made from the corpus to all present texts, whether or not a fit is due.
-
-        Return the number of texts this embedded. Raises ConfigurationError for an embedding of another kind.
-        """
-        if not isinstance(self.embedding, FittedEmbedding):
-            raise ConfigurationError(
-                f"{self.name} is not fitted to the texts of the index, so it cannot be refitted: only lsa can; to use "
-                "another embedding, make a new index"
-            )
-        with self._writer():
-            texts = self._catalogue.count_rows()
-            if texts:
-                self._refit(self.embedding)
-            self.flush()
-        return texts
+        with self._index.guard:
+            return self._index.shared.flushed_version == self._index.catalog.version()
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
         """Make ``edges`` the only edges of these relations that leave these sources.
@@ -134,87 +117,47 @@ class WrittenIndex(FollowedIndex):
         """
         wanted = _heaviest(checked_edges(edges))
         leaving, kinds = set(sources), set(relations)
-        with self._writer():
+        with self._index.writer():
             sources_read = leaving.union(edge.source for edge in wanted.values())
-            present = {_key(edge): edge for edge in self._catalogue.edges(self._rows.tenant, sources_read)}
+            present = {_key(edge): edge for edge in self._index.catalog.edges(self._index.rows.tenant, sources_read)}
             replaced = {key for key, edge in present.items() if edge.source in leaving and edge.relation in kinds}
             stale = [present[key] for key in replaced if key not in wanted]
             fresh = [edge for key, edge in wanted.items() if present.get(key) != edge]
             if stale or fresh:
-                now = self.clock()
-                with self._catalogue.writing() as connection:
-                    entities = catalog.graph_ends(connection, self._rows.tenant, stale)
-                    catalog.delete_edges(connection, self._rows.tenant, stale)
+                now = self._index.clock()
+                with self._index.catalog.writing() as connection:
+                    entities = catalog.graph_ends(connection, self._index.rows.tenant, stale)
+                    catalog.delete_edges(connection, self._index.rows.tenant, stale)
                     # Edges that stay are changed in place and keep the time they were first ingested.
                     for changed in (True, False):
                         edges = [edge for edge in fresh if (_key(edge) in replaced) == changed]
-                        catalog.put_edges(connection, self._rows.tenant, edges, now, by_weight=not changed)
+                        catalog.put_edges(connection, self._index.rows.tenant, edges, now, by_weight=not changed)
                     catalog.delete_unmentioned(connection, entities)
         return len(wanted)
-
-    def prune_orphan_edges(self) -> int:
-        """Delete the edges with a missing end, and the entities that only they named; return the number of edges.
-
-        An end exists if it is a chunk or a parent, an entity that a chunk mentions (relation ``mentions``, from the
-        chunk), or a directory that contains a chunk, directly or through directories below it (``contains``, to the
-        chunk). Any other end is missing, including a linked document that is not there yet: ingesting the linking
-        document again restores that edge.
-        """
-        with self._writer(), self._catalogue.writing() as connection:
-            catalog_files.forget(connection, self._rows.tenant)  # files that are ingested again get their edges again
-            return catalog.delete_orphan_edges(connection, self._rows.tenant)
-
-    def prune_edges(self, min_weight: float = 0.0, max_per_source: int = 0) -> int:
-        """Delete the edges lighter than ``min_weight``, then all but the heaviest of each source; return their number.
-
-        Ties are kept by the smaller relation, then target; ``max_per_source`` 0 keeps all. An entity that is no longer
-        mentioned is deleted with its edges, which are counted. Raises ValueError for a weight outside [0, 1] or a
-        number below 0.
-        """
-        if not 0.0 <= min_weight <= 1.0:
-            raise ValueError(f"min_weight must be a number from 0 to 1, got {min_weight!r}")
-        if max_per_source < 0:
-            raise ValueError(f"max_per_source must be a number from 0 (no limit), got {max_per_source!r}")
-        with self._writer(), self._catalogue.writing() as connection:
-            catalog_files.forget(connection, self._rows.tenant)
-            return catalog.delete_weak_edges(connection, self._rows.tenant, min_weight, max_per_source)
 
     def remove(self, ids: Sequence[str]) -> int:
         """Delete chunks and parents with their edges; a parent goes with its last child. Return the number deleted.
 
         An entity goes with the last chunk that mentions it.
         """
-        with self._writer():
-            with self._catalogue.writing() as connection:
-                count, dead = catalog.delete_ids(connection, self._rows.tenant, ids)
+        with self._index.writer():
+            with self._index.catalog.writing() as connection:
+                count, dead = catalog.delete_ids(connection, self._index.rows.tenant, ids)
                 if count:
                     catalog.log_changes(connection, dead)
-            self._refresh()
-            self._step()
+            self._index.snapshot()
+            self._sync.step()
         return count
 
-    def files(self) -> list[FileRecord]:
-        """Return records of files whose chunks and edges are as ingested (see ``stores.protocols.RecordsFiles``)."""
-        with self._gate:
-            return self._catalogue.files(self._rows.tenant)
-
-    def record_files(self, records: Sequence[FileRecord]) -> None:
-        """Insert or replace records."""
-        if records:
-            stored = [record._replace(documents=tuple(map(reference, record.documents))) for record in records]
-            with self._writer(), self._catalogue.writing() as connection:
-                catalog_files.put(connection, self._rows.tenant, stored)
-
-    def forget_files(self, sources: Sequence[str] | None = None) -> None:
-        """Delete the records of these files; None deletes all."""
-        with self._writer(), self._catalogue.writing() as connection:
-            catalog_files.forget(connection, self._rows.tenant, sources)
+    def step(self) -> None:
+        """Bring the engines up to date; requires the turn to write."""
+        self._sync.step()
 
     def _vectors_by_id(self, chunks: Sequence[Chunk], vectors: Any) -> dict[str, Vector]:
-        if isinstance(self.embedding, FittedEmbedding):
+        if isinstance(self._index.embedding, FittedEmbedding):
             raise ValueError(
-                f"the embedding {self.name!r} is fitted to the texts, so vectors cannot be passed: leave vectors= out, "
-                "or open the store with the embedding that made them"
+                f"the embedding {self._index.name!r} is fitted to the texts, so vectors cannot be passed: "
+                "leave vectors= out, or open the store with the embedding that made them"
             )
         if len(vectors) != len(chunks):
             raise ValueError(
@@ -223,17 +166,17 @@ class WrittenIndex(FollowedIndex):
         return dict(zip((chunk.id for chunk in chunks), unit(vectors), strict=True))
 
     def _known(self, batch: Sequence[ChunkRow]) -> dict[str, StoredHashes]:
-        return self._catalogue.stored_hashes(self._rows.tenant, (entry.id for entry in batch))
+        return self._index.catalog.stored_hashes(self._index.rows.tenant, (entry.id for entry in batch))
 
     def _embed_ahead(self, batch: Sequence[ChunkRow]) -> _Ahead | None:
         """Embed the texts that this batch needs as the index is now, while others may write."""
-        with self._gate:
-            generation = self._refresh().generation
-            if self._is_unfitted(generation):
+        with self._index.guard:
+            generation = self._index.snapshot().generation
+            if self._index.is_unfitted(generation):
                 return None
             known = self._known(batch)
             texts = list(dict.fromkeys(e.text for e in batch if e.kind == CHUNK and _needs_vector(e, known.get(e.id))))
-            vectors = self._embed(texts, generation) if texts else ()
+            vectors = self._index.embed(texts, generation) if texts else ()
             return _Ahead(generation.number, dict(zip(texts, vectors, strict=True)))
 
     def _write_vectors(
@@ -244,10 +187,10 @@ class WrittenIndex(FollowedIndex):
         ahead: _Ahead | None,
     ) -> tuple[list[int], int]:
         """Write these chunks' vectors to the matrix; return their rows and the number of texts embedded."""
-        facts = self._catalogue.facts()
+        facts = self._index.catalog.facts()
         start = int(facts["next_row"])
         rows = list(range(start, start + len(new)))
-        if not new or self._is_unfitted(self._generation):
+        if not new or self._index.is_unfitted(self._index.generation):
             return rows, 0
         kept = self._kept_rows(new, known)
         texts: list[str] = []
@@ -257,17 +200,17 @@ class WrittenIndex(FollowedIndex):
             texts = list(dict.fromkeys(entry.text for place, entry in enumerate(new) if place not in kept))
             vectors = self._assemble([entry.text for entry in new], kept, texts, ahead)
         # Until the first vectors are accepted any number of dimensions is allowed, whatever has failed before.
-        matrix = self._generation.matrix
+        matrix = self._index.generation.matrix
         if matrix is None or "dimension" not in facts:
-            matrix = self._generation.create_matrix(vectors.shape[1])
-        self._check_width(vectors.shape[1])
+            matrix = self._index.generation.create_matrix(vectors.shape[1])
+        self._index.check_width(vectors.shape[1])
         matrix.write(start, vectors, texts=[entry.text_hash for entry in new])
         return rows, len(texts)
 
     def _kept_rows(self, new: Sequence[ChunkRow], known: Mapping[str, StoredHashes]) -> dict[int, int]:
         """Return the rows whose undamaged vectors can be reused, by the position of the entry with the same text."""
         kept = {place: row for place, e in enumerate(new) if (row := _row_of_same_text(e, known.get(e.id))) is not None}
-        matrix = self._generation.matrix
+        matrix = self._index.generation.matrix
         if matrix is None or not kept:
             return {}
         sound = matrix.intact(list(kept.values()), [new[place].text_hash for place in kept])
@@ -279,25 +222,25 @@ class WrittenIndex(FollowedIndex):
         """Return one vector per wanted text: kept ones from their old rows, the others by embedding each text once."""
         embedded = self._embedded(fresh, ahead) if fresh else None
         place_of = {text: place for place, text in enumerate(fresh)}
-        matrix = self._generation.matrix
+        matrix = self._index.generation.matrix
         if matrix is None or not kept:
             assert embedded is not None, "a chunk that keeps no vector has a text to embed"
             return embedded[[place_of[text] for text in wanted]]
         vectors = np.empty((len(wanted), matrix.dimension), np.float32)
         vectors[list(kept)] = matrix.take(list(kept.values()))
         if embedded is not None:
-            self._check_width(embedded.shape[1])
+            self._index.check_width(embedded.shape[1])
             others = [place for place in range(len(wanted)) if place not in kept]
             vectors[others] = embedded[[place_of[wanted[place]] for place in others]]
         return vectors
 
     def _embedded(self, texts: list[str], ahead: _Ahead | None) -> NDArray[np.float32]:
         """Return the vectors of these texts, those embedded ahead with the present model or new ones."""
-        if ahead is None or ahead.generation != self._generation.number:
-            return self._embed(texts, self._generation)
+        if ahead is None or ahead.generation != self._index.generation.number:
+            return self._index.embed(texts, self._index.generation)
         late = [text for text in texts if text not in ahead.vectors]  # others have changed the index meanwhile
         vectors = (
-            {**ahead.vectors, **dict(zip(late, self._embed(late, self._generation), strict=True))}
+            {**ahead.vectors, **dict(zip(late, self._index.embed(late, self._index.generation), strict=True))}
             if late
             else (ahead.vectors)
         )
@@ -318,110 +261,40 @@ class WrittenIndex(FollowedIndex):
             return
         row_of = dict(zip((entry.id for entry in changed if entry.kind == CHUNK), rows, strict=True))
         dead = [row for entry in changed if entry.id in known and (row := known[entry.id].row) is not None]
-        now = self.clock()
-        with self._catalogue.writing() as connection:
+        now = self._index.clock()
+        with self._index.catalog.writing() as connection:
             insert_or_replace(connection, [entry._replace(row=row_of.get(entry.id)) for entry in changed], now)
-            catalog.put_edges(connection, self._rows.tenant, edges, now)
+            catalog.put_edges(connection, self._index.rows.tenant, edges, now)
             if rows:
                 catalog.set_facts(connection, next_row=rows[-1] + 1, **facts)
             touched = [] if also is None else list(also(connection))
             if changed or touched:
                 catalog.log_changes(connection, [*rows, *dead, *touched])
-        self._is_known_embedding = self._is_known_embedding or bool(facts)
-        self._refresh()
+        if facts:
+            self._index.confirm_embedding()
+        self._index.snapshot()
 
     def _founding_facts(self, new: Sequence[ChunkRow], rows: Sequence[int], *, has_own_vectors: bool) -> dict[str, Any]:
         """Return facts about the embedding from its first vectors; {} where they are known or there are no vectors yet.
 
         Known facts may have been deleted with the tenant whose text they came from.
         """
-        if not new or self._generation.matrix is None or "probe_text" in self._catalogue.facts():
+        if not new or self._index.generation.matrix is None or "probe_text" in self._index.catalog.facts():
             return {}
-        facts = self._probe(self._generation, rows[0], new[0].text)
+        facts = probe_facts(self._index.name, self._index.generation, rows[0], new[0].text)
         own = self._own_vector(new[0].text) if has_own_vectors else None
         if own is not None:
-            self._check_width(len(own))
+            self._index.check_width(len(own))
             facts["probe_vector"] = own.tobytes()
         return facts
 
     def _own_vector(self, text: str) -> Vector | None:
         """Return the embedding's vector of a text, None if it cannot embed; given vectors may come from elsewhere."""
         try:
-            own: Vector = self._embed([text], self._generation)[0]
+            own: Vector = self._index.embed([text], self._index.generation)[0]
         except Exception:  # noqa: BLE001 - an embedding that cannot embed now is recognised by its name
             return None
         return own
-
-    def _probe(self, generation: Generation, row: int, text: str) -> dict[str, Any]:
-        """Return the facts by which another model is recognised when the index is opened with it."""
-        matrix = generation.matrix
-        assert matrix is not None, "rows with vectors belong to a matrix"
-        return {
-            "embedding": self.name,
-            "dimension": matrix.dimension,
-            "probe_text": text,
-            "probe_vector": matrix.take([row])[0].tobytes(),
-        }
-
-    # -- an embedding fitted to the corpus ------------------------------------------------------------------
-
-    def _fit_is_due(self, model: FittedEmbedding) -> bool:
-        chunks = self._catalogue.count_rows()
-        if not chunks:
-            return False
-        if self._is_unfitted(self._generation):
-            return True
-        facts = self._catalogue.facts()
-        fitted, end = int(facts["fitted_row"]), int(facts["next_row"])
-        if fitted == end:
-            return False
-        newest = [text for _, text in self._catalogue.texts(max(fitted, end - 500))]
-        return chunks >= 2 * int(facts["fitted_texts"]) or model.needs_refit(newest)
-
-    def _refit(self, model: FittedEmbedding) -> None:
-        """Make generation n + 1 of model, matrix and collection, and switch to it with one commit."""
-        chunks = self._catalogue.count_rows()
-        every = -(-chunks // FIT_TEXTS)
-        report("embedding", 0, chunks, "chunks")
-        fitted = copy.copy(model).fit(
-            [text for place, (_, text) in enumerate(self._catalogue.texts()) if place % every == 0]
-        )
-        fresh = Generation(self.path, self._generation.number + 1, None, fitted)
-        fresh.remove()
-        self._folder.chroma.drop(fresh.number)
-        if fresh.model_file is not None:
-            fitted.save(fresh.model_file)
-        fresh.fill(self._embedded_pages(fitted, chunks))
-        row, text = next(self._catalogue.texts())
-        facts = self._catalogue.facts()
-        old = self._generation
-        # Searches of other threads see the commit and the new generation at the same moment.
-        with self._refreshing:
-            with self._catalogue.writing() as connection:
-                catalog.set_facts(
-                    connection,
-                    generation=fresh.number,
-                    chroma_applied=0,
-                    fitted_row=int(facts["next_row"]),
-                    fitted_texts=chunks,
-                    **self._probe(fresh, row, text),
-                )
-                catalog.log_changes(connection, [])
-            self._seen = Snapshot(self._rows, fresh)
-            self._refresh()
-        self._folder.chroma.drop(old.number)
-        old.remove()
-
-    def _embedded_pages(
-        self, model: FittedEmbedding, chunks: int
-    ) -> Iterator[tuple[list[int], NDArray[np.float32], list[bytes]]]:
-        """The rows of all chunks, their vectors by a model and the hashes of their texts, a page at a time."""
-        done = 0
-        for page in self._catalogue.pages(step=_EMBEDDED):
-            texts = [entry.text for entry in page]
-            yield [entry.row or 0 for entry in page], unit(model.embed_documents(texts)), [*map(text_hash, texts)]
-            done += len(page)
-            report("embedding", done, chunks, "chunks")
 
 
 class _Ahead(NamedTuple):

@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 
-from langchain_hybridgraph.chunk_metadata import ParsedMetadata, reference
+from langchain_hybridgraph.chunk_metadata import reference
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
-from langchain_hybridgraph.records import Chunk, Edge, MemoryState, Query, Scope, ScoredId, SourceResult
+from langchain_hybridgraph.records import Chunk, Edge, Query, Scope, ScoredId, SourceResult
 from langchain_hybridgraph.stores.embedded.catalog_rows import check_name, text_hash
 from langchain_hybridgraph.stores.milvus.connection import Address, MilvusConnection, client_library
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
 from langchain_hybridgraph.stores.milvus.graph import EDGE_FIELDS, FetchedGraph
 from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, Consistency, MilvusIndex, in_parts
+from langchain_hybridgraph.stores.milvus.memory import MilvusMemory, MilvusSessions
 from langchain_hybridgraph.stores.milvus.rows import stored_edge, stored_row
 from langchain_hybridgraph.stores.milvus.schema import Collections, Facts, open_collections
 from langchain_hybridgraph.stores.milvus.search import Searcher
 from langchain_hybridgraph.stores.milvus.tree import Tree
 from langchain_hybridgraph.stores.milvus.writer import Writer
-from langchain_hybridgraph.stores.protocols import HybridResult, MemoryColumns
+from langchain_hybridgraph.stores.protocols import HybridResult
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ class MilvusChunkStore:
         self._searcher = Searcher(index)
         self._writer = Writer(index)
         self._tree = Tree(index)
+        self.memory = MilvusMemory(index)
+        self.sessions = MilvusSessions(index)
 
     @property
     def consistency(self) -> Consistency:
@@ -254,31 +257,6 @@ class MilvusChunkStore:
         """Make ``edges`` the only edges of these relations that leave these sources; return their number."""
         return self._writer.replace_edges(sources, relations, edges)
 
-    # -- conversations and memories ---------------------------------------------------------------------------
-
-    def session_turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
-        """Return the last n turns of a session in the call's scope, the newest first."""
-        filter = self._index.in_scope(scope, has_any([mark("session", reference(session_id))]))
-        rows = [stored_row(entity) for entity in self._index.read_all(self._index.names.chunks, filter, CHUNK_FIELDS)]
-        turns = [row for row in rows if row.is_in(scope)]
-        turns.sort(key=lambda row: (row.chunk.metadata.get("turn") or 0, row.added_at), reverse=True)
-        return [row.chunk for row in turns[:n]]
-
-    def memory_states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
-        """Return what the metadata of these chunks say about them (see ``stores.protocols.HasMemoryStates``)."""
-        self._index.check_scope(scope)
-        rows = self._index.recent_rows(ids)
-        return {
-            id: _state(ParsedMetadata.of(row.chunk.metadata), row.added_at / 1e9)
-            for id, row in rows.items()
-            if scope.known_at is None or row.added_at <= scope.known_at * 1e9
-        }
-
-    def memory_columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
-        """Return the same as columns with one entry per id."""
-        states = self.memory_states(ids, scope)
-        return MemoryColumns.of([states.get(id, MemoryState()) for id in ids])
-
     # -- writing ----------------------------------------------------------------------------------------------
 
     def upsert(
@@ -309,18 +287,3 @@ def _checked_level(level: Consistency) -> Consistency:
     if level not in get_args(Consistency):
         raise ConfigurationError(f"consistency must be one of {', '.join(get_args(Consistency))}, got {level!r}")
     return level
-
-
-def _state(given: ParsedMetadata, added_at: float) -> MemoryState:
-    return MemoryState(
-        confidence=given.confidence,
-        utility=given.utility,
-        active_count=given.active_count or 0,
-        updated_at=given.updated_at,
-        valid_from=given.valid_from,
-        valid_until=given.valid_until,
-        created_at=given.created_at,
-        learned_at=added_at,
-        memory_type=given.memory_type,
-        provenance_depth=given.provenance_depth or 0,
-    )

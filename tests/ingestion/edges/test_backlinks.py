@@ -68,7 +68,7 @@ def test_a_link_that_waits_goes_to_its_section_or_its_title():
     assert again(store, page("[b](b.md#two) [[Cee]]", "a.md")) == ["Cee#0", "b.md#0"]
     assert again(store, page(B, "b.md")) == ["Cee#0", "b.md#two"]
     assert again(store, page("# Cee\n\nx", "p/c.md")) == ["b.md#two", "p/c.md#0"]
-    assert store.check().ok
+    assert store.admin.check().ok
 
 
 def test_a_new_heading_is_what_older_links_meant(linked):

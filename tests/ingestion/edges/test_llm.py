@@ -431,7 +431,7 @@ def test_deletion_leaves_nothing(store, tmp_path):
     assert rows_about(store, "secret0") == 0
     assert found(store) == set()
     assert b"secret" not in (tmp_path / "index" / LEDGER).read_bytes()
-    assert store.check().ok
+    assert store.admin.check().ok
 
 
 def test_a_ledger_elsewhere(store, tmp_path):

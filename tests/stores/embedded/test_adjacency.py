@@ -299,7 +299,7 @@ def test_tenants_have_graphs_of_their_own(tmp_path):
 
 def tables(store):
     """Return the contents of SQLite: the kind of every id, and all edges."""
-    with store._catalogue.reading() as connection:
+    with store._index.catalog.reading() as connection:
         kinds = dict(connection.execute("SELECT id, kind FROM nodes"))
     return kinds, store.edges(list(kinds))
 
@@ -459,9 +459,9 @@ def do(store, number, task):
     elif verb == "replace":
         store.replace_edges(ids, ["r", MENTIONS], edges)
     elif verb == "orphans":
-        store.prune_orphan_edges()
+        store.graph.prune_orphans()
     else:
-        store.prune_edges(0.3 if verb == "light" else 0.0, 2 if verb == "many" else 0)
+        store.graph.prune(0.3 if verb == "light" else 0.0, 2 if verb == "many" else 0)
 
 
 def everything(store):
@@ -491,9 +491,10 @@ def test_followed_changes_equal_a_fresh_read(monkeypatch, tasks, beside, is_log_
         for number, task in enumerate(tasks):
             do(store, number, task)
             followed = everything(store)
-            state, store._graph_state = store._graph_state, None
+            mirror = store.graph._mirror
+            state, mirror.state = mirror.state, None
             assert everything(store) == followed
-            store._graph_state = state
+            mirror.state = state
             hops, degree = expected(store, Scope(), EdgeFilter("both"))
             chunks = set(store.find(Scope()))
             found = {ends: weight for ends, weight in weights(followed[1]).items() if ends[0] in chunks}
@@ -507,7 +508,7 @@ def test_another_store_sees_what_was_written(tmp_path):
     with closing(opened(tmp_path / "index")) as writer, closing(opened(tmp_path / "index", read_only=True)) as reader:
         put(writer, "a", "b", edges=[Edge("a", "b", "r", 0.5)])
         assert weights(near(reader, "a")) == {("a", "b"): 0.5}
-        half = reader._graph_state[1].out
+        half = reader.graph._mirror.state[1].out
         put(writer, "c", edges=[Edge("a", "c", "r"), Edge("a", "b", "r", 0.7)])
         assert weights(near(reader, "a")) == {("a", "b"): 0.7, ("a", "c"): 1.0}
         writer.remove(["b"])
@@ -515,7 +516,7 @@ def test_another_store_sees_what_was_written(tmp_path):
         writer.replace_edges(["a"], ["r"], [])
         assert near(reader, "a") == {}
         assert not reader.has_graph
-        assert reader._graph_state[1].out is half
+        assert reader.graph._mirror.state[1].out is half
 
 
 def test_an_updated_chunk_keeps_its_edges(store):
@@ -563,7 +564,7 @@ def test_a_star_of_100_000():
     count = 100_000
     ids = [f"c{number}" for number in range(count)]
     with closing(opened(None)) as store:
-        with store._catalogue.writing() as connection:  # no texts, which would take their time
+        with store._index.catalog.writing() as connection:  # no texts, which would take their time
             chunks = enumerate(["middle", *ids])
             insert = "INSERT INTO nodes (row, id, tenant, kind, document, text, metadata) VALUES "
             connection.executemany(f"{insert} (?, ?, '', 'chunk', '', '', '{{}}')", chunks)
@@ -572,7 +573,7 @@ def test_a_star_of_100_000():
             )
             catalog.set_facts(connection, version=1, floor=1, next_row=count + 1)
         store.upsert([], edges=[Edge("middle", "c0", "r", 0.5), mention("c0", "Ada", 0.5)])
-        with store._catalogue.writing() as connection:
+        with store._index.catalog.writing() as connection:
             copy = (
                 "INSERT OR IGNORE INTO edges "
                 "SELECT {}, relation, {}, weight, '', NULL, NULL, 0 FROM edges, nodes WHERE "
@@ -615,7 +616,7 @@ def test_an_entity_goes_with_its_last_mention(store):
     store.replace_edges(["b"], [MENTIONS], [mention("b", "Bo", 0.5)])
     assert graph_ids(store) == {"Bo"}
     assert store.edges(["Ada"]) == []
-    assert store.prune_edges(0.6) == 1
+    assert store.graph.prune(0.6) == 1
     assert graph_ids(store) == set()
 
 
@@ -637,7 +638,7 @@ def test_deleting_leaves_nothing_behind(store):
 def test_light_edges_are_pruned(store):
     """Edges below the weight are deleted, edges with exactly that weight are kept."""
     put(store, "a", "b", "c", edges=[Edge("a", "b", "r", 0.3), Edge("a", "c", "r", 0.5), Edge("b", "c", "r", 0.4)])
-    assert store.prune_edges(0.4) == 1
+    assert store.graph.prune(0.4) == 1
     assert {(edge.source, edge.target) for edge in store.edges(["a", "b"])} == {("a", "c"), ("b", "c")}
 
 
@@ -645,16 +646,16 @@ def test_the_heaviest_of_each_source_stay(store):
     """Two edges of each are kept; ties go to the smaller relation, then the smaller target."""
     edges = [Edge("a", "b", "s", 0.9), Edge("a", "c", "s", 0.5), Edge("a", "c", "r", 0.5), Edge("a", "b", "r", 0.5)]
     put(store, "a", "b", "c", edges=[*edges, Edge("b", "c", "r", 0.1)])
-    assert store.prune_edges(max_per_source=2) == 2
+    assert store.graph.prune(max_per_source=2) == 2
     assert store.edges(["a", "b"]) == [Edge("a", "b", "r", 0.5), Edge("a", "b", "s", 0.9), Edge("b", "c", "r", 0.1)]
-    assert store.prune_edges() == 0
+    assert store.graph.prune() == 0
 
 
 @pytest.mark.parametrize("options", [{"min_weight": 1.5}, {"min_weight": -0.1}, {"max_per_source": -1}])
 def test_bad_bounds_of_pruning(memory, options):
     """The ValueError names the bounds."""
     with pytest.raises(ValueError, match=next(iter(options))):
-        memory.prune_edges(**options)
+        memory.graph.prune(**options)
 
 
 def test_pruning_is_the_tenants_own(tmp_path):
@@ -663,7 +664,7 @@ def test_pruning_is_the_tenants_own(tmp_path):
         with closing(opened(tmp_path / "index", tenant=tenant)) as store:
             put(store, "a", "b", edges=[Edge("a", "b", "r", 0.3)])
     with closing(opened(tmp_path / "index", tenant="x")) as store:
-        assert store.prune_edges(0.5, 1) == 1
+        assert store.graph.prune(0.5, 1) == 1
     with closing(opened(tmp_path / "index", tenant="y")) as store:
         assert len(store.edges(["a"])) == 1
 
@@ -674,19 +675,19 @@ def test_pruning_is_the_tenants_own(tmp_path):
 def test_stats_count_entities(store):
     """Graph nodes that are mentioned; a dangling target is none."""
     put(store, "a", edges=[mention("a", "Ada"), Edge("a", "missing", "r")])
-    assert (store.stats()["edges"], store.stats()["entities"]) == (2, 1)
+    assert (store.admin.stats()["edges"], store.admin.stats()["entities"]) == (2, 1)
 
 
 def test_invalid_edges_are_reported_and_repaired(store):
     """A weight of 0 and an edge to itself are reported by check and removed by repair, also from loaded graphs."""
     put(store, "a", "b", edges=[Edge("a", "b", "r")])
     near(store, "a")
-    with store._catalogue.writing() as connection:
+    with store._index.catalog.writing() as connection:
         connection.execute("UPDATE edges SET weight = 0")
         connection.execute("INSERT INTO edges VALUES (1, 'r', 1, 1.0, '', NULL, NULL, 0)")
-    assert store.check().problems == (
+    assert store.admin.check().problems == (
         "2 edges have no weight, are never valid, or lead to themselves or another tenant",
     )
-    assert store.repair().ok
+    assert store.admin.repair().ok
     assert near(store, "a") == {}
-    assert store.check().counts["edges"] == 0
+    assert store.admin.check().counts["edges"] == 0

@@ -103,9 +103,9 @@ def test_damaged_vectors_are_named_and_restored(folder, kind, damage, read_only)
     injure(folder)
     with closing(opened(folder, kind, read_only=read_only)) as store:
         assert reasons(store) == expected
-        assert any("have no usable vector" in problem for problem in store.check().problems)
+        assert any("have no usable vector" in problem for problem in store.admin.check().problems)
     with closing(opened(folder, kind)) as store:
-        assert store.repair().problems == ()
+        assert store.admin.repair().problems == ()
         assert answers(store) == before
     with closing(opened(folder, kind)) as store:
         assert answers(store) == before
@@ -120,7 +120,7 @@ def test_a_lost_model_is_named_and_fitted_again(folder, kind, injure):
     injure(folder)
     with closing(opened(folder, kind)) as store:
         assert reasons(store) == NOTHING
-        assert store.repair().problems == ()
+        assert store.admin.repair().problems == ()
         assert answers(store) == before
 
 
@@ -139,7 +139,7 @@ def test_a_reader_notices_damage_and_repair_while_it_is_open(folder, kind):
         before = answers(reader)
         os.truncate(folder / "vectors-0.f32", 40 * ROW)
         assert reasons(reader) == SOME
-        writer.repair()
+        writer.admin.repair()
         assert answers(reader) == before
 
 
@@ -165,7 +165,7 @@ def test_the_signs_of_a_large_matrix_are_taken_again_after_a_repair(folder, kind
     rewrite("vectors-*.f32", noise)(folder)
     with closing(opened(folder)) as store:
         assert reasons(store) == NOTHING
-        store.repair()
+        store.admin.repair()
         assert answers(store) == before
 
 
@@ -186,8 +186,10 @@ def test_a_vector_of_another_text_is_found(folder, kind, with_owners):
         rewrite("vectors-*.own", lambda data: swapped(data, 4, 60, 120))(folder)
     with closing(opened(folder, kind)) as store:
         assert answers(store) != before
-        assert any("2 chunks have no usable vector, or that of another text" in each for each in store.check().problems)
-        assert store.repair().problems == ()
+        assert any(
+            "2 chunks have no usable vector, or that of another text" in each for each in store.admin.check().problems
+        )
+        assert store.admin.repair().problems == ()
         assert answers(store) == before
 
 
@@ -197,9 +199,9 @@ def test_overwritten_vectors_of_racing_writers_are_reported(folder, kind):
     with closing(opened(folder)) as store:
         store.upsert([Chunk("mine", "a text of mine")])
         other = store.embedding.embed_documents(["a text of theirs"])
-        store._generation.matrix.write(COUNT, vectors_module.unit(other), texts=[b"theirs"])
-        assert any("1 chunks" in problem for problem in store.check().problems)
-        assert store.repair().problems == ()
+        store._index.generation.matrix.write(COUNT, vectors_module.unit(other), texts=[b"theirs"])
+        assert any("1 chunks" in problem for problem in store.admin.check().problems)
+        assert store.admin.repair().problems == ()
         assert store.vector_search(Query("a text of mine", 1), 1).entries[0].score == pytest.approx(1)
 
 
@@ -208,9 +210,9 @@ def test_vectors_of_an_earlier_version_are_sound(folder, kind):
     remove("vectors-*.own")(folder)
     with closing(opened(folder, kind)) as store:
         assert reasons(store) == set()
-        assert store.check().problems == ()
+        assert store.admin.check().problems == ()
         store.upsert([Chunk("late", "a late animal1")])
-        assert store.check().problems == ()
+        assert store.admin.check().problems == ()
         assert set(store.find(Scope())) == {"late", *(f"c{n}" for n in range(COUNT))}
 
 
@@ -220,8 +222,8 @@ def test_a_file_deleted_under_an_open_store_is_reported(folder, kind):
         before = answers(store)
         remove("vectors-*.f32")(folder)
         assert answers(store) == before
-        assert any(f"{COUNT} chunks have no usable vector" in problem for problem in store.check().problems)
-        assert store.repair().ok
+        assert any(f"{COUNT} chunks have no usable vector" in problem for problem in store.admin.check().problems)
+        assert store.admin.repair().ok
     with closing(opened(folder, kind)) as store:
-        assert store.check().ok
+        assert store.admin.check().ok
         assert answers(store) == before

@@ -27,7 +27,7 @@ def memory():
 
 def changes(store):
     """Return the number of rows written, inserted or deleted so far."""
-    with store._catalogue.reading() as connection:
+    with store._index.catalog.reading() as connection:
         return connection.total_changes
 
 
@@ -40,7 +40,7 @@ def put(store, *ids, edges=()):
 
 
 def graph_nodes(store):
-    with store._catalogue.reading() as connection:
+    with store._index.catalog.reading() as connection:
         return {id for (id,) in connection.execute("SELECT id FROM nodes WHERE kind = 'graph'")}
 
 
@@ -52,7 +52,7 @@ def test_existing_edges_are_not_written_again(memory):
     edges = [Edge("a", "b", "r", 0.5, "said", 1.0, 2.0), Edge("a", "c", "r")]
     memory.replace_edges(["a"], ["r"], edges)
     before, statements = changes(memory), []
-    with memory._catalogue.reading() as connection:
+    with memory._index.catalog.reading() as connection:
         connection.set_trace_callback(statements.append)
     assert memory.replace_edges(["a"], ["r"], [edges[1], edges[0], Edge("a", "b", "r", 0.4)]) == 2
     assert changes(memory) - before == 0
@@ -122,7 +122,7 @@ def test_edges_with_a_missing_end_are_deleted(store):
     """Edges to and from ids that never came are deleted and counted, and the ids are deleted."""
     links = [Edge("a", "missing", REFERENCES), Edge("gone", "a", "r"), Edge("gone", "missing", "r")]
     put(store, "a", "b", edges=[Edge("a", "b", REFERENCES), *links])
-    assert store.prune_orphan_edges() == 3
+    assert store.graph.prune_orphans() == 3
     assert triples(store, "a", "b", "gone") == {("a", "b", REFERENCES)}
     assert graph_nodes(store) == set()
 
@@ -131,17 +131,17 @@ def test_edges_of_parents_stay(store):
     """A parent counts as an existing end."""
     edge = Edge("p", "c", "r")
     store.upsert([Chunk("c", "text", {}, "d", "p")], parents=[Chunk("p", "text", {}, "d")], edges=[edge])
-    assert store.prune_orphan_edges() == 0
+    assert store.graph.prune_orphans() == 0
     assert store.edges(["p"]) == [edge]
 
 
 def test_an_entity_stays_while_a_chunk_mentions_it(store):
     """With all of its edges; it goes with the last chunk that mentions it, as do the nodes that only it named."""
     put(store, "a", "b", edges=[Edge("a", "Ada", MENTIONS), Edge("b", "Bo", MENTIONS), Edge("Ada", "Bo", "knows")])
-    assert store.prune_orphan_edges() == 0
+    assert store.graph.prune_orphans() == 0
     assert graph_nodes(store) == {"Ada", "Bo"}
     store.remove(["a"])
-    assert store.prune_orphan_edges() == 0
+    assert store.graph.prune_orphans() == 0
     assert triples(store, "b", "Ada") == {("b", "Bo", MENTIONS)}
     assert graph_nodes(store) == {"Bo"}
 
@@ -150,7 +150,7 @@ def test_a_directory_stays_while_there_is_a_chunk_below(store):
     """Directly or further down; an empty directory is deleted, even one that a chunk contains."""
     full = [Edge("docs", "docs/api", CONTAINS), Edge("docs/api", "a", CONTAINS)]
     put(store, "a", "b", edges=[*full, Edge("docs", "docs/old", CONTAINS), Edge("b", "b/empty", CONTAINS)])
-    assert store.prune_orphan_edges() == 2
+    assert store.graph.prune_orphans() == 2
     assert triples(store, "docs", "docs/api", "b") == {(e.source, e.target, e.relation) for e in full}
     assert graph_nodes(store) == {"docs", "docs/api"}
     store.remove(["a"])
@@ -160,7 +160,7 @@ def test_a_directory_stays_while_there_is_a_chunk_below(store):
 def test_directories_in_a_circle_are_deleted(store):
     """Two directories that contain each other and nothing else are orphans."""
     put(store, "a", edges=[Edge("x", "y", CONTAINS), Edge("y", "x", CONTAINS)])
-    assert store.prune_orphan_edges() == 2
+    assert store.graph.prune_orphans() == 2
 
 
 def test_ids_that_no_edge_names_any_more_go(store):
@@ -168,7 +168,7 @@ def test_ids_that_no_edge_names_any_more_go(store):
     put(store, "a", edges=[Edge("a", "missing", "r")])
     store.replace_edges(["a"], ["r"], [])
     assert graph_nodes(store) == {"missing"}
-    assert store.prune_orphan_edges() == 0
+    assert store.graph.prune_orphans() == 0
     assert graph_nodes(store) == set()
 
 
@@ -178,7 +178,7 @@ def test_pruned_edges_return_with_the_next_ingest(store):
     ingest([document], store, split=None)
     waiting = triples(store, "one.md#1")
     assert waiting
-    assert store.prune_orphan_edges() == len(waiting)
+    assert store.graph.prune_orphans() == len(waiting)
     ingest([document], store, split=None)
     assert triples(store, "one.md#1") == waiting
 
@@ -193,7 +193,7 @@ def test_another_tenants_edges_are_left_alone(tmp_path):
         put(other, "a", edges=[Edge("a", "missing", "r")])
     with opened("y") as store:
         put(store, "a", edges=[Edge("a", "missing", "r"), Edge("a", "lost", "r")])
-        assert store.prune_orphan_edges() == 2
+        assert store.graph.prune_orphans() == 2
     with opened("x") as other:
         assert triples(other, "a") == {("a", "missing", "r")}
 
@@ -228,7 +228,7 @@ def test_an_edge_with_an_invalid_time_is_reported_and_repaired(tmp_path, column)
             f"UPDATE edges SET {column} = '2024-01-01' WHERE target = (SELECT node FROM nodes WHERE id = 'b')"
         )
     with closing(EmbeddedStore(tmp_path, embedding=HashedWords(), name="words")) as store:
-        (problem,) = store.check().problems
+        (problem,) = store.admin.check().problems
         assert problem.startswith("1 edges")
-        assert store.repair().ok
+        assert store.admin.repair().ok
         assert one_hop_away(store, DAY) == ["c"]

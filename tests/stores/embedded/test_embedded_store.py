@@ -27,7 +27,7 @@ from langchain_hybridgraph.errors import (
 )
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import Chunk, Edge, EdgeFilter, Query, Scope
-from langchain_hybridgraph.stores.embedded import engine_sync, index_folder, reader, writer
+from langchain_hybridgraph.stores.embedded import engine_sync, index_folder, model_fitting, reader, writer
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.stores.embedded.writer_lock import FileLock
 from langchain_hybridgraph.stores.engines import chroma
@@ -140,9 +140,9 @@ def test_unchanged_chunks_are_neither_embedded_nor_written(store):
     """The second write does nothing: no embedding, no new version."""
     chunks = [chunk("a", page=1), chunk("b", page=2)]
     fill(store, *chunks)
-    before, version = list(store.embedding.texts), store.stats()["version"]
+    before, version = list(store.embedding.texts), store.admin.stats()["version"]
     assert fill(store, *chunks)["unchanged"] == 2
-    assert (store.embedding.texts, store.stats()["version"]) == (before, version)
+    assert (store.embedding.texts, store.admin.stats()["version"]) == (before, version)
 
 
 def test_only_changed_texts_are_embedded(store):
@@ -250,7 +250,7 @@ def test_a_failing_embedding_writes_nothing(opened, folder, place, made, error):
     assert (everywhere(store), store.edges(["a"])) == (({"old"},) * 3, [])
     fill(store, chunk("a"))
     assert everywhere(store) == ({"old", "a"},) * 3
-    assert store.check().ok
+    assert store.admin.check().ok
 
 
 def test_a_bad_edge_writes_nothing(store):
@@ -265,9 +265,9 @@ def test_a_new_version_leaves_no_trace_of_the_old(opened, large):
     store = opened()
     fill(store, chunk("a", "first"), chunk("b"))
     fill(store, chunk("a", "second"))
-    rows = set(store._catalogue.rows())
+    rows = set(store._index.catalog.rows())
     assert len(rows) == 2
-    assert store._keywords.index.rows() == rows == store._folder.chroma.open(0).rows()
+    assert store._index.keywords.index.rows() == rows == store._index.shared.chroma.open(0).rows()
 
 
 def test_a_chunk_that_becomes_a_parent_is_not_found_any_more(store):
@@ -387,7 +387,7 @@ def test_any_history_leaves_what_a_dictionary_would(history):
             assert set(by_word(store, word)) == {id for id, (text, _) in model.items() if word in text.split()}
         ones = parse_filter({"n": 1})
         assert set(by_vector(store, "cat", filter=ones)) == {id for id, (_, n) in model.items() if n == 1}
-        assert store.check().problems == ()
+        assert store.admin.check().problems == ()
 
 
 # -- scope ----------------------------------------------------------------------------------------------------------
@@ -494,11 +494,15 @@ def test_tenants_share_nothing(opened, large):
         assert (sorted(by_word(store, word)), by_word(store, other)) == (["a", "b", "c"], [])
         assert store.read_parents(["p"], Scope())["p"].text == tenant
         assert [edge.relation for edge in store.edges(["a"])] == [tenant]
-        assert {k: store.stats()[k] for k in ("chunks", "parents", "edges")} == {"chunks": 3, "parents": 1, "edges": 1}
+        assert {k: store.admin.stats()[k] for k in ("chunks", "parents", "edges")} == {
+            "chunks": 3,
+            "parents": 1,
+            "edges": 1,
+        }
         assert store.find(Scope(parse_filter({"of": {"$ne": tenant}}))) == []
     assert one.remove(["a", "b", "c", "p"]) == 4
     assert (len(one), len(two), two.has_parents, len(two.edges(["a"]))) == (0, 3, True, 1)
-    assert one.check().problems == ()
+    assert one.admin.check().problems == ()
 
 
 # -- opening and closing --------------------------------------------------------------------------------------------
@@ -522,7 +526,7 @@ def test_reopened_it_gives_the_same_answers(opened):
             store.keyword_search(query, 5).entries,
             store.get(["c0", "p"]),
             store.edges(["c0"]),
-            {name: value for name, value in store.stats().items() if name != "bytes"},
+            {name: value for name, value in store.admin.stats().items() if name != "bytes"},
         )
 
     expected = answers(before)
@@ -683,14 +687,14 @@ def test_read_only_reads_and_changes_nothing(opened, folder):
     before = files()
     reader = opened(read_only=True)
     assert everywhere(reader) == ({"a"},) * 3
-    assert reader.check().problems == ()
+    assert reader.admin.check().problems == ()
     for change in (
         partial(reader.upsert, [chunk("b")]),
         partial(reader.remove, ["a"]),
         partial(reader.replace_edges, ["a"], ["r"], []),
         reader.flush,
-        reader.repair,
-        partial(reader.rebuild, "keywords"),
+        reader.admin.repair,
+        partial(reader.admin.rebuild, "keywords"),
     ):
         with pytest.raises(ReadOnlyError, match="read_only=True"):
             change()
@@ -723,8 +727,8 @@ def test_a_closed_store_raises_an_error(store):
         partial(by_word, store, "text"),
         partial(store.get, ["a"]),
         partial(store.upsert, []),
-        store.check,
-        store.stats,
+        store.admin.check,
+        store.admin.stats,
     ):
         with pytest.raises(StoreError, match="closed"):
             call()
@@ -748,7 +752,7 @@ def test_two_stores_write_in_turn(opened):
         "embedded": 1,
     }
     assert everywhere(first) == ({"a", "b", "c", "d"},) * 3
-    assert first.check().problems == second.check().problems == ()
+    assert first.admin.check().problems == second.admin.check().problems == ()
 
 
 def test_a_reader_follows_every_change(opened):
@@ -773,7 +777,7 @@ def test_a_reader_far_behind_reads_everything_again(opened):
     for n in range(2 * engine_sync.KEPT_VERSIONS + 2):
         writer.upsert([chunk("again", f"text {n}"), chunk(f"c{n % 5}", f"text {n}")])
     writer.flush()
-    assert int(writer._catalogue.facts()["floor"]) > 1
+    assert int(writer._index.catalog.facts()["floor"]) > 1
     assert everywhere(reader) == ({"first", "again", *(f"c{n}" for n in range(5))},) * 3
     assert len(by_vector(reader, "text")) == 7
 
@@ -796,12 +800,12 @@ def test_only_the_owner_opens_chroma(opened, folder, large):
     store = opened()
     fill(store, chunk("a"))
     assert by_vector(store, "text") == ["a"]
-    assert not store._folder.chroma.is_open
-    assert [line.partition(":")[0] for line in store.check().unchecked] == ["Chroma"]
+    assert not store._index.shared.chroma.is_open
+    assert [line.partition(":")[0] for line in store.admin.check().unchecked] == ["Chroma"]
     owner.release()
     fill(store, chunk("b"))
-    assert store._folder.chroma.collected == (0, 2, 2)
-    assert store.check().unchecked == ()
+    assert store._index.shared.chroma.collected == (0, 2, 2)
+    assert store.admin.check().unchecked == ()
 
 
 def test_a_large_index_is_filled_into_chroma_over_several_writes(opened, large, monkeypatch):
@@ -811,15 +815,15 @@ def test_a_large_index_is_filled_into_chroma_over_several_writes(opened, large, 
     for n in range(2):
         store.upsert([chunk(f"c{n}{m}") for m in range(4)])
     for n in range(3):
-        assert (store._folder.chroma.collected is None) == (n < 3)
+        assert (store._index.shared.chroma.collected is None) == (n < 3)
         store.upsert([chunk(f"d{n}")])
         store.flush()
         assert len(by_vector(store, "text")) == 9 + n
     store.upsert([chunk("c00", "text changed")])
     store.remove(["c01"])
-    assert store._folder.chroma.collected is not None
-    assert store._folder.chroma.open(0).rows() == set(store._catalogue.rows())
-    assert store.check().problems == ()
+    assert store._index.shared.chroma.collected is not None
+    assert store._index.shared.chroma.open(0).rows() == set(store._index.catalog.rows())
+    assert store.admin.check().problems == ()
 
 
 # -- engines in step ------------------------------------------------------------------------------------------------
@@ -839,9 +843,9 @@ def test_chroma_is_searched_when_it_is_up_to_date(opened, large, monkeypatch):
     """In a large index Chroma is searched, with the results of the scan."""
     store = opened()
     fill(store, *(chunk(f"c{n}", f"text {'red ' * (n % 7)}{'cat ' * (n % 5)}") for n in range(200)))
-    scan = store._generation.matrix.approximate_search
+    scan = store._index.generation.matrix.approximate_search
     calls = []
-    monkeypatch.setattr(store._generation.matrix, "approximate_search", lambda *a: calls.append(1) or scan(*a))
+    monkeypatch.setattr(store._index.generation.matrix, "approximate_search", lambda *a: calls.append(1) or scan(*a))
     found = store.vector_search(Query("red cat", 10), 10).entries
     assert calls == []
     monkeypatch.setattr(index_folder, "MATRIX_BYTES", 1 << 60)
@@ -858,7 +862,7 @@ def test_the_matrix_answers_when_chroma_fails(opened, large, monkeypatch, caplog
     def fail(*_):
         raise StoreError("HNSW is broken")
 
-    monkeypatch.setattr(store._folder.chroma.open(0), "search", fail)
+    monkeypatch.setattr(store._index.shared.chroma.open(0), "search", fail)
     assert sorted(by_vector(store, "text", 2)) == ["a", "b"]
     assert "HNSW is broken" in caplog.text
 
@@ -916,7 +920,7 @@ def test_opening_finishes_what_a_crash_interrupted(opened, folder):
     second, third = opened(), opened()
     assert everywhere(second) == ({"a", "b"},) * 3
     fill(third, chunk("c"))
-    assert third.check().problems == ()
+    assert third.admin.check().problems == ()
 
 
 def test_a_reader_of_a_crashed_index_finds_by_vector(opened):
@@ -927,7 +931,7 @@ def test_a_reader_of_a_crashed_index_finds_by_vector(opened):
     crash(first)
     reader = opened(read_only=True)
     assert everywhere(reader) == ({"a", "b"}, {"a", "b"}, {"a"})
-    assert any("keyword index" in line for line in reader.check().unchecked)
+    assert any("keyword index" in line for line in reader.admin.check().unchecked)
 
 
 def test_engines_that_cannot_be_brought_up_to_date_leave_the_store_readable(opened, monkeypatch, caplog):
@@ -944,10 +948,10 @@ def test_engines_that_cannot_be_brought_up_to_date_leave_the_store_readable(open
     store = opened()
     assert set(by_vector(store, "text")) == {"a", "b"}
     assert "no space left" in caplog.text
-    assert any("no space left" in problem for problem in store.check().problems)
+    assert any("no space left" in problem for problem in store.admin.check().problems)
     monkeypatch.undo()
     store.flush()
-    assert store.check().problems == ()
+    assert store.admin.check().problems == ()
 
 
 def test_the_error_of_a_failing_engine_states_that_nothing_is_lost(opened, monkeypatch):
@@ -992,8 +996,8 @@ def test_flush_fits_the_model_and_later_texts_use_it(fitted):
     assert fitted.embedding.words == ["blue", "cat", "dog", "red"]
     fitted.upsert([chunk("c", "red dog")])
     assert by_vector(fitted, "red dog")[0] == "c"
-    assert fitted.stats()["generation"] == 1
-    assert fitted.check().problems == ()
+    assert fitted.admin.stats()["generation"] == 1
+    assert fitted.admin.check().problems == ()
 
 
 def test_vectors_cannot_be_given_to_a_fitted_model(fitted):
@@ -1007,14 +1011,14 @@ def test_the_model_is_fitted_again_when_the_corpus_has_doubled(fitted):
     """New words are learned, all chunks get vectors of the new model, and the old files are gone."""
     fill(fitted, chunk("a", "red"), chunk("b", "blue"))
     fill(fitted, chunk("c", "green"))
-    assert (fitted.stats()["generation"], fitted.embedding.words) == (1, ["blue", "red"])
+    assert (fitted.admin.stats()["generation"], fitted.embedding.words) == (1, ["blue", "red"])
     fill(fitted, chunk("d", "pink"))
-    assert (fitted.stats()["generation"], fitted.embedding.words) == (2, ["blue", "green", "pink", "red"])
+    assert (fitted.admin.stats()["generation"], fitted.embedding.words) == (2, ["blue", "green", "pink", "red"])
     for id, word in (("a", "red"), ("c", "green"), ("d", "pink")):
         assert by_vector(fitted, word)[0] == id
     if fitted.path:
         assert generations(fitted.path) == {"2"}
-    assert fitted.check().problems == ()
+    assert fitted.admin.check().problems == ()
 
 
 def test_the_model_is_fitted_again_when_it_needs_a_refit(fitted):
@@ -1022,27 +1026,27 @@ def test_the_model_is_fitted_again_when_it_needs_a_refit(fitted):
     fill(fitted, *(chunk(f"c{n}", "red") for n in range(5)))
     fitted.embedding.is_due = True
     fitted.flush()
-    assert fitted.stats()["generation"] == 1
+    assert fitted.admin.stats()["generation"] == 1
     fill(fitted, chunk("new", "zebra"))
-    assert (fitted.stats()["generation"], by_vector(fitted, "zebra")[0]) == (2, "new")
+    assert (fitted.admin.stats()["generation"], by_vector(fitted, "zebra")[0]) == (2, "new")
 
 
 def test_refit_fits_the_model_again(fitted):
     """Due or not, all chunks get vectors of a model that knows every word; without chunks nothing is fitted."""
-    assert (fitted.refit(), fitted.stats()["generation"]) == (0, 0)
+    assert (fitted.admin.refit(), fitted.admin.stats()["generation"]) == (0, 0)
     fill(fitted, chunk("a", "red"), chunk("b", "blue"))
     fill(fitted, chunk("c", "green"))
     assert fitted.embedding.words == ["blue", "red"]
-    assert fitted.refit() == 3
-    assert (fitted.stats()["generation"], fitted.embedding.words) == (2, ["blue", "green", "red"])
+    assert fitted.admin.refit() == 3
+    assert (fitted.admin.stats()["generation"], fitted.embedding.words) == (2, ["blue", "green", "red"])
     assert by_vector(fitted, "green")[0] == "c"
-    assert fitted.check().problems == ()
+    assert fitted.admin.check().problems == ()
 
 
 def test_a_pretrained_model_is_not_fitted(opened):
     """The error names it, and nothing is embedded."""
     with pytest.raises(ConfigurationError, match="words is not fitted to the texts"):
-        opened().refit()
+        opened().admin.refit()
 
 
 def test_all_tenants_chunks_count_for_the_model(opened):
@@ -1052,7 +1056,7 @@ def test_all_tenants_chunks_count_for_the_model(opened):
         fill(store, *(chunk(word, word) for word in words))
         store.close()
     store = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load, tenant="x")
-    assert (store.stats()["generation"], store.embedding.words) == (2, ["blue", "green", "pink", "red"])
+    assert (store.admin.stats()["generation"], store.embedding.words) == (2, ["blue", "green", "pink", "red"])
 
 
 def generations(folder):
@@ -1107,7 +1111,7 @@ def test_readers_follow_a_new_generation(opened):
     for n, word in enumerate(("green", "pink", "black", "white", "grey", "brown")):
         fill(writer, chunk(f"new{n}", word))
         assert by_vector(reader, "red")[0] == "c0"
-    assert reader.stats()["generation"] == 3
+    assert reader.admin.stats()["generation"] == 3
     assert by_vector(reader, "black")[0] == "new2"
 
 
@@ -1124,19 +1128,19 @@ def test_a_crash_in_a_refit_leaves_a_usable_store(opened, folder, monkeypatch, m
 
     with monkeypatch.context() as patch:
         store.upsert([chunk("c", "green"), chunk("d", "pink")])
-        owner = writer.catalog if moment == "log_changes" else writer.Generation
+        owner = model_fitting.catalog if moment == "log_changes" else model_fitting.Generation
         patch.setattr(owner, moment, die if moment != "remove" else once_more_alive(owner.remove, die))
         with pytest.raises(Death):
             store.flush()
     crash(store)
     again = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load)
-    assert again.stats()["generation"] == (2 if moment == "remove" else 1)
+    assert again.admin.stats()["generation"] == (2 if moment == "remove" else 1)
     assert by_vector(again, "red")[0] == "c0"
     assert set(by_vector(again, "red")) == {"c0", "c1", "c", "d"}
     again.flush()
     assert by_vector(again, "pink")[0] == "d"
     assert generations(folder) == {"2"}
-    assert again.check().problems == ()
+    assert again.admin.check().problems == ()
 
 
 @pytest.mark.parametrize("damage", [lambda file: file.unlink(), lambda file: file.write_bytes(b"PK damaged")])
@@ -1147,8 +1151,8 @@ def test_a_lost_model_is_fitted_again(opened, folder, damage):
     store = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load)
     assert store.vector_search(Query("red", 1), 1).reason == "no-vector-index"
     assert by_word(store, "red") == ["c0"]
-    assert any("model" in problem for problem in store.check().problems)
-    assert store.repair().problems == ()
+    assert any("model" in problem for problem in store.admin.check().problems)
+    assert store.admin.repair().problems == ()
     assert by_vector(store, "red")[0] == "c0"
 
 
@@ -1157,7 +1161,7 @@ def test_a_lost_model_is_fitted_again(opened, folder, damage):
 
 def damaged_words(store, folder, remove=(), add=()):
     """Change Tantivy's rows behind the store's back, without changing its applied mark."""
-    version = store.stats()["version"]
+    version = store.admin.stats()["version"]
     store.close()
     with closing(TantivyIndex(folder / "keywords", writable=True)) as index:
         index.apply(version, [(row, "text ghost") for row in add], remove)
@@ -1244,13 +1248,13 @@ def test_check_reports_damage_and_repair_fixes_it(opened, folder, damage, monkey
     fill(store, chunk("a"), chunk("b"), chunk("c"))
     injure(store, folder)
     again = opened()
-    problems = again.check().problems
+    problems = again.admin.check().problems
     assert any(problem in found for found in problems) if problem else problems == ()
-    assert again.repair().problems == ()
+    assert again.admin.repair().problems == ()
     expected = {"a", "b", "c", "late"} if "outbox" in damage else {"a", "b", "c"}
     assert everywhere(again) == (expected,) * 3
     again.close()
-    assert opened().check().problems == ()
+    assert opened().admin.check().problems == ()
 
 
 def test_a_truncated_graph_in_chroma(opened, folder, large, caplog):
@@ -1258,21 +1262,21 @@ def test_a_truncated_graph_in_chroma(opened, folder, large, caplog):
     store = opened()
     many = [chunk(f"c{n}") for n in range(1_100)]  # Chroma writes its graph after 1,000 changes
     fill(store, *many, vectors=np.random.default_rng(0).normal(size=(1_100, 64)))
-    assert store.check().ok
+    assert store.admin.check().ok
     store.close()
     (cut,) = folder.glob("chroma-0/*/index_metadata.pickle")
     os.truncate(cut, 0)
     again = opened()
     assert "cannot be used and is rebuilt" in caplog.text
     assert len(by_vector(again, "text", 2_000)) == 1_100
-    assert again.check().problems == ()
-    assert again._folder.chroma.collected is not None
+    assert again.admin.check().problems == ()
+    assert again._index.shared.chroma.collected is not None
 
 
 def test_a_sound_store_has_no_problems(store):
     """check counts the chunks and leaves nothing unchecked."""
     fill(store, chunk("a"), chunk("b"), parents=[chunk("p")], edges=[Edge("a", "nowhere", "r")])
-    report = store.check()
+    report = store.admin.check()
     assert (report.ok, report.problems, report.unchecked, report.counts) == (True, (), (), {"chunks": 2, "edges": 1})
 
 
@@ -1281,8 +1285,8 @@ def test_a_matrix_that_shrinks_under_an_open_store(opened, folder):
     store = opened()
     fill(store, *(chunk(f"c{n}") for n in range(100)))
     os.truncate(folder / "vectors-0.f32", 64 * 4)
-    assert any("99 chunks" in problem for problem in store.check().problems)
-    assert store.repair().ok
+    assert any("99 chunks" in problem for problem in store.admin.check().problems)
+    assert store.admin.repair().ok
     assert len(by_vector(store, "text", 200)) == 100
 
 
@@ -1292,15 +1296,15 @@ def test_an_engine_is_rebuilt_without_the_embedding(opened, large, engine):
     store = opened()
     fill(store, chunk("a"), chunk("b"))
     store.embedding.texts.clear()
-    store.rebuild(engine)
+    store.admin.rebuild(engine)
     assert everywhere(store) == ({"a", "b"},) * 3
-    assert (store.embedding.texts, store.check().problems) == ([], ())
+    assert (store.embedding.texts, store.admin.check().problems) == ([], ())
 
 
 def test_only_engines_are_rebuilt(store):
     """The error for another name lists the engines."""
     with pytest.raises(ValueError, match="'keywords' or 'vectors'"):
-        store.rebuild("chroma")
+        store.admin.rebuild("chroma")
 
 
 def test_repair_embeds_only_what_is_damaged(opened, folder):
@@ -1310,7 +1314,7 @@ def test_repair_embeds_only_what_is_damaged(opened, folder):
     flipped(store, folder)
     again = opened()
     again.embedding.texts.clear()
-    again.repair()
+    again.admin.repair()
     assert again.embedding.texts == ["text of b"]
 
 
@@ -1318,7 +1322,7 @@ def test_stats_are_counts_and_facts(opened):
     """stats returns counts, facts of the index and its size on disk."""
     store = opened()
     fill(store, chunk("a"), chunk("b"), parents=[chunk("p")], edges=[Edge("a", "b", "r")])
-    stats = store.stats()
+    stats = store.admin.stats()
     assert stats.pop("bytes") > 1000
     assert stats == {
         "chunks": 2,
@@ -1344,7 +1348,7 @@ def test_an_empty_store(store):
     store.flush()
     assert (by_vector(store, "text"), by_word(store, "text"), store.find(Scope())) == ([], [], [])
     assert store.vectors(["a"]).shape == (1, 1)
-    assert (store.check().problems, store.repair().problems) == ((), ())
+    assert (store.admin.check().problems, store.admin.repair().problems) == ((), ())
 
 
 @pytest.mark.parametrize("copied", [lambda s: pickle.loads(pickle.dumps(s)), copy.copy, copy.deepcopy])
@@ -1353,12 +1357,12 @@ def test_a_store_on_disk_is_copied_by_its_path(opened, copied):
     first = opened()
     fill(first, chunk("a"))
     second = copied(first)
-    assert not {"_gate", "_catalogue"} & second.__dict__.keys()
+    assert second._index._opened is None
     first.close()
     assert everywhere(second) == ({"a"},) * 3
     fill(second, chunk("b"))
     assert everywhere(second) == ({"a", "b"},) * 3
-    assert second.check().ok
+    assert second.admin.check().ok
     second.close()
 
 
@@ -1392,7 +1396,7 @@ def test_the_last_reference_closes_the_store(folder, place):
         assert everywhere(stores[0]) == ({"a", "b"},) * 3
         stores[0].scoped_graph(Scope(), EdgeFilter())
         stores[0].find(Scope(filter=parse_filter({"page": 1})))
-        catalogue = stores[0]._catalogue
+        catalogue = stores[0]._index.catalog
         stores.pop()
         assert not catalogue._closed
         stores.pop()
@@ -1401,25 +1405,17 @@ def test_the_last_reference_closes_the_store(folder, place):
         gc.enable()
 
 
-def test_every_open_attribute_is_listed(opened):
-    """Every attribute is a setting, which a pickle keeps, or belongs to the process and is opened again."""
+def test_a_pickle_holds_settings_only(opened):
+    """No open file, engine or mirror of the data is in the state of a store, whatever was used before."""
     store = opened()
     fill(store, chunk("a", uri="a/b"), edges=[Edge("a", "b", "r")])
     everywhere(store)
     store.scoped_graph(Scope(), EdgeFilter())
-    store.memory_columns(["a"], Scope())
+    store.memory.columns(["a"], Scope())
     store.scoped_tree(Scope())
-    store.layers()
+    store.summaries.index()
     assert store.has_graph
-    settings = {
-        "path",
-        "name",
-        "clock",
-        "tenant",
-        "write_timeout",
-        "_unfitted_embedding",
-        "_load",
-        "_read_only",
-        "_wanted_language",
-    }
-    assert store.__dict__.keys() - index_folder.OPEN_STATE == settings
+    state = store.__getstate__()
+    assert state.keys() == {"index"}
+    assert state["index"]._opened is None
+    assert len(pickle.dumps(store)) < 2_000

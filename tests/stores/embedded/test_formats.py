@@ -57,8 +57,8 @@ def test_an_index_of_the_first_format_is_brought_up_to_date(folder):
     assert format_of(folder) == catalog_migrations.FORMAT_VERSION
     with HybridGraphStore(folder, "lsa") as store:
         store.add_texts(["Birds sing."], [{"updated_at": "2026-01-02"}], ids=["birds"])
-        assert store.memory_states(["birds"], Scope())["birds"].updated_at is not None
-        assert store.check().ok
+        assert store.memory.states(["birds"], Scope())["birds"].updated_at is not None
+        assert store.admin.check().ok
 
 
 def test_an_old_index_is_brought_up_to_date(folder, tomorrow):

@@ -83,7 +83,7 @@ def as_stored(value):
 
 def everything(store):
     """Return the contents of a catalogue, to compare before and after."""
-    with store._catalogue.reading() as connection:
+    with store._index.catalog.reading() as connection:
         return [
             connection.execute(f"SELECT * FROM {table}").fetchall() for table in ("nodes", "edges", "learned", "about")
         ]
@@ -105,9 +105,9 @@ def search_every_way(store, *, of=("good",)):
     assert found.total
     assert not [reason for reason in found.degraded if "failed" in reason], found.degraded
     assert set(store.find(Scope(as_of=None))).issuperset(of)
-    assert store.check().problems == ()
-    assert store.stats()["chunks"] >= len(of)
-    store.sessions()
+    assert store.admin.check().problems == ()
+    assert store.admin.stats()["chunks"] >= len(of)
+    store.sessions.counts()
 
 
 def attempted(write):
@@ -204,18 +204,18 @@ def test_sessions_and_sources(session, role, text, source):
     with closing(HybridGraphStore(None, Words())) as store:
         store.upsert([Chunk("good", "good neighbour", {"source": source, "session_id": session})])
         store.flush()
-        store.feedback("good", "validate")
-        assert store.credibility(source) > 0.5
-        turns = store.session_turns(session, 5, Scope(as_of=None))
+        store.memory.feedback("good", "validate")
+        assert store.memory.credibility(source) > 0.5
+        turns = store.sessions.turns(session, 5, Scope(as_of=None))
         assert [turn.id for turn in turns] == ["good"]
         before = everything(store)
-        ids, error = attempted(lambda: store.add_turns(session, [(role, text)]))
+        ids, error = attempted(lambda: store.sessions.add(session, [(role, text)]))
         if error is not None:
             assert "session_id" in str(error)
             assert everything(store) == before
         else:
-            assert {turn.id for turn in store.session_turns(session, 5, Scope(as_of=None))} == {"good", *ids}
-            assert store.delete_session(session) == 1 + len(ids)
+            assert {turn.id for turn in store.sessions.turns(session, 5, Scope(as_of=None))} == {"good", *ids}
+            assert store.sessions.delete(session) == 1 + len(ids)
             return
         search_every_way(store)
 
@@ -232,7 +232,7 @@ def test_tenants(tmp_path_factory, tenant, text):
         return
     with closing(store):
         store.add_texts([f"good neighbour {text}"], [{"source": "a", "n": math.nan}], ids=["good"])
-        store.set_mode("general")
+        store.memory.set_mode("general")
         search_every_way(store)
     with closing(HybridGraphStore(folder, Words(), tenant=tenant)) as again:
         search_every_way(again)
@@ -261,7 +261,7 @@ def test_damaged_metadata_of_one_chunk_fail_no_search(tmp_path):
     with closing(sqlite3.connect(tmp_path / "index" / "catalogue.sqlite")) as connection, connection:
         connection.execute("UPDATE nodes SET metadata = '{\"source\": \"b' WHERE id = 'h'")
     with closing(HybridGraphStore(tmp_path / "index", Words())) as store:
-        (problem,) = store.check().problems
+        (problem,) = store.admin.check().problems
         assert "the metadata of 1 chunks cannot be read ('h'" in problem
         assert {document.id for document in HybridRetriever(store).invoke("good")} == {"good", "h"}
         assert HierarchicalRetriever(store).find("good").total == 2

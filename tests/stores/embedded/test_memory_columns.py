@@ -48,13 +48,13 @@ def rows(known):
 
 def assert_alike(store, scope=None):
     scope = scope or Scope()
-    known = store.memory_states(IDS, scope)
+    known = store.memory.states(IDS, scope)
     expected = MemoryColumns.of([known.get(id, MemoryState()) for id in IDS])
-    assert rows(store.memory_columns(IDS, scope)) == rows(expected)
+    assert rows(store.memory.columns(IDS, scope)) == rows(expected)
 
 
 def fail_inside(store):
-    with store._catalogue.writing() as connection:
+    with store._index.catalog.writing() as connection:
         connection.execute("UPDATE learned SET confidence = 0")
         raise ZeroDivisionError
 
@@ -72,8 +72,8 @@ def test_columns_of_records():
 def test_of_nothing():
     """Without ids there are no rows; in an empty store all values are unset."""
     with closing(opened()) as store:
-        assert rows(store.memory_columns([], Scope())) == []
-        assert rows(store.memory_columns(["a"], Scope())) == rows(MemoryColumns.of([MemoryState()]))
+        assert rows(store.memory.columns([], Scope())) == []
+        assert rows(store.memory.columns(["a"], Scope())) == rows(MemoryColumns.of([MemoryState()]))
 
 
 def test_what_the_metadata_give_and_what_is_learned():
@@ -81,11 +81,11 @@ def test_what_the_metadata_give_and_what_is_learned():
     with closing(opened()) as store:
         put(store, a=GIVEN, b={})
         assert_alike(store)
-        assert rows(store.memory_columns(["a"], Scope())) == [(0.7, 0.0, 3, None, 20.0, 10.0, 9e9, 2, "semantic")]
+        assert rows(store.memory.columns(["a"], Scope())) == [(0.7, 0.0, 3, None, 20.0, 10.0, 9e9, 2, "semantic")]
         for verb in ("validate", "refute", "useful", "stale"):
-            store.feedback(["b", "a"], verb)
+            store.memory.feedback(["b", "a"], verb)
             assert_alike(store)
-        store.mark_used("b")
+        store.memory.mark_used("b")
         assert_alike(store)
         store.upsert([Chunk("a", "another text", {"confidence": 0.1}), Chunk("c", "new", {"memory_type": "own"})])
         store.flush()
@@ -97,10 +97,10 @@ def test_an_end_that_was_learned_later():
     with closing(opened()) as store:
         put(store, a={}, b=GIVEN)
         store.clock = lambda: 1_500.0
-        store._supersede("a", Chunk("c", "text of c"), 2_000.0)
-        assert [store.memory_states(["a", "b"], Scope())[id].end_learned for id in ("a", "b")] == [True, False]
-        assert not store.memory_states(["a"], Scope(known_at=1_000.0))["a"].end_learned
-        assert [row[6] for row in rows(store.memory_columns(["a", "b"], Scope()))] == [None, 9e9]
+        store.memory.replace_fact("a", Chunk("c", "text of c"), 2_000.0)
+        assert [store.memory.states(["a", "b"], Scope())[id].end_learned for id in ("a", "b")] == [True, False]
+        assert not store.memory.states(["a"], Scope(known_at=1_000.0))["a"].end_learned
+        assert [row[6] for row in rows(store.memory.columns(["a", "b"], Scope()))] == [None, 9e9]
         assert_alike(store)
 
 
@@ -109,10 +109,10 @@ def test_as_it_was_known_then():
     with closing(opened()) as store:
         put(store, a=GIVEN)
         store.clock = lambda: 2_000.0
-        store.feedback("a", "refute")
+        store.memory.feedback("a", "refute")
         assert_alike(store, Scope(known_at=1_500.0))
-        assert store.memory_columns(["a"], Scope(known_at=1_500.0)).confidence == [0.7]
-        assert store.memory_columns(["a"], Scope()).confidence == [0.05]
+        assert store.memory.columns(["a"], Scope(known_at=1_500.0)).confidence == [0.7]
+        assert store.memory.columns(["a"], Scope()).confidence == [0.05]
 
 
 def test_another_process_follows(tmp_path):
@@ -120,11 +120,11 @@ def test_another_process_follows(tmp_path):
     with closing(opened(tmp_path / "i")) as writer, closing(opened(tmp_path / "i", read_only=True)) as reader:
         put(writer, a=GIVEN, b={})
         assert_alike(reader)
-        writer.feedback("a", "refute")
+        writer.memory.feedback("a", "refute")
         put(writer, c={"confidence": 0.2})
         assert_alike(reader)
-        assert reader.memory_columns(["a", "c"], Scope()).confidence.tolist() == [0.05, 0.2]
-        writer.feedback("b", "validate")
+        assert reader.memory.columns(["a", "c"], Scope()).confidence.tolist() == [0.05, 0.2]
+        writer.memory.feedback("b", "validate")
         with closing(sqlite3.connect(tmp_path / "i" / "catalogue.sqlite")) as connection, connection:
             connection.execute("DELETE FROM learned_changes")
             connection.execute("INSERT INTO learned_changes VALUES (99, 0)")
@@ -136,7 +136,7 @@ def test_the_log_stays_short():
     with closing(opened()) as store:
         put(store, a=GIVEN)
         assert_alike(store)
-        with store._catalogue.writing() as connection:
+        with store._index.catalog.writing() as connection:
             for _ in range(5_100):
                 connection.execute("UPDATE learned SET active_count = active_count + 1")
             assert connection.execute("SELECT count(*) FROM learned_changes").fetchone()[0] == 5_000
@@ -153,7 +153,7 @@ def test_a_rolled_back_change_is_not_learned():
         with pytest.raises(ZeroDivisionError):
             fail_inside(store)
         assert_alike(store)
-        store.feedback("a", "validate")
+        store.memory.feedback("a", "validate")
         assert_alike(store)
 
 
@@ -161,10 +161,10 @@ def test_repaired_values_are_seen(tmp_path):
     """Values that repair restores appear in columns that were read before."""
     with closing(opened(tmp_path / "i")) as store:
         put(store, a=GIVEN, b={})
-        with store._catalogue.writing() as connection:
+        with store._index.catalog.writing() as connection:
             connection.execute("DELETE FROM learned")
-        assert np.isnan(store.memory_columns(["a"], Scope()).confidence).all()
-        assert store.repair().ok
+        assert np.isnan(store.memory.columns(["a"], Scope()).confidence).all()
+        assert store.admin.repair().ok
         assert_alike(store)
 
 
@@ -174,11 +174,11 @@ def test_tenants_do_not_see_each_other(tmp_path):
         put(one, a=GIVEN)
     with closing(opened(tmp_path / "i", tenant="two")) as two:
         put(two, b={"confidence": 0.9})
-        known = two.memory_columns(["a", "b"], Scope(tenant="two"))
+        known = two.memory.columns(["a", "b"], Scope(tenant="two"))
         assert rows(known)[0] == rows(MemoryColumns.of([MemoryState()]))[0]
         assert known.confidence[1] == 0.9
         with pytest.raises(TenantError):
-            two.memory_columns(["a"], Scope(tenant="one"))
+            two.memory.columns(["a"], Scope(tenant="one"))
 
 
 STEPS = st.lists(
@@ -203,18 +203,18 @@ def test_the_columns_equal_the_catalogue_after_any_changes(steps):
         for step in [*steps, ("look",)]:
             match step:
                 case ("use", id):
-                    store.mark_used(id)
+                    store.memory.mark_used(id)
                 case ("retract", id):
-                    store.retract([id] if id in store.find(Scope()) else [])
+                    store.memory.retract([id] if id in store.find(Scope()) else [])
                 case ("delete", id):
                     store.remove([id])
                 case ("upsert", id, metadata):
                     store.upsert([Chunk(id, f"text {len(metadata)}", metadata)])
                     store.flush()
                 case ("look",):
-                    known = store.memory_states(IDS, Scope())
-                    found = dict(zip(IDS, rows(store.memory_columns(IDS, Scope())), strict=True))
+                    known = store.memory.states(IDS, Scope())
+                    found = dict(zip(IDS, rows(store.memory.columns(IDS, Scope())), strict=True))
                     expected = {id: rows(MemoryColumns.of([learned]))[0] for id, learned in known.items()}
                     assert {id: found[id] for id in known} == expected
                 case (verb, id) if store.get([id]):
-                    store.feedback(id, verb)
+                    store.memory.feedback(id, verb)

@@ -15,7 +15,7 @@ from langchain_hybridgraph.filters import has_labels
 from langchain_hybridgraph.records import SUPERSEDES, Chunk, Edge, EdgeFilter, Query, Scope
 from langchain_hybridgraph.stores.embedded import catalog_feedback
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
-from langchain_hybridgraph.stores.protocols import HasMemoryStates, implements
+from langchain_hybridgraph.stores.protocols import HasMemory, implements
 from langchain_hybridgraph.testing import HashedWords
 
 
@@ -61,7 +61,7 @@ def chunk(id, text=None, **metadata):
 
 
 def known(store, id="a", **scope):
-    return store.memory_states([id], Scope(tenant=store.tenant, **scope)).get(id)
+    return store.memory.states([id], Scope(tenant=store.tenant, **scope)).get(id)
 
 
 def trust(store, id="a", **scope):
@@ -109,9 +109,9 @@ def test_first_values_come_from_the_metadata(store):
     assert (found.confidence, found.utility, found.active_count, found.used_at) == (0.9, 0.0, 3, None)
     assert (found.valid_from, found.valid_until, found.created_at, found.learned_at) == (60.0, 90.0, 0.0, 50.0)
     assert (found.memory_type, found.provenance_depth, found.updated_at) == ("semantic", 2, 40.0)
-    assert store.memory_columns(["a"], Scope()).updated_at.tolist() == [40.0]
+    assert store.memory.columns(["a"], Scope()).updated_at.tolist() == [40.0]
     put(store, chunk("a", **metadata | {"updated_at": 45}), at=55.0)
-    assert (known(store).updated_at, store.memory_columns(["a"], Scope()).updated_at.tolist()) == (45.0, [45.0])
+    assert (known(store).updated_at, store.memory.columns(["a"], Scope()).updated_at.tolist()) == (45.0, [45.0])
     plain = known(store, "b")
     assert (plain.confidence, plain.utility, plain.active_count, plain.memory_type) == (None, None, 0, None)
 
@@ -119,8 +119,8 @@ def test_first_values_come_from_the_metadata(store):
 def test_the_embedded_store_remembers(memory):
     """It implements the protocol's method, and leaves out missing chunks."""
     put(memory, "a")
-    assert implements(memory, HasMemoryStates)
-    assert memory.memory_states(["b", "a", "a"], Scope()).keys() == {"a"}
+    assert implements(memory, HasMemory)
+    assert memory.memory.states(["b", "a", "a"], Scope()).keys() == {"a"}
 
 
 @pytest.mark.parametrize(
@@ -146,8 +146,8 @@ def test_parents_are_known_too(memory):
 def test_learned_values_survive_an_ingest(store):
     """Neither the same chunk nor one with other metadata or another text resets learned values."""
     put(store, chunk("a", confidence=0.5))
-    store.feedback("a", "validate")
-    store.mark_used("a")
+    store.memory.feedback("a", "validate")
+    store.memory.mark_used("a")
     for again in (chunk("a", confidence=0.5), chunk("a", confidence=0.5, page=2), chunk("a", "other text")):
         put(store, again)
         found = known(store)
@@ -157,7 +157,7 @@ def test_learned_values_survive_an_ingest(store):
 def test_changed_metadata_replace_learned_values(store):
     """A value that differs from the one given before replaces the learned value."""
     put(store, chunk("a", confidence=0.5))
-    store.feedback("a", "validate")
+    store.memory.feedback("a", "validate")
     put(store, chunk("a", confidence=0.2))
     assert trust(store) == (0.2, 1.0)
 
@@ -165,7 +165,7 @@ def test_changed_metadata_replace_learned_values(store):
 def test_a_value_no_longer_given_is_unset(memory):
     """A value never changed by feedback is unset again; a learned one stays."""
     put(memory, chunk("a", confidence=0.5, valid_until=2_000))
-    memory.feedback("a", "refute")
+    memory.memory.feedback("a", "refute")
     put(memory, chunk("a"))
     assert (known(memory).confidence, known(memory).valid_until) == (0.05, None)
 
@@ -180,7 +180,7 @@ def test_a_value_no_longer_given_is_unset(memory):
 def test_a_verb_changes_confidence_and_utility(store, verb, after):
     """From confidence 0.4 and utility 0.4."""
     put(store, chunk("a", confidence=0.4, utility=0.4))
-    assert store.feedback(["a"], verb) == ["a"]
+    assert store.memory.feedback(["a"], verb) == ["a"]
     assert trust(store) == pytest.approx(after)
 
 
@@ -188,15 +188,15 @@ def test_feedback_names_an_unknown_memory(memory):
     """Nothing is changed then, not even for the known ones."""
     put(memory, chunk("a", confidence=0.4, utility=0.4))
     with pytest.raises(ValueError, match="'unknown' is not in this store"):
-        memory.feedback(["a", "unknown"], "validate")
+        memory.memory.feedback(["a", "unknown"], "validate")
     assert trust(memory) == (0.4, 0.4)
 
 
 def test_unset_values_start_in_the_middle_and_at_the_top(memory):
     """Confidence at 0.5, utility at 1; values that a verb does not touch stay unset."""
     put(memory, "a", "b")
-    memory.feedback("a", "stale")
-    memory.feedback("b", "useful")
+    memory.memory.feedback("a", "stale")
+    memory.memory.feedback("b", "useful")
     assert trust(memory, "a") == pytest.approx((0.4, 0.75))
     assert trust(memory, "b") == (None, 1.0)
 
@@ -208,7 +208,7 @@ def test_whatever_is_said_both_stay_between_0_and_1(verbs):
     with closing(opened(None)) as store:
         put(store, "a")
         for verb in verbs:
-            store.feedback("a", verb)
+            store.memory.feedback("a", verb)
         confidence, utility = trust(store)
         assert confidence is None or 0 <= confidence <= 1
         assert utility is None or 0 <= utility <= 1
@@ -218,9 +218,9 @@ def test_an_unknown_verb(memory):
     """The error contains the verbs and the nearest one, and nothing is changed."""
     put(memory, "a")
     with pytest.raises(ValueError, match=r"'validated'.*'stale': did you mean 'validate'"):
-        memory.feedback("a", "validated")
+        memory.memory.feedback("a", "validated")
     with pytest.raises(ValueError, match="feedback None is not known"):
-        memory.feedback("a", None)
+        memory.memory.feedback("a", None)
     assert trust(memory) == (None, None)
 
 
@@ -228,21 +228,21 @@ def test_uses_are_counted(store):
     """Each call counts once per memory, and records the time."""
     put(store, "a", "b")
     store.clock.now = 2_000.0
-    assert store.mark_used(["a", "a", "unknown"]) == 1
+    assert store.memory.mark_used(["a", "a", "unknown"]) == 1
     store.clock.now = 3_000.0
-    assert store.mark_used(["a", "b"]) == 2
+    assert store.memory.mark_used(["a", "b"]) == 2
     assert (known(store).active_count, known(store).used_at, known(store, "b").active_count) == (2, 3_000.0, 1)
 
 
 def test_the_credibility_of_a_source(store):
     """(1 + ok) / (2 + ok + bad): each validated memory of the source is one ok, each refuted one bad."""
     put(store, *(chunk(id, source="radio") for id in "abc"), chunk("d"))
-    assert store.credibility("radio") == 0.5
-    store.feedback(["a", "b"], "validate")
-    store.feedback("c", "refute")
-    store.feedback(["a", "b", "c"], "stale")
-    store.feedback("d", "refute")
-    assert (store.credibility("radio"), store.credibility("unknown")) == (3 / 5, 0.5)
+    assert store.memory.credibility("radio") == 0.5
+    store.memory.feedback(["a", "b"], "validate")
+    store.memory.feedback("c", "refute")
+    store.memory.feedback(["a", "b", "c"], "stale")
+    store.memory.feedback("d", "refute")
+    assert (store.memory.credibility("radio"), store.memory.credibility("unknown")) == (3 / 5, 0.5)
 
 
 def test_what_was_trusted_then(store):
@@ -250,8 +250,8 @@ def test_what_was_trusted_then(store):
     put(store, chunk("a", confidence=0.5), at=10.0)
     for at, verb in ((20.0, "validate"), (30.0, "refute")):
         store.clock.now = at
-        store.feedback("a", verb)
-    store.mark_used("a")
+        store.memory.feedback("a", verb)
+    store.memory.mark_used("a")
     assert [known(store, known_at=at).confidence for at in (10, 19, 20, 29, 30)] == [0.5, 0.5, 0.65, 0.65, 0.05]
     assert known(store, known_at=9.0) is None
     assert known(store, known_at=10.0).active_count == 1
@@ -326,7 +326,7 @@ def test_two_times_agree_with_a_log(said, as_of, known_at):
         for at, (id, first, until, is_retracted) in enumerate(said):
             store.clock.now = float(at)
             if is_retracted and id in last:
-                store.retract(id)
+                store.memory.retract(id)
                 last[id].append((at, None))
             else:
                 if id in last and last[id][-1][1] is None:
@@ -348,7 +348,7 @@ def test_the_old_fact_ends_as_the_new_one_begins(store):
     """One microsecond before; as_of then sees one or the other, known_at before sees the old one without an end."""
     put(store, "old", at=10.0)
     store.clock.now = 20.0
-    store._supersede("old", chunk("new"), None)
+    store.memory.replace_fact("old", chunk("new"), None)
     assert (known(store, "old").valid_until, known(store, "new").valid_from) == (20.0 - 1e-6, 20.0)
     assert everywhere(store, as_of=30.0) == {"new"}
     assert everywhere(store, as_of=19.0) == {"old"}
@@ -361,7 +361,7 @@ def test_the_old_fact_ends_as_the_new_one_begins(store):
 def test_the_new_fact_begins_when_it_says(memory):
     """Its valid_from takes precedence over ``at``, in any usual form; the old fact is valid until then."""
     put(memory, "old")
-    memory._supersede("old", chunk("new", valid_from="1970-01-01T02:00:00"), 5_000.0)
+    memory.memory.replace_fact("old", chunk("new", valid_from="1970-01-01T02:00:00"), 5_000.0)
     assert everywhere(memory, as_of=5_000.0) == {"old"}
     assert everywhere(memory, as_of=7_200.0) == {"new"}
 
@@ -370,14 +370,14 @@ def test_superseding_twice_is_superseding_once(memory):
     """The same call again changes nothing; an earlier end stays."""
     put(memory, chunk("old", valid_until=500))
     for _ in range(2):
-        memory._supersede("old", chunk("new"), 900.0)
+        memory.memory.replace_fact("old", chunk("new"), 900.0)
     assert (known(memory, "old").valid_until, known(memory, "new").valid_from) == (500.0, 900.0)
 
 
 def test_what_was_superseded_stays_so_when_it_is_ingested_again(memory):
     """Ingesting the same document again does not remove the end."""
     put(memory, chunk("old", page=1))
-    memory._supersede("old", chunk("new"), None)
+    memory.memory.replace_fact("old", chunk("new"), None)
     put(memory, chunk("old", page=1), chunk("old", page=2))
     assert everywhere(memory, as_of=2_000.0) == {"new"}
 
@@ -398,7 +398,7 @@ def test_invalid_supersessions_are_refused(store, old, new, at, message):
     """Clear errors, and nothing is written: neither the new fact nor an end of the old one."""
     put(store, chunk("old", valid_from=100))
     with pytest.raises(ValueError, match=message):
-        store._supersede(old, new, at)
+        store.memory.replace_fact(old, new, at)
     assert (store.find(Scope()), known(store, "old").valid_until, store.edges(["new"])) == (["old"], None, [])
 
 
@@ -409,28 +409,28 @@ def test_a_retracted_statement_is_gone_but_was_known(store):
     """After its retraction no search finds it at any as_of; with known_at before, all do."""
     put(store, "a", "b", edges=[Edge("b", "a", "r")], at=10.0)
     store.clock.now = 20.0
-    assert store.retract("a") == 1
+    assert store.memory.retract("a") == 1
     assert everywhere(store) == everywhere(store, as_of=15.0) == everywhere(store, known_at=20.0) == {"b"}
     assert everywhere(store, known_at=19.0) == {"a", "b"}
     assert (neighbours(store, "b"), neighbours(store, "b", known_at=19.0)) == (set(), {"a"})
     assert (known(store), known(store, known_at=19.0).learned_at) == (None, 10.0)
     assert [found.id for found in store.get(["a"])] == ["a"]
-    assert store.stats()["retracted"] == 1
+    assert store.admin.stats()["retracted"] == 1
 
 
 def test_a_retraction_is_by_all_or_none(store):
     """An unknown id is an error, and the others are not retracted; twice is once."""
     put(store, "a", "b")
     with pytest.raises(ValueError, match="'x' is not in this store"):
-        store.retract(["a", "x"])
+        store.memory.retract(["a", "x"])
     assert everywhere(store) == {"a", "b"}
-    assert (store.retract(["a", "b"]), store.retract("a")) == (2, 0)
+    assert (store.memory.retract(["a", "b"]), store.memory.retract("a")) == (2, 0)
 
 
 def test_a_retracted_text_stays_so_until_it_changes(memory):
     """The same text under other metadata is still withdrawn, another text is a new statement."""
     put(memory, "a")
-    memory.retract("a")
+    memory.memory.retract("a")
     put(memory, chunk("a", page=2))
     assert everywhere(memory) == set()
     put(memory, chunk("a", "text that is right"))
@@ -441,7 +441,7 @@ def test_a_graph_in_memory_is_kept_up_to_date(store):
     """A graph already in memory sees the next call's retraction, validity and times."""
     put(store, "a", "b", "c", edges=[Edge("a", "b", "r"), Edge("a", "c", "r")], at=10.0)
     assert neighbours(store, "a") == {"b", "c"}
-    store.retract("b")
+    store.memory.retract("b")
     assert neighbours(store, "a") == {"c"}
 
 
@@ -455,17 +455,17 @@ def test_what_is_learned_outlives_the_process(tmp_path):
         put(store, chunk("a", source="s"), "b", "old", at=10.0)
         assert everywhere(reader) == {"a", "b", "old"}
         store.clock.now = 20.0
-        store.feedback("a", "validate")
-        store.retract("b")
-        store._supersede("old", chunk("new"), None)
+        store.memory.feedback("a", "validate")
+        store.memory.retract("b")
+        store.memory.replace_fact("old", chunk("new"), None)
         before = [everywhere(store, **times) for times in ({}, {"known_at": 15.0}, {"as_of": 25.0})]
         assert before == [everywhere(reader, **times) for times in ({}, {"known_at": 15.0}, {"as_of": 25.0})]
         assert trust(reader) == (0.65, 1.0)
         with pytest.raises(ReadOnlyError):
-            reader.feedback("a", "stale")
+            reader.memory.feedback("a", "stale")
     with closing(opened(folder)) as store:
         assert before == [everywhere(store, **times) for times in ({}, {"known_at": 15.0}, {"as_of": 25.0})]
-        assert (store.credibility("s"), trust(store), store.check().ok) == (2 / 3, (0.65, 1.0), True)
+        assert (store.memory.credibility("s"), trust(store), store.admin.check().ok) == (2 / 3, (0.65, 1.0), True)
 
 
 def test_a_killed_process_leaves_a_verb_whole_or_undone(tmp_path):
@@ -481,12 +481,12 @@ from langchain_hybridgraph.testing import HashedWords
 store = EmbeddedStore(Path({str(folder)!r}), embedding=HashedWords(), name="words")
 store.upsert([Chunk("old", "text of old")])
 catalog.log_changes = lambda *args: os.kill(os.getpid(), 9)
-store._supersede("old", Chunk("new", "text of new"), None)
+store.memory.replace_fact("old", Chunk("new", "text of new"), None)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
     with closing(opened(folder)) as store:
         assert (store.find(Scope()), known(store, "old").valid_until, store.edges(["new"])) == (["old"], None, [])
-        assert store.check().ok
+        assert store.admin.check().ok
 
 
 def test_an_error_inside_undoes_all(memory, monkeypatch):
@@ -501,7 +501,7 @@ def test_an_error_inside_undoes_all(memory, monkeypatch):
 
     monkeypatch.setattr(catalog_feedback, "credit", fail)
     with pytest.raises(ZeroDivisionError):
-        memory.feedback(["a", "b"], "validate")
+        memory.memory.feedback(["a", "b"], "validate")
     assert (trust(memory, "a"), trust(memory, "b")) == ((None, None), (None, None))
 
 
@@ -512,32 +512,36 @@ def test_tenants_learn_apart(tmp_path):
         put(store, chunk("a", source="s"), chunk("b", source="s"))
     with closing(opened(folder, "two")) as store:
         put(store, chunk("a", source="s"), chunk("c", source="s"))
-        store.feedback("a", "refute")
-        store.mark_used(["a", "b"])
-        store.retract("a")
-        assert store.memory_states(["b"], Scope()) == {}
+        store.memory.feedback("a", "refute")
+        store.memory.mark_used(["a", "b"])
+        store.memory.retract("a")
+        assert store.memory.states(["b"], Scope()) == {}
         for change in (
-            lambda: store.retract("b"),
-            lambda: store.feedback("b", "refute"),
-            lambda: store._supersede("b", chunk("new"), None),
+            lambda: store.memory.retract("b"),
+            lambda: store.memory.feedback("b", "refute"),
+            lambda: store.memory.replace_fact("b", chunk("new"), None),
         ):
             with pytest.raises(ValueError, match="'b' is not in this store"):
                 change()
         with pytest.raises(TenantError):
-            store.memory_states(["a"], Scope(tenant="one"))
+            store.memory.states(["a"], Scope(tenant="one"))
     with closing(opened(folder, "one")) as store:
         assert everywhere(store) == {"a", "b"}
-        assert (trust(store, "a"), known(store, "b").active_count, store.credibility("s")) == ((None, None), 0, 0.5)
+        assert (trust(store, "a"), known(store, "b").active_count, store.memory.credibility("s")) == (
+            (None, None),
+            0,
+            0.5,
+        )
 
 
 def test_deleting_a_chunk_deletes_what_was_learned(store):
     """Its values and their history; a new chunk under the same id starts afresh."""
     put(store, chunk("a", valid_until=5_000))
     store.clock.now = 2_000.0
-    store.feedback("a", "validate")
+    store.memory.feedback("a", "validate")
     put(store, chunk("a", valid_until=6_000))
     store.remove(["a"])
-    with store._catalogue.reading() as connection:
+    with store._index.catalog.reading() as connection:
         left = [
             connection.execute(f"SELECT count(*) FROM {t}").fetchone()[0]
             for t in ("learned", "past_validity", "past_trust")
@@ -556,8 +560,8 @@ def test_missing_values_are_reported_and_repaired(tmp_path):
         connection.execute("DELETE FROM learned WHERE confidence = 0.7")
         connection.execute("INSERT INTO past_trust VALUES (99, 1.0, 0.5, 0.5)")
     with closing(opened(folder)) as store:
-        assert len(store.check().problems) >= 2
-        assert store.repair().ok
+        assert len(store.admin.check().problems) >= 2
+        assert store.admin.repair().ok
         assert (everywhere(store), trust(store)) == ({"a", "b"}, (0.7, None))
 
 
@@ -581,7 +585,7 @@ def test_a_mask_of_two_times_is_that_of_each_row(memory):
         put(memory, *chunks, at=float(at))
     for as_of, known_at in ((5.0, 25.0), (None, 10.0), (12.0, None)):
         scope = Scope(as_of=as_of, known_at=known_at)
-        values = memory.memory_states([f"{at}-{n}" for at in range(0, 50, 10) for n in range(20)], Scope())
+        values = memory.memory.states([f"{at}-{n}" for at in range(0, 50, 10) for n in range(20)], Scope())
         expected = {
             id
             for id, v in values.items()

@@ -34,12 +34,12 @@ def memory():
 
 
 def said(store, session, n=9, **scope):
-    return [turn.text for turn in store.session_turns(session, n, Scope(**scope))]
+    return [turn.text for turn in store.sessions.turns(session, n, Scope(**scope))]
 
 
 def test_turns_are_chunks(store):
     """With session, number, role, time and type in their metadata; a search finds them like any other."""
-    ids = store._add_turns("s", [("user", "which car"), ("Ada", "the roadster")], metadata={"topic": "cars"})
+    ids = store.sessions.add_pairs("s", [("user", "which car"), ("Ada", "the roadster")], metadata={"topic": "cars"})
     assert ids == ["session:s#1", "session:s#2"]
     [first, second] = store.get(ids)
     assert dict(first.metadata) == {
@@ -52,16 +52,16 @@ def test_turns_are_chunks(store):
     }
     assert (second.metadata["role"], second.document) == ("Ada", "session:s")
     assert [entry.id for entry in store.keyword_search(Query("roadster", 9), 9).entries] == [ids[1]]
-    known = store.memory_states(ids, Scope())[ids[0]]
+    known = store.memory.states(ids, Scope())[ids[0]]
     assert (known.memory_type, known.created_at) == ("episodic", 1_000.0)
 
 
 def test_the_newest_turn_comes_first(store):
     """At most n of them, counted on over several calls; another session's are not among them."""
     assert implements(store, HasSessions)
-    store._add_turns("s", [("user", "one"), ("ai", "two")])
-    store._add_turns("t", [("user", "other")])
-    store._add_turns("s", [("user", "three")])
+    store.sessions.add_pairs("s", [("user", "one"), ("ai", "two")])
+    store.sessions.add_pairs("t", [("user", "other")])
+    store.sessions.add_pairs("s", [("user", "three")])
     assert (said(store, "s"), said(store, "s", 2), said(store, "s", 0)) == (
         ["three", "two", "one"],
         ["three", "two"],
@@ -72,7 +72,7 @@ def test_the_newest_turn_comes_first(store):
 
 def test_more_turns_than_a_page(memory):
     """The order holds over hundreds of turns: nine comes before ten."""
-    memory._add_turns("s", [("user", f"turn {n}") for n in range(250)])
+    memory.sessions.add_pairs("s", [("user", f"turn {n}") for n in range(250)])
     assert said(memory, "s", 300) == [f"turn {n}" for n in reversed(range(250))]
 
 
@@ -81,16 +81,16 @@ def test_chunks_of_an_ingest_may_be_turns(memory):
     made = ("late", 30), ("early", 10), ("middle", 20), ("timeless", None)
     memory.upsert([Chunk(id, id, {"session_id": 7, "created_at": at}) for id, at in made])
     assert said(memory, "7") == ["late", "middle", "early", "timeless"]
-    assert memory._add_turns("7", [("user", "now")]) == ["session:7#1"]
+    assert memory.sessions.add_pairs("7", [("user", "now")]) == ["session:7#1"]
     assert said(memory, "7", 1) == ["now"]
 
 
 def test_turns_are_in_the_calls_scope(store):
     """Filter, validity, and the time at which they were known."""
-    store._add_turns("s", [("user", "one"), ("ai", "two")], ttl=60)
+    store.sessions.add_pairs("s", [("user", "one"), ("ai", "two")], ttl=60)
     store.clock = lambda: 2_000.0
-    store._add_turns("s", [("user", "three")])
-    store.retract("session:s#2")
+    store.sessions.add_pairs("s", [("user", "three")])
+    store.memory.retract("session:s#2")
     assert said(store, "s", filter=parse_filter({"role": "user"})) == ["three", "one"]
     assert said(store, "s", as_of=1_061.0) == ["three"]
     assert said(store, "s", known_at=1_500.0, as_of=1_060.0) == ["two", "one"]
@@ -98,9 +98,9 @@ def test_turns_are_in_the_calls_scope(store):
 
 def test_numbers_go_on_after_a_retracted_turn(memory):
     """A number is not used twice while its turn is kept."""
-    memory._add_turns("s", [("user", "one"), ("ai", "two")])
-    memory.retract("session:s#2")
-    assert memory._add_turns("s", [("user", "three")]) == ["session:s#3"]
+    memory.sessions.add_pairs("s", [("user", "one"), ("ai", "two")])
+    memory.memory.retract("session:s#2")
+    assert memory.sessions.add_pairs("s", [("user", "three")]) == ["session:s#3"]
 
 
 @pytest.mark.parametrize(
@@ -117,17 +117,17 @@ def test_numbers_go_on_after_a_retracted_turn(memory):
 def test_invalid_turns_are_refused(store, arguments, options, message):
     """Clear errors, and nothing is written."""
     with pytest.raises(ValueError, match=message):
-        store._add_turns(*arguments, **options)
+        store.sessions.add_pairs(*arguments, **options)
     assert len(store) == 0
 
 
 def test_sessions_are_listed_and_deleted(store):
     """With the number of their turns; deleting one deletes its turns and no others."""
-    store._add_turns("s", [("user", "one"), ("ai", "two")])
-    store._add_turns("t", [("user", "three")])
-    assert (store.sessions(), store.stats()["sessions"]) == ({"s": 2, "t": 1}, 2)
-    assert (store.delete_session("s"), store.delete_session("s")) == (2, 0)
-    assert (store.sessions(), len(store)) == ({"t": 1}, 1)
+    store.sessions.add_pairs("s", [("user", "one"), ("ai", "two")])
+    store.sessions.add_pairs("t", [("user", "three")])
+    assert (store.sessions.counts(), store.admin.stats()["sessions"]) == ({"s": 2, "t": 1}, 2)
+    assert (store.sessions.delete("s"), store.sessions.delete("s")) == (2, 0)
+    assert (store.sessions.counts(), len(store)) == ({"t": 1}, 1)
 
 
 def test_expired_chunks_are_deleted(store):
@@ -135,17 +135,17 @@ def test_expired_chunks_are_deleted(store):
     store.upsert(
         [Chunk("over", "t", {"valid_until": 1_999}), Chunk("still", "t", {"valid_until": 2_000}), Chunk("plain", "t")]
     )
-    store._add_turns("s", [("user", "one")], ttl=timedelta(seconds=60))
+    store.sessions.add_pairs("s", [("user", "one")], ttl=timedelta(seconds=60))
     store.clock = lambda: 2_000.0
-    assert (store.expire(), store.expire()) == (2, 0)
-    assert (set(store.find(Scope())), store.sessions()) == ({"still", "plain"}, {})
+    assert (store.memory.expire(), store.memory.expire()) == (2, 0)
+    assert (set(store.find(Scope())), store.sessions.counts()) == ({"still", "plain"}, {})
 
 
 def test_history_does_not_expire(memory):
     """A superseded fact has ended, too, but is kept for searches in the past."""
     memory.upsert([Chunk("old", "t")])
-    memory._supersede("old", Chunk("new", "u"), 500.0)
-    assert memory.expire() == 0
+    memory.memory.replace_fact("old", Chunk("new", "u"), 500.0)
+    assert memory.memory.expire() == 0
     assert memory.find(Scope(as_of=400.0)) == ["old"]
 
 
@@ -153,14 +153,19 @@ def test_sessions_of_tenants(tmp_path):
     """The same session in two tenants: each has its own turns, numbers and end."""
     folder = tmp_path / "index"
     with closing(opened(folder, "one")) as store:
-        store._add_turns("s", [("user", "mine"), ("ai", "too")], ttl=60)
+        store.sessions.add_pairs("s", [("user", "mine"), ("ai", "too")], ttl=60)
     with closing(opened(folder, "two", now=5_000.0)) as store:
-        assert (said(store, "s"), store.sessions(), store.delete_session("s"), store.expire()) == ([], {}, 0, 0)
-        assert store._add_turns("s", [("user", "others'")]) == ["session:s#1"]
+        assert (said(store, "s"), store.sessions.counts(), store.sessions.delete("s"), store.memory.expire()) == (
+            [],
+            {},
+            0,
+            0,
+        )
+        assert store.sessions.add_pairs("s", [("user", "others'")]) == ["session:s#1"]
         with pytest.raises(TenantError, match="open for tenant 'two', but the call requests tenant 'one'"):
             said(store, "s", tenant="one")
     with closing(opened(folder, "one")) as store:
-        assert (said(store, "s"), store.sessions()) == (["too", "mine"], {"s": 2})
+        assert (said(store, "s"), store.sessions.counts()) == (["too", "mine"], {"s": 2})
 
 
 def test_a_killed_process_has_added_all_turns_or_none(tmp_path):
@@ -173,11 +178,11 @@ from langchain_hybridgraph.stores.embedded import catalog
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
 store = EmbeddedStore(Path({str(folder)!r}), embedding=HashedWords(), name="words")
-store._add_turns("s", [("user", "one")])
+store.sessions.add_pairs("s", [("user", "one")])
 catalog.log_changes = lambda *args: os.kill(os.getpid(), 9)
-store._add_turns("s", [("user", "two"), ("ai", "three")])
+store.sessions.add_pairs("s", [("user", "two"), ("ai", "three")])
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
     with closing(opened(folder)) as store:
         assert said(store, "s") == ["one"]
-        assert store._add_turns("s", [("user", "two")]) == ["session:s#2"]
+        assert store.sessions.add_pairs("s", [("user", "two")]) == ["session:s#2"]

@@ -27,6 +27,7 @@ from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetrie
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, StoreLockedError
 from langchain_hybridgraph.records import Chunk, Edge, Query, Scope
 from langchain_hybridgraph.stores.embedded import index_folder, shared_folder
+from langchain_hybridgraph.stores.embedded.engine_sync import EngineSync
 
 TEXTS_EACH = 15
 PATIENCE = 120
@@ -71,7 +72,7 @@ def assert_all_there(folder, ids):
             [(best, score)] = store.similarity_search_with_score(f"text {id}", k=1)
             assert (best.id, round(score, 5)) == (id, 1.0)
             assert ids_by_word(store, id) == {id}
-        assert store.check().problems == ()
+        assert store.admin.check().problems == ()
 
 
 def add_one_at_a_time(store, who, count=TEXTS_EACH):
@@ -120,7 +121,7 @@ def test_a_reader_follows_several_writers(folder):
 def test_threads_and_stores_of_one_process_add_at_the_same_time(folder):
     """Stores of one process share their open files, and their threads take turns."""
     stores = [opened(folder) for _ in range(3)]
-    assert len({id(store._folder) for store in stores}) == 1
+    assert len({id(store._index.shared) for store in stores}) == 1
     added, errors = [], []
 
     def work(number):
@@ -222,15 +223,15 @@ def test_a_text_that_changes_while_it_is_embedded_gets_its_own_vector(folder):
         store.add_texts(["text old", "text b"], ids=["a", "b"])
         store.add_texts(["text new", "text b"], ids=["a", "b"])
         assert [store.similarity_search(text, k=1)[0].id for text in ("text new", "text b")] == ["a", "b"]
-        assert store.check().problems == ()
+        assert store.admin.check().problems == ()
 
 
 async def test_adds_at_the_same_time_bring_the_engines_up_to_date_together(folder, monkeypatch):
     """The first of many concurrent adds to flush does it for all that are written by then."""
     with closing(opened(folder)) as store:
         store.add_texts(["text first"], ids=["first"])
-        steps, step = [], type(store)._step
-        monkeypatch.setattr(type(store), "_step", lambda self, **options: (steps.append(1), step(self, **options)))
+        steps, step = [], EngineSync.step
+        monkeypatch.setattr(EngineSync, "step", lambda self, **options: (steps.append(1), step(self, **options)))
         documents = [Document(f"text n{n}", id=f"n{n}") for n in range(20)]
         await asyncio.gather(*(store.aadd_documents([document]) for document in documents))
     assert 0 < len(steps) < 20
@@ -329,7 +330,7 @@ def test_a_fork_in_the_middle_of_a_long_write(folder, monkeypatch):
         store.add_texts(["text a"], ids=["a"])
 
         def write():
-            with store._writer():
+            with store._index.writer():
                 is_writing.set()
                 assert may_go_on.wait(PATIENCE)
 
@@ -358,11 +359,11 @@ def test_a_fork_inside_a_write_of_the_same_thread(folder, monkeypatch):
     class Forking(Distinct):
         def embed_documents(self, texts):
             if os.getpid() == parent:
-                assert Child(lambda: store._folder is not None).result()
+                assert Child(lambda: store._index.shared is not None).result()
             return super().embed_documents(texts)
 
     with closing(HybridGraphStore(folder, Forking())) as store:
-        with store._writer():
+        with store._index.writer():
             store.add_texts(["text a"], ids=["a"])
         store.add_texts(["text b"], ids=["b"])
     assert_all_there(folder, {"a", "b"})
@@ -373,17 +374,21 @@ def test_a_child_of_a_large_index_leaves_chroma_to_its_parent(folder, monkeypatc
     monkeypatch.setattr(index_folder, "MATRIX_BYTES", 0)
     with closing(opened(folder)) as store:
         ids = set(add_one_at_a_time(store, "before", 5))
-        assert store._folder.chroma.collected is not None
+        assert store._index.shared.chroma.collected is not None
 
         def work():
-            return [add_one_at_a_time(store, "child", 3), store._folder.chroma.is_open, [*ids_by_vector(store, "text")]]
+            return [
+                add_one_at_a_time(store, "child", 3),
+                store._index.shared.chroma.is_open,
+                [*ids_by_vector(store, "text")],
+            ]
 
         child = Child(work)
         added, is_open, found = child.result()
         assert (is_open, set(found)) == (False, ids | set(added))
-        assert store._folder.chroma.is_open
+        assert store._index.shared.chroma.is_open
         assert ids_by_vector(store, "text") == ids | set(added)
-        assert store.check().problems == ()
+        assert store.admin.check().problems == ()
 
 
 def test_an_index_in_memory_is_copied_by_a_fork(folder):
@@ -427,7 +432,7 @@ def test_a_fork_in_the_middle_of_a_long_call_to_an_index_in_memory(monkeypatch):
     with closing(HybridGraphStore(None, Distinct())) as store:
 
         def write():
-            with store._writer():
+            with store._index.writer():
                 is_inside.set()
                 assert may_go_on.wait(PATIENCE)
 

@@ -26,7 +26,7 @@ def test_a_relative_path_outlives_a_change_of_the_working_directory(tmp_path, mo
     with closing(stored("index", ["a"])) as store:
         monkeypatch.chdir(tmp_path / "elsewhere")
         store.add_texts(["text b"], ids=["b"])
-        assert store.check().problems == ()
+        assert store.admin.check().problems == ()
         assert len(store) == 2
     assert not (tmp_path / "elsewhere/index").exists()
 
@@ -41,10 +41,10 @@ def test_a_link_that_is_switched_to_another_index(tmp_path):
         link.unlink()
         link.symlink_to(tmp_path / "second")
         store.add_texts(["text late"], ids=["late"])
-        assert store.check().problems == ()
+        assert store.admin.check().problems == ()
         assert len(store) == 2
     with closing(HybridGraphStore(tmp_path / "second", EMBEDDING)) as second:
-        assert second.check().problems == ()
+        assert second.admin.check().problems == ()
         assert len(second) == 1
 
 
@@ -57,11 +57,11 @@ def test_a_folder_that_was_made_again_at_the_same_path(tmp_path):
         old.add_texts(["text e"], ids=["e"])
     with pytest.raises(RetrievalError, match="was replaced while it was open"):
         HybridRetriever(old).invoke("text")
-    assert new.check().problems == ()
+    assert new.admin.check().problems == ()
     assert len(new) == 3
     old.close()
     new.add_texts(["text f"], ids=["f"])
-    assert new.check().problems == ()
+    assert new.admin.check().problems == ()
     assert len(new) == 4
     new.close()
 

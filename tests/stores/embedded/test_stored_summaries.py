@@ -23,8 +23,8 @@ def filled(path=None, embedding="lsa", **known):
 def test_there_are_none_before_they_are_made():
     """Looking for them creates none."""
     store = filled()
-    assert store.layers() is None
-    assert store.stats()["layers"] == 0
+    assert store.summaries.index() is None
+    assert store.admin.stats()["layers"] == 0
 
 
 @pytest.mark.parametrize("retriever", [HybridRetriever, GraphRetriever])
@@ -44,8 +44,8 @@ def test_they_are_counted_by_themselves():
     """Two directories."""
     store = filled()
     build_layers(store)
-    assert store.stats()["layers"] == 2
-    assert store.check().counts == {"chunks": 3, "edges": 0, "layers": 2}
+    assert store.admin.stats()["layers"] == 2
+    assert store.admin.check().counts == {"chunks": 3, "edges": 0, "layers": 2}
 
 
 def test_they_last(tmp_path):
@@ -55,7 +55,7 @@ def test_they_last(tmp_path):
     store.close()
     for read_only in (False, True):
         store = HybridGraphStore(tmp_path, read_only=read_only)
-        assert sorted(store.layers().document_ids()) == ["cars", "pets"]
+        assert sorted(store.summaries.index().reader.document_ids()) == ["cars", "pets"]
         store.close()
 
 
@@ -63,9 +63,9 @@ def test_a_reader_sees_those_that_are_made_later(tmp_path):
     """Without being opened again."""
     writer = filled(tmp_path)
     reader = HybridGraphStore(tmp_path, read_only=True)
-    assert reader.layers() is None
+    assert reader.summaries.index() is None
     build_layers(writer)
-    assert len(reader.layers()) == 2
+    assert len(reader.summaries.index().reader) == 2
     reader.close()
     writer.close()
 
@@ -76,7 +76,7 @@ def test_a_reader_creates_none(tmp_path):
     store = HybridGraphStore(tmp_path, read_only=True)
     with pytest.raises((ReadOnlyError, Exception), match="read_only"):
         build_layers(store)
-    assert store.layers() is None
+    assert store.summaries.index() is None
     store.close()
 
 
@@ -85,14 +85,16 @@ def test_a_new_model_takes_the_summaries_over(tmp_path, in_memory):
     """Vectors of another generation are not compared; the texts are embedded again, not written again."""
     store = filled(None if in_memory else tmp_path)
     build_layers(store)
-    generation = store.stats()["generation"]
+    generation = store.admin.stats()["generation"]
     store.upsert([Chunk(f"more/{n}", f"word{n} other{n} text", {"uri": f"more/{n}"}, f"more/{n}") for n in range(20)])
     store.flush()
-    assert store.stats()["generation"] > generation
-    assert sorted(store.summaries().get(["cars", "pets", "more"])) == ["cars", "pets"]
-    assert "pets" in [entry.id for entry in store.layers().vector_search(Query("Which pets purr?", 5), 5).entries]
+    assert store.admin.stats()["generation"] > generation
+    assert sorted(store.summaries.current().get(["cars", "pets", "more"])) == ["cars", "pets"]
+    assert "pets" in [
+        entry.id for entry in store.summaries.index().reader.vector_search(Query("Which pets purr?", 5), 5).entries
+    ]
     assert build_layers(store).summarised == 1
-    assert sorted(store.layers().document_ids()) == ["cars", "more", "pets"]
+    assert sorted(store.summaries.index().reader.document_ids()) == ["cars", "more", "pets"]
     if not in_memory:
         assert len(list(tmp_path.glob("layers-*"))) == 1
     store.close()
@@ -106,11 +108,11 @@ def test_a_new_model_takes_everybodys_summaries_over(tmp_path):
         store.close()
     store = HybridGraphStore(tmp_path, tenant="two")
     store.add_texts([f"word{n} other{n} text" for n in range(40)])
-    generation = store.stats()["generation"]
+    generation = store.admin.stats()["generation"]
     store.close()
     for tenant in ("one", "two"):
         store = HybridGraphStore(tmp_path, tenant=tenant, read_only=True)
-        assert sorted(store.summaries().get(["cars", "pets"])) == ["cars", "pets"]
+        assert sorted(store.summaries.current().get(["cars", "pets"])) == ["cars", "pets"]
         store.close()
     assert [folder.name for folder in tmp_path.glob("layers-*")] == [f"layers-{generation}"]
 
@@ -125,15 +127,15 @@ def test_a_change_hides_a_summary_at_once(tmp_path, change):
     writer = filled(tmp_path, DeterministicFakeEmbedding(size=8))
     build_layers(writer)
     reader = HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8), read_only=True)
-    assert sorted(reader.summaries().get(["cars", "pets"])) == ["cars", "pets"]
+    assert sorted(reader.summaries.current().get(["cars", "pets"])) == ["cars", "pets"]
     change(writer)
     for store in (writer, reader):
-        summaries = store.summaries()
+        summaries = store.summaries.current()
         assert list(summaries.get(["cars", "pets"])) == ["cars"]
-        assert [summaries.is_true(uri) for uri in ("cars", "pets", "nowhere")] == [True, False, False]
+        assert [summaries.is_current(uri) for uri in ("cars", "pets", "nowhere")] == [True, False, False]
     report = build_layers(writer)
     assert (report.summarised, report.unchanged) == (1, 1)
-    assert sorted(reader.summaries().get(["cars", "pets"])) == ["cars", "pets"]
+    assert sorted(reader.summaries.current().get(["cars", "pets"])) == ["cars", "pets"]
     reader.close()
     writer.close()
 
@@ -144,7 +146,7 @@ def test_a_change_hides_the_summaries_above():
     store.upsert([Chunk(uri, "It is so.", {"uri": uri}, uri) for uri in ("a/b/c/deep", "a/x/y", "z/end")])
     build_layers(store)
     store.remove(["a/b/c/deep"])
-    assert sorted(store.summaries().get(["a", "a/b", "a/b/c", "a/x", "z"])) == ["a/x", "z"]
+    assert sorted(store.summaries.current().get(["a", "a/b", "a/b/c", "a/x", "z"])) == ["a/x", "z"]
 
 
 def test_a_text_that_expires_hides_the_summary(monkeypatch):
@@ -152,19 +154,19 @@ def test_a_text_that_expires_hides_the_summary(monkeypatch):
     store, later = filled(), time.time() + 3_600
     store.upsert([Chunk("pets/old.md", "An old secret.", {"uri": "pets/old.md", "valid_until": later}, "pets/old.md")])
     build_layers(store)
-    assert list(store.summaries().get(["pets"])) == ["pets"]
+    assert list(store.summaries.current().get(["pets"])) == ["pets"]
     monkeypatch.setattr("langchain_hybridgraph.stores.embedded.summaries.time", SimpleNamespace(time=lambda: later + 1))
-    assert list(store.summaries().get(["pets"])) == []
+    assert list(store.summaries.current().get(["pets"])) == []
 
 
 def test_check_looks_into_them(tmp_path):
     """A problem of the summaries is reported as theirs, and repair fixes it."""
     store = filled(tmp_path, DeterministicFakeEmbedding(size=8))
     build_layers(store)
-    with store.layers()._catalogue.writing() as connection:
+    with store.summaries.index()._index.catalog.writing() as connection:
         connection.execute("INSERT INTO edges VALUES (1, 'lost', 999, 1.0, '', NULL, NULL, 0)")
-    assert store.check().problems == ("summaries of directories: 1 edges point to missing nodes",)
-    assert store.repair().ok
+    assert store.admin.check().problems == ("summaries of directories: 1 edges point to missing nodes",)
+    assert store.admin.repair().ok
     store.close()
 
 
@@ -174,7 +176,7 @@ def test_tenants_have_their_own(tmp_path):
         store = HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8), tenant=tenant)
         store.upsert([Chunk("a", f"of {tenant}", {"uri": f"{tenant}/a"}, "a")])
         build_layers(store)
-        assert store.layers().document_ids() == [tenant]
+        assert store.summaries.index().reader.document_ids() == [tenant]
         store.close()
 
 

@@ -34,12 +34,12 @@ def filled(path, tenant, word):
         ]
         store.upsert(chunks, parents=[Chunk(f"{word}-parent", f"All about the {word}.")], edges=edges)
         store.flush()
-        store.add_turns(f"session-{word}", [("user", f"Who is the {word}?")])
-        store.feedback(f"{word}-0", "validate")
-        store.supersede(f"{word}-4", f"The {word} has retired.")
-        store.set_mode("procedural")
+        store.sessions.add(f"session-{word}", [("user", f"Who is the {word}?")])
+        store.memory.feedback(f"{word}-0", "validate")
+        store.memory.supersede(f"{word}-4", f"The {word} has retired.")
+        store.memory.set_mode("procedural")
         build_layers(store)
-        return store.stats()
+        return store.admin.stats()
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_tenants_are_listed_with_their_chunks(folder):
 def test_a_tenant_without_chunks_is_listed_too(folder):
     """A mode or a source's credibility counts as data of a tenant."""
     with opened(folder, "cy") as store:
-        store.set_mode("procedural")
+        store.memory.set_mode("procedural")
     assert HybridGraphStore.tenants(folder)["cy"] == 0
 
 
@@ -100,7 +100,7 @@ def test_a_folder_without_tenants_refuses(tmp_path, call):
 def test_dropping_returns_counts(folder):
     """The counts are those of the tenant's own statistics."""
     with opened(folder, "ada", read_only=True) as store:
-        before = store.stats()
+        before = store.admin.stats()
     dropped = HybridGraphStore.drop_tenant(folder, "ada")
     assert dropped == {name: before[name] for name in ("chunks", "parents", "edges", "entities", "sessions", "layers")}
     assert dropped["layers"] > 0
@@ -116,10 +116,10 @@ def test_nothing_of_a_dropped_tenant_is_left(folder, alone):
     assert rows(folder / "layers-0", "nodes") == rows(alone / "layers-0", "nodes")
     assert SECRET.encode() not in everything(folder)
     with opened(folder, "ada") as store:
-        assert store.mode is None
-        assert store.credibility(f"{SECRET}.md") == 0.5
-        assert store.sessions() == {}
-        assert store.layers() is None or len(store.layers()) == 0
+        assert store.memory.mode is None
+        assert store.memory.credibility(f"{SECRET}.md") == 0.5
+        assert store.sessions.counts() == {}
+        assert store.summaries.index() is None or len(store.summaries.index().reader) == 0
 
 
 def test_no_vector_of_a_dropped_tenant_is_left(folder):
@@ -128,10 +128,10 @@ def test_no_vector_of_a_dropped_tenant_is_left(folder):
     with opened(folder, "ada") as store:
         [there] = store.similarity_search_with_score_by_vector(own, 1)
         assert there[1] == pytest.approx(1.0, abs=1e-5)
-        [row] = store._rows.rows([f"{SECRET}-1"])
+        [row] = store._index.rows.rows([f"{SECRET}-1"])
     HybridGraphStore.drop_tenant(folder, "ada")
     with opened(folder, "bo", read_only=True) as store:
-        assert not store._generation.matrix.take([row]).any()
+        assert not store._index.generation.matrix.take([row]).any()
 
 
 def test_other_tenants_stay_as_they_are(folder):
@@ -139,11 +139,18 @@ def test_other_tenants_stay_as_they_are(folder):
 
     def seen():
         with opened(folder, "bo") as store:
-            stats = {name: value for name, value in store.stats().items() if name not in ("version", "bytes")}
+            stats = {name: value for name, value in store.admin.stats().items() if name not in ("version", "bytes")}
             found = store.similarity_search_with_score("The drummer plays piece 2.", k=5)
             edges = store.edges([f"drummer-{n}" for n in range(5)])
-            assert store.check().problems == ()
-            return stats, found, edges, store.mode, store.credibility("drummer.md"), store.sessions()
+            assert store.admin.check().problems == ()
+            return (
+                stats,
+                found,
+                edges,
+                store.memory.mode,
+                store.memory.credibility("drummer.md"),
+                store.sessions.counts(),
+            )
 
     before = seen()
     HybridGraphStore.drop_tenant(folder, "ada")
@@ -169,7 +176,7 @@ def test_a_store_goes_on_writing_meanwhile(folder):
         bo.add_texts(["After."], ids=["after"])
         assert {"before", "after"} <= {found.id for found in bo.similarity_search("Before. After.", k=20)}
         assert ada.similarity_search("piece 2", k=3) == []
-        assert bo.check().problems == ()
+        assert bo.admin.check().problems == ()
 
 
 def test_an_unknown_tenant_is_an_error(folder):
@@ -187,7 +194,7 @@ def test_a_folder_of_which_all_tenants_were_dropped_takes_new_ones(folder):
     with opened(folder, "ada") as store:
         store.add_texts(["A new beginning."], ids=["new"])
         assert [found.id for found in store.similarity_search("beginning")] == ["new"]
-        assert store.check().problems == ()
+        assert store.admin.check().problems == ()
 
 
 def test_the_embedding_is_still_recognised(folder):
@@ -211,7 +218,7 @@ def test_a_model_of_the_texts_needs_nobody_to_load_it(tmp_path):
     HybridGraphStore.drop_tenant(tmp_path, "ada")
     with HybridGraphStore(tmp_path, tenant="bo") as store:
         assert store.similarity_search_with_score("drummer") == before
-        assert store.check().problems == ()
+        assert store.admin.check().problems == ()
 
 
 def test_an_ingested_tenant_can_be_ingested_again(folder):

@@ -75,7 +75,7 @@ def test_an_index_is_read_and_written_without_tantivy(folder, error):
     with closing(EmbeddedStore(folder, embedding=HashedWords(), name="words")) as store:
         found = store.keyword_search(Query("bird purrs barks fish", 10), 10)
         assert ({entry.id for entry in found.entries}, found.reason) == ({"bird", "cat", "dog"}, None)
-        assert store.check().problems == ()
+        assert store.admin.check().problems == ()
 
 
 def test_a_store_in_memory_works_without_tantivy():

@@ -1,0 +1,29 @@
+"""Remembers which files the documents of an index were read from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from langchain_hybridgraph.chunk_metadata import reference
+from langchain_hybridgraph.stores.embedded import catalog_files
+from langchain_hybridgraph.stores.embedded.index_folder import IndexFolder
+from langchain_hybridgraph.stores.protocols import FileRecord
+
+
+class FileRecords:
+    """Records of ingested files (see ``stores.protocols.FileRecords``)."""
+
+    def __init__(self, index: IndexFolder) -> None:
+        self._index = index
+
+    def read(self) -> list[FileRecord]:
+        """Return the records of the files whose chunks and edges are still as the ingest wrote them."""
+        with self._index.guard:
+            return self._index.catalog.files(self._index.rows.tenant)
+
+    def write(self, records: Sequence[FileRecord]) -> None:
+        """Insert or replace records."""
+        if records:
+            stored = [record._replace(documents=tuple(map(reference, record.documents))) for record in records]
+            with self._index.writer(), self._index.catalog.writing() as connection:
+                catalog_files.put(connection, self._index.rows.tenant, stored)

@@ -1,0 +1,156 @@
+"""Writes new memories next to those that an index has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from langchain_hybridgraph.stores.embedded import catalog_feedback
+from langchain_hybridgraph.stores.embedded.catalog_feedback import StoredMemory
+from langchain_hybridgraph.stores.embedded.catalog_rows import catalogue_rows, checked_edges
+from langchain_hybridgraph.stores.embedded.feedback import Feedback
+from langchain_hybridgraph.stores.embedded.index_folder import FittedEmbedding, IndexFolder
+from langchain_hybridgraph.stores.embedded.reader import Reader
+from langchain_hybridgraph.stores.embedded.writer import Writer
+from langchain_hybridgraph.text.analyzer import Analyzer
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from numpy.typing import NDArray
+
+    from langchain_hybridgraph.filters import Filter
+    from langchain_hybridgraph.records import Chunk, Edge, MemoryState, Scope, Vector
+
+
+class Change(NamedTuple):
+    """A change to an existing memory: its new confidence (None: unchanged), and the number of further uses."""
+
+    id: str
+    confidence: float | None = None
+    uses: int = 0
+
+
+class MemoryIntake:
+    """An index as the admission of new memories sees it (see ``memory.admission.MemoryTarget``)."""
+
+    def __init__(self, index: IndexFolder, reader: Reader, writer: Writer, feedback: Feedback) -> None:
+        self._index, self._reader, self._writer, self._feedback = index, reader, writer, feedback
+
+    def clock(self) -> float:
+        """Return the time of a change now, in unix seconds."""
+        return self._index.clock()
+
+    def get(self, ids: Sequence[str]) -> list[Chunk]:
+        """Return the chunks and parents with these ids; missing ones are left out."""
+        return self._reader.get(ids)
+
+    def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
+        """Return the unit vectors of these chunks, zeros for an id without one."""
+        return self._reader.vectors(ids)
+
+    def edges(self, ids: Sequence[str]) -> list[Edge]:
+        """Return the edges that leave these chunks."""
+        return self._reader.edges(ids)
+
+    def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
+        """Return the state of each of these chunks; missing ones are left out."""
+        return self._feedback.states(ids, scope)
+
+    def credibility(self, source: str) -> float:
+        """Return the credibility of a source, 0.5 for an unknown one."""
+        return self._feedback.credibility(source)
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Keep other threads and processes from writing inside; reading goes on."""
+        with self._index.writer():
+            yield
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """Return the unit vectors of texts; None as long as an embedding made from the texts is not fitted."""
+        with self._index.guard:
+            generation = self._index.snapshot().generation
+            return None if self._index.is_unfitted(generation) or not texts else self._index.embed(texts, generation)
+
+    def nearest(
+        self, vector: Vector, n: int, period: tuple[float, float], filter: Filter | None = None
+    ) -> list[tuple[str, float]]:
+        """Return the n nearest chunks that are valid at some time of a period and pass the filter, best first."""
+        with self._index.guard:
+            seen = self._index.snapshot()
+            matrix = seen.generation.matrix
+            if matrix is None:
+                return []
+            allowed = seen.rows.overlapping(*period)
+            if filter is not None:
+                allowed &= self._index.columns.mask(filter, len(allowed))
+            rows, scores = matrix.search(vector, n, allowed[: len(matrix)])
+            return [(entry.id, entry.score) for entry in seen.rows.scored(rows.tolist(), scores.tolist())]
+
+    def has_pretrained_model(self) -> bool:
+        """Return whether the vectors come from a model trained on more than the texts of this index."""
+        return not isinstance(self._index.embedding, FittedEmbedding)
+
+    def unknown_word_share(self, text: str, beside: str) -> float:
+        """Return the share of a text's words that the model does not know and the other text does not have.
+
+        The vectors of a model fitted to the corpus ignore such words, so it cannot tell "lives in Rome" from "lives in
+        Paris" until it has seen Rome. 0 for any other model.
+        """
+        with self._index.guard:
+            if not isinstance(self._index.embedding, FittedEmbedding):
+                return 0.0
+            analyzer = Analyzer(self._index.language)
+            words = list(dict.fromkeys(analyzer.words(text)))
+            other_words = set(analyzer.words(beside))
+            others = [word for word in words if word not in other_words]
+            if not others:
+                return 0.0
+            return int(np.count_nonzero(~self._index.embed(others, self._index.generation).any(axis=1))) / len(words)
+
+    def insert(
+        self,
+        chunks: Sequence[Chunk],
+        vectors: NDArray[np.float32] | None,
+        edges: Sequence[Edge],
+        changes: Sequence[Change],
+    ) -> None:
+        """Write new memories, their edges and their changes to existing ones, in one transaction.
+
+        ``vectors`` are those returned by :meth:`embedded`. A memory without a creation time is created now.
+        """
+        batch = catalogue_rows(chunks, [], self._index.rows.tenant)
+        given = None
+        # A model fitted to the corpus may have been fitted again since.
+        if vectors is not None and not isinstance(self._index.embedding, FittedEmbedding):
+            given = {chunk.id: vector for chunk, vector in zip(chunks, vectors, strict=True)}
+        with self._index.writer():
+            undated = [entry.id for entry in batch if entry.given.created_at is None]
+            also = partial(self._change, undated=undated, changes=changes, now=self._index.clock())
+            self._writer.write(batch, checked_edges(edges), given, also)
+            self._writer.flush()
+
+    def _change(
+        self, connection: sqlite3.Connection, *, undated: Sequence[str], changes: Sequence[Change], now: float
+    ) -> Iterator[int]:
+        for held in self._held(connection, undated).values():
+            if held.kept.created_at is None:
+                yield from catalog_feedback.revise(
+                    connection, held, held.kept._replace(created_at=held.kept.learned_at), now
+                )
+        for change in changes:
+            for held in self._held(connection, [change.id]).values():
+                after = held.kept._replace(active_count=held.kept.active_count + change.uses)
+                if change.uses:
+                    after = after._replace(used_at=now)
+                if change.confidence is not None:
+                    after = after._replace(confidence=change.confidence)
+                yield from catalog_feedback.revise(connection, held, after, now)
+
+    def _held(self, connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, StoredMemory]:
+        return catalog_feedback.read_states(connection, self._index.rows.tenant, ids)

@@ -1,0 +1,112 @@
+"""Fits the embedding of an index to its texts."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from langchain_hybridgraph.steps import report
+from langchain_hybridgraph.stores.embedded import catalog
+from langchain_hybridgraph.stores.embedded.catalog_rows import text_hash
+from langchain_hybridgraph.stores.embedded.generation import Generation
+from langchain_hybridgraph.stores.embedded.index_folder import FittedEmbedding, IndexFolder
+from langchain_hybridgraph.stores.engines.vector_matrix import unit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Largest number of texts an embedding is fitted to, taken at even intervals from the full index.
+FIT_TEXTS = 100_000
+# Texts handed to a fitted embedding together: enough for it to use several processes.
+EMBEDDED_AT_ONCE = 16_384
+# Number of the newest texts that an embedding judges its need of a new fit by.
+NEWEST_TEXTS = 500
+
+
+class ModelFitting:
+    """Fits an embedding that is made from the corpus, first when there are texts, and again when these have changed."""
+
+    def __init__(self, index: IndexFolder) -> None:
+        self._index = index
+
+    def is_due(self) -> bool:
+        """Return whether the embedding is to be fitted: never, twice the texts of the last fit, or other texts."""
+        model, catalogue = self._index.embedding, self._index.catalog
+        if not isinstance(model, FittedEmbedding):
+            return False
+        chunks = catalogue.count_rows()
+        if not chunks:
+            return False
+        if self._index.is_unfitted(self._index.generation):
+            return True
+        facts = catalogue.facts()
+        fitted, end = int(facts["fitted_row"]), int(facts["next_row"])
+        if fitted == end:
+            return False
+        newest = [text for _, text in catalogue.texts(max(fitted, end - NEWEST_TEXTS))]
+        return chunks >= 2 * int(facts["fitted_texts"]) or model.needs_refit(newest)
+
+    def fit(self) -> int:
+        """Make generation n + 1 of model, matrix and collection, and switch to it with one commit.
+
+        Return the number of texts this embedded. Requires the turn to write and a fitted embedding.
+        """
+        index, catalogue = self._index, self._index.catalog
+        model = index.embedding
+        assert isinstance(model, FittedEmbedding), "only such an embedding can be fitted"
+        chunks = catalogue.count_rows()
+        if not chunks:
+            return 0
+        every = -(-chunks // FIT_TEXTS)
+        report("embedding", 0, chunks, "chunks")
+        fitted = copy.copy(model).fit([text for place, (_, text) in enumerate(catalogue.texts()) if place % every == 0])
+        old = index.generation
+        fresh = Generation(index.path, old.number + 1, None, fitted)
+        fresh.remove()
+        index.shared.chroma.drop(fresh.number)
+        if fresh.model_file is not None:
+            fitted.save(fresh.model_file)
+        fresh.fill(self._embedded_pages(fitted, chunks))
+        row, text = next(catalogue.texts())
+        facts = catalogue.facts()
+        # Searches of other threads see the commit and the new generation at the same moment.
+        with index.refresh_lock:
+            with catalogue.writing() as connection:
+                catalog.set_facts(
+                    connection,
+                    generation=fresh.number,
+                    chroma_applied=0,
+                    fitted_row=int(facts["next_row"]),
+                    fitted_texts=chunks,
+                    **probe_facts(index.name, fresh, row, text),
+                )
+                catalog.log_changes(connection, [])
+            index.use_generation(fresh)
+            index.snapshot()
+        index.shared.chroma.drop(old.number)
+        old.remove()
+        return chunks
+
+    def _embedded_pages(
+        self, model: FittedEmbedding, chunks: int
+    ) -> Iterator[tuple[list[int], NDArray[Any], list[bytes]]]:
+        """Yield the rows of all chunks, their vectors by a model and the hashes of their texts, a page at a time."""
+        done = 0
+        for page in self._index.catalog.pages(step=EMBEDDED_AT_ONCE):
+            texts = [entry.text for entry in page]
+            yield [entry.row or 0 for entry in page], unit(model.embed_documents(texts)), [*map(text_hash, texts)]
+            done += len(page)
+            report("embedding", done, chunks, "chunks")
+
+
+def probe_facts(name: str, generation: Generation, row: int, text: str) -> dict[str, Any]:
+    """Return the facts by which another model than ``name`` is recognised: a text and its vector."""
+    matrix = generation.matrix
+    assert matrix is not None, "rows with vectors belong to a matrix"
+    return {
+        "embedding": name,
+        "dimension": matrix.dimension,
+        "probe_text": text,
+        "probe_vector": matrix.take([row])[0].tobytes(),
+    }

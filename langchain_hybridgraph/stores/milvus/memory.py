@@ -1,0 +1,70 @@
+"""Memories and sessions in Milvus, as the metadata of their chunks describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from langchain_hybridgraph.chunk_metadata import ParsedMetadata, reference
+from langchain_hybridgraph.records import MemoryState
+from langchain_hybridgraph.stores.milvus.filters import has_any, mark
+from langchain_hybridgraph.stores.milvus.index import CHUNK_FIELDS, MilvusIndex
+from langchain_hybridgraph.stores.milvus.rows import stored_row
+from langchain_hybridgraph.stores.protocols import MemoryColumns
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.records import Chunk, Scope
+
+
+class MilvusMemory:
+    """What the metadata of chunks say about them as memories; nothing is learned about them later."""
+
+    mode = None
+
+    def __init__(self, index: MilvusIndex) -> None:
+        self._index = index
+
+    def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
+        """Return what the metadata of these chunks say about them (see ``stores.protocols.HasMemory``)."""
+        self._index.check_scope(scope)
+        rows = self._index.recent_rows(ids)
+        return {
+            id: _state(ParsedMetadata.of(row.chunk.metadata), row.added_at / 1e9)
+            for id, row in rows.items()
+            if scope.known_at is None or row.added_at <= scope.known_at * 1e9
+        }
+
+    def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
+        """Return the same as columns with one entry per id."""
+        states = self.states(ids, scope)
+        return MemoryColumns.of([states.get(id, MemoryState()) for id in ids])
+
+
+class MilvusSessions:
+    """The sessions in Milvus: each turn is a chunk with ``session_id`` and ``turn`` in its metadata."""
+
+    def __init__(self, index: MilvusIndex) -> None:
+        self._index = index
+
+    def turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
+        """Return the last n turns of a session in the call's scope, the newest first."""
+        filter = self._index.in_scope(scope, has_any([mark("session", reference(session_id))]))
+        rows = [stored_row(entity) for entity in self._index.read_all(self._index.names.chunks, filter, CHUNK_FIELDS)]
+        turns = [row for row in rows if row.is_in(scope)]
+        turns.sort(key=lambda row: (row.chunk.metadata.get("turn") or 0, row.added_at), reverse=True)
+        return [row.chunk for row in turns[:n]]
+
+
+def _state(given: ParsedMetadata, added_at: float) -> MemoryState:
+    return MemoryState(
+        confidence=given.confidence,
+        utility=given.utility,
+        active_count=given.active_count or 0,
+        updated_at=given.updated_at,
+        valid_from=given.valid_from,
+        valid_until=given.valid_until,
+        created_at=given.created_at,
+        learned_at=added_at,
+        memory_type=given.memory_type,
+        provenance_depth=given.provenance_depth or 0,
+    )
