@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import lru_cache
@@ -63,6 +63,15 @@ def filterable(chunk: Chunk) -> dict[str, Any]:
     return {"document_id": chunk.document, **chunk.metadata}
 
 
+class LongText(str):
+    """A text that pymilvus takes as one text; of a plain one it checks the type of every character."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((str(self),))
+
+
 def key_of(tenant: str, *names: str) -> str:
     """Return the primary key of a chunk, a parent or an edge; ids repeat between tenants, keys do not.
 
@@ -92,7 +101,7 @@ def chunk_row(row: ChunkRow, added_at: int) -> dict[str, Any]:
         "key": key_of(row.tenant, row.id),
         "tenant": row.tenant,
         "id": row.id,
-        "text": row.text,
+        "text": LongText(row.text),
         "metadata": {"$json": row.metadata} if _UNUSUAL.search(row.metadata) else metadata,
         "document": row.document,
         "parent": row.parent or "",

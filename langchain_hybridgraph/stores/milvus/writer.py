@@ -19,7 +19,7 @@ from langchain_hybridgraph.stores.embedded.catalog_rows import catalogue_rows, c
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
 from langchain_hybridgraph.stores.milvus.index import MilvusIndex, in_parts
-from langchain_hybridgraph.stores.milvus.rows import chunk_row, edge_row, heaviest, words_of
+from langchain_hybridgraph.stores.milvus.rows import LongText, chunk_row, edge_row, heaviest, words_of
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Chunk, Edge
@@ -137,7 +137,7 @@ class Writer:
         for row, stored in changed:
             vector = np.asarray(vectors[row.id], np.float32)
             index.check_width(vector.shape[-1])
-            stored |= {"vector": vector, "words": words_of(index.analyzer, row.text)}
+            stored |= {"vector": vector, "words": LongText(words_of(index.analyzer, row.text))}
         return len(missing)
 
     def _add_edges(self, edges: Sequence[Edge]) -> None:

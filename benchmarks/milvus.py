@@ -1,0 +1,93 @@
+"""Quality, speed and bulk load of a store in milvus-lite, next to the embedded store.
+
+    python benchmarks/milvus.py [--sets cranfield scifact] [--rows 20000] [--uri milvus:FOLDER.db]
+
+For each set: nDCG@10 of HybridRetriever over both stores, with the same vectors and the same settings, the share of
+questions whose first result is the same, and the median time of a query. ``--rows``: texts per second that ``upsert``
+writes with vectors that are there already, in batches of 1,000 (0 leaves it out).
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _corpus import Ready, require_sets
+from quality import ndcg
+
+from langchain_hybridgraph import Chunk, HybridGraphStore, HybridRetriever
+from langchain_hybridgraph.retrievers.milvus_store import MilvusStore
+
+
+def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", nargs="*", default=["cranfield", "hotpotqa_train100"])
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--uri", help="a server to measure instead of milvus-lite")
+    options = parser.parse_args()
+    logging.getLogger("grpc").setLevel(logging.CRITICAL)  # of calls that milvus-lite does not have
+    sets = require_sets()
+    with tempfile.TemporaryDirectory() as folder:
+        uri = options.uri or f"milvus:{Path(folder) / 'lite.db'}"
+        for name in options.sets:
+            compare(sets, name, uri)
+        if options.rows:
+            load(sets, uri, options.rows)
+
+
+def vectors_of(sets: Any, name: str) -> Ready:
+    """Return the ready-made vectors of a set, and one for the text by which a store learns their dimension."""
+    return Ready({"dimension": np.zeros(384, np.float32), **sets.PrecomputedEmbeddings(name).vectors})
+
+
+def compare(sets: Any, name: str, uri: str) -> None:
+    """Print the quality and speed of both stores for one set."""
+    loaded, embedding = sets.load(name), vectors_of(sets, name)
+    chunks = [Chunk(row["id"], sets.document_text(row)) for row in loaded.corpus]
+    milvus = MilvusStore(uri, embedding, collection=f"set_{name}")
+    results = {}
+    for kind, store in {"embedded": HybridGraphStore(None, embedding), "milvus": milvus}.items():
+        for start in range(0, len(chunks), 1_000):
+            store.upsert(chunks[start : start + 1_000])
+        store.flush()
+        retriever = HybridRetriever(store, k=10)
+        seconds, scores, firsts = [], [], []
+        for query in loaded.queries:
+            started = time.perf_counter()
+            ids = [hit.id for hit in retriever.retrieve(query["text"]).hits]
+            seconds.append(time.perf_counter() - started)
+            scores.append(ndcg(ids, loaded.qrels[query["id"]]))
+            firsts.append(ids[:1])
+        results[kind] = firsts
+        print(f"{name}: {kind:9} nDCG@10 {np.mean(scores):.3f}, {1e3 * np.median(seconds):.1f} ms", flush=True)
+    pairs = list(zip(results["embedded"], results["milvus"], strict=True))
+    print(f"{name}: same first result for {np.mean([one == other for one, other in pairs]):.0%} of the questions")
+
+
+def load(sets: Any, uri: str, rows: int) -> None:
+    """Print how many texts per second a store writes."""
+    loaded = sets.load("scifact")
+    texts = [sets.document_text(row)[:1_000] for row in loaded.corpus]
+    vectors = np.random.default_rng(0).normal(size=(rows, 384)).astype(np.float32)
+    store = MilvusStore(uri, vectors_of(sets, "scifact"), collection="load")
+    chunks = [
+        Chunk(f"text {row}", texts[row % len(texts)], {"row": row, "source": f"{row // 10}.md"}) for row in range(rows)
+    ]
+    started = time.perf_counter()
+    for start in range(0, rows, 1_000):
+        part = slice(start, start + 1_000)
+        store.upsert(chunks[part], vectors=vectors[part])
+    seconds = time.perf_counter() - started
+    store.flush()
+    flushed = time.perf_counter() - started
+    print(f"load: {rows / seconds:,.0f} texts/s ({rows / flushed:,.0f} with the building of indexes)")
+
+
+if __name__ == "__main__":
+    main()
