@@ -7,13 +7,15 @@ A new engine is proved by a class of a few lines in a test file:
         def store(self):
             return MyStore(embedding=self.embedding)
 
-What the store does not declare (a protocol of ``stores.protocols`` that it lacks) is skipped. Needs pytest.
+A store that lacks a feature of ``stores.features`` declares that in its attribute ``lacks``, and the suite skips the
+tests of the feature; a protocol that is missing without a declaration fails. Needs pytest.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any, Protocol, cast
@@ -23,14 +25,17 @@ import pytest
 
 from langchain_hybridgraph.errors import TenantError
 from langchain_hybridgraph.filters import parse_filter
-from langchain_hybridgraph.records import Chunk, Edge, Query, Scope
+from langchain_hybridgraph.records import Chunk, Edge, EdgeFilter, Query, Scope
+from langchain_hybridgraph.stores.features import wrong_declarations
 from langchain_hybridgraph.stores.protocols import (
     AcceptsChunks,
+    HasGraph,
     HasMemory,
     HasParents,
     HasSessions,
     HasVectors,
     ReadsChunks,
+    ReadsIndex,
     SearchesKeywords,
     SearchesVectors,
 )
@@ -48,6 +53,12 @@ CHUNKS = (
 PARENTS = (
     Chunk("pets", "cats and dogs live with people", {"topic": "parents"}, "zoo"),
     Chunk("birds", "birds fly", {"valid_until": "2021-01-01T00:00:00Z"}, "zoo"),
+)
+EDGES = (
+    Edge("cat", "dog", "fears", 0.8),
+    Edge("cat", "bond", "owns", 0.5),
+    Edge("cat", "old", "was", 0.9, valid_until="2021-01-01T00:00:00Z"),
+    Edge("owl", "cat", "watches", 0.7),
 )
 ODD_TEXTS = ("", " ", "?!", 'C++ AND (" OR *', '"cat', "cat AND", "a:b^2 [x TO y]", "\0", "~", "cat " * 20_000)
 ANIMALS = parse_filter({"topic": "animals"})
@@ -88,6 +99,8 @@ class Engine(
     HasVectors,
     HasMemory,
     HasSessions,
+    HasGraph,
+    ReadsIndex,
     AcceptsChunks,
     Protocol,
 ):
@@ -95,11 +108,10 @@ class Engine(
 
 
 class StoreSuite:
-    """What every store promises; subclass it and give the fixture ``store``, a store that is empty.
+    """What every store promises. Subclass it and define the fixture ``store``, which returns an empty store.
 
-    ``embedding`` has to be the store's embedding. A store that is not filled by ``put`` overrides :meth:`fill`, one
-    with tenants overrides the fixture ``open_tenant`` with a function that opens one place for the tenant it is
-    given, as a context manager.
+    ``embedding`` has to be the store's embedding. A store that is not filled by ``upsert`` overrides :meth:`fill`. One
+    with tenants overrides the fixture ``open_tenant``, one for several processes ``open_again``.
     """
 
     embedding = HashedWords()
@@ -110,9 +122,16 @@ class StoreSuite:
         raise NotImplementedError("give the suite a fixture named store")
 
     @pytest.fixture
-    def open_tenant(self) -> Callable[[str], AbstractContextManager[Any]]:
-        """Opens the same place for a tenant; one store is open at a time."""
-        pytest.skip("no tenants")
+    def open_tenant(self, store: Any) -> Callable[[str], AbstractContextManager[Any]]:
+        """Function that opens one place for a tenant; one store is open at a time."""
+        self._having("tenants", store)
+        raise NotImplementedError("override the fixture open_tenant, or declare that the store lacks 'tenants'")
+
+    @pytest.fixture
+    def open_again(self, store: Any) -> Callable[[], AbstractContextManager[Any]]:
+        """Function that opens the place of ``store`` once more, as another process would."""
+        self._having("several processes", store)
+        raise NotImplementedError("override open_again, or declare that the store lacks 'several processes'")
 
     @pytest.fixture
     def filled(self, store: Any) -> Engine:
@@ -124,6 +143,12 @@ class StoreSuite:
         """Write chunks and parents so that searches find them."""
         store.upsert(chunks, parents=parents)
         store.flush()
+
+    # -- features -------------------------------------------------------------------------------------------
+
+    def test_features_are_declared(self, store: Any) -> None:
+        """The store has every feature except those that it declares to lack."""
+        assert wrong_declarations(store) == []
 
     # -- ReadsChunks ----------------------------------------------------------------------------------------------
 
@@ -175,7 +200,7 @@ class StoreSuite:
 
     def test_vector_search_ranks_by_cosine(self, filled: Engine) -> None:
         """The nearest chunks come first, with their cosines, ties by id."""
-        store = self._only(filled, SearchesVectors)
+        store = self._having("vectors", filled)
         found = store.vector_search(Query("the cat", 10), 10).entries
         cosines = self._cosines("the cat")
         expected = sorted(cosines, key=lambda id: (-round(cosines[id], 5), id))
@@ -184,7 +209,7 @@ class StoreSuite:
 
     def test_vector_search_by_a_vector(self, filled: Engine) -> None:
         """A given vector is searched for as it is, whatever its length; the text is not needed."""
-        store = self._only(filled, SearchesVectors)
+        store = self._having("vectors", filled)
         vector = 5 * np.array(self.embedding.embed_query("an owl hunts at night"), np.float32)
         found = store.vector_search(Query(None, 1, vector=vector), 1)
         assert [entry.id for entry in found.entries] == ["owl"]
@@ -192,35 +217,35 @@ class StoreSuite:
 
     def test_vector_search_tells_its_vector(self, filled: Engine) -> None:
         """The vector that was searched for comes back with length 1, or not at all."""
-        vector = self._only(filled, SearchesVectors).vector_search(Query("the cat", 1), 1).vector
+        vector = self._having("vectors", filled).vector_search(Query("the cat", 1), 1).vector
         if vector is not None:
             assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-5)
 
     def test_vector_search_gives_no_more_than_asked(self, filled: Engine) -> None:
         """n hits at most, none for 0, all for more than there are."""
-        store = self._only(filled, SearchesVectors)
+        store = self._having("vectors", filled)
         assert [len(store.vector_search(Query("cat", n), n).entries) for n in (0, 1, 3, 1000)] == [0, 1, 3, len(CHUNKS)]
 
     def test_vector_search_for_less_is_the_head_of_more(self, filled: Engine) -> None:
         """The best n are the head of the best m."""
-        store = self._only(filled, SearchesVectors)
+        store = self._having("vectors", filled)
         most = [entry.id for entry in store.vector_search(Query("the cat", 5), 5).entries]
         for n in range(1, 5):
             assert [entry.id for entry in store.vector_search(Query("the cat", n), n).entries] == most[:n]
 
     def test_vector_search_stays_in_scope(self, filled: Engine) -> None:
         """Filter and time hold for every hit and use up no place."""
-        store = self._only(filled, SearchesVectors)
+        store = self._having("vectors", filled)
         query = Query("the cat", 3, Scope(ANIMALS, as_of=END + SECOND))
         assert {entry.id for entry in store.vector_search(query, 3).entries} == {"cat", "dog", "owl"}
 
     def test_vector_search_in_an_empty_store(self, store: Any) -> None:
         """Nothing is found, and that is no error."""
-        assert list(self._only(store, SearchesVectors).vector_search(Query("cat", 3), 3).entries) == []
+        assert list(self._having("vectors", store).vector_search(Query("cat", 3), 3).entries) == []
 
     def test_vector_scores_are_cosines(self, filled: Engine) -> None:
         """Each known chunk gets its cosine, unknown ones are left out."""
-        store = self._only(filled, SearchesVectors)
+        store = self._having("vectors", filled)
         vector = store.vector_search(Query("the cat", 1), 1).vector
         if vector is None:
             pytest.skip("the store does not tell the vector")
@@ -232,71 +257,71 @@ class StoreSuite:
 
     def test_keyword_search_finds_words(self, filled: Engine) -> None:
         """Chunks with the words come back, best first, with scores above 0."""
-        found = self._only(filled, SearchesKeywords).keyword_search(Query("night owl", 5), 5).entries
+        found = self._having("keywords", filled).keyword_search(Query("night owl", 5), 5).entries
         assert [entry.id for entry in found] == ["owl"]
         assert found[0].score > 0
 
     def test_keyword_search_asks_for_any_word(self, filled: Engine) -> None:
         """A question is no AND of its words; the chunk with more of them is better."""
-        found = self._only(filled, SearchesKeywords).keyword_search(Query("does a dog chase any cat", 5), 5).entries
+        found = self._having("keywords", filled).keyword_search(Query("does a dog chase any cat", 5), 5).entries
         assert found[0].id == "dog"
         assert {"cat", "old"} <= {entry.id for entry in found}
 
     @pytest.mark.parametrize("text", ODD_TEXTS)
     def test_keyword_search_takes_any_text(self, filled: Engine, text: str) -> None:
         """Punctuation and operators are no syntax."""
-        found = self._only(filled, SearchesKeywords).keyword_search(Query(text, 5), 5).entries
+        found = self._having("keywords", filled).keyword_search(Query(text, 5), 5).entries
         assert ("cat" in {entry.id for entry in found}) == ("cat" in text)
 
     def test_keyword_search_stays_in_scope(self, filled: Engine) -> None:
         """Filter and time hold for every hit and use up no place."""
         query = Query("cat interest", 2, Scope(ANIMALS, as_of=END + SECOND))
-        found = self._only(filled, SearchesKeywords).keyword_search(query, 2).entries
+        found = self._having("keywords", filled).keyword_search(query, 2).entries
         assert {entry.id for entry in found} == {"cat", "dog"}
 
     def test_keyword_search_for_less_is_the_head_of_more(self, filled: Engine) -> None:
         """The best n are the head of the best m, and 0 asks for nothing."""
-        store = self._only(filled, SearchesKeywords)
+        store = self._having("keywords", filled)
         most = [entry.id for entry in store.keyword_search(Query("the cat sat", 9), 9).entries]
         for n in range(4):
             assert [entry.id for entry in store.keyword_search(Query("the cat sat", n), n).entries] == most[:n]
 
     def test_keyword_search_in_an_empty_store(self, store: Any) -> None:
         """Nothing is found, and that is no error."""
-        assert list(self._only(store, SearchesKeywords).keyword_search(Query("cat", 3), 3).entries) == []
+        assert list(self._having("keywords", store).keyword_search(Query("cat", 3), 3).entries) == []
 
     def test_keyword_scores_are_those_of_the_search(self, filled: Engine) -> None:
         """A chunk scores the same whether it was found or asked for; who shares no word is left out."""
-        store = self._only(filled, SearchesKeywords)
+        store = self._having("keywords", filled)
         found = {entry.id: entry.score for entry in store.keyword_search(Query("cat mat", 5), 5).entries}
         assert store.keyword_scores("cat mat", [*(chunk.id for chunk in CHUNKS), "unknown"]) == pytest.approx(found)
 
     def test_no_keyword_score_exceeds_the_bound(self, filled: Engine) -> None:
         """The bound is the largest score that any text could reach."""
-        found = self._only(filled, SearchesKeywords).keyword_search(Query("cat mat", 5), 5)
+        found = self._having("keywords", filled).keyword_search(Query("cat mat", 5), 5)
         assert found.bound is None or found.bound >= max(entry.score for entry in found.entries)
 
     # -- HasParents -------------------------------------------------------------------------------------------
 
     def test_knows_whether_there_are_parents(self, store: Any) -> None:
         """No parents in an empty store, some after they were written."""
-        self._only(store, HasParents)
+        self._having("parents", store)
         assert not store.has_parents
         self.fill(store, CHUNKS, PARENTS)
         assert store.has_parents
 
     def test_reads_parents(self, filled: Engine) -> None:
         """Parents come by their ids, unknown ones are absent."""
-        found = self._only(filled, HasParents).read_parents(["pets", "unknown"], Scope())
+        found = self._having("parents", filled).read_parents(["pets", "unknown"], Scope())
         assert {id: chunk.text for id, chunk in found.items()} == {"pets": PARENTS[0].text}
 
     def test_the_filter_judges_children_only(self, filled: Engine) -> None:
         """A parent is read whatever the filter says of its own metadata."""
-        assert "pets" in self._only(filled, HasParents).read_parents(["pets"], Scope(ANIMALS))
+        assert "pets" in self._having("parents", filled).read_parents(["pets"], Scope(ANIMALS))
 
     def test_parents_have_their_time(self, filled: Engine) -> None:
         """A parent that is over does not exist."""
-        store = self._only(filled, HasParents)
+        store = self._having("parents", filled)
         assert "birds" in store.read_parents(["birds"], Scope(as_of=END))
         assert store.read_parents(["birds"], Scope(as_of=END + SECOND)) == {}
 
@@ -307,11 +332,69 @@ class StoreSuite:
                 found = getattr(filled, search)(Query(PARENTS[0].text, 10), 10).entries
                 assert {entry.id for entry in found} <= {chunk.id for chunk in CHUNKS}
 
+    # -- HasGraph ---------------------------------------------------------------------------------------------
+
+    def test_a_store_without_edges_says_so(self, filled: Engine) -> None:
+        """There is a graph from the first edge on."""
+        store = self._having("edges", filled)
+        assert not store.has_graph
+        store.upsert([], edges=EDGES)
+        assert store.has_graph
+
+    @pytest.mark.parametrize(
+        ("edge_filter", "scope", "neighbours"),
+        [
+            (EdgeFilter(), Scope(), {"dog", "bond", "old"}),
+            (EdgeFilter("in"), Scope(), {"owl"}),
+            (EdgeFilter("both"), Scope(), {"dog", "bond", "old", "owl"}),
+            (EdgeFilter(relations=frozenset({"fears"})), Scope(), {"dog"}),
+            (EdgeFilter(min_weight=0.6), Scope(), {"dog", "old"}),
+            (EdgeFilter(), Scope(ANIMALS), {"dog"}),
+            (EdgeFilter(), Scope(as_of=END + SECOND), {"dog", "bond"}),
+        ],
+        ids=["out", "in", "both", "relation", "weight", "filter", "time"],
+    )
+    def test_a_graph_has_the_edges_in_scope(
+        self, filled: Engine, edge_filter: EdgeFilter, scope: Scope, neighbours: set[str]
+    ) -> None:
+        """Direction, relation, weight, filter and time decide which edges exist for a call."""
+        self._having("edges", filled).upsert([], edges=EDGES)
+        graph = filled.scoped_graph(scope, edge_filter)
+        assert set(graph.ids(graph.neighbours(graph.nodes(["cat"])).node)) == neighbours
+
+    def test_chunks_that_share_an_entity_are_neighbours(self, filled: Engine) -> None:
+        """Two mentions of one entity are one hop; the entity is not a chunk."""
+        mentions = [Edge("cat", "entity:Tom", "mentions", 0.5), Edge("owl", "entity:Tom", "mentions", 0.8)]
+        self._having("edges", filled).upsert([], edges=mentions)
+        graph = filled.scoped_graph(Scope(), EdgeFilter())
+        assert graph.has_entities
+        hops = graph.neighbours(graph.nodes(["cat"]))
+        assert graph.ids(hops.node) == ["owl"]
+        assert graph.ids(hops.via) == ["entity:Tom"]
+        assert hops.weight.tolist() == pytest.approx([0.4])
+        assert graph.edges([("cat", "owl")]) == [tuple(mentions)]
+
+    def test_the_heavier_of_two_equal_edges_stays(self, filled: Engine) -> None:
+        """Edges are unique by source, target and relation; the heaviest keeps its description."""
+        store = self._having("edges", filled)
+        for weight in (0.5, 0.9, 0.7):
+            store.upsert([], edges=[Edge("cat", "dog", "fears", weight, f"weight {weight}")])
+        assert [(edge.weight, edge.description) for edge in store.edges(["cat"])] == [(0.9, "weight 0.9")]
+
+    def test_edges_go_with_their_chunks(self, filled: Engine) -> None:
+        """Deleting a chunk deletes the edges from it and to it."""
+        store = self._having("edges", filled)
+        store.upsert([], edges=EDGES)
+        assert {edge.source for edge in store.edges(["cat"], backwards=True)} == {"owl"}
+        store.remove(["dog", "owl"])
+        assert {edge.target for edge in store.edges(["cat"])} == {"bond", "old"}
+        assert store.edges(["cat"], backwards=True) == []
+
     # -- HasVectors -----------------------------------------------------------------------------------------
 
     def test_gives_vectors_in_the_order_asked(self, filled: Engine) -> None:
         """One unit vector per id, the same id twice too, zeros for an unknown one."""
-        vectors = self._only(filled, HasVectors).vectors(["owl", "unknown", "cat", "owl"])
+        vectors = self._having("diversity", filled).vectors(["owl", "unknown", "cat", "owl"])
         assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 0, 1, 1], abs=1e-5)
         assert vectors[0].tolist() == vectors[3].tolist()
         wanted = np.array(self.embedding.embed_query(CHUNKS[0].text), np.float32)
@@ -319,13 +402,13 @@ class StoreSuite:
 
     def test_gives_no_vectors_for_no_ids(self, filled: Engine) -> None:
         """No ids, no rows."""
-        assert len(self._only(filled, HasVectors).vectors([])) == 0
+        assert len(self._having("diversity", filled).vectors([])) == 0
 
     # -- AcceptsChunks ------------------------------------------------------------------------------------------
 
     def test_put_tells_new_changed_and_unchanged_apart(self, filled: Engine) -> None:
         """The counts say what happened: nothing the second time, one of each kind after changes."""
-        store = self._only(filled, AcceptsChunks)
+        store = self._having("writing", filled)
         again = store.upsert(CHUNKS, parents=PARENTS)
         assert dict(again) == {"added": 0, "updated": 0, "unchanged": len(CHUNKS) + len(PARENTS), "embedded": 0}
         batch = [Chunk("cat", "another text"), Chunk("bond", CHUNKS[3].text, {"topic": "finance"}), Chunk("new", "x")]
@@ -333,7 +416,7 @@ class StoreSuite:
 
     def test_a_changed_chunk_replaces_the_old_one(self, filled: Engine) -> None:
         """After an update the new text is found and the old one nowhere."""
-        self._only(filled, AcceptsChunks).upsert([Chunk("owl", "a zebra at noon")])
+        self._having("writing", filled).upsert([Chunk("owl", "a zebra at noon")])
         filled.flush()
         assert self._read(filled, ["owl"])["owl"].text == "a zebra at noon"
         if isinstance(filled, SearchesKeywords):
@@ -346,13 +429,13 @@ class StoreSuite:
 
     def test_the_last_of_equal_ids_counts(self, store: Any) -> None:
         """A batch may hold an id twice."""
-        self._only(store, AcceptsChunks)
+        self._having("writing", store)
         self.fill(store, [Chunk("a", "first"), Chunk("b", "other"), Chunk("a", "last")])
         assert {id: chunk.text for id, chunk in self._read(store, ["a", "b"]).items()} == {"a": "last", "b": "other"}
 
     def test_remove_takes_all_of_a_chunk(self, filled: Engine) -> None:
         """What was removed is read and found nowhere; the count is that of what there was."""
-        store = self._only(filled, AcceptsChunks)
+        store = self._having("writing", filled)
         assert store.remove(["owl", "cat", "unknown", "owl"]) == 2
         assert store.remove(["owl"]) == 0
         filled.flush()
@@ -364,7 +447,7 @@ class StoreSuite:
 
     def test_a_removed_id_may_come_again(self, filled: Engine) -> None:
         """Removing and writing anew gives the new chunk, once."""
-        store = self._only(filled, AcceptsChunks)
+        store = self._having("writing", filled)
         store.remove(["owl"])
         self.fill(filled, [Chunk("owl", "an owl hunts at night")])
         if isinstance(filled, SearchesKeywords):
@@ -373,8 +456,8 @@ class StoreSuite:
 
     def test_a_parent_goes_with_its_last_child(self, store: Any) -> None:
         """Parents stay as long as they have a child."""
-        self._only(store, AcceptsChunks)
-        self._only(store, HasParents)
+        self._having("writing", store)
+        self._having("parents", store)
         children = [Chunk(id, f"child {id}", {}, "doc", "parent") for id in ("one", "two")]
         self.fill(store, children, [Chunk("parent", "whole", {}, "doc")])
         store.remove(["one"])
@@ -385,20 +468,20 @@ class StoreSuite:
 
     def test_lists_what_a_document_has(self, filled: Engine) -> None:
         """Chunks and parents of each document; an unknown document has none."""
-        found = self._only(filled, AcceptsChunks).document_chunks(["zoo", "bank.md", "cat", "unknown"])
+        found = self._having("writing", filled).document_chunks(["zoo", "bank.md", "cat", "unknown"])
         expected = {"zoo": {"dog", "owl", "pets", "birds"}, "bank.md": {"bond"}, "cat": {"cat"}, "unknown": set()}
         assert {document: set(ids) for document, ids in found.items()} == expected
 
     def test_replace_edges_counts_distinct_edges(self, filled: Engine) -> None:
         """Edges are unique on source, target and relation."""
-        store = self._only(filled, AcceptsChunks)
+        store = self._having("writing", filled)
         edges = [Edge("cat", "dog", "fears", 0.5), Edge("cat", "dog", "fears", 0.9), Edge("cat", "dog", "knows")]
         assert store.replace_edges(["cat"], ["fears", "knows"], edges) == 2
         assert store.replace_edges(["cat"], ["fears", "knows"], []) == 0
 
     def test_a_batch_may_be_larger_than_an_engine_likes(self, store: Any) -> None:
         """6,000 chunks in one call are taken and found."""
-        self._only(store, AcceptsChunks)
+        self._having("writing", store)
         self.fill(store, [Chunk(f"c{n}", f"number{n} of many") for n in range(6_000)])
         assert self._read(store, ["c0", "c5999", "c6000"]).keys() == {"c0", "c5999"}
         if isinstance(store, SearchesKeywords):
@@ -406,7 +489,7 @@ class StoreSuite:
 
     def test_of_a_bad_batch_nothing_is_written(self, store: Any) -> None:
         """Metadata that JSON cannot hold raises, and the good chunks of the same batch are not there either."""
-        self._only(store, AcceptsChunks)
+        self._having("writing", store)
         with pytest.raises(TypeError):
             store.upsert([Chunk("good", "good text"), Chunk("bad", "bad text", {"key": object()})])
         store.flush()
@@ -416,7 +499,7 @@ class StoreSuite:
 
     def test_knows_of_chunks_what_their_metadata_give(self, store: Any) -> None:
         """Unset is None and not 0, unusable values are unset, unknown chunks are absent."""
-        self._only(store, HasMemory)
+        self._having("memory", store)
         given = {"confidence": 0, "utility": 7, "memory_type": "semantic", "valid_from": "2020-01-01T00:00:00Z"}
         self.fill(store, [Chunk("a", "apple", given), Chunk("b", "banana")])
         found = store.memory.states(["a", "b", "c"], Scope())
@@ -426,19 +509,55 @@ class StoreSuite:
 
     def test_what_was_not_known_yet_is_not_there(self, filled: Engine) -> None:
         """Asked for a time before anything was taken in, no path finds anything."""
-        store, before = self._only(filled, HasMemory), Scope(known_at=BEGIN)
+        store, before = self._having("memory", filled), Scope(known_at=BEGIN)
         assert (store.memory.states(["cat"], before), self._read(store, ["cat"], before)) == ({}, {})
         assert not store.vector_search(Query("the cat", 9, before), 9).entries
         assert not store.keyword_search(Query("the cat", 9, before), 9).entries
 
     def test_tells_the_last_turns_of_a_session(self, store: Any) -> None:
         """The newest first, those in scope only; [] for an unknown session."""
-        self._only(store, HasSessions)
+        self._having("sessions", store)
         turns = [Chunk(f"t{n}", f"turn {n}", {"session_id": "s", "turn": n, "odd": n % 2}) for n in range(12)]
         self.fill(store, [*turns, Chunk("other", "turn", {"session_id": "t", "turn": 99})])
         assert [turn.id for turn in store.sessions.turns("s", 3, Scope())] == ["t11", "t10", "t9"]
         assert [turn.id for turn in store.sessions.turns("s", 2, Scope(parse_filter({"odd": 0})))] == ["t10", "t8"]
         assert store.sessions.turns("unknown", 3, Scope()) == []
+
+    # -- memory verbs -----------------------------------------------------------------------------------------
+
+    def test_feedback_is_remembered(self, filled: Engine) -> None:
+        """A refuted memory is hardly believed any more."""
+        memory: Any = self._having("memory verbs", filled).memory
+        memory.feedback(["cat"], "refute")
+        assert memory.states(["cat"], Scope())["cat"].confidence == pytest.approx(0.05)
+
+    def test_a_retracted_memory_is_gone(self, filled: Engine) -> None:
+        """What was retracted is neither read nor found."""
+        memory: Any = self._having("memory verbs", filled).memory
+        memory.retract(["owl"])
+        assert self._read(filled, ["owl", "cat"]).keys() == {"cat"}
+        assert "owl" not in {entry.id for entry in filled.vector_search(Query("an owl", 9), 9).entries}
+        assert "owl" not in {entry.id for entry in filled.keyword_search(Query("an owl", 9), 9).entries}
+
+    # -- several writers --------------------------------------------------------------------------------------
+
+    def test_several_writers_lose_nothing(
+        self, store: Any, open_again: Callable[[], AbstractContextManager[Any]]
+    ) -> None:
+        """Stores that are open on one place at once keep all that each of them writes."""
+
+        def write(number: int) -> None:
+            with open_again() as other:
+                for place in range(3):
+                    other.upsert([Chunk(f"{number}-{place}", f"text {number} {place}"), Chunk("shared", "one of many")])
+
+        with ThreadPoolExecutor(3) as writers:
+            list(writers.map(write, range(3)))
+        store.flush()
+        ids = {f"{number}-{place}" for number in range(3) for place in range(3)} | {"shared"}
+        assert self._read(store, sorted(ids)).keys() == ids
+        if isinstance(store, SearchesVectors):
+            assert {entry.id for entry in store.vector_search(Query("text one of many", 99), 99).entries} == ids
 
     # -- tenants ----------------------------------------------------------------------------------------------
 
@@ -478,9 +597,11 @@ class StoreSuite:
     def _read(self, store: ReadsChunks, ids: Sequence[str], scope: Scope | None = None) -> dict[str, Chunk]:
         return store.read(ids, scope or Scope(), {chunk.id: chunk for chunk in CHUNKS})
 
-    def _only(self, store: Any, protocol: Any) -> Engine:
-        if not isinstance(store, protocol):
-            pytest.skip(f"the store does not declare {protocol.__name__}")
+    def _having(self, feature: str, store: Any) -> Engine:
+        """Return the store; skip the test if the store declares that it lacks the feature."""
+        lacks: Mapping[str, str] = getattr(store, "lacks", {})
+        if feature in lacks:
+            pytest.skip(f"{type(store).__name__} lacks {feature}: {lacks[feature]}")
         return cast(Engine, store)
 
     def _cosines(self, text: str) -> dict[str, float]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from langchain_hybridgraph.errors import StoreError
@@ -33,6 +34,17 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.embedded.directory_tree import ScopedTree
     from langchain_hybridgraph.stores.embedded.generation import Embedding
     from langchain_hybridgraph.stores.embedded.graph import ScopedGraph
+
+LACKS: Mapping[str, str] = MappingProxyType(
+    {
+        "several machines": "SQLite's locks need a local disk.",
+        "one call": "a search does not leave the process, so there is no round trip to save.",
+        "awaited calls": "a search in an event loop runs on a thread.",
+    }
+)
+LACKS_IN_MEMORY: Mapping[str, str] = MappingProxyType(
+    {**LACKS, "tenants": "one store has one tenant.", "several processes": "nothing is on disk."}
+)
 
 
 class EmbeddedStore:
@@ -95,6 +107,11 @@ class EmbeddedStore:
         self.admin = Maintenance(index, self._writer, sync, summaries=self.summaries.maintenance)
 
     # -- settings -------------------------------------------------------------------------------------------
+
+    @property
+    def lacks(self) -> Mapping[str, str]:
+        """The features of ``stores.features`` that the store does not have, with the reasons."""
+        return LACKS_IN_MEMORY if self.path is None else LACKS
 
     @property
     def path(self) -> Path | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
@@ -34,6 +35,17 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.protocols import Graph
 
 TIMEOUT = 10.0
+LACKS: Mapping[str, str] = MappingProxyType(
+    {
+        "identifiers": "Milvus does not tell which texts hold a name; BM25 finds it like any rare word.",
+        "summaries": "`HierarchicalRetriever` ranks directories by their documents.",
+        "memory verbs": "`MemoryRetriever` ranks by what the metadata say.",
+        "history": "`known_at=` leaves out what was written later, but a changed chunk is not kept as it was.",
+        "files": "`ingest` reads all files; what has not changed is neither embedded nor written.",
+        "transactions": "a write that failed is repeated, and then completed.",
+        "fitted embeddings": "the vectors of a fitted model change with the texts; use a pretrained model.",
+    }
+)
 
 
 class MilvusChunkStore:
@@ -52,6 +64,8 @@ class MilvusChunkStore:
     Raises StoreUnavailableError when the server cannot be reached or refuses access, NotAnIndexError,
     FormatVersionError, EmbeddingMismatchError, TenantError, and ConfigurationError.
     """
+
+    lacks = LACKS
 
     def __init__(
         self,

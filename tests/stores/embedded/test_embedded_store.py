@@ -50,6 +50,10 @@ class TestOnDisk(StoreSuite):
             EmbeddedStore(tmp_path / "index", embedding=self.embedding, name="words", tenant=tenant)
         )
 
+    @pytest.fixture
+    def open_again(self, store):
+        return lambda: closing(EmbeddedStore(store.path, embedding=self.embedding, name="words"))
+
 
 class TestInMemory(StoreSuite):
     @pytest.fixture

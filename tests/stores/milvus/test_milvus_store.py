@@ -1,7 +1,7 @@
 """The store in Milvus keeps what every store promises."""
 
 import itertools
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -35,3 +35,8 @@ class TestMilvus(StoreSuite):
             yield MilvusChunkStore(uri, embedding=self.embedding, name="hashed words", collection=name, tenant=tenant)
 
         return open_tenant
+
+    @pytest.fixture
+    def open_again(self, uri, store):
+        name = store._index.names.chunks.removesuffix("_chunks")
+        return lambda: closing(MilvusChunkStore(uri, embedding=self.embedding, name="hashed words", collection=name))

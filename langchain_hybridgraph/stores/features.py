@@ -1,0 +1,94 @@
+"""What stores can do: the list from which the suite that proves a store and the table in the docs are made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from langchain_hybridgraph.stores.protocols import (
+    AcceptsChunks,
+    AwaitsVectors,
+    HasGraph,
+    HasMemory,
+    HasParents,
+    HasSessions,
+    HasSummaries,
+    HasTree,
+    HasVectors,
+    ListsChunks,
+    ReadsIndex,
+    RecordsFiles,
+    SearchesHybrid,
+    SearchesKeywords,
+    SearchesVectors,
+    implements,
+)
+
+
+class Feature(NamedTuple):
+    """Something that a store can do or lack.
+
+    ``protocol`` is the protocol of ``stores.protocols`` that a store with the feature implements; None for a promise
+    that no method shows. The attribute ``lacks`` of a store maps the features that it does not have to the reasons.
+    """
+
+    name: str
+    meaning: str
+    protocol: Any = None
+
+
+FEATURES = (
+    Feature("vectors", "vector search, inside a filter, a tenant and a time", SearchesVectors),
+    Feature("keywords", "BM25 search, inside a filter, a tenant and a time", SearchesKeywords),
+    Feature("identifiers", "names and codes in a question outrank similarity"),
+    Feature("diversity", "`mmr_lambda=` and `max_marginal_relevance_search`", HasVectors),
+    Feature("parents", "larger texts that chunks point to", HasParents),
+    Feature("edges", "graph retrieval", HasGraph),
+    Feature("tree", "directories and documents for `HierarchicalRetriever`", HasTree),
+    Feature("summaries", "summaries of directories", HasSummaries),
+    Feature("listing", "filter-only queries, in the order of writing", ListsChunks),
+    Feature("sessions", "the turns of conversations", HasSessions),
+    Feature("memory", "`MemoryRetriever`: confidence, utility and validity in the metadata", HasMemory),
+    Feature("memory verbs", "`remember`, `feedback`, `supersede`, `retract`, `expire`"),
+    Feature("history", "`known_at=`: what was known at an earlier time"),
+    Feature("writing", "upserts that embed only what changed, deletes with edges and parents", AcceptsChunks),
+    Feature("edge builders", "`ingest` connects new documents to those that are stored", ReadsIndex),
+    Feature("files", "`ingest` reads only files that changed", RecordsFiles),
+    Feature("transactions", "a batch is written completely or not at all"),
+    Feature("fitted embeddings", "LSA, fitted to the stored texts"),
+    Feature("tenants", "data of several tenants, separate on every path"),
+    Feature("several processes", "any number of processes write"),
+    Feature("several machines", "processes on other machines read and write"),
+    Feature("one call", "vector and keyword search in one round trip", SearchesHybrid),
+    Feature("awaited calls", "searches without a thread in an event loop", AwaitsVectors),
+)
+NAMES = frozenset(feature.name for feature in FEATURES)
+
+
+def wrong_declarations(store: Any) -> list[str]:
+    """Return what is wrong with the features that a store declares in ``lacks``; [] if they are right.
+
+    A feature with a protocol is lacking if and only if the store does not implement it.
+    """
+    lacks: Mapping[str, str] = getattr(store, "lacks", {})
+    wrong = [f"{name!r} is not a feature; the features are {', '.join(sorted(NAMES))}" for name in lacks.keys() - NAMES]
+    for name, _, protocol in FEATURES:
+        if protocol is not None and implements(store, protocol) is (name in lacks):
+            problem = f"lacks {name!r} but implements" if name in lacks else f"does not declare {name!r} but lacks"
+            wrong.append(f"{type(store).__name__} {problem} {protocol.__name__}")
+    return wrong
+
+
+def feature_table(lacking: Mapping[str, Mapping[str, str]]) -> str:
+    """Return a Markdown table of the features of stores, from what each of them lacks; the reasons stand below it.
+
+    >>> table = feature_table({"Tiny": {"edges": "It has no graph."}})
+    >>> [line for line in table.splitlines() if line.startswith(("| edges", "- "))]
+    ['| edges | graph retrieval | – |', '- **Tiny**, edges: It has no graph.']
+    """
+    lines = [f"| Feature | Meaning | {' | '.join(lacking)} |", "|---|---|" + "---|" * len(lacking)]
+    for name, meaning, _ in FEATURES:
+        cells = ("–" if name in lacks else "yes" for lacks in lacking.values())
+        lines.append(f"| {name} | {meaning} | {' | '.join(cells)} |")
+    notes = [f"- **{title}**, {name}: {why}" for title, lacks in lacking.items() for name, why in lacks.items()]
+    return "\n".join([*lines, "", *notes])

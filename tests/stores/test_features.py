@@ -1,0 +1,40 @@
+"""What stores declare to lack, and the table made of it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from langchain_hybridgraph.stores.embedded.store import LACKS, LACKS_IN_MEMORY
+from langchain_hybridgraph.stores.features import NAMES, wrong_declarations
+from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
+from langchain_hybridgraph.stores.milvus import store as milvus
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_table_in_the_docs_is_up_to_date():
+    """docs/engines.md has the features that the stores declare."""
+    command = [sys.executable, ROOT / "docs" / "feature_table.py", "--check"]
+    checked = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, check=False
+    )
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def test_only_known_features_are_declared():
+    """A misspelt feature would skip nothing."""
+    for lacks in (LACKS, LACKS_IN_MEMORY, milvus.LACKS):
+        assert lacks
+        assert lacks.keys() <= NAMES
+
+
+def test_a_wrong_declaration_is_named():
+    """A feature that is declared to be lacking but is there, one that is missing, and an unknown one."""
+
+    class GraphOnly(InMemoryGraph):
+        lacks = {"edges": "None at all.", "wings": "None either."}
+
+    wrong = wrong_declarations(GraphOnly())
+    assert "GraphOnly lacks 'edges' but implements HasGraph" in wrong
+    assert "GraphOnly does not declare 'vectors' but lacks SearchesVectors" in wrong
+    assert any(message.startswith("'wings' is not a feature; the features are ") for message in wrong)
