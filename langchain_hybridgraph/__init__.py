@@ -81,6 +81,8 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.retrievers.history_aware import history_aware as history_aware
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever as HybridRetriever
     from langchain_hybridgraph.retrievers.memory import MemoryRetriever as MemoryRetriever
+    from langchain_hybridgraph.retrievers.milvus_store import MilvusStore as MilvusStore
+    from langchain_hybridgraph.retrievers.open_store import open_store as open_store
     from langchain_hybridgraph.retrievers.store import HybridGraphStore as HybridGraphStore
     from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph as InMemoryGraph
     from langchain_hybridgraph.telemetry import LogSink as LogSink
@@ -133,6 +135,8 @@ _HOMES = {
     "retrievers.hybrid": ("HybridRetriever",),
     "adapters.indexing": ("index",),
     "retrievers.memory": ("MemoryRetriever",),
+    "retrievers.milvus_store": ("MilvusStore",),
+    "retrievers.open_store": ("open_store",),
     "retrievers.store": ("HybridGraphStore",),
     "adapters.structured_query": ("FilterTranslator",),
     "stores.in_memory_graph": ("InMemoryGraph",),

@@ -14,8 +14,8 @@ from langchain_hybridgraph.errors import FilterError, quote_value
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.query.selection import Selection, select_hits
 from langchain_hybridgraph.records import Chunk, Hit, Query, Scope, ScoredId
+from langchain_hybridgraph.retrievers.store_memory import chunk_from
 from langchain_hybridgraph.retrievers.validation import check_documents, check_vector
-from langchain_hybridgraph.stores.embedded.catalog_rows import content_id
 from langchain_hybridgraph.stores.protocols import (
     AcceptsChunks,
     HasVectors,
@@ -36,7 +36,10 @@ if TYPE_CHECKING:
     class ChunkStore(ReadsChunks, SearchesVectors, HasVectors, ListsChunks, ReadsIndex, AcceptsChunks, Protocol):
         """What the store below has."""
 
-        tenant: str | None
+        @property
+        def tenant(self) -> str | None:
+            """The tenant whose chunks the store sees."""
+            ...
 
         def upsert(
             self,
@@ -235,17 +238,6 @@ class DocumentStore(VectorStore):
         hits = [Hit(chunks[e.id], e.score, "vector", {"vector": e.score}) for e in entries if e.id in chunks]
         vectors = self._chunks.vectors([hit.id for hit in hits])
         return [to_document(hit.chunk) for hit in select_hits(hits, Selection(mmr_lambda=lambda_mult), k, vectors)]
-
-
-def chunk_from(text: str, metadata: Mapping[str, Any], id: str | None) -> Chunk:
-    """Return the chunk of a text; without an id it gets one made from its content. Raises ValueError for an empty id.
-
-    >>> chunk_from("a text", {}, "a").id
-    'a'
-    """
-    if id == "":
-        raise ValueError('an id must not be empty, got ""; leave it out (None) to have one made from the text')
-    return Chunk(content_id(text, metadata) if id is None else id, text, metadata)
 
 
 def _is_filter_only(query: Query) -> bool:

@@ -32,9 +32,11 @@ def test_a_wrong_declaration_is_named():
     """A feature that is declared to be lacking but is there, one that is missing, and an unknown one."""
 
     class GraphOnly(InMemoryGraph):
-        lacks = {"edges": "None at all.", "wings": "None either."}
+        pass
 
-    wrong = wrong_declarations(GraphOnly())
+    store = GraphOnly()
+    store.lacks = {"edges": "None at all.", "wings": "None either."}
+    wrong = wrong_declarations(store)
     assert "GraphOnly lacks 'edges' but implements HasGraph" in wrong
     assert "GraphOnly does not declare 'vectors' but lacks SearchesVectors" in wrong
     assert any(message.startswith("'wings' is not a feature; the features are ") for message in wrong)

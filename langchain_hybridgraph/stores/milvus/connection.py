@@ -75,6 +75,15 @@ class Address(NamedTuple):
         return f"{self.uri}/{quote(self.database)}" if self.database else self.uri
 
 
+def is_milvus_uri(location: str) -> bool:
+    """Return whether a text names a Milvus server or a file of milvus-lite, and not a folder.
+
+    >>> is_milvus_uri("milvus://localhost"), is_milvus_uri("https://db.example:19530"), is_milvus_uri("data/index")
+    (True, True, False)
+    """
+    return location.startswith(("milvus:", "http://", "https://"))
+
+
 def _bad_uri(uri: str) -> ConfigurationError:
     return ConfigurationError(
         f"a Milvus URI must be milvus://host:19530/database, https://host:19530 or a file of milvus-lite such as "
