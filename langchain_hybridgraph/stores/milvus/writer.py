@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from langchain_hybridgraph.chunk_metadata import reference
+from langchain_hybridgraph.forking import ForkSafeLock
 from langchain_hybridgraph.stores.embedded.catalog import CHUNK
 from langchain_hybridgraph.stores.embedded.catalog_rows import catalogue_rows, checked_edges
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 MOST_ROWS = 1_000
 MOST_BATCH_BYTES = 16_000_000
 HASHES = ("id", "content_hash", "text_hash")
+# milvus-lite does not support writes at the same time; a server does.
+_LITE_TURN = ForkSafeLock()
 
 
 class Writer:
@@ -153,12 +157,16 @@ class Writer:
 
     def _write(self, collection: str, rows: Sequence[dict[str, Any]]) -> None:
         for batch in _batches(rows):
-            self._index.connection.call("upsert", collection_name=collection, data=batch)
+            self._change("upsert", collection_name=collection, data=batch)
         if rows:
             self._index.note_write(row["key"] for row in rows)
 
     def _delete(self, collection: str, condition: str) -> None:
-        self._index.connection.call("delete", collection_name=collection, filter=self._index.of_tenant(condition))
+        self._change("delete", collection_name=collection, filter=self._index.of_tenant(condition))
+
+    def _change(self, method: str, **arguments: Any) -> None:
+        with _LITE_TURN if self._index.connection.is_lite else nullcontext():
+            self._index.connection.call(method, **arguments)
 
     def _remove_childless(self, parents: set[str]) -> None:
         """Delete those of these parents that no chunk points to any more."""
