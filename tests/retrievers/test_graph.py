@@ -276,6 +276,20 @@ def test_what_the_graph_gave_a_seed_has_a_reason(preset):
         assert "1 hop from jaws to steven: both mention steven spielberg" in found["steven"].explain()
 
 
+def test_a_seed_whose_score_no_edge_raises_has_no_path():
+    """The best hit stays the best, although another seed leads to it, so there is nothing for a path to explain."""
+    pages = [
+        Document(id="models", page_content="Declare query parameters in a model.", metadata={"title": "Models"}),
+        Document(id="headers", page_content="Declare header parameters. First read [Models](models)."),
+    ]
+    with HybridGraphStore(None) as store:
+        ingest(pages, store, split=None)
+        best, other = GraphRetriever(store, k=2).retrieve("declare query parameters in a model").hits
+        assert (best.id, best.hops, best.path) == ("models", 0, ("models",))
+        assert "graph" not in best.found_by
+        assert other.id == "headers"
+
+
 @pytest.mark.parametrize(
     ("settings", "parts"),
     [

@@ -133,7 +133,11 @@ def _merge(
     if expansion.asks_search:
         candidates, own = yield from _score_reached(context, candidates, [id for id in reached if id not in own], own)
     fused = expansion.fused(own, strength, walked.walk.reached)
-    if not expansion.asks_search:
+    if expansion.asks_search:
+        # A path explains a score: a candidate that a seed leads to, without raising its score, has none.
+        raised = {one.id for one in fused if "graph" in one.parts}
+        reached = {id: each for id, each in reached.items() if id in raised or id not in strength}
+    else:
         # The sources' own scores are only shown, so the best are enough, unless memories decide which these are.
         n = ALL if context.pipeline.scoring is not None else hits_needed(context.pipeline, context.query.k)
         shown = [one.id for one in fused[:n] if one.id not in own]
