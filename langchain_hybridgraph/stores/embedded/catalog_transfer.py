@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.records import Edge
-from langchain_hybridgraph.stores.embedded import catalog, catalog_feedback
-from langchain_hybridgraph.stores.embedded.catalog import json_list
+from langchain_hybridgraph.stores.embedded import catalog_feedback, catalog_outbox, catalog_records, catalog_writes
 from langchain_hybridgraph.stores.embedded.catalog_feedback import MemoryValues
+from langchain_hybridgraph.stores.embedded.catalog_records import json_list
 from langchain_hybridgraph.stores.transfer import EdgeRecord, MemoryRecord, Setting
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _HISTORIES = ("past_validity", "valid_from, valid_until"), ("past_trust", "confi
 
 def numbers(connection: sqlite3.Connection, tenant: str, kind: str, after: int) -> list[int]:
     """Return the rows of a tenant's chunks, or the nodes of its parents, above a number, ascending."""
-    column = "row" if kind == catalog.CHUNK else "node"
+    column = "row" if kind == catalog_records.CHUNK else "node"
     # The plus keeps SQLite from sorting by the index on rows, which holds those of all tenants.
     results = connection.execute(
         f"SELECT {column} FROM nodes WHERE tenant = ? AND kind = ? AND +{column} > ? ORDER BY +{column}",
@@ -76,7 +76,7 @@ def edges(connection: sqlite3.Connection, tenant: str, after: Sequence[str], siz
 
 def settings(connection: sqlite3.Connection, tenant: str) -> list[Setting]:
     """Return a tenant's search mode, if it has one, and the credibility of its sources."""
-    modes = connection.execute("SELECT value FROM about WHERE name = ?", (catalog.mode_name(tenant),))
+    modes = connection.execute("SELECT value FROM about WHERE name = ?", (catalog_records.mode_name(tenant),))
     credits = connection.execute("SELECT source, ok, bad FROM credibility WHERE tenant = ? ORDER BY source", (tenant,))
     return [*(Setting("mode", row) for row in modes), *(Setting("credibility", row) for row in credits)]
 
@@ -90,7 +90,7 @@ def count(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
         "(SELECT count(*) FROM files WHERE tenant = ?1), "
         "(SELECT count(*) FROM credibility WHERE tenant = ?1) + (SELECT count(*) FROM about WHERE name = ?2)"
     )
-    counts = connection.execute(statement, (tenant, catalog.mode_name(tenant))).fetchone()
+    counts = connection.execute(statement, (tenant, catalog_records.mode_name(tenant))).fetchone()
     return dict(zip(("parents", "chunks", "edges", "files", "settings"), counts, strict=True))
 
 
@@ -125,14 +125,14 @@ def put_edges(connection: sqlite3.Connection, tenant: str, records: Iterable[Edg
     for edge, learned_at in records:
         by_time.setdefault(now if learned_at is None else learned_at, []).append(edge)
     for learned_at, received in by_time.items():
-        catalog.put_edges(connection, tenant, received, learned_at, by_weight=False)
+        catalog_writes.put_edges(connection, tenant, received, learned_at, by_weight=False)
 
 
 def put_settings(connection: sqlite3.Connection, tenant: str, records: Iterable[Setting]) -> None:
     """Insert or replace a tenant's search mode and the credibility of its sources."""
     for name, values in records:
         if name == "mode":
-            catalog.set_facts(connection, **{catalog.mode_name(tenant): values[0]})
+            catalog_outbox.set_facts(connection, **{catalog_records.mode_name(tenant): values[0]})
         else:
             connection.execute("INSERT OR REPLACE INTO credibility VALUES (?, ?, ?, ?)", (tenant, *values))
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.records import Mask, Scope, Vector
-    from langchain_hybridgraph.stores.embedded.catalog import Place
+    from langchain_hybridgraph.stores.embedded.catalog_records import Place
     from langchain_hybridgraph.stores.embedded.index_folder import IndexFolder, Snapshot
     from langchain_hybridgraph.stores.protocols import Nodes
 

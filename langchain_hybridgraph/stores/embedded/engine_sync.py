@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from langchain_hybridgraph.errors import ReadOnlyError, StoreError, StoreLockedError, quote_value
-from langchain_hybridgraph.stores.embedded import catalog
+from langchain_hybridgraph.stores.embedded import catalog_outbox
 from langchain_hybridgraph.stores.embedded.index_folder import IndexFolder, is_large
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class EngineSync:
         self._index.shared.pending_rows = 0
         if version - floor > 2 * KEPT_VERSIONS:
             with self._index.catalog.writing() as connection:
-                catalog.trim_changes(connection, version - KEPT_VERSIONS)
+                catalog_outbox.trim_changes(connection, version - KEPT_VERSIONS)
 
     def _rebuild_collection(self) -> None:
         if self._index.generation.matrix is None or not self._index.shared.chroma.own():

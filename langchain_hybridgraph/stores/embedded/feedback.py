@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from langchain_hybridgraph.chunk_metadata import ParsedMetadata, reference
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.records import SUPERSEDES, Edge, MemoryState, Scope
-from langchain_hybridgraph.stores.embedded import catalog, catalog_feedback
+from langchain_hybridgraph.stores.embedded import catalog_feedback, catalog_outbox, catalog_records
 from langchain_hybridgraph.stores.embedded.catalog_feedback import MemoryValues, StoredMemory
 from langchain_hybridgraph.stores.embedded.catalog_rows import catalogue_rows, checked_edges
 from langchain_hybridgraph.stores.embedded.index_folder import IndexFolder
@@ -145,11 +145,11 @@ class Feedback:
     def set_mode(self, mode: str | Mapping[str, Any] | None) -> None:
         """Set the :attr:`mode`; None deletes it."""
         with self._index.writer(), self._index.catalog.writing() as connection:
-            catalog.set_facts(connection, **{self._mode_name: json.dumps(mode)})
+            catalog_outbox.set_facts(connection, **{self._mode_name: json.dumps(mode)})
 
     @property
     def _mode_name(self) -> str:
-        return catalog.mode_name(self._index.rows.tenant)
+        return catalog_records.mode_name(self._index.rows.tenant)
 
     # -- validity and knowledge over time -------------------------------------------------------------------------
 
@@ -175,7 +175,7 @@ class Feedback:
                         catalog_feedback.revise(connection, held, held.kept._replace(retracted_at=now), now)
                         rows.append(held.row)
                 if rows:
-                    catalog.log_changes(connection, [row for row in rows if row is not None])
+                    catalog_outbox.log_changes(connection, [row for row in rows if row is not None])
             self._index.snapshot()
             self._writer.step()
         return len(rows)

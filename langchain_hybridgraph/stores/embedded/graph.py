@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from langchain_hybridgraph.records import MENTIONS
-from langchain_hybridgraph.stores.embedded import catalog, catalog_files
+from langchain_hybridgraph.stores.embedded import catalog_files, catalog_writes
 from langchain_hybridgraph.stores.embedded.adjacency import (
     MENTIONS_CODE,
     Adjacency,
@@ -88,7 +88,7 @@ class GraphView:
             catalog_files.forget(
                 connection, self._index.rows.tenant
             )  # files that are ingested again get their edges again
-            return catalog.delete_orphan_edges(connection, self._index.rows.tenant)
+            return catalog_writes.delete_orphan_edges(connection, self._index.rows.tenant)
 
     def prune(self, min_weight: float = 0.0, max_per_source: int = 0) -> int:
         """Delete the edges lighter than ``min_weight``, then all but the heaviest of each source; return their number.
@@ -103,7 +103,7 @@ class GraphView:
             raise ValueError(f"max_per_source must be a number from 0 (no limit), got {max_per_source!r}")
         with self._index.writer(), self._index.catalog.writing() as connection:
             catalog_files.forget(connection, self._index.rows.tenant)
-            return catalog.delete_weak_edges(connection, self._index.rows.tenant, min_weight, max_per_source)
+            return catalog_writes.delete_weak_edges(connection, self._index.rows.tenant, min_weight, max_per_source)
 
     @property
     def _mirror(self) -> _GraphMirror:

@@ -24,9 +24,10 @@ from langchain_hybridgraph.errors import (
     quote_value,
 )
 from langchain_hybridgraph.forking import keep_alive_forever
-from langchain_hybridgraph.stores.embedded import catalog
-from langchain_hybridgraph.stores.embedded.catalog import Catalogue, StoredChunk
+from langchain_hybridgraph.stores.embedded import catalog_outbox
+from langchain_hybridgraph.stores.embedded.catalog import Catalogue
 from langchain_hybridgraph.stores.embedded.catalog_migrations import is_older
+from langchain_hybridgraph.stores.embedded.catalog_records import StoredChunk
 from langchain_hybridgraph.stores.embedded.catalog_rows import check_name
 from langchain_hybridgraph.stores.embedded.close_guard import CloseGuard
 from langchain_hybridgraph.stores.embedded.generation import Embedding, Generation, remove_leftovers
@@ -329,7 +330,7 @@ class IndexFolder:
     def _initialize(self, catalogue: Catalogue) -> None:
         with catalogue.writing() as connection:
             tenancy = "single" if self.tenant is None else "multi"
-            catalog.set_facts(connection, tenancy=tenancy, language=self._new_language)
+            catalog_outbox.set_facts(connection, tenancy=tenancy, language=self._new_language)
 
     def _check_tenancy(self, facts: Mapping[str, Any]) -> None:
         if facts["tenancy"] == "multi" and self.tenant is None:

@@ -17,7 +17,7 @@ from langchain_hybridgraph.errors import (
     StoreLockedError,
 )
 from langchain_hybridgraph.serialization import Serializable
-from langchain_hybridgraph.stores.embedded import catalog, catalog_feedback
+from langchain_hybridgraph.stores.embedded import catalog_feedback, catalog_outbox, catalog_writes
 from langchain_hybridgraph.stores.embedded.catalog_rows import text_hash
 from langchain_hybridgraph.stores.embedded.engine_sync import EngineSync
 from langchain_hybridgraph.stores.embedded.index_folder import FittedEmbedding, IndexFolder, is_large
@@ -145,9 +145,9 @@ class Maintenance:
             summaries.repair()
         with self._index.writer():
             with self._index.catalog.writing() as connection:
-                catalog.delete_lost_edges(connection)
+                catalog_writes.delete_lost_edges(connection)
                 if repaired := catalog_feedback.repair(connection, self._index.clock()):
-                    catalog.log_changes(connection, repaired)
+                    catalog_outbox.log_changes(connection, repaired)
             self._index.snapshot()
             self._embed_again(self._without_vector(self._index.catalog.text_hashes()))
             self._sync.rebuild("keywords")
@@ -236,7 +236,7 @@ class Maintenance:
             matrix.sync()
         if rows:
             with self._index.catalog.writing() as connection:
-                catalog.log_changes(connection, [])  # so that other processes look at the vectors again
+                catalog_outbox.log_changes(connection, [])  # so that other processes look at the vectors again
             self._index.snapshot()
 
 

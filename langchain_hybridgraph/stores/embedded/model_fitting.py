@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.steps import report
-from langchain_hybridgraph.stores.embedded import catalog
+from langchain_hybridgraph.stores.embedded import catalog_outbox
 from langchain_hybridgraph.stores.embedded.catalog_rows import text_hash
 from langchain_hybridgraph.stores.embedded.generation import Generation
 from langchain_hybridgraph.stores.embedded.index_folder import FittedEmbedding, IndexFolder
@@ -73,7 +73,7 @@ class ModelFitting:
         # Searches of other threads see the commit and the new generation at the same moment.
         with index.refresh_lock:
             with catalogue.writing() as connection:
-                catalog.set_facts(
+                catalog_outbox.set_facts(
                     connection,
                     generation=fresh.number,
                     chroma_applied=0,
@@ -81,7 +81,7 @@ class ModelFitting:
                     fitted_texts=chunks,
                     **probe_facts(index.name, fresh, row, text),
                 )
-                catalog.log_changes(connection, [])
+                catalog_outbox.log_changes(connection, [])
             index.use_generation(fresh)
             index.snapshot()
         index.shared.chroma.drop(old.number)

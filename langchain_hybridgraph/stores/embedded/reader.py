@@ -14,7 +14,7 @@ from langchain_hybridgraph.errors import (
     StoreError,
 )
 from langchain_hybridgraph.records import ScoredId, SourceResult
-from langchain_hybridgraph.stores.embedded.catalog import StoredChunk
+from langchain_hybridgraph.stores.embedded.catalog_records import StoredChunk
 from langchain_hybridgraph.stores.embedded.catalog_rows import text_hash
 from langchain_hybridgraph.stores.embedded.generation import Generation
 from langchain_hybridgraph.stores.embedded.index_folder import IndexFolder, Snapshot, filterable, is_large

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.forking import keep_alive_forever
-from langchain_hybridgraph.stores.embedded import catalog
+from langchain_hybridgraph.stores.embedded import catalog_connections
 from langchain_hybridgraph.stores.embedded.catalog import Catalogue
 from langchain_hybridgraph.stores.embedded.keyword_index import KeywordEngine
 from langchain_hybridgraph.stores.embedded.writer_lock import WriterLock
@@ -99,11 +99,11 @@ def _before_fork() -> None:
     deadline = time.monotonic() + FORK_PATIENCE
     for folder in list(_open.values()):
         folder.has_turn = folder.lock.pause(deadline)
-    catalog.close_connections_before_fork(deadline)
+    catalog_connections.close_connections_before_fork(deadline)
 
 
 def _after_fork_in_parent() -> None:
-    catalog.lend_again_after_fork()
+    catalog_connections.lend_again_after_fork()
     for folder in list(_open.values()):
         folder.lock.resume()
 
@@ -111,7 +111,7 @@ def _after_fork_in_parent() -> None:
 def _after_fork_in_child() -> None:
     global _guard  # noqa: PLW0603 - a thread of the parent may hold it, which the child does not have
     _guard = threading.RLock()
-    catalog.reset_in_child()
+    catalog_connections.reset_in_child()
     for key, folder in _open.items():
         folder.chroma.leave_to_parent()
         keep_alive_forever(folder)

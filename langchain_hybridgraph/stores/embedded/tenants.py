@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from langchain_hybridgraph.errors import NotAnIndexError, TenantError
-from langchain_hybridgraph.stores.embedded import catalog
+from langchain_hybridgraph.stores.embedded import catalog_outbox, catalog_writes
 from langchain_hybridgraph.stores.embedded.catalog import Catalogue
 from langchain_hybridgraph.stores.embedded.engine_sync import EngineSync, catch_up
 from langchain_hybridgraph.stores.embedded.generation import BATCH, Generation, NoEmbedding
@@ -72,8 +72,8 @@ def _emptied(path: Path, tenant: str) -> dict[str, int]:
         with index.writer():
             stats = Maintenance(index, Writer(index, sync), sync).stats()
             with index.catalog.writing() as connection:
-                rows = catalog.delete_tenant(connection, index.rows.tenant)
-                catalog.log_changes(connection, rows)
+                rows = catalog_writes.delete_tenant(connection, index.rows.tenant)
+                catalog_outbox.log_changes(connection, rows)
             index.snapshot()
             sync.step()
             _blank(index.generation, rows)

@@ -14,8 +14,9 @@ import numpy as np
 
 from langchain_hybridgraph.errors import NotAnIndexError, StoreError
 from langchain_hybridgraph.records import Chunk, Query, Scope, SourceResult
-from langchain_hybridgraph.stores.embedded import catalog, catalog_feedback, catalog_files, catalog_transfer
-from langchain_hybridgraph.stores.embedded.catalog import CHUNK, PARENT, Catalogue
+from langchain_hybridgraph.stores.embedded import catalog_feedback, catalog_files, catalog_outbox, catalog_transfer
+from langchain_hybridgraph.stores.embedded.catalog import Catalogue
+from langchain_hybridgraph.stores.embedded.catalog_records import CHUNK, PARENT
 from langchain_hybridgraph.stores.embedded.catalog_rows import catalogue_rows
 from langchain_hybridgraph.stores.embedded.generation import Generation, NoEmbedding
 from langchain_hybridgraph.stores.embedded.index_folder import read_facts
@@ -262,7 +263,7 @@ class EmbeddedDestination:
             shutil.copyfile(facts.model, self.path / "model-1.npz")
             fitted = {"generation": 1, "fitted_texts": facts.fitted_texts, "fitted_row": facts.fitted_before}
         with closing(Catalogue(self.path / CATALOGUE)) as catalogue, catalogue.writing() as connection:
-            catalog.set_facts(connection, **{PROGRESS: "{}", "language": facts.language, **fitted})
+            catalog_outbox.set_facts(connection, **{PROGRESS: "{}", "language": facts.language, **fitted})
 
     def adapt(self, kind: Kind, records: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, int]]:
         """Return the records unchanged: an index keeps everything."""
@@ -279,7 +280,7 @@ class EmbeddedDestination:
                 catalog_files.put(connection, tenant, records)
             elif kind == "settings":
                 catalog_transfer.put_settings(connection, tenant, records)
-            catalog.set_facts(connection, **{PROGRESS: json.dumps(progress)})
+            catalog_outbox.set_facts(connection, **{PROGRESS: json.dumps(progress)})
 
         chunks = records if kind == "chunks" else ()
         index.restore(chunks, records if kind == "parents" else (), also)

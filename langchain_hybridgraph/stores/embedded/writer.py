@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.stores.embedded import catalog
-from langchain_hybridgraph.stores.embedded.catalog import CHUNK, GRAPH, ChunkRow, StoredHashes
+from langchain_hybridgraph.stores.embedded import catalog_outbox, catalog_writes
 from langchain_hybridgraph.stores.embedded.catalog_feedback import insert_or_replace
+from langchain_hybridgraph.stores.embedded.catalog_records import CHUNK, GRAPH, ChunkRow, StoredHashes
 from langchain_hybridgraph.stores.embedded.catalog_rows import catalogue_rows, checked_edges
 from langchain_hybridgraph.stores.embedded.engine_sync import EngineSync
 from langchain_hybridgraph.stores.embedded.index_folder import FittedEmbedding, IndexFolder
@@ -126,13 +126,13 @@ class Writer:
             if stale or fresh:
                 now = self._index.clock()
                 with self._index.catalog.writing() as connection:
-                    entities = catalog.graph_ends(connection, self._index.rows.tenant, stale)
-                    catalog.delete_edges(connection, self._index.rows.tenant, stale)
+                    entities = catalog_writes.graph_ends(connection, self._index.rows.tenant, stale)
+                    catalog_writes.delete_edges(connection, self._index.rows.tenant, stale)
                     # Edges that stay are changed in place and keep the time they were first ingested.
                     for changed in (True, False):
                         edges = [edge for edge in fresh if (_key(edge) in replaced) == changed]
-                        catalog.put_edges(connection, self._index.rows.tenant, edges, now, by_weight=not changed)
-                    catalog.delete_unmentioned(connection, entities)
+                        catalog_writes.put_edges(connection, self._index.rows.tenant, edges, now, by_weight=not changed)
+                    catalog_writes.delete_unmentioned(connection, entities)
         return len(wanted)
 
     def remove(self, ids: Sequence[str]) -> int:
@@ -142,9 +142,9 @@ class Writer:
         """
         with self._index.writer():
             with self._index.catalog.writing() as connection:
-                count, dead = catalog.delete_ids(connection, self._index.rows.tenant, ids)
+                count, dead = catalog_writes.delete_ids(connection, self._index.rows.tenant, ids)
                 if count:
-                    catalog.log_changes(connection, dead)
+                    catalog_outbox.log_changes(connection, dead)
             self._index.snapshot()
             self._sync.step()
         return count
@@ -264,12 +264,12 @@ class Writer:
         now = self._index.clock()
         with self._index.catalog.writing() as connection:
             insert_or_replace(connection, [entry._replace(row=row_of.get(entry.id)) for entry in changed], now)
-            catalog.put_edges(connection, self._index.rows.tenant, edges, now)
+            catalog_writes.put_edges(connection, self._index.rows.tenant, edges, now)
             if rows:
-                catalog.set_facts(connection, next_row=rows[-1] + 1, **facts)
+                catalog_outbox.set_facts(connection, next_row=rows[-1] + 1, **facts)
             touched = [] if also is None else list(also(connection))
             if changed or touched:
-                catalog.log_changes(connection, [*rows, *dead, *touched])
+                catalog_outbox.log_changes(connection, [*rows, *dead, *touched])
         if facts:
             self._index.confirm_embedding()
         self._index.snapshot()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from langchain_hybridgraph.errors import ReadOnlyError, StoreError
-from langchain_hybridgraph.stores.embedded import catalog
+from langchain_hybridgraph.stores.embedded import catalog_outbox
 from langchain_hybridgraph.stores.embedded.writer_lock import FileLock
 from langchain_hybridgraph.stores.engines.chroma_rows import Backlog, ChromaRows
 
@@ -95,7 +95,7 @@ class OwnedChroma:
             self._bring_towards(generation, catalogue, version, floor, is_complete)
         if not self._backlog.missing:
             with catalogue.writing() as connection:
-                catalog.set_facts(connection, chroma_applied=version)
+                catalog_outbox.set_facts(connection, chroma_applied=version)
             self.collected = Collected(generation.number, version, len(self.open(generation.number)))
 
     def open(self, generation: int) -> ChromaRows:

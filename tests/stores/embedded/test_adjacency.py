@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from langchain_hybridgraph.errors import StoreError, TenantError
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.records import MENTIONS, Chunk, Edge, EdgeFilter, Query, Scope
-from langchain_hybridgraph.stores.embedded import adjacency, catalog, graph
+from langchain_hybridgraph.stores.embedded import adjacency, catalog_outbox, graph
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.stores.protocols import HasGraph, implements
 from langchain_hybridgraph.testing import HashedWords
@@ -486,7 +486,9 @@ def everything(store):
 def test_followed_changes_equal_a_fresh_read(monkeypatch, tasks, beside, is_log_short):
     """After any changes, kept next to the sorted edges or missed, all answers equal those of a fresh read."""
     monkeypatch.setattr(adjacency, "BESIDE", beside)
-    monkeypatch.setattr("langchain_hybridgraph.stores.embedded.catalog._KEPT_CHANGES", 3 if is_log_short else 2_000)
+    monkeypatch.setattr(
+        "langchain_hybridgraph.stores.embedded.catalog_outbox._KEPT_CHANGES", 3 if is_log_short else 2_000
+    )
     with closing(opened(None)) as store:
         for number, task in enumerate(tasks):
             do(store, number, task)
@@ -571,7 +573,7 @@ def test_a_star_of_100_000():
             connection.execute(
                 "INSERT INTO learned (node, learned_at, active_count, provenance_depth) SELECT node, 0, 0, 0 FROM nodes"
             )
-            catalog.set_facts(connection, version=1, floor=1, next_row=count + 1)
+            catalog_outbox.set_facts(connection, version=1, floor=1, next_row=count + 1)
         store.upsert([], edges=[Edge("middle", "c0", "r", 0.5), mention("c0", "Ada", 0.5)])
         with store._index.catalog.writing() as connection:
             copy = (

@@ -8,7 +8,7 @@ import pytest
 
 from langchain_hybridgraph.errors import FormatVersionError, NotAnIndexError, StoreError
 from langchain_hybridgraph.records import Chunk, Edge
-from langchain_hybridgraph.stores.embedded import catalog
+from langchain_hybridgraph.stores.embedded import catalog_outbox, catalog_writes
 from langchain_hybridgraph.stores.embedded.catalog import Catalogue
 from langchain_hybridgraph.stores.embedded.catalog_feedback import insert_or_replace
 from langchain_hybridgraph.stores.embedded.catalog_migrations import FORMAT_VERSION
@@ -36,13 +36,13 @@ def put(catalogue, *chunks, parents=(), edges=(), tenant="", first=0):
     ]
     with catalogue.writing() as connection:
         insert_or_replace(connection, made, 0.0)
-        catalog.put_edges(connection, tenant, edges, 0.0)
-        catalog.log_changes(connection, [entry.row for entry in made if entry.row is not None])
+        catalog_writes.put_edges(connection, tenant, edges, 0.0)
+        catalog_outbox.log_changes(connection, [entry.row for entry in made if entry.row is not None])
 
 
 def delete(catalogue, *ids, tenant=""):
     with catalogue.writing() as connection:
-        return catalog.delete_ids(connection, tenant, ids)
+        return catalog_writes.delete_ids(connection, tenant, ids)
 
 
 def ids(catalogue, tenant=""):
@@ -267,7 +267,7 @@ def test_edges_are_deleted_by_their_ends_and_relation(catalogue):
     """Whatever their weight; edges in the other direction and of other relations are kept."""
     put(catalogue, edges=[Edge("a", "b", "r"), Edge("a", "b", "s"), Edge("b", "a", "r")])
     with catalogue.writing() as connection:
-        catalog.delete_edges(connection, "", [Edge("a", "b", "r", 0.5)])
+        catalog_writes.delete_edges(connection, "", [Edge("a", "b", "r", 0.5)])
     assert catalogue.edges("", ["a", "b"]) == [Edge("a", "b", "s"), Edge("b", "a", "r")]
 
 
@@ -279,7 +279,7 @@ def test_edges_to_missing_nodes_are_a_fault(catalogue):
         connection.execute("DELETE FROM nodes WHERE id = 'c'")
     assert catalogue.faults() == ["1 edges point to missing nodes"]
     with catalogue.writing() as connection:
-        catalog.delete_lost_edges(connection)
+        catalog_writes.delete_lost_edges(connection)
     assert (catalogue.faults(), len(catalogue.edges("", ["a"]))) == ([], 1)
 
 
@@ -299,10 +299,10 @@ def test_changes_since_a_version(catalogue):
     for number in range(3):
         put(catalogue, Chunk("a", str(number)), Chunk("b", str(number)), first=2 * number)
     with catalogue.writing() as connection:
-        assert catalog.log_changes(connection, [0, 0, 7]) == 4
+        assert catalog_outbox.log_changes(connection, [0, 0, 7]) == 4
     assert (sorted(catalogue.changed_rows(1)), sorted(catalogue.changed_rows(4))) == ([0, 2, 3, 4, 5, 7], [])
     with catalogue.writing() as connection:
-        catalog.trim_changes(connection, 3)
+        catalog_outbox.trim_changes(connection, 3)
     assert (sorted(catalogue.changed_rows(0)), catalogue.facts()["floor"]) == ([0, 7], 3)
 
 
@@ -311,7 +311,8 @@ def test_a_killed_writer_leaves_complete_commits(path):
     code = f"""
 import os, sqlite3
 from pathlib import Path
-from langchain_hybridgraph.stores.embedded.catalog import Catalogue, set_facts
+from langchain_hybridgraph.stores.embedded.catalog import Catalogue
+from langchain_hybridgraph.stores.embedded.catalog_outbox import set_facts
 catalogue = Catalogue(Path({str(path)!r}))
 with catalogue.writing() as connection:
     set_facts(connection, committed=1)

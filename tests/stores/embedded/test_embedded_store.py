@@ -1132,7 +1132,7 @@ def test_a_crash_in_a_refit_leaves_a_usable_store(opened, folder, monkeypatch, m
 
     with monkeypatch.context() as patch:
         store.upsert([chunk("c", "green"), chunk("d", "pink")])
-        owner = model_fitting.catalog if moment == "log_changes" else model_fitting.Generation
+        owner = model_fitting.catalog_outbox if moment == "log_changes" else model_fitting.Generation
         patch.setattr(owner, moment, die if moment != "remove" else once_more_alive(owner.remove, die))
         with pytest.raises(Death):
             store.flush()

@@ -7,7 +7,7 @@ import pytest
 
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.stores.embedded import catalog
+from langchain_hybridgraph.stores.embedded import catalog_outbox, catalog_writes
 from langchain_hybridgraph.stores.embedded.catalog import Catalogue
 from langchain_hybridgraph.stores.embedded.catalog_feedback import insert_or_replace
 from langchain_hybridgraph.stores.embedded.catalog_rows import catalogue_rows
@@ -35,7 +35,7 @@ def put(catalogue, first, *texts):
     rows = range(first, first + len(texts))
     with catalogue.writing() as connection:
         insert_or_replace(connection, [e._replace(row=row) for e, row in zip(made, rows, strict=True)], 0.0)
-        return catalog.log_changes(connection, rows)
+        return catalog_outbox.log_changes(connection, rows)
 
 
 def found(keywords, text):
@@ -47,8 +47,8 @@ def test_follow_brings_the_index_up_to_date(catalogue, writer):
     writer.follow(put(catalogue, 0, "a cat", "a dog"), 0)
     assert (found(writer, "cat"), found(writer, "dog")) == ([0], [1])
     with catalogue.writing() as connection:
-        _, dead = catalog.delete_ids(connection, "", ["c0"])
-        version = catalog.log_changes(connection, dead)
+        _, dead = catalog_writes.delete_ids(connection, "", ["c0"])
+        version = catalog_outbox.log_changes(connection, dead)
     assert writer.lags(version)
     writer.follow(version, 0)
     assert (found(writer, "cat"), found(writer, "dog"), writer.lags(version)) == ([], [1], False)
@@ -59,7 +59,7 @@ def test_an_outbox_that_is_too_short_leads_to_a_rebuild(catalogue, writer):
     put(catalogue, 0, "a cat")
     version = put(catalogue, 1, "a dog")
     with catalogue.writing() as connection:
-        catalog.trim_changes(connection, 1)
+        catalog_outbox.trim_changes(connection, 1)
     writer.follow(version, 1)
     assert (found(writer, "cat"), found(writer, "dog")) == ([0], [1])
 
@@ -167,8 +167,8 @@ def test_an_index_that_cannot_be_continued_is_rebuilt(tmp_path, catalogue, write
     """A file in the way of the next commit, unknown to Tantivy's lists: all texts are found afterwards."""
     writer.follow(put(catalogue, 0, "a cat", "a dog"), 0)
     with catalogue.writing() as connection:
-        _, dead = catalog.delete_ids(connection, "", ["c0"])
-        catalog.log_changes(connection, dead)
+        _, dead = catalog_writes.delete_ids(connection, "", ["c0"])
+        catalog_outbox.log_changes(connection, dead)
     version = put(catalogue, 2, "a bird")
     writer.close()
     folder = tmp_path / "keywords"

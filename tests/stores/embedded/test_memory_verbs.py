@@ -475,12 +475,12 @@ def test_a_killed_process_leaves_a_verb_whole_or_undone(tmp_path):
 import os
 from pathlib import Path
 from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.stores.embedded import catalog
+from langchain_hybridgraph.stores.embedded import catalog_outbox
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
 store = EmbeddedStore(Path({str(folder)!r}), embedding=HashedWords(), name="words")
 store.upsert([Chunk("old", "text of old")])
-catalog.log_changes = lambda *args: os.kill(os.getpid(), 9)
+catalog_outbox.log_changes = lambda *args: os.kill(os.getpid(), 9)
 store.memory.replace_fact("old", Chunk("new", "text of new"), None)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9

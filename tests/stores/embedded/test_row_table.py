@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.stores.embedded.catalog import StoredChunk
+from langchain_hybridgraph.stores.embedded.catalog_records import StoredChunk
 from langchain_hybridgraph.stores.embedded.row_table import Rows
 
 

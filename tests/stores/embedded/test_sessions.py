@@ -174,12 +174,12 @@ def test_a_killed_process_has_added_all_turns_or_none(tmp_path):
     code = f"""
 import os
 from pathlib import Path
-from langchain_hybridgraph.stores.embedded import catalog
+from langchain_hybridgraph.stores.embedded import catalog_outbox
 from langchain_hybridgraph.stores.embedded.store import EmbeddedStore
 from langchain_hybridgraph.testing import HashedWords
 store = EmbeddedStore(Path({str(folder)!r}), embedding=HashedWords(), name="words")
 store.sessions.add_pairs("s", [("user", "one")])
-catalog.log_changes = lambda *args: os.kill(os.getpid(), 9)
+catalog_outbox.log_changes = lambda *args: os.kill(os.getpid(), 9)
 store.sessions.add_pairs("s", [("user", "two"), ("ai", "three")])
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9

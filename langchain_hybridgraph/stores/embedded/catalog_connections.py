@@ -1,0 +1,293 @@
+"""Lends connections to the database of the catalogue."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from langchain_hybridgraph.errors import NotAnIndexError, ReadOnlyError, StoreError
+from langchain_hybridgraph.stores.embedded.catalog_migrations import check_format, format_version, migrate
+from langchain_hybridgraph.stores.embedded.catalog_outbox import trim_graph_changes
+
+
+class CatalogConnections:
+    """Connections to one SQLite database.
+
+    ``path`` None keeps it in memory. Reads may run on any number of threads; one write at a time.
+    Raises NotAnIndexError if the file is not a catalogue, and FormatVersionError if its format is too new, or too old
+    and ``create`` is False (``create`` converts an old catalogue to the present format).
+    """
+
+    def __init__(self, path: Path | None, *, create: bool = False) -> None:
+        self._path = path
+        self._opened: tuple[int, int] | None = None  # device and inode of the file
+        self._pool: list[tuple[object, sqlite3.Connection]] = []
+        self._lock = threading.RLock()
+        self._snapshot = threading.local()
+        self._lent = 0
+        _catalogues.add(self)
+        self._closed = False
+        self._is_writable = path is None or (
+            os.access(path.parent, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
+        )
+        # An in-memory database exists only in this one connection.
+        self._memory = _connection(":memory:") if path is None else None
+        if path is not None and not create and not path.exists():
+            raise NotAnIndexError(f"{path.parent} holds no index: there is no {path.name} in it")
+        with self._opening(), self._borrowed() as connection:
+            if create:
+                migrate(connection)
+            elif format_version(connection) == 0:
+                raise NotAnIndexError(f"{path} is a SQLite database, but not a catalogue of this package")
+            check_format(format_version(connection))
+        self._opened = self._place()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Borrow a connection for SELECTs; each sees the last commit, or inside :meth:`snapshot` the same one."""
+        held: sqlite3.Connection | None = getattr(self._snapshot, "connection", None)
+        try:
+            if held is not None:
+                yield held
+            else:
+                with self._borrowed() as connection:
+                    yield connection
+        except sqlite3.Error as error:
+            raise StoreError(f"the catalogue {self._path or 'in memory'} cannot be read: {error}") from error
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Make everything that this thread reads inside see the same commit, whatever is written meanwhile."""
+        if getattr(self._snapshot, "connection", None) is not None:
+            yield  # nested
+            return
+        with self.reading() as connection:
+            connection.execute("BEGIN")
+            self._snapshot.connection = connection
+            try:
+                yield
+            finally:
+                self._snapshot.connection = None
+                connection.execute("COMMIT")
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Borrow a connection inside one transaction, committed (and on disk) at the end, rolled back on any error."""
+        with self._lock, self._borrowed() as connection:
+            self._check_place()
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                trim_graph_changes(connection)
+                connection.execute("COMMIT")
+            except BaseException as error:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                if isinstance(error, sqlite3.Error):
+                    raise StoreError(f"nothing of this batch was written: {error}") from error
+                raise
+
+    def checkpoint(self) -> None:
+        """Move the write-ahead log into the database, so that no old page is left; not possible while others read."""
+        with self._lock, self._borrowed() as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def close(self) -> None:
+        """Close all connections; the write-ahead log is moved into the database where that is possible."""
+        with self._lock:
+            self._closed = True
+            pool, self._pool = self._pool, []
+            if self._memory is not None:
+                pool.append((None, self._memory))
+        for _, connection in pool:
+            connection.close()
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether the catalogue has no file."""
+        return self._path is None
+
+    @property
+    def is_lending(self) -> bool:
+        """Whether a connection is in use."""
+        return self._lent > 0
+
+    def close_idle(self) -> None:
+        """Close the connections that are not in use."""
+        pool, self._pool = self._pool, []
+        for _, connection in pool:
+            connection.close()
+
+    @contextmanager
+    def _opening(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            self.close()
+            if isinstance(error, sqlite3.OperationalError):
+                raise StoreError(f"the catalogue {self._path} cannot be opened: {error}") from error
+            raise NotAnIndexError(f"{self._path} is not a catalogue: {error}") from error
+        except BaseException:
+            self.close()
+            raise
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[sqlite3.Connection]:
+        if self._memory is not None:
+            with self._lock:
+                yield self._memory
+            return
+        with self._lending():
+            self._check_place(may_be_gone=True)
+            state = self._file_state()
+            connection = self._pooled(state) or self._connect()
+            try:
+                yield connection
+            finally:
+                if self._closed:
+                    connection.close()
+                else:
+                    self._pool.append((state, connection))
+
+    @contextmanager
+    def _lending(self) -> Iterator[None]:
+        """Count a connection as lent; while a fork is being prepared, a thread without a connection waits for it."""
+        lent = getattr(self._snapshot, "lent", 0)
+        with _fork.changed:
+            if _fork.is_near and not lent:
+                _fork.changed.wait_for(lambda: not _fork.is_near)
+            self._lent += 1
+        self._snapshot.lent = lent + 1
+        try:
+            yield
+        finally:
+            self._snapshot.lent = lent
+            with _fork.changed:
+                self._lent -= 1
+                if _fork.is_near:
+                    _fork.changed.notify_all()
+
+    def _pooled(self, state: object) -> sqlite3.Connection | None:
+        """Return a pooled connection made when the file was as it is now; close the others."""
+        while True:
+            try:
+                made, connection = self._pool.pop()
+            except IndexError:
+                return None
+            if made == state:
+                return connection
+            connection.close()
+
+    def _check_place(self, *, may_be_gone: bool = False) -> None:
+        """Raise StoreError if the file at the path, and so those next to it, are not the ones that were opened.
+
+        Connections outlive a deleted file, so that reading may go on.
+        """
+        place = self._place()
+        if self._opened is None or place == self._opened or (place is None and may_be_gone):
+            return
+        assert self._path is not None
+        raise StoreError(
+            f"the index {self._path.parent} was {'deleted' if place is None else 'replaced'} while it was open: close "
+            "this store and open the folder again"
+        )
+
+    def _place(self) -> tuple[int, int] | None:
+        if self._path is None:
+            return None
+        try:
+            status = self._path.stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
+    def _connect(self) -> sqlite3.Connection:
+        assert self._path is not None
+        self._check_place()
+        if self._is_writable:
+            connection = _connection(str(self._path))
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            return connection
+        # A folder that cannot be written to has no place for the shared memory of WAL, unless another user is writing
+        # there now or left a log with commits behind. Without a log the file may be read as immutable.
+        mode = "mode=ro" if self._has_log() else "immutable=1"
+        return _connection(f"{self._path.resolve().as_uri()}?{mode}", uri=True)
+
+    def _file_state(self) -> object:
+        """Identify the file's state, on which a connection depends: an immutable one misses another user's writes."""
+        assert self._path is not None
+        if self._is_writable:
+            return None
+        if self._has_log():
+            return "log"
+        results = self._path.stat()
+        return results.st_mtime_ns, results.st_size
+
+    def _has_log(self) -> bool:
+        assert self._path is not None
+        try:
+            return self._path.with_name(self._path.name + "-wal").stat().st_size > 0
+        except FileNotFoundError:
+            return False
+
+
+class _Fork:
+    """State that keeps connections from being lent while this process is about to fork."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.is_near = False
+
+
+_fork = _Fork()
+_catalogues: weakref.WeakSet[CatalogConnections] = weakref.WeakSet()
+
+
+def close_connections_before_fork(deadline: float) -> None:
+    """Wait until all connections of this process are back, close them, and lend none until the fork is over.
+
+    SQLite must not be carried into a forked process: its record of locks would be the parent's. A catalogue
+    that is still ``is_lending`` at the deadline (``time.monotonic()``) cannot be used in the child.
+    """
+    with _fork.changed:
+        _fork.is_near = True
+        own = {catalogue for catalogue in _catalogues if getattr(catalogue._snapshot, "lent", 0)}
+        others = [catalogue for catalogue in _catalogues if catalogue not in own]  # a thread never waits for itself
+        _fork.changed.wait_for(
+            lambda: not any(catalogue.is_lending for catalogue in others), max(0.0, deadline - time.monotonic())
+        )
+    for catalogue in list(_catalogues):
+        if not catalogue.is_in_memory:
+            catalogue.close_idle()
+
+
+def lend_again_after_fork() -> None:
+    """In the parent, lend connections as before."""
+    with _fork.changed:
+        _fork.is_near = False
+        _fork.changed.notify_all()
+
+
+def reset_in_child() -> None:
+    """In the child, forget the parent's threads, which neither wait nor hold anything here."""
+    global _fork  # noqa: PLW0603 - a lock that a thread of the parent holds is never released here
+    _fork = _Fork()
+    _catalogues.clear()
+
+
+def _connection(database: str, *, uri: bool = False) -> sqlite3.Connection:
+    try:
+        connection = sqlite3.connect(
+            database, timeout=10.0, isolation_level=None, check_same_thread=False, cached_statements=256, uri=uri
+        )
+    except sqlite3.OperationalError as error:
+        raise ReadOnlyError(f"{database} cannot be opened: {error}") from error
+    connection.execute("PRAGMA temp_store = MEMORY")
+    return connection

@@ -1,0 +1,163 @@
+"""Records and terms that all statements of the catalogue share."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from langchain_hybridgraph.chunk_metadata import ParsedMetadata
+from langchain_hybridgraph.records import MENTIONS, Chunk
+
+logger = logging.getLogger(__name__)
+
+# Kinds of nodes; a graph node is only named by edges: an entity, a directory, or a chunk that is not there (yet).
+CHUNK, PARENT, GRAPH = "chunk", "parent", "graph"
+MODE_PREFIX = "mode "
+LOST_EDGES = "source NOT IN (SELECT node FROM nodes) OR target NOT IN (SELECT node FROM nodes)"
+POSITION = (
+    "SELECT value, ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'graph_changes'), 0) "
+    "FROM about WHERE name = 'version'"
+)
+IS_MENTIONED = f"EXISTS (SELECT 1 FROM edges m WHERE m.target = nodes.node AND m.relation = '{MENTIONS}')"
+INVALID_EDGES = (
+    "NOT weight BETWEEN 5e-324 AND 1 OR source = target OR valid_until < valid_from OR "
+    "typeof(valid_from) NOT IN ('real', 'null') OR typeof(valid_until) NOT IN ('real', 'null') OR "
+    "(SELECT tenant FROM nodes WHERE node = source) <> (SELECT tenant FROM nodes WHERE node = target)"
+)
+
+
+# Source, target, relation, weight, valid from, valid until, learned at; nodes by number.
+Arc = tuple[int, int, str, float, float, float, float]
+
+
+class ChunkRow(NamedTuple):
+    """One accepted chunk or parent as the catalogue writes it; ``row`` None for a parent."""
+
+    tenant: str
+    id: str
+    kind: str
+    row: int | None
+    document: str
+    parent: str | None
+    session: str | None
+    turn: int | None
+    text: str
+    metadata: str
+    text_hash: bytes
+    content_hash: bytes
+    given: ParsedMetadata
+
+
+class StoredHashes(NamedTuple):
+    """Hashes and row that the catalogue holds for an id, as far as writing needs them."""
+
+    kind: str
+    row: int | None
+    text_hash: bytes | None
+    content_hash: bytes | None
+
+
+class StoredChunk(NamedTuple):
+    """One chunk or parent as the catalogue reads it."""
+
+    row: int | None
+    tenant: str
+    id: str
+    kind: str
+    document: str
+    parent: str | None
+    text: str
+    metadata: str
+    valid_from: float | None
+    valid_until: float | None
+    learned_at: float = -math.inf
+    retracted_at: float | None = None
+
+    def chunk(self) -> Chunk:
+        """Return the record that leaves the store; its metadata is parsed on first access."""
+        return Chunk(self.id, self.text, StoredMetadata(self.metadata), self.document, self.parent)
+
+    def valid(self, as_of: float | None, known_at: float | None = None) -> bool:
+        """Return whether it was known at one time (None: now) and is valid at the other (None: any).
+
+        Known means ingested and not retracted.
+        """
+        return self._known(known_at) and (
+            as_of is None
+            or (
+                (self.valid_from is None or self.valid_from <= as_of)
+                and (self.valid_until is None or self.valid_until >= as_of)
+            )
+        )
+
+    def _known(self, known_at: float | None) -> bool:
+        if known_at is None:
+            return self.retracted_at is None
+        return self.learned_at <= known_at and (self.retracted_at is None or self.retracted_at > known_at)
+
+
+class Place(NamedTuple):
+    """Position of a chunk in the tree, from its metadata."""
+
+    row: int
+    id: str
+    document: str
+    uri: Any
+    url: Any
+    source: Any
+    context_type: Any
+
+
+class StoredMetadata(Mapping[str, Any]):
+    """JSON metadata parsed on first access: most candidates of a query are never looked at.
+
+    Metadata that cannot be parsed is treated as empty and logged: a damaged row must not fail searches for other rows.
+    """
+
+    def __init__(self, raw: str) -> None:
+        self._raw = raw
+
+    @cached_property
+    def _parsed(self) -> dict[str, Any]:
+        return parse_metadata(self._raw) or {}
+
+    def __getitem__(self, key: str) -> Any:
+        return self._parsed[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parsed)
+
+    def __len__(self) -> int:
+        return len(self._parsed)
+
+    def __repr__(self) -> str:
+        return repr(self._parsed)
+
+
+def parse_metadata(metadata: str) -> dict[str, Any] | None:
+    """Parse the metadata of a row; return None (and log a warning) if it cannot be read."""
+    try:
+        read = json.loads(metadata)
+    except (ValueError, RecursionError, TypeError) as error:
+        logger.warning("metadata in the catalogue cannot be read (%s): %.80r", error, metadata)
+        return None
+    return read if isinstance(read, dict) else None
+
+
+def mode_name(tenant: str) -> str:
+    """Return the name of the fact that holds a tenant's mode."""
+    return MODE_PREFIX + tenant
+
+
+def json_list(texts: Iterable[str]) -> str:
+    """Encode texts for ``json_each``. It ends a text at a NUL, so texts with one are left out; none is stored."""
+    return json.dumps([text for text in texts if "\0" not in text])
+
+
+def number_list(values: Iterable[int]) -> str:
+    """Encode numbers for ``json_each``."""
+    return json.dumps(list(values))

@@ -1,0 +1,254 @@
+"""Statements that write chunks and edges, inside a transaction of the catalogue."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterable, Sequence
+
+from langchain_hybridgraph.records import CONTAINS, MENTIONS, Edge
+from langchain_hybridgraph.stores.embedded import catalog_files
+from langchain_hybridgraph.stores.embedded.catalog_outbox import forget_graph_changes
+from langchain_hybridgraph.stores.embedded.catalog_records import (
+    GRAPH,
+    INVALID_EDGES,
+    IS_MENTIONED,
+    LOST_EDGES,
+    PARENT,
+    POSITION,
+    ChunkRow,
+    json_list,
+    mode_name,
+    number_list,
+)
+
+# The nodes that edges may join in a tenant: chunks, parents, entities a chunk mentions, directories with a chunk below.
+_JOINED = f"""
+WITH RECURSIVE joined (node) AS (
+    SELECT node FROM nodes WHERE tenant = ?1 AND kind <> '{GRAPH}'
+    UNION SELECT target FROM edges JOIN nodes ON node = source
+        WHERE tenant = ?1 AND kind <> '{GRAPH}' AND relation = '{MENTIONS}'
+    UNION SELECT source FROM joined JOIN edges ON target = node AND relation = '{CONTAINS}'
+)
+"""
+
+
+def put_entries(connection: sqlite3.Connection, entries: Sequence[ChunkRow]) -> None:
+    """Insert or replace chunks and parents by (tenant, id); edges that name them stay.
+
+    ``catalog_feedback.insert_or_replace`` writes everything else about them in the same transaction.
+    """
+    names = ChunkRow._fields[:-1]
+    updates = ", ".join(f"{name} = excluded.{name}" for name in names[2:])
+    connection.executemany(
+        f"INSERT INTO nodes ({', '.join(names)}) VALUES ({', '.join('?' * len(names))}) "
+        f"ON CONFLICT (tenant, id) DO UPDATE SET {updates}",
+        (entry[:-1] for entry in entries),
+    )
+
+
+def put_edges(
+    connection: sqlite3.Connection, tenant: str, edges: Collection[Edge], now: float, *, by_weight: bool = True
+) -> None:
+    """Insert edges, creating missing ends; of two with the same source, target and relation the heavier is kept.
+
+    Without ``by_weight`` the new edge is kept. An edge whose validity changes counts as learned at ``now``; its earlier
+    validity is not kept.
+    """
+    # Sorted, so that the same edges get the same node numbers, which break ties.
+    ends = sorted({end for edge in edges for end in (edge.source, edge.target)})
+    connection.executemany(
+        "INSERT OR IGNORE INTO nodes (tenant, id, kind) VALUES (?, ?, ?)", ((tenant, end, GRAPH) for end in ends)
+    )
+    nodes = dict(
+        connection.execute(
+            "SELECT id, node FROM nodes WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
+            (tenant, json_list(ends)),
+        )
+    )
+    connection.executemany(
+        "INSERT INTO edges (source, relation, target, weight, description, valid_from, valid_until, learned_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET weight = excluded.weight, "
+        "description = excluded.description, valid_from = excluded.valid_from, valid_until = excluded.valid_until, "
+        "learned_at = iif((valid_from, valid_until) IS (excluded.valid_from, excluded.valid_until), "
+        "learned_at, excluded.learned_at)" + (" WHERE excluded.weight > weight" if by_weight else ""),
+        (
+            (nodes[e.source], e.relation, nodes[e.target], e.weight, e.description, e.valid_from, e.valid_until, now)
+            for e in edges
+        ),
+    )
+
+
+def delete_edges(connection: sqlite3.Connection, tenant: str, edges: Collection[Edge]) -> None:
+    """Delete the edges that have the source, relation and target of one of these."""
+    connection.executemany(
+        "DELETE FROM edges WHERE source = (SELECT node FROM nodes WHERE tenant = ?1 AND id = ?2) AND relation = ?3 "
+        "AND target = (SELECT node FROM nodes WHERE tenant = ?1 AND id = ?4)",
+        ((tenant, edge.source, edge.relation, edge.target) for edge in edges),
+    )
+
+
+def delete_orphan_edges(connection: sqlite3.Connection, tenant: str) -> int:
+    """Delete a tenant's edges with a missing end, then its graph nodes without an edge; return the number of edges."""
+    connection.execute(
+        f"{_JOINED} DELETE FROM edges WHERE source IN (SELECT node FROM nodes WHERE tenant = ?1) "
+        "AND (source NOT IN joined OR target NOT IN joined)",
+        (tenant,),
+    )
+    # A cursor's rowcount is not set by a statement that begins with WITH.
+    deleted = int(connection.execute("SELECT changes()").fetchone()[0])
+    connection.execute(
+        f"DELETE FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' "
+        "AND NOT EXISTS (SELECT 1 FROM edges WHERE source = node) "
+        "AND NOT EXISTS (SELECT 1 FROM edges WHERE target = node)",
+        (tenant,),
+    )
+    return deleted
+
+
+def delete_weak_edges(connection: sqlite3.Connection, tenant: str, min_weight: float, max_per_source: int) -> int:
+    """Delete a tenant's edges below a weight, then all but the heaviest per source (0: all stay); return their number.
+
+    Entities that are no longer mentioned are deleted with their edges, which are counted too.
+    """
+    before = count_edges(connection)
+    mentioned = _mentioned(connection, tenant)
+    connection.execute(
+        "DELETE FROM edges WHERE weight < ? AND source IN (SELECT node FROM nodes WHERE tenant = ?)",
+        (min_weight, tenant),
+    )
+    if max_per_source:
+        connection.execute(
+            "DELETE FROM edges WHERE (source, relation, target) IN (SELECT source, relation, target FROM "
+            "(SELECT e.source, e.relation, e.target, row_number() OVER "
+            "(PARTITION BY e.source ORDER BY e.weight DESC, e.relation, t.id) AS place "
+            "FROM edges e JOIN nodes t ON t.node = e.target WHERE t.tenant = ?) WHERE place > ?)",
+            (tenant, max_per_source),
+        )
+    delete_unmentioned(connection, mentioned)
+    return before - count_edges(connection)
+
+
+def graph_ends(connection: sqlite3.Connection, tenant: str, edges: Iterable[Edge]) -> list[int]:
+    """Return the entities that these edges mention."""
+    targets = json_list({edge.target for edge in edges if edge.relation == MENTIONS})
+    results = connection.execute(
+        f"SELECT node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND id IN (SELECT value FROM json_each(?))",
+        (tenant, targets),
+    )
+    return [node for (node,) in results]
+
+
+def delete_unmentioned(connection: sqlite3.Connection, entities: Iterable[int]) -> None:
+    """Delete those of these entities that are no longer mentioned, their edges, and the nodes that only those named."""
+    left = connection.execute(
+        f"SELECT node FROM nodes WHERE node IN (SELECT value FROM json_each(?)) AND NOT {IS_MENTIONED}",
+        (number_list(entities),),
+    ).fetchall()
+    if left:
+        _delete_nodes(connection, [node for (node,) in left])
+
+
+def delete_ids(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) -> tuple[int, list[int]]:
+    """Delete chunks and parents with their edges; parents go when their last child goes.
+
+    Return the number of ``ids`` that existed, and the rows that were freed.
+    """
+    results = connection.execute(
+        f"SELECT node, row, parent FROM nodes WHERE tenant = ? AND kind <> '{GRAPH}' "
+        "AND id IN (SELECT value FROM json_each(?))",
+        (tenant, json_list(ids)),
+    ).fetchall()
+    _delete_nodes(connection, [node for node, _, _ in results])
+    childless = connection.execute(
+        f"SELECT node FROM nodes p WHERE kind = '{PARENT}' AND tenant = ?1 "
+        "AND id IN (SELECT value FROM json_each(?2)) "
+        "AND NOT EXISTS (SELECT 1 FROM nodes c WHERE c.tenant = ?1 AND c.parent = p.id)",
+        (tenant, json_list({parent for _, _, parent in results if parent is not None})),
+    ).fetchall()
+    _delete_nodes(connection, [node for (node,) in childless])
+    return len(results), [row for _, row, _ in results if row is not None]
+
+
+def delete_tenant(connection: sqlite3.Connection, tenant: str) -> list[int]:
+    """Delete all data of a tenant and overwrite it on disk; return the freed rows, ascending.
+
+    The probe text of the embedding is deleted if it was the tenant's; the next write chooses another.
+    """
+    connection.execute("PRAGMA secure_delete = ON")
+    results = connection.execute("SELECT row FROM nodes WHERE tenant = ? AND row NOT NULL ORDER BY row", (tenant,))
+    rows = [row for (row,) in results]
+    # Edges join nodes of one tenant.
+    connection.execute("DELETE FROM edges WHERE source IN (SELECT node FROM nodes WHERE tenant = ?)", (tenant,))
+    connection.execute("DELETE FROM nodes WHERE tenant = ?", (tenant,))
+    catalog_files.forget(connection, tenant)
+    connection.execute("DELETE FROM credibility WHERE tenant = ?", (tenant,))
+    connection.execute("DELETE FROM about WHERE name = ?", (mode_name(tenant),))
+    connection.execute(
+        "DELETE FROM about WHERE name IN ('probe_text', 'probe_vector') AND NOT EXISTS "
+        "(SELECT 1 FROM nodes JOIN about a ON a.name = 'probe_text' WHERE row NOT NULL AND text = a.value)"
+    )
+    return rows
+
+
+def delete_lost_edges(connection: sqlite3.Connection) -> None:
+    """Delete edges with a missing end and invalid edges; readers of the graph then read it again."""
+    connection.execute(f"DELETE FROM edges WHERE {LOST_EDGES} OR {INVALID_EDGES}")
+    connection.execute("INSERT INTO graph_changes (source, target) VALUES (0, 0)")
+    forget_graph_changes(connection, connection.execute(POSITION).fetchone()[1])
+
+
+def _delete_nodes(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
+    """Delete nodes with their edges, the entities no longer mentioned, and the nodes that no edge names any more."""
+    catalog_files.forget_linking(connection, nodes)
+    listed = (number_list(nodes),)
+    ends = connection.execute(
+        f"SELECT target, relation = '{MENTIONS}' FROM edges JOIN nodes ON node = target "
+        f"WHERE kind = '{GRAPH}' AND source IN (SELECT value FROM json_each(?1)) "
+        f"UNION SELECT source, 0 FROM edges JOIN nodes ON node = source "
+        f"WHERE kind = '{GRAPH}' AND target IN (SELECT value FROM json_each(?1))",
+        listed,
+    ).fetchall()
+    connection.execute("DELETE FROM edges WHERE source IN (SELECT value FROM json_each(?))", listed)
+    connection.execute("DELETE FROM edges WHERE target IN (SELECT value FROM json_each(?))", listed)
+    connection.execute("DELETE FROM nodes WHERE node IN (SELECT value FROM json_each(?))", listed)
+    delete_unmentioned(connection, [node for node, is_entity in ends if is_entity])
+    connection.execute(
+        "DELETE FROM nodes WHERE node IN (SELECT value FROM json_each(?)) "
+        "AND NOT EXISTS (SELECT 1 FROM edges WHERE source = node) "
+        "AND NOT EXISTS (SELECT 1 FROM edges WHERE target = node)",
+        (number_list({node for node, _ in ends}),),
+    )
+    _delete_empty_directories(connection, [node for node, is_entity in ends if not is_entity])
+
+
+def _delete_empty_directories(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
+    """Delete those of these nodes that contain nothing and are only contained, then directories that became empty."""
+    while nodes:
+        empty = [
+            node
+            for (node,) in connection.execute(
+                f"SELECT node FROM nodes WHERE node IN (SELECT value FROM json_each(?)) AND kind = '{GRAPH}' "
+                "AND NOT EXISTS (SELECT 1 FROM edges WHERE source = node) "
+                f"AND NOT EXISTS (SELECT 1 FROM edges WHERE target = node AND relation <> '{CONTAINS}')",
+                (number_list(nodes),),
+            )
+        ]
+        listed = (number_list(empty),)
+        above = connection.execute(
+            "SELECT DISTINCT source FROM edges WHERE target IN (SELECT value FROM json_each(?))", listed
+        ).fetchall()
+        connection.execute("DELETE FROM edges WHERE target IN (SELECT value FROM json_each(?))", listed)
+        connection.execute("DELETE FROM nodes WHERE node IN (SELECT value FROM json_each(?))", listed)
+        nodes = [node for (node,) in above]
+
+
+def _mentioned(connection: sqlite3.Connection, tenant: str) -> list[int]:
+    results = connection.execute(
+        f"SELECT node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND {IS_MENTIONED}", (tenant,)
+    )
+    return [node for (node,) in results]
+
+
+def count_edges(connection: sqlite3.Connection) -> int:
+    """Return the number of edges, of all tenants."""
+    return int(connection.execute("SELECT count(*) FROM edges").fetchone()[0])
