@@ -131,7 +131,7 @@ def measure(corpus: Corpus, split: Any, embedding: Model, changelog_weight: floa
         started = time.perf_counter()
         report = ingest(corpus.documents, store, split=split, edges=None)
         seconds = time.perf_counter() - started
-        retriever = HybridRetriever.from_store(store, k=20, changelog_weight=changelog_weight)
+        retriever = HybridRetriever.from_store(store, k=20, selection={"changelog_weight": changelog_weight})
         tokens = [approximate_tokens(chunk) for chunk in _texts(store)]
         ranks, budgets = [], []
         for question in corpus.questions:

@@ -23,7 +23,7 @@ from langchain_core.documents import Document
 from speed import medians_ms
 
 from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever, ingest
-from langchain_hybridgraph.retrievers.memory_modes import MODES
+from langchain_hybridgraph.options.memory_modes import MODES
 
 KINDS = ("temporal", "single-hop", "multi-hop", "open-domain")
 DEPTHS = (5, 10)
@@ -86,7 +86,7 @@ def retrievers(
         for mode in MODES:
             yield f"mode {mode}", ours(MemoryRetriever(store, mode=mode))
     if chosen.fusions:
-        yield "times in the question do not count", ours(MemoryRetriever(store, named_times=0))
+        yield "times in the question do not count", ours(MemoryRetriever(store, memory={"date_boost": 0}))
         for fusion in ("rrf", "max", "distribution"):
             yield f"fusion {fusion}", ours(MemoryRetriever(store, fusion=fusion))
 

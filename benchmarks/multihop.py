@@ -23,7 +23,7 @@ from _corpus import Ready, folder, require_sets
 from langchain_core.documents import Document
 
 from langchain_hybridgraph import EntityEdges, GraphRetriever, HybridGraphStore, HybridRetriever, ingest
-from langchain_hybridgraph.retrievers.graph import PRESETS
+from langchain_hybridgraph.options.presets import PRESETS
 
 MULTIHOP = ("hotpotqa_val500", "wiki2_dev200", "musique_train200", "hotpotqa_train100", "musique_train100")
 SIMPLE = ("scifact", "cranfield", "cacm", "anthropic_docs", "mtrag_govt", "mtrag_clapnq", "chunk_eval", "locomo")
@@ -94,7 +94,10 @@ def retrievers(
     if chosen.presets:
         for preset in PRESETS:
             if preset != "evidence":
-                yield f"GraphRetriever, {preset}", ours(GraphRetriever(store, preset=preset, budget=None))
+                yield (
+                    f"GraphRetriever, {preset}",
+                    ours(GraphRetriever(store, preset=preset, selection={"budget": None})),
+                )
 
 
 def ours(retriever: HybridRetriever) -> Answers:

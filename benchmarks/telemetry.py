@@ -107,8 +107,8 @@ def variants(store: HybridGraphStore, listening: dict[str, Any]) -> dict[str, Va
         "without": Variant(asking(Without), Untimed),
         "without, again": Variant(asking(Without), Untimed),
         "off": Variant(asking(HybridRetriever)),
-        **{name: Variant(asking(HybridRetriever, sinks=[sink])) for name, sink in listening.items()},
-        "all four": Variant(asking(HybridRetriever, sinks=list(listening.values()))),
+        **{name: Variant(asking(HybridRetriever, telemetry={"sinks": [sink]})) for name, sink in listening.items()},
+        "all four": Variant(asking(HybridRetriever, telemetry={"sinks": list(listening.values())})),
         "LangChain handler, without": Variant(asking(Without, handler), Untimed),
         "LangChain handler": Variant(asking(HybridRetriever, handler)),
     }
@@ -152,7 +152,7 @@ def interval(differences: np.ndarray) -> tuple[float, float, float]:
 def on_their_thread(store: HybridGraphStore, listening: dict[str, Any], question: str) -> dict[str, float]:
     """Return the microseconds that each sink takes, normally on its own thread, for the events of one search."""
     events: list[Event] = []
-    HybridRetriever(store, sinks=[events.append]).invoke(question)
+    HybridRetriever(store, telemetry={"sinks": [events.append]}).invoke(question)
     flush(10)
     took = {}
     for name, sink in listening.items():

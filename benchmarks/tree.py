@@ -92,9 +92,9 @@ def measure(name: str, store: HybridGraphStore, documents: list[Document], quest
     print(f"{'flat':42}{recall(lambda q: [hit.id for hit in flat.retrieve(q).hits], questions):9.3f}")
     for label, settings in {
         "tree": {},
-        "tree, bare directories among the 5": {"directories": True},
-        "tree, alpha .7": {"alpha": 0.7},
-        "tree, 10 rounds": {"max_rounds": 10},
+        "tree, bare directories among the 5": {"tree": {"include_directories": True}},
+        "tree, alpha .7": {"tree": {"alpha": 0.7}},
+        "tree, 10 rounds": {"tree": {"max_rounds": 10}},
     }.items():
         tree = HierarchicalRetriever(store, k=DEPTH, **settings)
         plans: list[dict[str, Any]] = []

@@ -14,6 +14,7 @@
     memory/        admission, contradictions and scores of memories
     query/         the pipeline and its stages
     adapters/      other vector stores, retrievers and compressors
+    options/       options of retrievers and calls: names, defaults, validation
     retrievers/    the LangChain interface: retrievers and the VectorStore
     telemetry/     reporting of searches: logs, Prometheus, OpenTelemetry, LangChain's handlers
     display/       explanations of hits in words, as a table and as a picture

@@ -7,8 +7,8 @@ import pytest
 
 from langchain_hybridgraph.chunk_metadata import ParsedMetadata
 from langchain_hybridgraph.memory.scoring import DECAY
+from langchain_hybridgraph.options.memory_modes import MODES
 from langchain_hybridgraph.query.graph import traversal_from
-from langchain_hybridgraph.retrievers.memory_modes import MODES
 
 PAGE = (Path(__file__).parent.parent / "docs" / "memory.md").read_text(encoding="utf-8")
 

@@ -136,7 +136,7 @@ def test_ensemble_retriever_over_a_large_collection(large, k, overfetch, fetched
         retrievers=[collection.as_retriever(search_kwargs={"k": fetched}), words], weights=[0.7, 0.3]
     )
     new = HybridRetriever(
-        collection, keyword_retriever=words, semantic_weight=0.7, fusion="rrf", overfetch=overfetch, k=k
+        collection, keyword_retriever=words, semantic_weight=0.7, fusion="rrf", selection={"overfetch": overfetch}, k=k
     )
     assert [texts(new.invoke(question)) for question in questions] == [
         texts(old.invoke(question))[:k] for question in questions
@@ -152,7 +152,7 @@ def test_contextual_compression_over_a_large_collection(large):
     old = classic.ContextualCompressionRetriever(
         base_compressor=compressor, base_retriever=HybridRetriever(collection, k=5)
     )
-    new = HybridRetriever(collection, k=5, reranker=compressor, rerank_depth=5)
+    new = HybridRetriever(collection, k=5, reranker=compressor, selection={"rerank_depth": 5})
     assert [texts(new.invoke(question)) for question in questions] == [
         texts(old.invoke(question)) for question in questions
     ]
@@ -207,7 +207,7 @@ def test_parent_document_retriever():
     """Both find a piece and give the whole."""
     page = old_and_new("ParentDocumentRetriever")
     assert texts(page["now"]) == texts(page["before"]) == [page["long"][0].page_content]
-    children = HybridRetriever(page["store"], parents=False).invoke(page["question"])
+    children = HybridRetriever(page["store"], return_parents=False).invoke(page["question"])
     assert len(children) == 5
     assert HybridRetriever(page["store"]).retrieve(page["question"]).hits[0].child.id == children[0].id
 
@@ -354,5 +354,5 @@ def test_links_of_langchain_graph_retriever():
         strategy=page["Eager"](k=2, start_k=1, max_depth=1),
     )
     assert [found.id for found in old.invoke("What does an otter eat?")] == ["otter", "camel"]
-    now = GraphRetriever(store, k=2, seed_k=1, max_hops=1).invoke("What does an otter eat?")
+    now = GraphRetriever(store, k=2, graph={"seed_k": 1}, max_hops=1).invoke("What does an otter eat?")
     assert [found.id for found in now] == ["otter", "camel"]

@@ -39,8 +39,14 @@ FEATURES = {
         "from langchain_hybridgraph.llama_index import LlamaIndexRetriever\n"
         "assert LlamaIndexRetriever(HybridRetriever(store)).retrieve('Who barks?')[0].node_id == 'dog#0'",
     ),
-    "prometheus": ("prometheus_client", "HybridRetriever(store, sinks=[PrometheusSink()]).invoke('Who barks?')"),
-    "otel": ("opentelemetry", "HybridRetriever(store, sinks=[OpenTelemetrySink()]).invoke('Who barks?')"),
+    "prometheus": (
+        "prometheus_client",
+        "HybridRetriever(store, telemetry={'sinks': [PrometheusSink()]}).invoke('Who barks?')",
+    ),
+    "otel": (
+        "opentelemetry",
+        "HybridRetriever(store, telemetry={'sinks': [OpenTelemetrySink()]}).invoke('Who barks?')",
+    ),
 }
 MODULES = sorted({module for modules, _ in FEATURES.values() for module in modules.split()})
 # What the package does not import in this process: benchmarks, the user's own programs and the process that reads

@@ -80,7 +80,7 @@ def test_an_answer_of_a_conversation_comes_back(store):
 
 def test_hits_alone_come_back(store):
     """A hit is equal to the one that it was, its chunk and its path included."""
-    hits = GraphRetriever(store, seed_k=1).retrieve("Do cats purr?").hits
+    hits = GraphRetriever(store, graph={"seed_k": 1}).retrieve("Do cats purr?").hits
     assert hits
     for hit in hits:
         assert Hit.from_dict(through_json(hit)) == hit

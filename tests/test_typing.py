@@ -15,7 +15,11 @@ from langchain_hybridgraph import (
     HybridRetriever,
     MemoryRetriever,
 )
-from langchain_hybridgraph.retrievers import settings
+from langchain_hybridgraph.options.conversation import AdvancedArguments
+from langchain_hybridgraph.options.graph import GraphArguments
+from langchain_hybridgraph.options.hierarchical import HierarchicalArguments
+from langchain_hybridgraph.options.memory import MemoryArguments
+from langchain_hybridgraph.options.retriever import HybridArguments
 
 ROOT = Path(__file__).parent.parent
 
@@ -31,11 +35,14 @@ from langchain_hybridgraph import (
     MemoryRetriever,
     history_aware,
 )
+from langchain_hybridgraph.options.graph import GraphOptions
+from langchain_hybridgraph.options.memory import MemoryOptions
 
 store = HybridGraphStore()
 documents = [Document("text")]
 
-hybrid = HybridRetriever(store, semantic_weight=0.7, k=5, filter={"year": 2024}, refresh="auto", tags=["mine"])
+hybrid = HybridRetriever(store, semantic_weight=0.7, k=5, filter={"year": 2024}, tags=["mine"])
+HybridRetriever(store, index={"refresh": "auto"})
 HybridRetriever(store, semantic_wieght=0.7)  # wrong
 HybridRetriever(store, k="five")  # wrong
 HybridRetriever(store, max_hops=2)  # wrong
@@ -45,18 +52,21 @@ HybridRetriever.from_documents(documents, "lsa", keyword_wieght=0.5)  # wrong
 HybridRetriever.from_config(store=store, annotate="score")
 HybridRetriever.from_config(store=store, annotate="scores")  # wrong
 
-GraphRetriever(store, max_hops=2, k=3, preset=None, traversal={"type": "bfs"})
+GraphRetriever(store, max_hops=2, k=3, preset=None, graph={"seed_k": 3})
+GraphRetriever(store, graph=GraphOptions(traversal={"type": "bfs"}, seed_k=3))
+GraphRetriever(store, graph=GraphOptions(seed=3))  # wrong
+GraphOptions(seed_k="three")  # wrong
 GraphRetriever(store, max_hop=2)  # wrong
-GraphRetriever.from_store(store, seed_labels=["Claim"], keyword_weight=0.5)
-GraphRetriever.from_store(store, seed_label=["Claim"])  # wrong
+GraphRetriever.from_store(store, edges=[], keyword_weight=0.5)
+GraphRetriever.from_store(store, edge=[])  # wrong
 
-MemoryRetriever(store, mode={"type": "general"}, seed_k=3, session_turns=5)
-MemoryRetriever(store, session_turn=5)  # wrong
-MemoryRetriever.from_documents(documents, hotness=0.2).invoke("text")
-MemoryRetriever.from_documents(documents, hottness=0.2)  # wrong
+MemoryRetriever(store, mode={"type": "general"}, session_id="5")
+MemoryRetriever(store, session_ids="5")  # wrong
+MemoryRetriever.from_documents(documents, memory=MemoryOptions(hotness=0.2)).invoke("text")
+MemoryRetriever.from_documents(documents, language="german", label="x")  # wrong
 
-HierarchicalRetriever.from_config(store=store, start_k=3)
-HierarchicalRetriever.from_config(store=store, starts=3)  # wrong
+HierarchicalRetriever.from_config(store=store, tree={"start_k": 3})
+HierarchicalRetriever.from_config(store=store, trees={})  # wrong
 HierarchicalRetriever(store, max_hops=3)  # wrong
 
 AdvancedRetriever(hybrid, fuse_raw=True, expander="strip_question")
@@ -112,21 +122,20 @@ def test_a_misspelt_setting_is_an_error_and_nothing_else_is(errors, checker):
 
 
 # Not settings: the first argument, and what a retriever makes of it.
-_INNER = {"vector_store", "retriever", "texts", "plain"}
+_INNER = {"vector_store", "retriever"}
 
 
 @pytest.mark.parametrize(
     ("kind", "typed"),
     [
-        (HybridRetriever, settings.HybridSettings),
-        (GraphRetriever, settings.GraphSettings),
-        (MemoryRetriever, settings.MemorySettings),
-        (HierarchicalRetriever, settings.HierarchicalSettings),
-        (AdvancedRetriever, settings.AdvancedSettings),
+        (HybridRetriever, HybridArguments),
+        (GraphRetriever, GraphArguments),
+        (MemoryRetriever, MemoryArguments),
+        (HierarchicalRetriever, HierarchicalArguments),
+        (AdvancedRetriever, AdvancedArguments),
     ],
 )
 def test_the_typed_settings_are_the_fields(kind, typed):
-    """All of them, each by the name that the constructor takes; an editor completes these."""
-    fields = {field.alias or name for name, field in kind.model_fields.items()}
-    assert typed.__optional_keys__ == fields - _INNER
+    """An editor completes these names, and they have to be all."""
+    assert typed.__optional_keys__ == kind.model_fields.keys() - _INNER
     assert not typed.__required_keys__

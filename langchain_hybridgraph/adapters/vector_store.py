@@ -80,10 +80,6 @@ class VectorStoreAdapter:
             if freshness is not None:
                 freshness.follow(rows.note)
 
-    def is_of(self, vector_store: VectorStore, texts: DocumentIndex | None, id_key: str | None) -> bool:
-        """Return whether this adapter was created from these arguments."""
-        return self.vector_store is vector_store and self.texts is texts and self.id_key == id_key
-
     @property
     def identity(self) -> Identity:
         """The ids of texts; they change when the texts of the index are replaced."""

@@ -1,31 +1,32 @@
-"""Table of all settings."""
+"""Keys of all settings, generated from the options of store and retrievers."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import is_dataclass
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import asdict, is_dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from annotated_types import Ge, Gt, Le, Lt, MinLen
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, WithJsonSchema, create_model
 from pydantic.config import JsonDict
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
 from langchain_hybridgraph.errors import quote_value
-
-SECTIONS: Mapping[str, str] = {
-    "store": "The index: HybridGraphStore.",
-    "retriever": "Settings of every retriever; the weights are those of vector and keyword search.",
-    "graph": "GraphRetriever.",
-    "advanced": "AdvancedRetriever: questions in a conversation.",
-    "hierarchical": "HierarchicalRetriever: trees of directories and documents.",
-    "memory": "MemoryRetriever: memories; the keys of graph apply, too.",
-}
-"""Sections of a file, with what each one configures."""
+from langchain_hybridgraph.options.conversation import ConversationFields
+from langchain_hybridgraph.options.graph import GraphFields, GraphOptions
+from langchain_hybridgraph.options.group import OptionGroup
+from langchain_hybridgraph.options.hierarchical import HierarchicalFields, TreeOptions
+from langchain_hybridgraph.options.index import IndexOptions
+from langchain_hybridgraph.options.memory import SOURCES, MemoryFields, MemoryOptions
+from langchain_hybridgraph.options.retriever import HybridFields, PipelineFields
+from langchain_hybridgraph.options.selection import SelectionOptions
 
 # Tables of the objects that a setting can name, as module:variable.
 KINDS: Mapping[str, str] = {
@@ -35,7 +36,7 @@ KINDS: Mapping[str, str] = {
     "reranker": "adapters.named_stages:RERANKERS",
     "planner": "adapters.named_stages:PLANNERS",
     "expander": "query.conversation:EXPANDERS",
-    "mode": "retrievers.memory_modes:CHANGES",
+    "mode": "options.memory_modes:CHANGES",
 }
 
 
@@ -155,7 +156,7 @@ def _check_parameters(what: str, kind: Any, parameters: Mapping[str, Any]) -> No
 
 
 def _sources(weights: dict[str, float]) -> dict[str, float]:
-    if unknown := weights.keys() - set(WEIGHED):
+    if unknown := weights.keys() - set(SOURCES):
         raise ValueError(f"{', '.join(sorted(unknown))} is not one of them")
     if any(weight < 0 for weight in weights.values()):
         raise ValueError("a weight is a number from 0")
@@ -253,309 +254,220 @@ NoveltyForm = Annotated[
         }
     ),
 ]
-WEIGHED = ("vector", "keyword", "graph", "session")
 SourceWeights = Annotated[
     dict[str, Number],
     BeforeValidator(_decode_json),
     AfterValidator(_sources),
-    WithJsonSchema({"type": "object", "properties": dict.fromkeys(WEIGHED, _NUMBER), "additionalProperties": False}),
+    WithJsonSchema({"type": "object", "properties": dict.fromkeys(SOURCES, _NUMBER), "additionalProperties": False}),
 ]
 Roots = Annotated[dict[str, list[str]], BeforeValidator(_decode_json)]
 
 
-def _setting(default: Any, allowed: str, description: str, **more: Any) -> Any:
-    """Define a key by its default, allowed values and description. ``names`` is the table of objects it can name."""
-    extra: JsonDict = {"allowed": allowed}
-    if (names := more.pop("names", None)) is not None:
-        extra["names"] = names
-    return Field(default, description=description, json_schema_extra=extra, **more)
+class Form(NamedTuple):
+    """How a file writes a value whose Python type does not say it.
+
+    ``names`` is the table of objects that the value can name; ``allowed`` follows their names then.
+    """
+
+    type: Any
+    allowed: str
+    names: str | None = None
 
 
-_FROM_0 = "a number from 0"
-_SHARE = "a number from 0 to 1"
-_FROM_1 = "a whole number from 1"
-_SWITCH = "true or false"
-_SHORT = "Shorthand for bfs with hop_decay, not to be combined with preset, traversal or score:"
+_PARAMETERS = "or a mapping of its parameters"
+_FACTORY = "package.module:factory, or a mapping such as {type: llm, model: provider:model}"
+_FILTER = Form(FilterForm, "a mapping such as {year: {$gte: 2020}}")
+_TIME = Form(Time, "a time such as 2024-05-01 or 2024-05-01T10:00:00Z, or unix seconds")
+_TEXTS = Form(Names, "a list of texts")
 
-
-class SettingsTable(BaseSettings):
-    """All settings. The first word of a key is its section, the rest the name of a constructor argument."""
-
-    # -- store --
-
-    store_path: Folder | None = _setting(
-        None, "a path", "Folder of the index. In a file, a relative path starts at the folder of the file."
-    )
-    store_embedding: EmbeddingForm | None = _setting(
-        None,
+FORMS: Mapping[str, Form] = {
+    "path": Form(Folder, "a path"),
+    "embedding": Form(
+        EmbeddingForm,
         "auto, lsa, minilm or package.module:factory, or a mapping of such a type and its parameters",
-        "Embedding model; unset: the model that the index was built with.",
+    ),
+    "language": Form(Language, "the English name of a language, such as german"),
+    "filter": _FILTER,
+    "seed_filter": _FILTER,
+    "as_of": _TIME,
+    "known_at": _TIME,
+    "fusion": Form(FusionForm, _PARAMETERS, "fusion"),
+    "traversal": Form(TraversalForm, _PARAMETERS, "traversal"),
+    "score": Form(ScoreForm, _PARAMETERS, "score"),
+    "reranker": Form(RerankerForm, _FACTORY, "reranker"),
+    "planner": Form(PlannerForm, _FACTORY, "planner"),
+    "expander": Form(ExpanderForm, f"{_PARAMETERS} (append_history: turns)", "expander"),
+    "mode": Form(
+        ModeForm,
+        "or a mapping of such a type and of similarity, confidence, recency, utility, decay_per_hour and traversal",
+        "mode",
+    ),
+    "budget": Form(Budget, "a whole number from 1, or a mapping of max_tokens and fill"),
+    "refresh": Form(
+        Literal["auto", "never"] | Annotated[Number, Field(ge=0)], "auto, never or a number of seconds from 0"
+    ),
+    "seed_labels": _TEXTS,
+    "labels": _TEXTS,
+    "relation_filter": _TEXTS,
+    "hop_decay": Form(Numbers, "a list of numbers"),
+    "source_weights": Form(SourceWeights, "a mapping of vector, keyword, graph and session to numbers from 0"),
+    "hotness": Form(HotnessForm, "a number from 0 to 1, or a mapping of alpha and half_life_days"),
+    "novelty": Form(NoveltyForm, "a mapping of above, slope and floor"),
+    "roots": Form(Roots, "a mapping such as {memory: [user/memories]}"),
+}
+"""Forms by the name of an option."""
+
+IN_CODE_ONLY = frozenset({"keyword_retriever", "version", "edges", "session", "get_session_history"})
+"""Options that take objects, which a file cannot hold."""
+
+
+class StoreFields(BaseModel):
+    """Arguments of HybridGraphStore that a file can set."""
+
+    path: Path | None = Field(
+        None, description="Folder of the index. In a file, a relative path starts at the folder of the file."
     )
-    store_language: Language | None = _setting(
-        None, "the English name of a language, such as german", "Language of stemming and stop words in a new index."
+    embedding: Any = Field(None, description="Embedding model; unset: the model that the index was built with.")
+    language: str | None = Field(None, description="Language of stemming and stop words in a new index.")
+    tenant: str | None = Field(None, description="Tenant whose chunks the store reads and writes.")
+    read_only: bool = Field(False, description="Whether to open the store read-only.")
+    write_timeout: float = Field(
+        30.0, ge=0, description="Seconds that a write waits while other threads or processes write to the folder."
     )
-    store_tenant: str | None = _setting(None, "a text", "Tenant whose chunks the store reads and writes.")
-    store_read_only: bool = _setting(False, _SWITCH, "Whether to open the store read-only.")
-    store_write_timeout: float = _setting(
-        30.0, _FROM_0, "Seconds that a write waits while other threads or processes write to the folder.", ge=0
-    )
-    store_near_duplicate: float = _setting(
-        0.95,
-        "a number above 0, up to 1",
-        "Cosine similarity from which remember merges a memory with an existing one.",
-        gt=0,
-        le=1,
+    near_duplicate: float = Field(
+        0.95, gt=0, le=1, description="Cosine similarity from which remember merges a memory with an existing one."
     )
 
-    # -- retriever --
 
-    retriever_semantic_weight: Number | None = _setting(
-        None,
-        _FROM_0,
-        "Weight of the vector search. If only one weight is set, the other is 1 minus it; unset: depends on the "
-        "embedding (0.7 for vectors and 0.3 for keywords; with LSA 0.4 and 0.6).",
-        ge=0,
-    )
-    retriever_keyword_weight: Number | None = _setting(
-        None, _FROM_0, "Weight of the keyword search; unset: depends on the embedding.", ge=0
-    )
-    retriever_weights: Literal["adaptive", "fixed"] = _setting(
-        "adaptive",
-        "adaptive or fixed",
-        "Whether the default fusion adapts the keyword weight to each query.",
-    )
-    retriever_k: Count = _setting(10, _FROM_1, "Number of results.", ge=1)
-    retriever_filter: FilterForm | None = _setting(
-        None,
-        "a mapping such as {year: {$gte: 2020}}",
-        "Filter of every call; the filter of a call is applied in addition.",
-    )
-    retriever_tenant: str | None = _setting(None, "a text", "Tenant whose chunks the retriever sees.")
-    retriever_as_of: Time | None = _setting(
-        None,
-        "a time such as 2024-05-01 or 2024-05-01T10:00:00Z, or unix seconds",
-        "Point in time to search as of; unset: now.",
-    )
-    retriever_min_score: Number = _setting(
-        0.0, _SHARE, "Minimum score of a hit; below 0.5 a question has probably no answer.", ge=0, le=1
-    )
-    retriever_fusion: FusionForm | None = _setting(
-        None,
-        "rrf, convex, distribution, max, interleave or concat, or a mapping of its parameters",
-        "Fusion of the ranked lists of the sources; unset: the default of the retriever.",
-        names="fusion",
-    )
-    retriever_changelog_weight: Number = _setting(
-        0.9,
-        _SHARE,
-        "Factor on the scores of change logs and release notes; 1 ranks them like other documents.",
-        ge=0,
-        le=1,
-    )
-    retriever_overfetch: Count = _setting(
-        3, _FROM_1, "Number of candidates per source, as a multiple of k; at least 100 are fetched.", ge=1
-    )
-    retriever_reranker: RerankerForm | None = _setting(
-        None,
-        "score, cross_encoder or llm, package.module:factory, or a mapping such as {type: llm, model: provider:model}",
-        "Reranker, which scores the query and each text together; unset: none.",
-        names="reranker",
-    )
-    retriever_rerank_depth: Count = _setting(50, _FROM_1, "Number of the best hits to rerank.", ge=1)
-    retriever_mmr_lambda: Number | None = _setting(
-        None,
-        _SHARE,
-        "Diversity by maximal marginal relevance, from 1 (score only) to 0 (diversity only); unset: off.",
-        ge=0,
-        le=1,
-    )
-    retriever_per_document: Count | None = _setting(
-        None, _FROM_1, "Maximum number of hits per document; unset: no limit.", ge=1
-    )
-    retriever_parents: bool = _setting(
-        True, _SWITCH, "Whether to return the parent of a matching child, if it has one."
-    )
-    retriever_budget: Budget | None = _setting(
-        None,
-        "a whole number from 1, or a mapping of max_tokens and fill",
-        "Maximum number of tokens in the results, as complete chunks; unset: the default of the retriever.",
-    )
-    retriever_deadline_ms: Number | None = _setting(
-        None,
-        "a number above 0",
-        "Time limit per source in milliseconds. Slower sources are left out and reported; unset: no limit.",
-        gt=0,
-    )
-    retriever_on_error: Literal["degrade", "empty", "raise"] = _setting(
-        "degrade",
-        "degrade, empty or raise",
-        "What to do when a source fails: use the others and raise if all fail (degrade), return nothing if all fail "
-        "(empty), or raise at the first failure (raise).",
-    )
-    retriever_keyword_engine: Literal["tantivy", "rank_bm25"] = _setting(
-        "tantivy", "tantivy or rank_bm25", "Engine of a keyword index built from documents."
-    )
-    retriever_language: Language = _setting(
-        "english",
-        "the English name of a language, such as german",
-        "Language of a keyword index built from documents.",
-    )
-    retriever_id_key: str | None = _setting(
-        None, "a text", "Metadata key with the id of a Document, for use with another vector store."
-    )
-    retriever_refresh: Literal["auto", "never"] | Annotated[Number, Field(ge=0)] = _setting(
-        "auto",
-        "auto, never or a number of seconds from 0",
-        "When to refresh the keyword index over another vector store: at each search, never, or at most once in this "
-        "number of seconds.",
-    )
-    retriever_annotate: Literal["all", "score", "none"] = _setting(
-        "none",
-        "all, score or none",
-        "Metadata of the Documents that invoke returns: as stored (none), with the score (score), or with all details "
-        "of how they were found (all).",
-    )
-    retriever_metadata_prefix: str = _setting("", "a text", "Prefix of the keys that retrieval adds to metadata.")
+class InnerRetriever(BaseModel):
+    """The retriever that an AdvancedRetriever creates."""
 
-    # -- graph --
+    retriever: Literal["hybrid", "graph", "hierarchical", "memory"] = Field("hybrid", description="Retriever to query.")
 
-    graph_preset: (
-        Literal["evidence", "hop_decay", "distance_decay", "propagation", "ring_decay", "beam", "pagerank"] | None
-    ) = _setting(
-        None,
-        "evidence, hop_decay, distance_decay, propagation, ring_decay, beam or pagerank",
-        "Combination of traversal and score taken from a published system; unset: evidence, which measured best.",
-    )
-    graph_traversal: TraversalForm | None = _setting(
-        None,
-        "bfs, beam, water_circle, best_first, evidence or pagerank, or a mapping of its parameters",
-        "Algorithm that selects the chunks to visit; unset: that of the preset.",
-        names="traversal",
-    )
-    graph_score: ScoreForm | None = _setting(
-        None,
-        "hop_decay, distance_decay, propagation, ring_decay, flow or noisy_or, or a mapping of its parameters",
-        "Score of the visited chunks; unset: that of the preset or the traversal.",
-        names="score",
-    )
-    graph_seed_k: Count = _setting(10, _FROM_1, "Number of the best hits to use as seeds.", ge=1)
-    graph_seed_keyword_weight: Number | None = _setting(
-        None, _SHARE, "Weight of the keyword search when finding seeds; unset: that of the preset.", ge=0, le=1
-    )
-    graph_seed_filter: FilterForm | None = _setting(
-        None, "a mapping such as {year: {$gte: 2020}}", "Filter of the seeds only."
-    )
-    graph_seed_labels: Names = _setting(
-        (), "a list of texts", "Labels of which a seed must have at least one; empty: no restriction."
-    )
-    graph_candidates: Literal["all", "reached"] = _setting(
-        "all",
-        "all or reached",
-        "Candidates for results: all hits of the search, or only seeds and chunks reached through edges.",
-    )
-    graph_graph_slots: Count = _setting(
-        0, "a whole number from 0", "Number of the k results reserved for hits found through the graph.", ge=0
-    )
-    graph_min_traversal_score: Number = _setting(
-        0.0, _SHARE, "Minimum weight of an edge at which the traversal continues.", ge=0, le=1
-    )
-    graph_max_hops: Count | None = _setting(None, "a whole number from 0", f"{_SHORT} maximum number of hops.", ge=0)
-    graph_bidirectional: bool | None = _setting(None, _SWITCH, f"{_SHORT} whether to follow edges in both directions.")
-    graph_relation_filter: Names | None = _setting(None, "a list of texts", f"{_SHORT} relations to follow.")
-    graph_min_weight: Number | None = _setting(None, _SHARE, f"{_SHORT} minimum weight of an edge.", ge=0, le=1)
-    graph_max_nodes: Count | None = _setting(
-        None, "a whole number from 0", f"{_SHORT} maximum number of chunks to add.", ge=0
-    )
-    graph_vector_weight: Number | None = _setting(None, _FROM_0, f"{_SHORT} weight of the vector similarity.", ge=0)
-    graph_graph_weight: Number | None = _setting(None, _FROM_0, f"{_SHORT} weight of the last edge.", ge=0)
-    graph_hop_decay: Numbers | None = _setting(
-        None, "a list of numbers", f"{_SHORT} factor for each hop.", min_length=1
-    )
-    graph_score_expanded: bool | None = _setting(
-        None, _SWITCH, f"{_SHORT} whether to score added chunks by their own similarity, too."
-    )
 
-    # -- advanced --
+class Section(NamedTuple):
+    """A section of a file, with the classes whose fields are its keys."""
 
-    advanced_retriever: Literal["hybrid", "graph", "hierarchical", "memory"] = _setting(
-        "hybrid", "hybrid, graph, hierarchical or memory", "Retriever to query."
-    )
-    advanced_expander: ExpanderForm = _setting(
-        "history_terms",
-        "history_terms, append_history or strip_question, or a mapping of its parameters (append_history: turns)",
-        "Expander, which completes a follow-up question from the conversation.",
-        names="expander",
-    )
-    advanced_fuse_raw: bool | None = _setting(
-        None,
-        _SWITCH,
-        "Whether to search for the original question, too; unset: unless the rewrite is confident.",
-    )
+    description: str
+    options: tuple[type[BaseModel], ...]
 
-    # -- hierarchical --
 
-    hierarchical_alpha: Number = _setting(
-        0.5, _SHARE, "Weight of a node's own score; the rest is the score of its directory.", ge=0, le=1
-    )
-    hierarchical_start_k: Count = _setting(3, _FROM_1, "Number of the best directories to start from.", ge=1)
-    hierarchical_start_documents: Count = _setting(
-        3, "a whole number from 0", "Number of the best documents to start from, together with their directories.", ge=0
-    )
-    hierarchical_max_rounds: Count = _setting(
-        3, _FROM_1, "Number of directories without a change of the best k after which the search ends.", ge=1
-    )
-    hierarchical_score_threshold: Number = _setting(
-        0.0, "a number from 0 to below 1", "Threshold that a score must exceed.", ge=0, lt=1
-    )
-    hierarchical_roots: Roots | None = _setting(
-        None,
-        "a mapping such as {memory: [user/memories]}",
-        "Root directories of each type; unset: user/memories and agent/memories, resources, agent/skills.",
-    )
-    hierarchical_planner: PlannerForm | None = _setting(
-        None,
-        "rules or llm, package.module:factory, or a mapping such as {type: llm, model: provider:model}",
-        "Planner, which derives typed queries from a conversation; unset: rules.",
-        names="planner",
-    )
-    hierarchical_directories: bool | None = _setting(
-        None, _SWITCH, "Whether directories without text of their own may be hits; unset: only in find and search."
-    )
+SECTIONS: Mapping[str, Section] = {
+    "store": Section("The index: HybridGraphStore.", (StoreFields,)),
+    "retriever": Section(
+        "Options of every retriever; the weights are those of vector and keyword search.",
+        (HybridFields, PipelineFields),
+    ),
+    "selection": Section("Options of every retriever: diversity, limits and depth of the search.", (SelectionOptions,)),
+    "index": Section("Keyword index over another vector store, or over documents.", (IndexOptions,)),
+    "graph": Section("GraphRetriever.", (GraphFields, GraphOptions)),
+    "memory": Section("MemoryRetriever: memories; the keys of graph apply, too.", (MemoryFields, MemoryOptions)),
+    "tree": Section("HierarchicalRetriever: trees of directories and documents.", (HierarchicalFields, TreeOptions)),
+    "advanced": Section("AdvancedRetriever: questions in a conversation.", (InnerRetriever, ConversationFields)),
+}
+"""Sections of a file. A section that is named like a group of options has its options, and those next to it."""
 
-    # -- memory --
 
-    memory_mode: ModeForm | None = _setting(
-        None,
-        "general, belief_system, agent_memory or procedural, or a mapping of such a type and of similarity, "
-        "confidence, recency, utility, decay_per_hour and traversal",
-        "Weights of a memory's score and its traversal; unset: as set in the store (set_mode), else general.",
-        names="mode",
-    )
-    memory_labels: Names = _setting((), "a list of texts", "Labels that a memory must all have.")
-    memory_known_at: Time | None = _setting(
-        None,
-        "a time such as 2024-05-01 or 2024-05-01T10:00:00Z, or unix seconds",
-        "Point in time whose knowledge to use; unset: now.",
-    )
-    memory_session_id: str | None = _setting(None, "a text", "Session, in a store that keeps sessions.")
-    memory_session_turns: Count = _setting(
-        10, "a whole number from 0", "Number of the last turns of the session to use.", ge=0
-    )
-    memory_source_weights: SourceWeights = _setting(
-        {"vector": 0.45, "graph": 0.40, "session": 0.15},
-        "a mapping of vector, keyword, graph and session to numbers from 0",
-        "Weights of the sources. Unless keyword is set, it takes its share of vector.",
-    )
-    memory_hotness: HotnessForm | None = _setting(
-        None,
-        "a number from 0 to 1, or a mapping of alpha and half_life_days",
-        "Weight of how often and how recently a memory was used; unset: 0.",
-    )
-    memory_novelty: NoveltyForm = _setting(
-        {"above": 0.8, "slope": 2.5, "floor": 0.5},
-        "a mapping of above, slope and floor",
-        "Down-weighting of memories that repeat the session; floor 1 turns it off.",
-    )
-    memory_named_times: Number = _setting(
-        0.3, _SHARE, "Weight of a match between a memory's time and a time named in the question.", ge=0, le=1
+def in_group(section: str, name: str) -> bool:
+    """Return whether an option of a section is passed in the group of that name."""
+    return any(issubclass(kind, OptionGroup) and name in kind.model_fields for kind in SECTIONS[section].options)
+
+
+# -- the keys of the fields -----------------------------------------------------------------------------------
+
+
+def _keys() -> dict[str, Any]:
+    return {
+        f"{section}_{name}": _key(name, field)
+        for section, (_, kinds) in SECTIONS.items()
+        for kind in kinds
+        for name, field in kind.model_fields.items()
+        if name not in IN_CODE_ONLY and not _is_group(field.annotation)
+    }
+
+
+def _is_group(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, OptionGroup)
+
+
+def _key(name: str, field: FieldInfo) -> tuple[Any, Any]:
+    """Return the type of a key and its pydantic field: default, description, bounds and allowed values."""
+    form = FORMS.get(name)
+    default = _written(field.get_default(call_default_factory=True), form)
+    bounds = _bounds(field)
+    kind, allowed = _derived(field.annotation, bounds) if form is None else (form.type, _allowed(form))
+    extra: JsonDict = {"allowed": allowed}
+    if form is not None and form.names is not None:
+        extra["names"] = form.names
+    key = Field(default, description=field.description, json_schema_extra=extra, **bounds)
+    return (kind | None if default is None else kind), key
+
+
+def _written(default: Any, form: Form | None) -> Any:
+    """Return a default as a file writes it."""
+    if form is not None and form.names is not None and default is not None:
+        return next(name for name, kind in named_objects(form.names).items() if type(default) is kind)
+    if is_dataclass(default) and not isinstance(default, type):
+        return asdict(default)
+    if isinstance(default, Set):
+        return tuple(sorted(default))
+    if isinstance(default, Mapping):
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in default.items()}
+    return default
+
+
+_BOUNDS = {Ge: "ge", Gt: "gt", Le: "le", Lt: "lt", MinLen: "min_length"}
+
+
+def _bounds(field: FieldInfo) -> dict[str, Any]:
+    names = {_BOUNDS[type(bound)]: bound for bound in field.metadata if type(bound) in _BOUNDS}
+    return {name: getattr(bound, name) for name, bound in names.items()}
+
+
+def _derived(annotation: Any, bounds: Mapping[str, Any]) -> tuple[Any, str]:
+    """Return the type of a key and a description of its allowed values, from the type of the option."""
+    kind = annotation
+    if get_origin(annotation) in (Union, UnionType):
+        (kind,) = (member for member in get_args(annotation) if member is not NoneType)
+    if get_origin(kind) is Literal:
+        return kind, _any_of(get_args(kind))
+    if kind is bool:
+        return kind, "true or false"
+    if kind is int:
+        return Count, f"a whole number from {bounds['ge']}"
+    if kind is float:
+        return Number, f"a number {_range(bounds)}"
+    return str, "a text"
+
+
+def _range(bounds: Mapping[str, Any]) -> str:
+    low = f"from {bounds['ge']}" if "ge" in bounds else f"above {bounds['gt']}"
+    if "lt" in bounds:
+        return f"{low} to below {bounds['lt']}"
+    return f"{low}{' to' if 'ge' in bounds else ', up to'} {bounds['le']}" if "le" in bounds else low
+
+
+def _allowed(form: Form) -> str:
+    return form.allowed if form.names is None else f"{_any_of(named_objects(form.names))}, {form.allowed}"
+
+
+def _any_of(names: Iterable[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} or {last}"
+
+
+if TYPE_CHECKING:
+
+    class SettingsTable(BaseSettings):
+        """All settings. The first word of a key is its section, the rest the name of an option."""
+
+        def __getattr__(self, key: str) -> Any:
+            """Return the value of a key."""
+            ...
+else:
+    SettingsTable = create_model(
+        "SettingsTable",
+        __base__=BaseSettings,
+        __doc__="All settings. The first word of a key is its section, the rest the name of an option.",
+        **_keys(),
     )

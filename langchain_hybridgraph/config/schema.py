@@ -22,7 +22,7 @@ def schema() -> dict[str, Any]:
     text. The schema accepts mistakes that it cannot express: contradicting settings, unknown operators of a filter.
 
     >>> schema()["$defs"]["retriever_k"]["anyOf"]
-    [{'minimum': 1, 'type': 'integer'}, {'type': 'null'}]
+    [{'minimum': 0, 'type': 'integer'}, {'type': 'null'}]
     """
     properties = HybridGraphSettings.model_json_schema()["properties"]
     flat = {key: {"$ref": f"#/$defs/{key}"} for key in SettingsTable.model_fields}
@@ -40,7 +40,7 @@ def schema() -> dict[str, Any]:
 def _section(section: str) -> dict[str, Any]:
     keys = [key for key in SettingsTable.model_fields if key.startswith(f"{section}_")]
     return {
-        "description": SECTIONS[section],
+        "description": SECTIONS[section].description,
         "type": ["object", "null"],
         "properties": {key.removeprefix(f"{section}_"): {"$ref": f"#/$defs/{key}"} for key in keys},
         "additionalProperties": False,

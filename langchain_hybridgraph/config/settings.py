@@ -12,25 +12,15 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 from pydantic_settings import SettingsConfigDict
 
-from langchain_hybridgraph.config.fields import SECTIONS, SettingsTable
+from langchain_hybridgraph.config.fields import SECTIONS, SettingsTable, in_group
 from langchain_hybridgraph.config.file import SettingsFile, read_settings_file
 from langchain_hybridgraph.config.provenance import Origin, Problem, UnusableSettingsError
+from langchain_hybridgraph.options.graph import SHORTHAND
 
 FILE = "hybridgraph.yaml"
 _PREFIX = "HYBRIDGRAPH_"
 _WEIGHTS = ("retriever_semantic_weight", "retriever_keyword_weight")
-# Shorthand for one traversal with one score, and the keys that set these in full.
-SHORTHAND = (
-    "max_hops",
-    "relation_filter",
-    "min_weight",
-    "max_nodes",
-    "bidirectional",
-    "vector_weight",
-    "graph_weight",
-    "hop_decay",
-    "score_expanded",
-)
+# Keys that set a traversal and its score in full, which shorthand stands for.
 _LONGHAND = ("traversal", "score", "preset")
 
 
@@ -108,19 +98,25 @@ class HybridGraphSettings(SettingsTable):
 
         Only settings that were set are included, so that the constructor's defaults apply to the rest.
 
-        >>> HybridGraphSettings(retriever_min_score=0.2, retriever_keyword_weight=0.5).arguments("retriever")
-        {'keyword_weight': 0.5, 'min_score': 0.2}
+        >>> HybridGraphSettings(graph_preset="beam", graph_seed_k=3).arguments("graph")
+        {'preset': 'beam', 'graph': {'seed_k': 3}}
         """
-        keys = self.model_fields_set
         prefix = f"{section}_"
-        return {key.removeprefix(prefix): value for key, value in self if key in keys and key.startswith(prefix)}
+        options = {
+            key.removeprefix(prefix): value
+            for key, value in self
+            if key in self.model_fields_set and key.startswith(prefix)
+        }
+        group = {name: value for name, value in options.items() if in_group(section, name)}
+        flat = {name: value for name, value in options.items() if name not in group}
+        return flat | ({section: group} if group else {})
 
     @classmethod
     def table(cls) -> str:
         """Return all keys as a Markdown table of key, default, allowed values and description.
 
         >>> print(next(row for row in HybridGraphSettings.table().splitlines() if "`retriever_k`" in row))
-        | `retriever_k` | 10 | a whole number from 1 | Number of results. |
+        | `retriever_k` | 10 | a whole number from 0 | Number of results. |
         """
         rows = [
             f"| `{key}` | {_shown(field.default)} | {allowed(key)} | {field.description} |"
@@ -262,7 +258,7 @@ def _conflicts(sources: _Sources) -> Iterator[Problem]:
     """Yield an error if a shorthand is combined with what it abbreviates."""
     short, long = (
         next((key for name in names if sources.value(key := f"graph_{name}") is not None), None)
-        for names in (SHORTHAND, _LONGHAND)
+        for names in (("max_hops", *SHORTHAND), _LONGHAND)
     )
     if short is not None and long is not None:
         yield _conflict(

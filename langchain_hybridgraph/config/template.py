@@ -29,7 +29,7 @@ def template(schema: str) -> str:
 
 def _section(section: str) -> str:
     keys = [key for key in SettingsTable.model_fields if key.startswith(f"{section}_")]
-    return "\n".join([f"# {SECTIONS[section]}", f"{section}:", *(_key(key, section) for key in keys)])
+    return "\n".join([f"# {SECTIONS[section].description}", f"{section}:", *(_key(key, section) for key in keys)])
 
 
 def _key(key: str, section: str) -> str:

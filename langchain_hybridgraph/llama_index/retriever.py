@@ -137,7 +137,7 @@ class LlamaIndexRetriever(BaseRetriever):
                 f"LlamaIndexRetriever({kind.__name__}(HybridRetriever(store, store.documents())))"
             )
         store = LlamaIndexVectorStore(index)
-        beside = {"graph": store.edges()} if issubclass(kind, GraphRetriever) else {}
+        beside = {"edges": store.edges()} if issubclass(kind, GraphRetriever) else {}
         return cls(kind(store, store.documents(), **beside | _ours(settings)))
 
     # -- retrieving -----------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack, cast
@@ -35,13 +35,19 @@ from langchain_hybridgraph.execution.effects import (
 )
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.execution.workers import lane_of
+from langchain_hybridgraph.options.conversation import (
+    AdvancedArguments,
+    AdvancedHybridArguments,
+    ConversationArguments,
+    ConversationFields,
+)
+from langchain_hybridgraph.options.validation import check_retriever, check_vector
 from langchain_hybridgraph.query.conversation import (
     AppendHistory,
     AsyncExpander,
     ExpandedQuery,
     HistoryTerms,
     StripQuestion,
-    expander_from,
 )
 from langchain_hybridgraph.query.conversation.history import Turn, turns
 from langchain_hybridgraph.query.hierarchy.planning import messages_call
@@ -54,9 +60,7 @@ from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.instrumentation import ObservedRetriever, hits_of, scores_of
 from langchain_hybridgraph.retrievers.query_log import AskedQueries
 from langchain_hybridgraph.retrievers.result_fusion import fused_by_rank, fused_by_score, unit_of, with_notes
-from langchain_hybridgraph.retrievers.settings import AdvancedHybridSettings, AdvancedSettings, ConversationSettings
 from langchain_hybridgraph.retrievers.streaming import EARLY
-from langchain_hybridgraph.retrievers.validation import check_retriever, check_vector
 from langchain_hybridgraph.stores.protocols import implements
 from langchain_hybridgraph.telemetry.langchain_callbacks import stage_events, stage_events_async
 
@@ -79,7 +83,7 @@ _NEAR = 0.9  # a best hit that scores so much of the other's is as good (chosen 
 FUSED = 50  # hits of each of two searches that are fused, so that the answer for k is the head of that for a larger k
 
 
-class AdvancedRetriever(ObservedRetriever):
+class AdvancedRetriever(ObservedRetriever, ConversationFields):
     """What any retriever finds for a question that leans on a conversation.
 
     ``retriever`` is one of ours or any LangChain retriever. ``expander`` makes the question whole: by default
@@ -126,20 +130,16 @@ class AdvancedRetriever(ObservedRetriever):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", validate_default=True)
 
-    retriever: BaseRetriever = Field(description="The retriever that is asked.")
-    expander: Any = Field(default_factory=HistoryTerms, description="Makes a question whole.")
-    fuse_raw: bool | None = Field(
-        None, description="Whether the raw question is searched for too; None: unless a sure rewrite stands for it."
-    )
-    k: int | None = Field(None, ge=0, description="How many Documents come back; None: as many as the retriever gives.")
-    get_session_history: Callable[[str], Any] | None = Field(None, description="The history of a session, by its id.")
+    retriever: BaseRetriever = Field(description="Retriever to query.")
+    k: int | None = Field(None, ge=0, description="Number of results; unset: that of the retriever.")
     annotate: Annotate | None = Field(
-        None, description="Metadata of the Documents that invoke gives; None: as the retriever's own, else as stored."
+        None,
+        description="Metadata of the Documents that invoke returns; unset: as in the retriever, else as stored.",
     )
 
     _queries: AskedQueries = PrivateAttr(default_factory=AskedQueries)
 
-    def __init__(self, retriever: BaseRetriever, **settings: Unpack[AdvancedSettings]) -> None:
+    def __init__(self, retriever: BaseRetriever, **settings: Unpack[AdvancedArguments]) -> None:
         super().__init__(**{**cast(Any, settings), "retriever": retriever})
 
     @field_validator("retriever", mode="before")
@@ -147,15 +147,6 @@ class AdvancedRetriever(ObservedRetriever):
     def _is_a_retriever(cls, value: Any) -> Any:
         check_retriever(cls, value)
         return value
-
-    @field_validator("expander")
-    @classmethod
-    def _named_expander(cls, value: Any) -> Any:
-        if isinstance(value, type):
-            raise ConfigurationError(
-                f"expander is the class {value.__name__}; give one of the kind: expander={value.__name__}(…)"
-            )
-        return expander_from(value)
 
     # -- construction ---------------------------------------------------------------------------------------
 
@@ -166,14 +157,15 @@ class AdvancedRetriever(ObservedRetriever):
         embedding: Embeddings | str | None = None,
         *,
         path: str | Path | None = None,
-        **settings: Unpack[AdvancedHybridSettings],
+        language: str = "english",
+        **settings: Unpack[AdvancedHybridArguments],
     ) -> Self:
         """Over a HybridRetriever with a new (or grown) store of these Documents."""
         own, inner = cls._own(settings)
-        return cls(HybridRetriever.from_documents(documents, embedding, path=path, **inner), **own)
+        return cls(HybridRetriever.from_documents(documents, embedding, path=path, language=language, **inner), **own)
 
     @classmethod
-    def from_store(cls, store: VectorStore, **settings: Unpack[AdvancedHybridSettings]) -> Self:
+    def from_store(cls, store: VectorStore, **settings: Unpack[AdvancedHybridArguments]) -> Self:
         """Over a HybridRetriever with this store."""
         own, inner = cls._own(settings)
         return cls(HybridRetriever(store, **inner), **own)
@@ -193,7 +185,7 @@ class AdvancedRetriever(ObservedRetriever):
     @classmethod
     def _own(cls, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """The settings of the conversation, and those of the retriever below, k among them."""
-        names = ConversationSettings.__annotations__
+        names = ConversationArguments.__annotations__
         own = {name: value for name, value in settings.items() if name in names}
         return own, {name: value for name, value in settings.items() if name not in names}
 

@@ -4,103 +4,46 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
-from datetime import datetime
-from difflib import get_close_matches
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from langchain_hybridgraph.adapters.compressor import as_reranker
 from langchain_hybridgraph.adapters.documents import Annotate, annotate, chosen_level, resolve_as_of
 from langchain_hybridgraph.adapters.tool import SearchArguments, chosen_arguments, search_tool
-from langchain_hybridgraph.errors import ConfigurationError, TenantError, shorten
+from langchain_hybridgraph.errors import ConfigurationError, TenantError
 from langchain_hybridgraph.execution.effects import Search, adrive, drive
 from langchain_hybridgraph.execution.trace import Trace
 from langchain_hybridgraph.execution.workers import lane_of
-from langchain_hybridgraph.filters import Filter, parse_filter
+from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.options.calls import GRAPH_ONLY, CallOptions, CallSettings, unknown_options
+from langchain_hybridgraph.options.retriever import PipelineFields
+from langchain_hybridgraph.options.selection import SelectionOptions
+from langchain_hybridgraph.options.validation import check_value, check_vector
 from langchain_hybridgraph.query.budget import TokenBudget
-from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion, fusion_from
-from langchain_hybridgraph.query.graph.expansion import Candidates, Expansion
+from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion
+from langchain_hybridgraph.query.graph.expansion import Expansion
 from langchain_hybridgraph.query.length import bounded
 from langchain_hybridgraph.query.pipeline import Certain, Pipeline, search
 from langchain_hybridgraph.query.pipeline.changelogs import fusion_name, lowered
-from langchain_hybridgraph.query.rerank import Reranker
 from langchain_hybridgraph.query.selection import Selection
 from langchain_hybridgraph.query.sources import Source
-from langchain_hybridgraph.records import ALL_TIME, Hit, Query, Scope, SourceResult
+from langchain_hybridgraph.records import Hit, Query, Scope, SourceResult
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.instrumentation import ObservedRetriever, hits_of
 from langchain_hybridgraph.retrievers.streaming import COMPLETE, EARLY, EarlyDocuments
-from langchain_hybridgraph.retrievers.validation import check_value, check_vector, stage_lines
 from langchain_hybridgraph.stores.protocols import HasGraph, ListsChunks, ReadsChunks, implements
 from langchain_hybridgraph.telemetry.langchain_callbacks import stage_events, stage_events_async
-from langchain_hybridgraph.times import parse_time
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
-FilterLike = Filter | Mapping[str, Any]
 
-
-class CallSettings(TypedDict, total=False):
-    """What a single call may set beside k; each goes before the retriever's own setting.
-
-    The last six are for a :class:`~langchain_hybridgraph.retrievers.graph.GraphRetriever`; others refuse them.
-    """
-
-    filter: FilterLike | None
-    as_of: float | str | datetime | None
-    tenant: str | None
-    vector: Sequence[float] | None
-    semantic_weight: float | None
-    keyword_weight: float | None
-    min_score: float | None
-    mmr_lambda: float | None
-    max_tokens: int | None
-    annotate: Annotate | None
-    return_scores: bool | None
-    deadline_ms: float | None
-    seed_ids: Sequence[str] | None
-    seed_k: int | None
-    traversal: Any
-    score: Any
-    graph_slots: int | None
-    candidates: Candidates | None
-
-
-class CallOptions(CallSettings, total=False):
-    """What a single call may set, as ``invoke`` takes it."""
-
-    k: int | None
-
-
-GRAPH_OPTIONS = frozenset({"seed_ids", "seed_k", "traversal", "score", "graph_slots", "candidates"})
-
-
-# Characters of a message that quote what was given.
-_LONGEST_PART = 500
-
-
-def unknown_options(whose: str, unknown: Mapping[str, Any], known: Iterable[str]) -> TypeError:
-    """The error for options that a call does not take: what takes them, those that are alike, and all that there are.
-
-    ``unknown`` has the values that were given.
-    """
-    known = sorted(known)
-    lines = stage_lines(unknown) if "traversal" in known else []
-    near = [one for name in unknown for one in get_close_matches(name, known, 1)] if not lines else []
-    meant = f"; did you mean {' and '.join(near)}?" if near else "".join(f"; per call give {line}" for line in lines)
-    there_are = f"; there are {', '.join(known)}" if known else ""
-    names = shorten(", ".join(unknown), _LONGEST_PART)
-    return TypeError(f"{whose} takes no {names} per call{shorten(meant, _LONGEST_PART)}{there_are}")
-
-
-class PipelineRetriever(ObservedRetriever):
+class PipelineRetriever(ObservedRetriever, PipelineFields):
     """The settings that every retriever has.
 
     ``invoke`` returns Documents with the metadata that were stored, so that equal ones are recognised as equal, and
@@ -113,30 +56,7 @@ class PipelineRetriever(ObservedRetriever):
         arbitrary_types_allowed=True, extra="forbid", validate_default=True, validate_assignment=True
     )
 
-    k: int = Field(10, ge=0, description="How many Documents come back.")
-    filter: Any = Field(None, description="Filter of every call; a call's own filter narrows it further.")
-    tenant: str | None = Field(None, description="The tenant whose chunks are seen.")
-    as_of: Any = Field(None, description="The time whose truth is asked for; None is now.")
-    min_score: float = Field(0.0, ge=0, le=1, description="Hits with a lower score are left out.")
-    fusion: Any = Field(None, description="How the sources' lists become one: a name, a dict or a Fusion.")
-    changelog_weight: float = Field(0.9, ge=0, le=1, description="Factor on the scores of change logs; 1: none.")
-    overfetch: int = Field(3, ge=1, description="Candidates per source: k times this, at least 100.")
-    rerank_depth: int = Field(50, ge=1, description="How many of the best hits the reranker reads.")
-    parents: bool = Field(True, description="Whether a child gives way to its parent, where there is one.")
-    reranker: Any = Field(None, description="A reranker, or any LangChain BaseDocumentCompressor.")
-    mmr_lambda: float | None = Field(None, ge=0, le=1, description="Diversity (MMR); 1 looks at the score only.")
-    per_document: int | None = Field(None, ge=1, description="At most so many hits of one document.")
-    budget: TokenBudget | None = Field(None, description="Whole chunks up to so many tokens.")
-    deadline_ms: float | None = Field(None, gt=0, description="Sources that take longer are left out and named.")
-    on_error: Literal["degrade", "empty", "raise"] = Field("degrade", description="What a failing source means.")
-    annotate: Annotate = Field(
-        "none",
-        description="Metadata of the Documents that invoke gives: as stored (none), with their score, or with all that "
-        "is known of how they were found.",
-    )
-    metadata_prefix: str = Field("", description="Stands before the keys that retrieval writes into metadata.")
-
-    _call_options: ClassVar[Set[str]] = CallOptions.__annotations__.keys() - GRAPH_OPTIONS
+    _call_options: ClassVar[Set[str]] = CallOptions.__annotations__.keys() - GRAPH_ONLY
     _tool_arguments: ClassVar[type[BaseModel]] = SearchArguments  # a kind of retriever may derive its own from it
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -148,26 +68,6 @@ class PipelineRetriever(ObservedRetriever):
             # Pydantic has set it already when it finds that it contradicts another setting.
             self.__dict__.update(before)
             raise
-
-    @field_validator("filter")
-    @classmethod
-    def _parsed_filter(cls, value: Any) -> Filter | None:
-        return parse_filter(value)
-
-    @field_validator("reranker")
-    @classmethod
-    def _adapted_reranker(cls, value: Any) -> Reranker | None:
-        return None if value is None else as_reranker(value)
-
-    @field_validator("fusion")
-    @classmethod
-    def _named_fusion(cls, value: Any) -> Fusion | None:
-        return None if value is None else fusion_from(value)
-
-    @field_validator("as_of")
-    @classmethod
-    def _parsed_time(cls, value: Any) -> Any:
-        return value if value is None or value is ALL_TIME else parse_time(value)
 
     # -- what a kind of retriever decides -------------------------------------------------------------------
 
@@ -274,22 +174,23 @@ class PipelineRetriever(ObservedRetriever):
         return Query(query, self._k(options), self._scope(options), None if vector is None else check_vector(vector))
 
     def _pipeline(self, options: CallOptions, callbacks: Any) -> Pipeline:
-        expansion = self._expansion(options)
+        expansion, selection = self._expansion(options), self._selection(options)
+        fusion = self.fusion if self.fusion is not None else self._default_fusion()
         return Pipeline(
             store=self._store,
             sources=self._sources(options, callbacks),
-            fusion=lowered(self.fusion if self.fusion is not None else self._default_fusion(), self.changelog_weight),
-            overfetch=self.overfetch,
+            fusion=lowered(fusion, selection.changelog_weight),
+            overfetch=selection.overfetch,
             source_filter=None if expansion is None else expansion.source_filter,
             graph=self._graph,
             expansion=expansion,
-            parents=self.parents,
+            parents=self.return_parents,
             reranker=self.reranker,
-            rerank_depth=self.rerank_depth,
+            rerank_depth=selection.rerank_depth,
             selection=Selection(
                 min_score=_first(options.get("min_score"), self.min_score),
-                mmr_lambda=_first(options.get("mmr_lambda"), self.mmr_lambda),
-                per_document=self.per_document,
+                mmr_lambda=selection.mmr_lambda,
+                per_document=selection.max_per_document,
                 graph_slots=self._graph_slots(options),
             ),
             budget=self._budget(options),
@@ -306,17 +207,20 @@ class PipelineRetriever(ObservedRetriever):
     def _check_options(self, options: CallOptions) -> None:
         unknown = {name: value for name, value in sorted(options.items()) if name not in self._call_options}
         if unknown:
-            raise unknown_options(type(self).__name__, unknown, self._call_options)
-        for name in ("min_score", "mmr_lambda", "deadline_ms"):
+            raise unknown_options(type(self), unknown, self._call_options)
+        for name in ("min_score", "deadline_ms"):
             if (value := options.get(name)) is not None:
                 check_value(type(self), name, value)
 
     def _default_fusion(self) -> Fusion:
         return ConvexCombination()
 
+    def _selection(self, options: CallOptions) -> SelectionOptions:
+        return self.selection.changed(options.get("selection"))
+
     def _budget(self, options: CallOptions) -> TokenBudget | None:
-        max_tokens = options.get("max_tokens")
-        return self.budget if max_tokens is None else replace(self.budget or TokenBudget(), max_tokens=max_tokens)
+        max_tokens, budget = options.get("max_tokens"), self._selection(options).budget
+        return budget if max_tokens is None else replace(budget or TokenBudget(), max_tokens=max_tokens)
 
     def _expansion(self, options: CallOptions) -> Expansion | None:
         return None

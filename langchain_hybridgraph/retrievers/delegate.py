@@ -16,9 +16,10 @@ from langchain_hybridgraph.adapters.documents import Annotate
 from langchain_hybridgraph.execution.asynchronous import is_asynchronous
 from langchain_hybridgraph.execution.effects import Effect
 from langchain_hybridgraph.execution.workers import lane_of
+from langchain_hybridgraph.options.calls import unknown_options
 from langchain_hybridgraph.query.sources import VectorSource
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.retrievers.base import PipelineRetriever, unknown_options
+from langchain_hybridgraph.retrievers.base import PipelineRetriever
 from langchain_hybridgraph.retrievers.streaming import COMPLETE, EARLY
 
 Result = RetrievalResult[Document]
@@ -66,7 +67,7 @@ class AnyRetriever(NamedTuple):
         """Raises TypeError for options that its calls do not take."""
         if unknown := {name: value for name, value in options.items() if not self.takes(name)}:
             known = {*self.retriever._call_options, "k"} if isinstance(self.retriever, PipelineRetriever) else ()
-            raise unknown_options(type(self.retriever).__name__, unknown, known)
+            raise unknown_options(type(self.retriever), unknown, known)
 
     def least(self, options: Mapping[str, Any]) -> float | None:
         """The score that a hit of a call needs; None where scores cannot be compared, as those of others."""

@@ -12,10 +12,10 @@ from langchain_core.vectorstores import VectorStore
 from langchain_hybridgraph.adapters.documents import resolve_as_of, to_document
 from langchain_hybridgraph.errors import FilterError, quote_value
 from langchain_hybridgraph.filters import parse_filter
+from langchain_hybridgraph.options.validation import check_documents, check_vector
 from langchain_hybridgraph.query.selection import Selection, select_hits
 from langchain_hybridgraph.records import Chunk, Hit, Query, Scope, ScoredId
 from langchain_hybridgraph.retrievers.store_memory import chunk_from
-from langchain_hybridgraph.retrievers.validation import check_documents, check_vector
 from langchain_hybridgraph.stores.protocols import (
     AcceptsChunks,
     HasVectors,

@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, Unpack, cast
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
-from pydantic import Field, PrivateAttr, field_validator
+from pydantic import PrivateAttr
 
 from langchain_hybridgraph.adapters.documents import annotate
-from langchain_hybridgraph.adapters.named_stages import PLANNERS, made
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Search, adrive, drive
 from langchain_hybridgraph.execution.workers import lane_of
+from langchain_hybridgraph.options.calls import CallOptions, FindOptions, FindSettings, WalkSettings
+from langchain_hybridgraph.options.hierarchical import HierarchicalArguments, HierarchicalFields
 from langchain_hybridgraph.query.hierarchy.best_first import BestFirstSettings
 from langchain_hybridgraph.query.hierarchy.contents import NodeContents, standing
 from langchain_hybridgraph.query.hierarchy.planning import as_session
 from langchain_hybridgraph.query.hierarchy.results import FindResult
 from langchain_hybridgraph.query.hierarchy.search import Answer, HierarchicalCall, answered
 from langchain_hybridgraph.query.hierarchy.uri_lookup import as_targets
-from langchain_hybridgraph.query.planning import MEMORY, RESOURCE, SKILL, RulePlanner
+from langchain_hybridgraph.query.planning import RulePlanner
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings, PreparedSearch, handed_over, taken, with_k
+from langchain_hybridgraph.retrievers.base import PreparedSearch, handed_over, taken, with_k
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.instrumentation import hits_of
-from langchain_hybridgraph.retrievers.settings import HierarchicalSettings
 from langchain_hybridgraph.retrievers.streaming import COMPLETE
 from langchain_hybridgraph.telemetry.langchain_callbacks import stage_events, stage_events_async
-from langchain_hybridgraph.uris import plain_uri
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,35 +40,8 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.stores.protocols import Tree
 
-Mode = Literal["thinking", "quick"]
 
-ROOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {MEMORY: ("user/memories", "agent/memories"), RESOURCE: ("resources",), SKILL: ("agent/skills",)}
-)
-"""The directories in which each type is kept, below any scheme."""
-
-
-class WalkSettings(CallSettings, total=False):
-    """What ``find`` and ``search`` may be told beside what they name."""
-
-    mode: Mode | None
-    score_threshold: float | None
-
-
-class FindSettings(WalkSettings, total=False):
-    """What a single call of a :class:`HierarchicalRetriever` may set beside k."""
-
-    target_uri: str | Sequence[str] | None
-    session: Any
-
-
-class FindOptions(FindSettings, total=False):
-    """What a single call may set, as ``invoke`` takes it."""
-
-    k: int | None
-
-
-class HierarchicalRetriever(HybridRetriever):
+class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     """The best of a tree of directories and documents, found from its directories down.
 
     The tree is that of the chunks' ``uri`` (files of an ingested folder have one), of any scheme, in a HybridGraphStore
@@ -87,10 +58,10 @@ class HierarchicalRetriever(HybridRetriever):
     points and each level; in ``"quick"`` (that of ``find``), and where there is none, the search's own scores decide.
 
     A query of a type looks below the directories that ``roots`` has for it, where there are any, and finds only what is
-    of that type: by the metadata ``context_type``, else by these directories, else a resource. ``directories`` says
-    whether directories without a text of their own may be hits: None lets them be found by ``find`` and ``search``,
-    where an agent goes on from them, and not be Documents, where they would stand in the place of texts. One of which
-    the call may not see everything is no hit in any case.
+    of that type: by the metadata ``context_type``, else by these directories, else a resource. Directories without text
+    of their own may be hits of ``find`` and ``search``, where an agent goes on from them, but not Documents, where they
+    would take the place of texts; ``include_directories`` of ``tree`` overrides both. A directory that the call may not
+    see completely is never a hit.
 
     Without summaries it starts from the documents alone, and says ``no-layers``; without any directory it is a hybrid
     search over documents, and says ``no-tree``.
@@ -108,20 +79,7 @@ class HierarchicalRetriever(HybridRetriever):
     [('pets/cats.md', True), ('pets', False)]
     """
 
-    planner: Any = Field(None, description="Makes typed queries of a conversation; None is RulePlanner().")
-    alpha: float = Field(0.5, ge=0, le=1, description="What a node's own score counts beside its directory's.")
-    start_k: int = Field(3, ge=1, description="The walk starts at so many of the best directories.")
-    start_documents: int = Field(3, ge=0, description="And at so many of the best documents, and where these stand.")
-    max_rounds: int = Field(3, ge=1, description="Ends after so many directories in which the best k stay the same.")
-    score_threshold: float = Field(0.0, ge=0, lt=1, description="Only scores above it count.")
-    roots: Mapping[str, Sequence[str]] = Field(
-        default_factory=lambda: dict(ROOTS), description="The directories of each type."
-    )
-    directories: bool | None = Field(
-        None, description="Whether directories without a text of their own may be hits; None: in find and search."
-    )
-
-    _sections: ClassVar[tuple[str, ...]] = ("retriever", "hierarchical")
+    _sections: ClassVar[tuple[str, ...]] = (*HybridRetriever._sections, "tree")
     _call_options: ClassVar[Set[str]] = HybridRetriever._call_options | FindOptions.__annotations__.keys()
     _rules: Any = PrivateAttr(default_factory=RulePlanner)
 
@@ -129,10 +87,10 @@ class HierarchicalRetriever(HybridRetriever):
         self,
         vector_store: VectorStore,
         documents: Iterable[Document] | None = None,
-        **settings: Unpack[HierarchicalSettings],
+        **settings: Unpack[HierarchicalArguments],
     ) -> None:
         super().__init__(vector_store, documents, **cast(Any, settings))
-        if self.plain is not None and self.texts is None:
+        if self.index.adapter is not None and self.index.adapter.texts is None:
             raise ConfigurationError(
                 f"the texts of {type(vector_store).__name__} cannot be listed, so there is no tree of directories: "
                 "pass them as documents=[…], or use a HybridGraphStore"
@@ -152,13 +110,14 @@ class HierarchicalRetriever(HybridRetriever):
             embedding: Embeddings | str | None = None,
             *,
             path: str | Path | None = None,
-            **settings: Unpack[HierarchicalSettings],
+            language: str = "english",
+            **settings: Unpack[HierarchicalArguments],
         ) -> Self:
             """See :class:`HybridRetriever`."""
             ...
 
         @classmethod
-        def from_store(cls, store: VectorStore, **settings: Unpack[HierarchicalSettings]) -> Self:
+        def from_store(cls, store: VectorStore, **settings: Unpack[HierarchicalArguments]) -> Self:
             """See :class:`HybridRetriever`."""
             ...
 
@@ -168,28 +127,10 @@ class HierarchicalRetriever(HybridRetriever):
             path: str | Path | None = None,
             *,
             store: VectorStore | None = None,
-            **settings: Unpack[HierarchicalSettings],
+            **settings: Unpack[HierarchicalArguments],
         ) -> Self:
             """See :class:`HybridRetriever`."""
             ...
-
-    @field_validator("planner")
-    @classmethod
-    def _callable_planner(cls, value: Any) -> Any:
-        value = made("planner", value, PLANNERS) if isinstance(value, str | Mapping) else value
-        if value is not None and not callable(value):
-            raise ConfigurationError(f"planner is {value!r}; wanted QueryPlanner(llm) or a function like it")
-        return value
-
-    @field_validator("roots", mode="before")
-    @classmethod
-    def _plain_roots(cls, value: Any) -> Mapping[str, tuple[str, ...]]:
-        if not isinstance(value, Mapping):
-            raise ConfigurationError(f"roots is {value!r}; wanted a mapping such as {dict(ROOTS)}")
-        for name, uris in value.items():
-            if isinstance(uris, str) or not all(isinstance(uri, str) for uri in uris):
-                raise ConfigurationError(f"roots[{name!r}] is {uris!r}; wanted a list of uris such as ['resources']")
-        return {name: tuple(map(plain_uri, uris)) for name, uris in value.items()}
 
     # -- finding --------------------------------------------------------------------------------------------
 
@@ -303,8 +244,9 @@ class HierarchicalRetriever(HybridRetriever):
 
     def _tree(self, scope: Scope) -> Tree:
         """The tree of the store, after it has taken in what the vector store has received."""
-        if self.plain is not None and self.plain.freshness is not None:
-            self.plain.freshness.bring_up_to_date(self.refresh_policy, self.version, time.monotonic())
+        index = self.index
+        if index.adapter is not None and index.adapter.freshness is not None:
+            index.adapter.freshness.bring_up_to_date(index.refresh, index.version, time.monotonic())
         store: Any = self._store
         tree: Tree = store.scoped_tree(scope)
         return tree
@@ -336,7 +278,7 @@ class HierarchicalRetriever(HybridRetriever):
         if mode not in ("thinking", "quick"):
             raise ConfigurationError(f"mode is {mode!r}; wanted 'thinking' or 'quick'")
         threshold = options.get("score_threshold")
-        pipeline = prepared.pipeline
+        pipeline, tree = prepared.pipeline, self.tree.changed(options.get("tree"))
         call = HierarchicalCall(
             query=prepared.query,
             pipeline=pipeline if mode == "thinking" else replace(pipeline, reranker=None),
@@ -347,16 +289,16 @@ class HierarchicalRetriever(HybridRetriever):
             targets=as_targets(options.get("target_uri")),
             session=as_session(session),
             planner=self._rules if self.planner is None else self.planner,
-            roots=self.roots,
-            start_k=self.start_k,
-            start_documents=self.start_documents,
-            directories=contexts if self.directories is None else self.directories,
+            roots=tree.roots,
+            start_k=tree.start_k,
+            start_documents=tree.start_documents,
+            directories=contexts if tree.include_directories is None else tree.include_directories,
             relate=contexts,
             per_type=per_type,
             descent=BestFirstSettings(
                 k=max(prepared.query.k, 1),
-                alpha=self.alpha,
-                max_rounds=self.max_rounds,
+                alpha=tree.alpha,
+                max_rounds=tree.max_rounds,
                 threshold=self.score_threshold if threshold is None else threshold,
             ),
         )

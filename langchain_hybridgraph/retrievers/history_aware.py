@@ -9,8 +9,8 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables.base import Runnable, RunnableBindingBase
 
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.options.conversation import AdvancedArguments
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever, refuse_to_keep_documents
-from langchain_hybridgraph.retrievers.settings import AdvancedSettings
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
@@ -42,7 +42,7 @@ class HistoryAwareRetriever(RunnableBindingBase[Any, list[Document]]):
         return super().with_listeners(**listeners)
 
 
-def history_aware(retriever: BaseRetriever, **settings: Unpack[AdvancedSettings]) -> HistoryAwareRetriever:
+def history_aware(retriever: BaseRetriever, **settings: Unpack[AdvancedArguments]) -> HistoryAwareRetriever:
     """Return a Runnable that retrieves for a question and its conversation, in place of a history-aware retriever.
 
     Its input is what :meth:`AdvancedRetriever.invoke` takes: ``{"input": …, "chat_history": …}``, the messages of a

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, Unpack, cast
+from typing import Any, ClassVar, Self, Unpack, cast
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
-from pydantic import ConfigDict, Field, NonNegativeFloat, field_validator, model_validator
+from pydantic import field_validator, model_validator
 
 from langchain_hybridgraph.adapters.freshness import Freshness, Refreshed, Stored, read_store
 from langchain_hybridgraph.adapters.identity import Identity
-from langchain_hybridgraph.adapters.texts import DocumentIndex, Engine, chunk_of
+from langchain_hybridgraph.adapters.texts import DocumentIndex, chunk_of
 from langchain_hybridgraph.adapters.vector_store import FreshKeywordSource, VectorStoreAdapter, plain_store
 from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, adapter_of
 from langchain_hybridgraph.adapters.vector_stores.adapter import in_pages
@@ -25,15 +25,18 @@ from langchain_hybridgraph.config import HybridGraphSettings
 from langchain_hybridgraph.embeddings import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import offload
-from langchain_hybridgraph.query.fusion import ConvexCombination, Fusion, check_weights
+from langchain_hybridgraph.options.calls import CallOptions
+from langchain_hybridgraph.options.group import groups_of
+from langchain_hybridgraph.options.index import IndexOptions
+from langchain_hybridgraph.options.retriever import HybridArguments, HybridFields
+from langchain_hybridgraph.options.validation import check_documents, check_store
+from langchain_hybridgraph.query.fusion import check_weights
 from langchain_hybridgraph.query.hybrid_sources import hybrid_sources
 from langchain_hybridgraph.query.sources import KeywordSource, Source, VectorSource
 from langchain_hybridgraph.records import Scope, SourceResult
-from langchain_hybridgraph.retrievers.base import CallOptions, PipelineRetriever
+from langchain_hybridgraph.retrievers.base import PipelineRetriever
 from langchain_hybridgraph.retrievers.retriever_source import RetrieverSource
-from langchain_hybridgraph.retrievers.settings import HybridSettings
 from langchain_hybridgraph.retrievers.store import HybridGraphStore
-from langchain_hybridgraph.retrievers.validation import check_documents, check_store
 from langchain_hybridgraph.stores.protocols import (
     FindsContents,
     ReadsChunks,
@@ -48,7 +51,7 @@ WEIGHTS = (0.7, 0.3)
 LSA_WEIGHTS = (0.4, 0.6)
 
 
-class HybridRetriever(PipelineRetriever):
+class HybridRetriever(PipelineRetriever, HybridFields):
     """The best of a vector search and a keyword search, fused by weight.
 
     ``vector_store`` is a :class:`HybridGraphStore`, or any LangChain VectorStore. For the latter a BM25 index is built
@@ -67,43 +70,15 @@ class HybridRetriever(PipelineRetriever):
     ['cat']
     """
 
-    # ``refresh`` is an argument and a method, so the field has another name.
-    model_config = ConfigDict(populate_by_name=True)
-
     vector_store: VectorStore
-    texts: DocumentIndex | None = Field(
-        None, repr=False, exclude=True, description="The keyword index over another store."
-    )
-    plain: VectorStoreAdapter | None = Field(
-        None, repr=False, exclude=True, description="A vector store that is not ours as the pipeline's, made once."
-    )
-    keyword_retriever: BaseRetriever | None = Field(None, description="The keyword side, instead of an own index.")
-    semantic_weight: float | None = Field(None, description="Weight of the vector side.")
-    keyword_weight: float | None = Field(None, description="Weight of the keyword side.")
-    weights: Literal["adaptive", "fixed"] = Field(
-        "adaptive", description="Whether the default fusion weighs the words by what they say about this question."
-    )
-    keyword_engine: Engine = Field("tantivy", description="Engine of an index built over documents.")
-    language: str = Field("english", description="Language of an index built over documents.")
-    id_key: str | None = Field(None, description="Metadata key that holds the id of a Document.")
-    refresh_policy: Literal["auto", "never"] | NonNegativeFloat = Field(
-        "auto",
-        alias="refresh",
-        description="Refreshing of the index over another vector store: at each search, never (the answer says so), "
-        "or at most once in this number of seconds.",
-    )
-    version: Any = Field(
-        None,
-        description="Version of the vector store's texts, which changes with them: a value or a function returning it.",
-    )
 
-    _sections: ClassVar[tuple[str, ...]] = ("retriever",)
+    _sections: ClassVar[tuple[str, ...]] = ("retriever", "selection", "index")
 
     def __init__(
         self,
         vector_store: VectorStore,
         documents: Iterable[Document] | None = None,
-        **settings: Unpack[HybridSettings],
+        **settings: Unpack[HybridArguments],
     ) -> None:
         super().__init__(**{**cast(Any, settings), "vector_store": vector_store})
         if isinstance(vector_store, SearchesVectors) and isinstance(vector_store, ReadsChunks):
@@ -112,65 +87,79 @@ class HybridRetriever(PipelineRetriever):
                     f"{type(vector_store).__name__} has a keyword index of its own: add the documents to it "
                     "with add_documents() or ingest(), and leave documents= out"
                 )
-            beside = (self.keyword_engine, self.language, self.id_key, self.refresh_policy, self.version)
-            if beside != ("tantivy", "english", None, "auto", None):
+            if self.index != IndexOptions():
                 raise ConfigurationError(
-                    "keyword_engine, language, id_key, refresh and version are for an index over documents=; this "
-                    "store has its own, which is always up to date and whose language is chosen when the store is "
-                    "made: leave them out"
+                    f"index= is for a keyword index next to the vector store, got {self.index!r}; "
+                    f"{type(vector_store).__name__} has its own, which is always up to date and whose language is "
+                    "chosen when the store is made: leave index= out"
                 )
             return
         if documents is not None and self.keyword_retriever is not None:
             raise ConfigurationError("documents= and keyword_retriever= are two keyword sides: give one of them")
-        if self.plain is None or not self.plain.is_of(vector_store, self.texts, self.id_key):
-            self._open_plain(None if documents is None else check_documents(documents))
+        built = self.index.adapter
+        if documents is not None or built is None or built.vector_store is not vector_store:
+            self.index = self.index.built(self._adapter(None if documents is None else check_documents(documents)))
 
-    def _open_plain(self, documents: Sequence[Document] | None) -> None:
-        """Read the vector store, and index the Documents or, without any, what was read."""
-        adapter = adapter_of(self.vector_store)
+    def _adapter(self, documents: Sequence[Document] | None) -> VectorStoreAdapter:
+        """Read the vector store, and index the Documents or, without any, the texts that were read."""
+        adapter, options = adapter_of(self.vector_store), self.index
         if self.keyword_retriever is not None:
-            held = _held_by(self.keyword_retriever, self.id_key, named_only=not adapter.can_list)
-            identity = Identity(held, _stored_of(held, adapter), self.id_key)
-            given = {id: chunk_of(document, id) for document, id in zip(held, identity.ids, strict=True)}
-            self.plain = plain_store(self.vector_store, None, id_key=self.id_key, identity=identity, given=given)
-            return
-        stored = _read(adapter, self.version, documents)
+            held = _held_by(self.keyword_retriever, options.id_key, named_only=not adapter.can_list)
+            identity = Identity(held, _stored_of(held, adapter), options.id_key)
+            chunks = {id: chunk_of(document, id) for document, id in zip(held, identity.ids, strict=True)}
+            return plain_store(self.vector_store, None, id_key=options.id_key, identity=identity, given=chunks)
+        stored = _read(adapter, options.version, documents)
         indexed = documents if documents is not None or stored is None else stored.documents
-        freshness = None
-        if self.texts is None and indexed is not None:
-            there = _read_given(adapter, indexed) if stored is None else stored.documents
-            self.texts = DocumentIndex(
-                indexed,
-                engine=self.keyword_engine,
-                language=self.language,
-                id_key=self.id_key,
-                stored=there,
-                is_given=documents is not None,
-            )
-        if self.texts is None and self._weights({})[1] > 0:
-            warnings.warn(
-                f"the texts of {type(self.vector_store).__name__} cannot be listed, so nothing is found by its words: "
-                f"give them, {type(self).__name__}(vector_store, documents=[…])",
-                stacklevel=3,
-            )
-        if self.texts is not None:
-            freshness = Freshness(self.texts, adapter, stored, self.version)
-        self.plain = plain_store(
+        if indexed is None:
+            if self._weights({})[1] > 0:
+                warnings.warn(
+                    f"the texts of {type(self.vector_store).__name__} cannot be listed, so the keyword search finds "
+                    f"nothing: pass them, {type(self).__name__}(vector_store, documents=[…])",
+                    stacklevel=4,
+                )
+            return plain_store(self.vector_store, None, id_key=options.id_key)
+        texts = DocumentIndex(
+            indexed,
+            engine=options.engine,
+            language=options.language,
+            id_key=options.id_key,
+            stored=_read_given(adapter, indexed) if stored is None else stored.documents,
+            is_given=documents is not None,
+        )
+        return plain_store(
             self.vector_store,
-            self.texts,
-            id_key=self.id_key,
-            freshness=freshness,
+            texts,
+            id_key=options.id_key,
+            freshness=Freshness(texts, adapter, stored, options.version),
             stored=() if stored is None else stored.documents,
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set what the constructor would take; raise ConfigurationError for a vector store whose texts are not read."""
-        if name == "vector_store" and (self.plain is not None or not isinstance(value, SearchesVectors)):
+        """Set an option as the constructor would.
+
+        Raises ConfigurationError for another vector store, if its texts would have to be read, and for options that
+        the index was built with.
+        """
+        if name == "vector_store" and (self.index.adapter is not None or not isinstance(value, SearchesVectors)):
             raise ConfigurationError(
                 f"vector_store cannot be set to a {type(value).__name__}: a retriever reads the texts of such a store "
                 f"when it is made, so make another one: {type(self).__name__}(vector_store)"
             )
+        before = self.index
         super().__setattr__(name, value)
+        if name == "index" and before.adapter is not None and self.index.adapter is None:
+            self._keep_index(before, before.adapter)
+
+    def _keep_index(self, before: IndexOptions, adapter: VectorStoreAdapter) -> None:
+        """Go on with the index that was built, as far as it was built with the same options."""
+        for option in ("engine", "language", "id_key"):
+            if getattr(before, option) != getattr(self.index, option):
+                self.index, changed = before, getattr(self.index, option)
+                raise ConfigurationError(
+                    f"{option} of the index cannot be changed to {changed!r}, it was built with "
+                    f"{getattr(before, option)!r}: make another retriever, {type(self).__name__}(vector_store, …)"
+                )
+        self.index = self.index.built(adapter)
 
     @field_validator("vector_store", mode="before")
     @classmethod
@@ -192,12 +181,16 @@ class HybridRetriever(PipelineRetriever):
         embedding: Embeddings | str | None = None,
         *,
         path: str | Path | None = None,
-        **settings: Unpack[HybridSettings],
+        language: str = "english",
+        **settings: Unpack[HybridArguments],
     ) -> Self:
-        """A retriever over a new (or grown) store with these Documents; in memory unless ``path`` names a folder."""
-        given = check_documents(documents)
-        store = HybridGraphStore(path, embedding, language=settings.pop("language", "english"))
-        cls._fill(store, given)
+        """Return a retriever over a new or existing store with these Documents added.
+
+        The store is in memory unless ``path`` names a folder.
+        """
+        checked = check_documents(documents)
+        store = HybridGraphStore(path, embedding, language=language)
+        cls._fill(store, checked)
         return cls(store, **settings)
 
     @staticmethod
@@ -205,13 +198,13 @@ class HybridRetriever(PipelineRetriever):
         store.add_documents(documents)
 
     @classmethod
-    def from_store(cls, store: VectorStore, **settings: Unpack[HybridSettings]) -> Self:
+    def from_store(cls, store: VectorStore, **settings: Unpack[HybridArguments]) -> Self:
         """A retriever over a store that is there."""
         return cls(store, **settings)
 
     @classmethod
     def from_config(
-        cls, path: str | Path | None = None, *, store: VectorStore | None = None, **settings: Unpack[HybridSettings]
+        cls, path: str | Path | None = None, *, store: VectorStore | None = None, **settings: Unpack[HybridArguments]
     ) -> Self:
         """A retriever whose settings and store come from a YAML file, the environment and these arguments.
 
@@ -232,8 +225,11 @@ class HybridRetriever(PipelineRetriever):
                 f"{cls.__name__}.from_config(path, store=vector_store)"
             )
         named = HybridGraphStore.from_settings(configured) if store is None else store
-        given = {name: value for section in cls._sections for name, value in configured.arguments(section).items()}
-        return cls(named, **(given | settings))
+        options = {name: value for section in cls._sections for name, value in configured.arguments(section).items()}
+        for name, group in groups_of(cls).items():
+            if name in options and name in settings:
+                settings[name] = group(**options[name]).changed(settings[name])
+        return cls(named, **(options | settings))
 
     # -- keeping up -----------------------------------------------------------------------------------------
 
@@ -244,13 +240,14 @@ class HybridRetriever(PipelineRetriever):
         them. Returns the numbers of texts that were added, changed and removed. Raises ConfigurationError over a store
         with a keyword index of its own, which is always up to date, and with ``keyword_retriever=``.
         """
-        freshness = None if self.plain is None else self.plain.freshness
+        adapter = self.index.adapter
+        freshness = None if adapter is None else adapter.freshness
         if freshness is None:
             raise ConfigurationError(
                 "there is no keyword index to refresh: a HybridGraphStore keeps its own up to date, and a "
                 "keyword_retriever= keeps its texts itself"
             )
-        return freshness.refresh(self.version, None if documents is None else check_documents(documents))
+        return freshness.refresh(self.index.version, None if documents is None else check_documents(documents))
 
     async def arefresh(self, documents: Iterable[Document] | None = None) -> Refreshed:
         """Do what :meth:`refresh` does, without holding up the event loop."""
@@ -258,16 +255,13 @@ class HybridRetriever(PipelineRetriever):
 
     # -- settings of the pipeline ---------------------------------------------------------------------------
 
-    def _default_fusion(self) -> Fusion:
-        return ConvexCombination(adaptive=self.weights == "adaptive")
-
     @property
     def _store(self) -> ReadsChunks:
-        return self.plain if self.plain is not None else self.vector_store  # type: ignore[return-value]  # checked at construction
+        return self.index.adapter or self.vector_store  # type: ignore[return-value]  # checked at construction
 
     def _sources(self, options: CallOptions, callbacks: Any = None) -> tuple[Source, ...]:
         vector, keyword = self._weights(options)
-        store = self._store
+        store, index = self._store, self.index
         if implements(store, SearchesHybrid) and vector > 0 and keyword > 0 and self.keyword_retriever is None:
             return hybrid_sources(store, vector, keyword)
         sources: list[Source] = []
@@ -275,19 +269,19 @@ class HybridRetriever(PipelineRetriever):
             sources.append(VectorSource(store, vector))
         if self.keyword_retriever is not None and keyword > 0:
             knows = store if implements(store, FindsContents) else None
-            sources.append(RetrieverSource(self.keyword_retriever, keyword, self.id_key, knows, callbacks))
-        elif self.plain is not None and keyword > 0:
-            sources.append(FreshKeywordSource(self.plain, keyword, self.refresh_policy, self.version))
+            sources.append(RetrieverSource(self.keyword_retriever, keyword, index.id_key, knows, callbacks))
+        elif index.adapter is not None and keyword > 0:
+            sources.append(FreshKeywordSource(index.adapter, keyword, index.refresh, index.version))
         elif implements(store, SearchesKeywords) and keyword > 0:
             sources.append(KeywordSource(store, keyword))
         return tuple(sources)
 
     @property
     def _listing(self) -> Callable[[Scope, int], SourceResult] | None:
-        plain = self.plain
-        if plain is None:
+        index = self.index
+        if index.adapter is None:
             return super()._listing
-        return partial(plain.list_chunks, refresh=self.refresh_policy, version=self.version)
+        return partial(index.adapter.list_chunks, refresh=index.refresh, version=index.version)
 
     def _weights(self, options: CallOptions) -> tuple[float, float]:
         """(vector, keyword), the call's before the constructor's; one alone gives the other 1 − it."""

@@ -7,23 +7,21 @@ from typing import Any, TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import LangSmithRetrieverParams
-from pydantic import Field, PrivateAttr, field_validator, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from langchain_hybridgraph.adapters.documents import chunk_id
-from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.trace import Trace
+from langchain_hybridgraph.options.group import check_names
+from langchain_hybridgraph.options.telemetry import TelemetryOptions
 from langchain_hybridgraph.retrievers.statistics import RetrievalStatistics
 from langchain_hybridgraph.retrievers.streaming import StreamingRetriever
-from langchain_hybridgraph.retrievers.validation import check_names
 from langchain_hybridgraph.telemetry import Delivery, LogSink, OpenTelemetrySink
 from langchain_hybridgraph.telemetry.dispatch import (
     Results,
-    check_sink,
     deliveries_for_search,
     delivery_for,
     report_search,
 )
-from langchain_hybridgraph.telemetry.logs import logger_from
 
 Answer = TypeVar("Answer")
 
@@ -34,37 +32,21 @@ class ObservedRetriever(StreamingRetriever):
     It counts its calls itself, whoever hears of them.
     """
 
-    tracer: Any = Field(None, repr=False, exclude=True, description="An OpenTelemetry tracer, which gets spans.")
-    logger: Any = Field(None, repr=False, exclude=True, description="A logger or its name, which gets a line each.")
-    sinks: Sequence[Any] = Field((), repr=False, exclude=True, description="Functions of an event, which get all.")
+    telemetry: TelemetryOptions = Field(
+        default_factory=TelemetryOptions,
+        repr=False,
+        exclude=True,
+        description="Tracer, logger and sinks of this retriever.",
+    )
 
     _statistics: RetrievalStatistics = PrivateAttr(default_factory=RetrievalStatistics)
 
     @model_validator(mode="before")
     @classmethod
-    def _known_settings(cls, given: Any) -> Any:
+    def _known_options(cls, given: Any) -> Any:
         if isinstance(given, Mapping):
             check_names(cls, given)
         return given
-
-    @field_validator("tracer")
-    @classmethod
-    def _usable_tracer(cls, value: Any) -> Any:
-        if value is not None and not callable(getattr(value, "start_span", None)):
-            raise ConfigurationError(f'tracer is {value!r}; wanted opentelemetry.trace.get_tracer("…")')
-        return value
-
-    @field_validator("logger")
-    @classmethod
-    def _usable_logger(cls, value: Any) -> Any:
-        return None if value is None else logger_from(value)
-
-    @field_validator("sinks")
-    @classmethod
-    def _usable_sinks(cls, value: Sequence[Any]) -> tuple[Any, ...]:
-        for sink in value:
-            check_sink(sink)
-        return tuple(value)
 
     def get_retrieval_stats(self) -> dict[str, Any]:
         """Since construction: calls, errors, Documents per call, p50 and p95 in ms, how often each degradation."""
@@ -80,13 +62,12 @@ class ObservedRetriever(StreamingRetriever):
         return report_search(search, heard, trace, retriever=type(self).__name__, query=query, k=k, results=results)
 
     def _deliveries(self) -> Sequence[Delivery]:
-        if self.tracer is None and self.logger is None and not self.sinks:
-            return ()
-        own = [delivery_for(sink) for sink in self.sinks]
-        if self.tracer is not None:
-            own.append(delivery_for(self.tracer, OpenTelemetrySink))
-        if self.logger is not None:
-            own.append(delivery_for(self.logger, LogSink))
+        listeners = self.telemetry
+        own = [delivery_for(sink) for sink in listeners.sinks]
+        if listeners.tracer is not None:
+            own.append(delivery_for(listeners.tracer, OpenTelemetrySink))
+        if listeners.logger is not None:
+            own.append(delivery_for(listeners.logger, LogSink))
         return own
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:

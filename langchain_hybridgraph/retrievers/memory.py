@@ -5,18 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import fields, replace
-from datetime import datetime
 from functools import partial, reduce
 from operator import and_, or_
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, Unpack, cast
 
 import numpy as np
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableConfig
 from langchain_core.vectorstores import VectorStore
-from pydantic import BaseModel, Field, PrivateAttr, field_validator
+from pydantic import BaseModel, Field, PrivateAttr
 
 from langchain_hybridgraph.adapters.scopes import in_scope
 from langchain_hybridgraph.adapters.tool import SearchArguments
@@ -29,16 +27,21 @@ from langchain_hybridgraph.memory.scoring import (
     DAY,
     TOLD_AFTER,
     TOLD_BEFORE,
-    Hotness,
     Named,
-    Novelty,
     Scoring,
 )
+from langchain_hybridgraph.options.calls import (
+    CallOptions,
+    CallSettings,
+    MemoryCallOptions,
+    MemoryCallSettings,
+)
+from langchain_hybridgraph.options.memory import MemoryArguments, MemoryFields, MemoryOptions, check_labels
+from langchain_hybridgraph.options.memory_modes import Mode, mode_from
 from langchain_hybridgraph.query.conversation.history import turns
 from langchain_hybridgraph.query.fusion import ReciprocalRankFusion
 from langchain_hybridgraph.query.graph import (
     LinkEvidence,
-    traversal_from,
 )
 from langchain_hybridgraph.query.graph.combined import CombinedTraversal
 from langchain_hybridgraph.query.graph.expansion import Expansion, RankedExpansion
@@ -46,13 +49,9 @@ from langchain_hybridgraph.query.graph.scores import NoisyOr
 from langchain_hybridgraph.query.pipeline import Pipeline
 from langchain_hybridgraph.query.sources import SessionSource, Source, TimedVectorSource, VectorSource
 from langchain_hybridgraph.records import Chunk, MemoryState, Query, Scope, content_id
-from langchain_hybridgraph.registry import from_config, nearest
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.retrievers.base import CallOptions, CallSettings
 from langchain_hybridgraph.retrievers.conversation_input import session_in
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
-from langchain_hybridgraph.retrievers.memory_modes import Mode, mode_from
-from langchain_hybridgraph.retrievers.settings import MemorySettings
 from langchain_hybridgraph.stores.engines.vector_matrix import unit
 from langchain_hybridgraph.stores.protocols import (
     HasMemory,
@@ -73,9 +72,6 @@ if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
     from numpy.typing import NDArray
 
-WEIGHTS: Mapping[str, float] = MappingProxyType({"vector": 0.45, "graph": 0.40, "session": 0.15})
-T = TypeVar("T")
-
 _EVIDENCE = LinkEvidence()
 # So many messages of histories are kept with their vectors.
 MOST_MESSAGES = 1_000
@@ -83,25 +79,7 @@ MOST_MESSAGES = 1_000
 MOST_RECENT = 1_000
 
 
-class MemoryCallSettings(CallSettings, total=False):
-    """What a single call of a :class:`MemoryRetriever` may set beside k."""
-
-    mode: Any
-    labels: str | Sequence[str] | None
-    known_at: float | str | datetime | None
-    session: Any
-    session_id: str | None
-    session_turns: int | None
-    source_weights: Mapping[str, float] | None
-
-
-class MemoryOptions(MemoryCallSettings, total=False):
-    """What a single call may set, as ``invoke`` takes it."""
-
-    k: int | None
-
-
-class MemoryArguments(SearchArguments):
+class MemorySearchArguments(SearchArguments):
     """What a model says to remember, of which time, and in which session."""
 
     as_of: str | None = Field(
@@ -111,7 +89,7 @@ class MemoryArguments(SearchArguments):
     session_id: str | None = Field(None, description="The conversation whose last turns count as well.")
 
 
-class MemoryRetriever(GraphRetriever):
+class MemoryRetriever(GraphRetriever, MemoryFields):
     """The memories that a question asks for: by similarity, confidence, recency and utility.
 
     Vectors, words and the last turns of a session are searched at once, the graph is walked from what they found, and
@@ -125,7 +103,7 @@ class MemoryRetriever(GraphRetriever):
     without either, of a store that keeps sessions, the ``session_id`` or ``thread_id`` of the configuration. What says
     what the session has said is damped (``novelty``); its last turn is no memory where it is the question itself.
     ``as_of`` is the time whose truth is asked for, ``known_at`` the time whose knowledge is. Times that the question
-    names count for the memories of these times (``named_times``). ``source_weights`` weigh the sources (``vector``,
+    names count for the memories of these times (``date_boost``). ``source_weights`` weigh the sources (``vector``,
     ``graph``, ``session``; ``keyword`` has its part of the vector's unless it is named). ``traversal`` takes the place
     of the mode's, beside the evidence of what the best hits name.
 
@@ -139,33 +117,16 @@ class MemoryRetriever(GraphRetriever):
     ['sure']
     """
 
-    mode: Any = Field(
-        None,
-        description="What counts, and how far the graph is walked: a name, a dict or a Mode; None is that of the store "
-        "(set_mode), else general.",
-    )
-    labels: frozenset[str] = Field(frozenset(), description="Memories have all of these labels.")
-    known_at: Any = Field(None, description="The time whose knowledge is asked for; None is now.")
-    session: Any = Field(None, repr=False, exclude=True, description="A chat history or a list of messages.")
-    session_id: str | None = Field(None, description="The session, in a store that keeps sessions.")
-    session_turns: int = Field(10, ge=0, description="So many of the session's last turns are looked at.")
-    source_weights: Mapping[str, float] = Field(
-        default_factory=lambda: dict(WEIGHTS), description="What the sources count."
-    )
-    hotness: Any = Field(None, description="How much use counts: alpha, a dict or a Hotness; None: not at all.")
-    novelty: Any = Field(Novelty(), description="What is left of what the session has said; None: all.")
-    named_times: float = Field(0.3, ge=0, le=1, description="How much it speaks for a memory to be of a named time.")
-
-    _sections: ClassVar[tuple[str, ...]] = ("retriever", "graph", "memory")
-    _call_options: ClassVar[Set[str]] = frozenset(CallOptions.__annotations__) | MemoryOptions.__annotations__.keys()
-    _tool_arguments: ClassVar[type[BaseModel]] = MemoryArguments
+    _sections: ClassVar[tuple[str, ...]] = (*GraphRetriever._sections, "memory")
+    _call_options: ClassVar[Set[str]] = frozenset(MemoryCallOptions.__annotations__)
+    _tool_arguments: ClassVar[type[BaseModel]] = MemorySearchArguments
     _embedded: dict[str, NDArray[np.float32]] = PrivateAttr(default_factory=dict)
 
     def __init__(
         self,
         vector_store: VectorStore,
         documents: Iterable[Document] | None = None,
-        **settings: Unpack[MemorySettings],
+        **settings: Unpack[MemoryArguments],
     ) -> None:
         super().__init__(vector_store, documents, **cast(Any, settings))
 
@@ -178,54 +139,27 @@ class MemoryRetriever(GraphRetriever):
             embedding: Embeddings | str | None = None,
             *,
             path: str | Path | None = None,
-            **settings: Unpack[MemorySettings],
+            language: str = "english",
+            **settings: Unpack[MemoryArguments],
         ) -> Self:
             """See :class:`HybridRetriever`."""
             ...
 
         @classmethod
-        def from_store(cls, store: VectorStore, **settings: Unpack[MemorySettings]) -> Self:
+        def from_store(cls, store: VectorStore, **settings: Unpack[MemoryArguments]) -> Self:
             """See :class:`HybridRetriever`."""
             ...
 
         @classmethod
         def from_config(
-            cls, path: str | Path | None = None, *, store: VectorStore | None = None, **settings: Unpack[MemorySettings]
+            cls,
+            path: str | Path | None = None,
+            *,
+            store: VectorStore | None = None,
+            **settings: Unpack[MemoryArguments],
         ) -> Self:
             """See :class:`HybridRetriever`."""
             ...
-
-    @field_validator("mode")
-    @classmethod
-    def _named_mode(cls, value: Any) -> Mode | None:
-        return None if value is None else mode_from(value)
-
-    @field_validator("known_at")
-    @classmethod
-    def _parsed_known_at(cls, value: Any) -> float | None:
-        return None if value is None else parse_time(value)
-
-    @field_validator("labels", mode="before")
-    @classmethod
-    def _several_labels(cls, value: Any) -> Any:
-        return _checked_labels(value)
-
-    @field_validator("source_weights")
-    @classmethod
-    def _known_weights(cls, value: Mapping[str, float]) -> Mapping[str, float]:
-        return _checked_weights(value)
-
-    @field_validator("hotness")
-    @classmethod
-    def _named_hotness(cls, value: Any) -> Hotness | None:
-        if isinstance(value, float | int) and not isinstance(value, bool):
-            return Hotness(value)
-        return _made(Hotness, value)
-
-    @field_validator("novelty")
-    @classmethod
-    def _named_novelty(cls, value: Any) -> Novelty | None:
-        return _made(Novelty, value)
 
     # -- retrieving -----------------------------------------------------------------------------------------
 
@@ -245,12 +179,12 @@ class MemoryRetriever(GraphRetriever):
         return await super().aretrieve(query, k, **cast(CallSettings, options))
 
     def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[MemoryOptions]
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Unpack[MemoryCallOptions]
     ) -> list[Document]:
         return super()._get_relevant_documents(query, run_manager=run_manager, **cast(CallOptions, options))
 
     async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[MemoryOptions]
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Unpack[MemoryCallOptions]
     ) -> list[Document]:
         return await super()._aget_relevant_documents(query, run_manager=run_manager, **cast(CallOptions, options))
 
@@ -269,7 +203,7 @@ class MemoryRetriever(GraphRetriever):
         return {**options, **session_in(config)}
 
     def _query_of(self, query: str | None, options: CallOptions) -> Query:
-        asked, called = super()._query_of(query, options), cast(MemoryOptions, options)
+        asked, called = super()._query_of(query, options), cast(MemoryCallOptions, options)
         session_id = self.session_id if called.get("session_id") is None else called.get("session_id")
         if query is None or session_id is None or called.get("session") is not None:
             return asked
@@ -278,10 +212,11 @@ class MemoryRetriever(GraphRetriever):
     # -- settings of the pipeline ---------------------------------------------------------------------------
 
     def _pipeline(self, options: CallOptions, callbacks: Any) -> Pipeline:
-        asked = cast(MemoryOptions, {**options, "mode": self._mode(cast(MemoryOptions, options))})
+        asked = cast(MemoryCallOptions, {**options, "mode": self._mode(cast(MemoryCallOptions, options))})
         pipeline = super()._pipeline(cast(CallOptions, asked), callbacks)
         session = self._session(asked)
-        sources = tuple(self._timed(source) for source in pipeline.sources)
+        boost = self._memory(asked).date_boost
+        sources = tuple(_timed(source) if boost else source for source in pipeline.sources)
         weight = self._source_weights(asked).get("session", 0.0)
         scoring = self._scoring(asked, session, weight)
         pipeline = replace(pipeline, newest=self._newest(pipeline.expansion))
@@ -301,13 +236,8 @@ class MemoryRetriever(GraphRetriever):
             return None
         return lambda scope: store.find(scope)[-MOST_RECENT:]
 
-    def _timed(self, source: Source) -> Source:
-        if not self.named_times or not isinstance(source, VectorSource):
-            return source
-        return TimedVectorSource(source, _within)
-
-    def _scoring(self, options: MemoryOptions, session: Session | None, weight: float) -> Scoring:
-        store = self._store
+    def _scoring(self, options: MemoryCallOptions, session: Session | None, weight: float) -> Scoring:
+        store, memory = self._store, self._memory(options)
         return Scoring(
             composite=self._mode(options).composite,
             learned=partial(_learned, store),
@@ -315,17 +245,13 @@ class MemoryRetriever(GraphRetriever):
             remembered=store.memory.columns
             if implements(store, HasMemory) and not (session and session.is_foreign)
             else None,
-            hotness=self.hotness,
-            novelty=self.novelty,
+            hotness=memory.hotness,
+            novelty=memory.novelty,
             said=None if session is None else partial(_said, self._store, session, reads=not weight),
-            named=self._named if self.named_times else None,
+            named=partial(_dates, boost=memory.date_boost) if memory.date_boost else None,
         )
 
-    def _named(self, query: Query) -> Named | None:
-        spans = _spans(query)
-        return Named(spans, self.named_times) if spans else None
-
-    def _mode(self, options: MemoryOptions) -> Mode:
+    def _mode(self, options: MemoryCallOptions) -> Mode:
         mode = self.mode if options.get("mode") is None else options.get("mode")
         if mode is None and implements(self._store, HasMemory):
             mode = self._store.memory.mode
@@ -333,18 +259,15 @@ class MemoryRetriever(GraphRetriever):
 
     def _has_context(self, options: CallOptions) -> bool:
         """Whether the call has a session."""
-        return self._session(cast(MemoryOptions, options)) is not None
+        return self._session(cast(MemoryCallOptions, options)) is not None
 
-    def _session(self, options: MemoryOptions) -> Session | None:
+    def _session(self, options: MemoryCallOptions) -> Session | None:
         messages, id = options.get("session"), options.get("session_id")
         if messages is None and id is None:
             messages, id = self.session, self.session_id
         if messages is not None and id is not None:
             raise ConfigurationError("session= and session_id= are two sessions: give one of them")
-        number = options.get("session_turns")
-        n = self.session_turns if number is None else number
-        if type(n) is not int or n < 0:
-            raise ConfigurationError(f"session_turns is {n!r}; wanted a whole number from 0, such as 10")
+        n = self._memory(options).session_turns
         if messages is not None:
             return Messages(messages, n, self._vectors_of)
         return None if id is None else self._stored_session(id, n)
@@ -375,20 +298,20 @@ class MemoryRetriever(GraphRetriever):
 
     def _expansion(self, options: CallOptions) -> Expansion | None:  # type: ignore[override]  # nothing is walked without a weight
         expansion = super()._expansion(options)
-        asked = cast(MemoryOptions, options)
+        asked = cast(MemoryCallOptions, options)
         weights = self._source_weights(asked)
         weight = weights.get("graph", 0.0)
         if not weight and not expansion.only_reached:
             return None
-        if self._asks_score or options.get("score") is not None:
+        if self._sets_score(options):
             return expansion
-        given = self.traversal if options.get("traversal") is None else options.get("traversal")
-        beyond = self._mode(asked).traversal if given is None else traversal_from(given)
+        requested = self._requested_traversal(options)
+        beyond = requested or self._mode(asked).traversal
         walked = replace(
             expansion,
             traversal=beyond if isinstance(beyond, LinkEvidence) else CombinedTraversal(_EVIDENCE, beyond),
             score=NoisyOr(min(1.0, weight / (weights.get("vector") or weight or 1.0))),
-            is_requested=given is not None or self.graph is not None or expansion.only_reached,
+            is_requested=requested is not None or self.edges is not None or expansion.only_reached,
         )
         if isinstance(self.fusion, ReciprocalRankFusion) and self.fusion.normalize == "theoretical":
             searched = sum(weight for name, weight in weights.items() if name != "graph")
@@ -401,20 +324,22 @@ class MemoryRetriever(GraphRetriever):
 
     def _weights(self, options: CallOptions) -> tuple[float, float]:
         vector, words = super()._weights(options)
-        weights = self._source_weights(cast(MemoryOptions, options))
+        weights = self._source_weights(cast(MemoryCallOptions, options))
         if "keyword" in weights:
             return weights.get("vector", 0.0), weights["keyword"]
         return weights.get("vector", 0.0) * vector, weights.get("vector", 0.0) * words
 
-    def _source_weights(self, options: MemoryOptions) -> Mapping[str, float]:
-        given = options.get("source_weights")
-        return self.source_weights if given is None else _checked_weights(given)
+    def _memory(self, options: MemoryCallOptions) -> MemoryOptions:
+        return self.memory.changed(options.get("memory"))
+
+    def _source_weights(self, options: MemoryCallOptions) -> Mapping[str, float]:
+        return self._memory(options).source_weights
 
     def _scope(self, options: CallOptions) -> Scope:
-        asked = cast(MemoryOptions, options)
+        asked = cast(MemoryCallOptions, options)
         scope = super()._scope(options)
         called, known_at = asked.get("labels"), asked.get("known_at")
-        labels = {*self.labels, *_checked_labels(called)}
+        labels = {*self.labels, *check_labels(called)}
         known = self.known_at if known_at is None else parse_time(known_at)
         if known is not None and not implements(self._store, HasMemory):
             raise ConfigurationError(
@@ -587,6 +512,15 @@ def _without_question(store: Any, session_id: str, question: str, scope: Scope) 
     return scope
 
 
+def _timed(source: Source) -> Source:
+    return TimedVectorSource(source, _within) if isinstance(source, VectorSource) else source
+
+
+def _dates(query: Query, boost: float) -> Named | None:
+    spans = _spans(query)
+    return Named(spans, boost) if spans else None
+
+
 def _spans(query: Query) -> list[tuple[float, float]]:
     return named_spans(query.text or "", time.time() if query.scope.as_of is None else query.scope.as_of)
 
@@ -601,35 +535,3 @@ def _within(query: Query) -> Filter | None:
         for key in keys
     ]
     return reduce(or_, parts) if parts else None
-
-
-# -- settings -------------------------------------------------------------------------------------------------
-
-
-def _made(kind: type[T], value: Any) -> T | None:
-    """A Hotness or Novelty of itself, of a mapping of its parameters, or None."""
-    if value is None or isinstance(value, kind):
-        return value
-    if not isinstance(value, Mapping):
-        raise ConfigurationError(f"{kind.__name__.lower()} is {value!r}; wanted a {kind.__name__}, a mapping or None")
-    return from_config(kind.__name__.lower(), {"type": "it", **value}, {"it": kind}, lambda one: False)
-
-
-def _checked_labels(labels: Any) -> Sequence[str]:
-    given = [labels] if isinstance(labels, str) else [] if labels is None else labels
-    if not isinstance(given, Sequence | Set) or not all(isinstance(label, str) for label in given):
-        raise ConfigurationError(f"labels is {labels!r}; wanted a text or a list of texts, such as ['home']")
-    return list(given)
-
-
-def _checked_weights(weights: Any) -> Mapping[str, float]:
-    allowed = ["vector", "keyword", "graph", "session"]
-    if not isinstance(weights, Mapping):
-        raise ConfigurationError(f"source_weights is {weights!r}; wanted a mapping such as {dict(WEIGHTS)}")
-    if unknown := [str(name) for name in weights if name not in allowed]:
-        near = nearest(unknown[0], allowed)
-        raise ConfigurationError(f"source_weights has {', '.join(unknown)}; {near}wanted {', '.join(allowed)}")
-    for name, weight in weights.items():
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
-            raise ConfigurationError(f"source_weights[{name!r}] is {weight!r}; wanted a number from 0, such as 0.45")
-    return {**weights}

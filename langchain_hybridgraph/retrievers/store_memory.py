@@ -107,7 +107,7 @@ class DocumentMemory(Feedback):
         >>> store.memory.mode
         'procedural'
         """
-        from langchain_hybridgraph.retrievers.memory_modes import mode_from
+        from langchain_hybridgraph.options.memory_modes import mode_from
 
         if mode is not None:
             mode_from(mode)

@@ -136,7 +136,7 @@ def retriever(store):
 
 def nearest(retriever, filter, question, n, tenant=None):
     query = Query(f"text {question}", n, Scope(filter, tenant))
-    found = retriever.plain.vector_search(query, n)
+    found = retriever.index.adapter.vector_search(query, n)
     return [entry.id for entry in found.entries]
 
 

@@ -82,7 +82,7 @@ def test_later_texts_are_found_by_their_words(store, given):
 
 def test_never_says_that_it_is_stale(store):
     """Until the user refreshes."""
-    retriever = HybridRetriever(store, documents(), refresh="never")
+    retriever = HybridRetriever(store, documents(), index={"refresh": "never"})
     assert by_words(retriever).degraded == ()
     add(store, LATER)
     result = by_words(retriever)
@@ -103,7 +103,7 @@ def plain():
 
 def test_seconds_are_waited_between_two_looks(plain):
     """Within an hour of the first look nothing new is seen; refresh() looks at once."""
-    retriever = HybridRetriever(plain, refresh=3600)
+    retriever = HybridRetriever(plain, index={"refresh": 3600})
     assert texts(by_words(retriever)) == []
     plain.add_texts([LATER])
     assert texts(by_words(retriever)) == []
@@ -113,17 +113,17 @@ def test_seconds_are_waited_between_two_looks(plain):
 
 def test_the_setting_may_be_changed(plain):
     """The index is not built again."""
-    retriever = HybridRetriever(plain, refresh="never")
+    retriever = HybridRetriever(plain, index={"refresh": "never"})
     plain.add_texts([LATER])
     assert by_words(retriever).degraded == ("keyword-stale",)
-    retriever.refresh_policy = "auto"
+    retriever.index = {"refresh": "auto"}
     assert texts(by_words(retriever)) == [LATER]
 
 
 @pytest.mark.parametrize("bad", ["always", -1, None])
 def test_an_unknown_setting_is_refused(plain, bad):
     with pytest.raises(ValidationError, match="refresh"):
-        HybridRetriever(plain, refresh=bad)
+        HybridRetriever(plain, index={"refresh": bad})
 
 
 def test_a_changed_text_needs_a_version_or_refresh(plain):
@@ -140,13 +140,13 @@ def test_a_changed_text_needs_a_version_or_refresh(plain):
 def test_another_version_compares_every_text(plain, as_function):
     """It is a value that the user sets, or a function that gives it."""
     versions = {"now": 1}
-    retriever = HybridRetriever(plain, version=(lambda: versions["now"]) if as_function else 1)
+    retriever = HybridRetriever(plain, index={"version": (lambda: versions["now"]) if as_function else 1})
     plain.add_documents([Document(id="zebra", page_content=LATER)])
     assert texts(by_words(retriever)) == []
     if as_function:
         versions["now"] = 2
     else:
-        retriever.version = 2
+        retriever.index = {"version": 2}
     assert texts(by_words(retriever)) == [LATER]
 
 
@@ -160,7 +160,7 @@ async def test_async_finds_what_comes_later(store):
 
 
 async def test_refresh_can_be_awaited(plain):
-    retriever = HybridRetriever(plain, refresh="never")
+    retriever = HybridRetriever(plain, index={"refresh": "never"})
     plain.add_texts([LATER])
     assert (await retriever.arefresh()).added == 1
 
@@ -178,11 +178,11 @@ def test_given_documents_stay_the_part_that_they_are(plain):
 def test_only_what_is_new_is_read(plain):
     """Not the whole collection again."""
     retriever = HybridRetriever(plain)
-    before = retriever.texts.index
+    before = retriever.index.adapter.texts.index
     plain.add_texts([LATER])
     by_words(retriever)
-    assert retriever.texts.index is before
-    assert len(retriever.texts.ids) == 4
+    assert retriever.index.adapter.texts.index is before
+    assert len(retriever.index.adapter.texts.ids) == 4
     assert len(before) == 4
 
 
@@ -195,7 +195,7 @@ def test_filters_and_parents_of_what_comes_later(plain):
 
 
 def test_rank_bm25_takes_in_as_well(plain):
-    retriever = HybridRetriever(plain, keyword_engine="rank_bm25")
+    retriever = HybridRetriever(plain, index={"engine": "rank_bm25"})
     plain.add_texts([LATER])
     assert texts(by_words(retriever)) == [LATER]
 
@@ -255,9 +255,9 @@ def test_a_store_that_cannot_be_listed_takes_documents():
 
 
 def test_another_version_of_a_store_that_cannot_be_listed_says_so():
-    retriever = HybridRetriever(BareStore(documents(), Fixed()), documents(), version=1)
+    retriever = HybridRetriever(BareStore(documents(), Fixed()), documents(), index={"version": 1})
     assert "keyword-stale" not in by_words(retriever).degraded
-    retriever.version = 2
+    retriever.index = {"version": 2}
     assert "keyword-stale" in by_words(retriever).degraded
     retriever.refresh(documents())
     assert "keyword-stale" not in by_words(retriever).degraded
@@ -267,7 +267,7 @@ def test_there_is_nothing_to_refresh_over_our_own_store():
     with pytest.raises(ConfigurationError, match="up to date"):
         HybridRetriever(HybridGraphStore()).refresh()
     with pytest.raises(ConfigurationError, match="up to date"):
-        HybridRetriever(HybridGraphStore(), refresh="never")
+        HybridRetriever(HybridGraphStore(), index={"refresh": "never"})
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")

@@ -171,7 +171,7 @@ async def test_a_tree_that_is_read_too_slowly_is_named(on_error):
     def version():
         return gate.wait(20) if is_slow else True
 
-    retriever = HierarchicalRetriever(store, version=version, deadline_ms=30, on_error=on_error)
+    retriever = HierarchicalRetriever(store, index={"version": version}, deadline_ms=30, on_error=on_error)
     is_slow.append(True)
     try:
         for result in (retriever.retrieve("cats"), await retriever.aretrieve("cats"), retriever.find("cats")):
@@ -183,7 +183,7 @@ async def test_a_tree_that_is_read_too_slowly_is_named(on_error):
 def test_a_tree_that_cannot_be_read():
     """No source could answer."""
     retriever = HierarchicalRetriever(InMemoryVectorStore.from_documents(documents()[:8], embedding()))
-    retriever.plain.scoped_tree = None
+    retriever.index.adapter.scoped_tree = None
     with pytest.raises(RetrievalError, match=r"no source could answer .tree: TypeError"):
         retriever.invoke("cats")
 

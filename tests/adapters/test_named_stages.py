@@ -62,7 +62,7 @@ def test_a_reranker_from_a_factory(tmp_path, store):
 )
 def test_a_planner_by_name(tmp_path, store, form, kind):
     """A planner can be rules, a chat model or a factory function of the application."""
-    settings = configured(tmp_path, f"hierarchical: {{planner: {form}}}")
+    settings = configured(tmp_path, f"tree: {{planner: {form}}}")
     assert type(HierarchicalRetriever.from_settings(settings, store=store).planner).__name__ == kind
 
 

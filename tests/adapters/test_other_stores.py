@@ -99,7 +99,7 @@ def test_the_store_alone(store, kind):
 def test_ids_in_the_metadata(store):
     """``id_key`` names them in the Documents; the store's texts are recognised."""
     given = [Document(page_content=text, metadata={"name": id}) for id, text in TEXTS.items()]
-    result = HybridRetriever(store, given, id_key="name").retrieve(QUESTION)
+    result = HybridRetriever(store, given, index={"id_key": "name"}).retrieve(QUESTION)
     assert sorted(ids(result)) == sorted(TEXTS)
     check_both_sides(result)
 
@@ -147,7 +147,9 @@ def test_keyword_hits_have_their_cosine(store, kind):
 def test_edges_between_the_applications_ids_are_walked(store, given):
     """From the best hit to a text that has nothing to do with the question."""
     side = {"documents": documents()} if given == "documents" else {"keyword_retriever": bm25(documents())}
-    retriever = GraphRetriever(store, graph=[Edge("ada", "zebra", "references")], max_hops=1, seed_k=1, **side)
+    retriever = GraphRetriever(
+        store, edges=[Edge("ada", "zebra", "references")], max_hops=1, graph={"seed_k": 1}, **side
+    )
     by_id = {document.id: document.metadata for document in retriever.retrieve(QUESTION)}
     assert by_id["zebra"]["source_path"] == ["ada", "zebra"]
     assert by_id["zebra"]["hops"] == 1
@@ -159,7 +161,7 @@ async def test_edges_between_the_stores_ids_are_walked(store, kind):
         pytest.skip("this store does not tell its ids")
     named = {document.page_content: document.id for document in HybridRetriever(store).invoke(QUESTION)}
     source, target = named[TEXTS["ada"]], named[TEXTS["zebra"]]
-    retriever = GraphRetriever(store, graph=[Edge(source, target, "references")], max_hops=1, seed_k=1)
+    retriever = GraphRetriever(store, edges=[Edge(source, target, "references")], max_hops=1, graph={"seed_k": 1})
     found = await retriever.aretrieve(QUESTION)
     paths = {document.id: document.metadata["source_path"] for document in found}
     assert paths[target] == [source, target]
@@ -233,7 +235,7 @@ def test_a_child_gives_way_to_its_parent(kind, folder, where):
     found = HybridRetriever(store, [*given, parent]).retrieve(QUESTION)
     assert (ids(found), found.degraded) == (["zebra"], ("no-cosine",) if kind in CLOSED else ())
     assert found[0].metadata["chunk_id"] == "ada"
-    assert len(HybridRetriever(store, [*given, parent], parents=False).invoke(QUESTION)) == len(there)
+    assert len(HybridRetriever(store, [*given, parent], return_parents=False).invoke(QUESTION)) == len(there)
     close(store)
 
 
@@ -297,6 +299,6 @@ def test_diversity_is_measured_with_the_stores_vectors(store, kind):
     """Vectors of every store that gives them."""
     if kind in {*CLOSED, "llama_index"}:
         pytest.skip("this store gives no vectors")
-    plain = ids(HybridRetriever(store, documents(), k=2, mmr_lambda=1.0).invoke(QUESTION))
-    spread = ids(HybridRetriever(store, documents(), k=2, mmr_lambda=0.0).invoke(QUESTION))
+    plain = ids(HybridRetriever(store, documents(), k=2, selection={"mmr_lambda": 1.0}).invoke(QUESTION))
+    spread = ids(HybridRetriever(store, documents(), k=2, selection={"mmr_lambda": 0.0}).invoke(QUESTION))
     assert (plain, spread) == (["ada", "engine"], ["ada", "zebra"])

@@ -83,27 +83,27 @@ def test_init_in_a_folder_that_is_not_there():
 
 def test_show_says_what_holds_and_where_it_comes_from(folder, monkeypatch):
     """Call, variable, file with its line, default."""
-    (folder / "hybridgraph.yaml").write_text("retriever:\n  overfetch: 4\n  fusion: {type: rrf}\n")
+    (folder / "hybridgraph.yaml").write_text("selection:\n  overfetch: 4\nretriever:\n  fusion: {type: rrf}\n")
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_MIN_SCORE", "0.2")
     rows = [line.split(maxsplit=1) for line in config("show", "--set", "retriever_k=7").stdout.splitlines()]
     shown = {key: rest.split() for key, rest in rows}
     assert list(shown) == list(HybridGraphSettings.model_fields)
     assert shown["retriever_k"] == ["7", "call"]
     assert shown["retriever_min_score"] == ["0.2", "HYBRIDGRAPH_RETRIEVER_MIN_SCORE"]
-    assert shown["retriever_overfetch"] == ["4", "hybridgraph.yaml:2"]
-    assert shown["retriever_fusion"] == ['{"type":', '"rrf"}', "hybridgraph.yaml:3"]
-    assert shown["retriever_parents"] == ["true", "default"]
+    assert shown["selection_overfetch"] == ["4", "hybridgraph.yaml:2"]
+    assert shown["retriever_fusion"] == ['{"type":', '"rrf"}', "hybridgraph.yaml:4"]
+    assert shown["retriever_return_parents"] == ["true", "default"]
 
 
 def test_show_as_json(folder, monkeypatch):
     """The schema that stays."""
-    (folder / "h.yaml").write_text("retriever: {overfetch: 4, as_of: 2024-05-01}\n")
+    (folder / "h.yaml").write_text("selection: {overfetch: 4}\nretriever: {as_of: 2024-05-01}\n")
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "2")
     shown = answer("show", "h.yaml")
     assert (shown["file"], shown["exit"]) == ("h.yaml", 0)
     by_key = {each["key"]: each for each in shown["settings"]}
-    assert by_key["retriever_overfetch"] == {
-        "key": "retriever_overfetch",
+    assert by_key["selection_overfetch"] == {
+        "key": "selection_overfetch",
         "value": 4,
         "default": 3,
         "origin": "file",
@@ -135,7 +135,7 @@ def test_show_keeps_secrets(folder):
     ("arguments", "said"),
     [
         (["--set", "retriever_k"], "--set retriever_k is not a setting; pass KEY=VALUE, such as retriever_k=3"),
-        (["--set", "retriever_k=many"], "retriever_k is 'many'; expected a whole number from 1"),
+        (["--set", "retriever_k=many"], "retriever_k is 'many'; expected a whole number from 0"),
         (["--set", "retriever_kay=3"], "retriever_kay is not a setting; did you mean retriever_k?"),
         (["gone.yaml"], "gone.yaml cannot be read: No such file or directory"),
     ],
@@ -168,7 +168,7 @@ def test_check_names_file_line_key_and_what_is_allowed(folder, monkeypatch):
     assert done.exit_code == 1
     assert done.stdout.splitlines() == [
         "HYBRIDGRAPH_STORE_TENNANT is not a setting; did you mean store_tenant?",
-        "h.yaml:3: retriever_k is 'many'; expected a whole number from 1",
+        "h.yaml:3: retriever_k is 'many'; expected a whole number from 0",
         "h.yaml:4: retriever_on_error is 'rais'; expected degrade, empty or raise (did you mean raise?)",
         "h.yaml:7: graph_max_hops cannot be combined with h.yaml:6: graph_preset; expected only one of them",
         "h.yaml:8: retreiver is not a setting; did you mean retriever?",
@@ -178,7 +178,7 @@ def test_check_names_file_line_key_and_what_is_allowed(folder, monkeypatch):
 def test_check_as_json(folder, monkeypatch):
     """The schema that stays."""
     (folder / "h.yaml").write_text("graph:\n  seed_k: 0\n")
-    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "0")
+    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "-1")
     assert answer("check", "h.yaml") == {
         "file": "h.yaml",
         "ok": False,
@@ -188,9 +188,9 @@ def test_check_as_json(folder, monkeypatch):
                 "variable": "HYBRIDGRAPH_RETRIEVER_K",
                 "line": None,
                 "key": "retriever_k",
-                "value": "0",
-                "allowed": "a whole number from 1",
-                "message": "HYBRIDGRAPH_RETRIEVER_K is '0'; expected a whole number from 1",
+                "value": "-1",
+                "allowed": "a whole number from 0",
+                "message": "HYBRIDGRAPH_RETRIEVER_K is '-1'; expected a whole number from 0",
             },
             {
                 "origin": "file",
@@ -268,7 +268,7 @@ def test_check_without_a_file_looks_at_the_environment(monkeypatch):
     assert (done.exit_code, done.stdout) == (0, "no problems in 0 settings of the environment\n")
     assert "there is no hybridgraph.yaml in this folder" in done.stderr
     assert answer("check") == {"file": None, "ok": True, "problems": [], "exit": 0}
-    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "0")
+    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "-1")
     assert config("check").exit_code == 1
     assert config("check", "gone.yaml").exit_code == 2
 
@@ -293,7 +293,7 @@ def test_help_is_given_without_a_verb():
 
 def test_as_a_process(folder):
     """Piped as any other verb."""
-    (folder / "hybridgraph.yaml").write_text("retriever_k: 0\n")
+    (folder / "hybridgraph.yaml").write_text("retriever_k: -1\n")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HYBRIDGRAPH_")}
     done = subprocess.run(
         [sys.executable, "-m", "langchain_hybridgraph.cli", "config", "check"],
@@ -304,5 +304,5 @@ def test_as_a_process(folder):
         env=environment | {"PYTHONPATH": str(ROOT)},
     )
     assert done.returncode == 1
-    assert done.stdout == "hybridgraph.yaml:1: retriever_k is 0; expected a whole number from 1\n"
+    assert done.stdout == "hybridgraph.yaml:1: retriever_k is -1; expected a whole number from 0\n"
     assert done.stderr == ""

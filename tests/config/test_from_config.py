@@ -24,16 +24,15 @@ from langchain_hybridgraph import (
     ingest,
 )
 from langchain_hybridgraph.config import HybridGraphSettings
-from langchain_hybridgraph.config.settings import SHORTHAND
+from langchain_hybridgraph.config.fields import IN_CODE_ONLY, SECTIONS, StoreFields, in_group
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters import parse_filter
 from langchain_hybridgraph.memory.scoring import Hotness, Novelty
+from langchain_hybridgraph.options.group import groups_of
+from langchain_hybridgraph.options.memory_modes import mode_from
 from langchain_hybridgraph.query.fusion import ConvexCombination, Interleave
 from langchain_hybridgraph.query.graph import BFS
 from langchain_hybridgraph.query.graph.scores import Propagation
-from langchain_hybridgraph.retrievers.graph import _SHORT
-from langchain_hybridgraph.retrievers.memory import WEIGHTS as MEMORY_WEIGHTS
-from langchain_hybridgraph.retrievers.memory_modes import mode_from
 
 TEXTS = {
     "api/auth.md": "Tokens are renewed every hour by the client.",
@@ -46,7 +45,9 @@ OF = {
     "retriever": HybridRetriever,
     "graph": GraphRetriever,
     "advanced": AdvancedRetriever,
-    "hierarchical": HierarchicalRetriever,
+    "selection": HybridRetriever,
+    "index": HybridRetriever,
+    "tree": HierarchicalRetriever,
     "memory": MemoryRetriever,
 }
 
@@ -84,75 +85,29 @@ def ids(documents):
 # -- every key reaches its constructor --
 
 
-def arguments(section):
-    """Return the arguments of a section's constructor with their defaults."""
-    if section == "store":
-        return {name: each.default for name, each in inspect.signature(HybridGraphStore.__init__).parameters.items()}
-    return {field.alias or name: field.default for name, field in OF[section].model_fields.items()}
+def test_every_option_is_a_key():
+    """Every option of a retriever and of its groups has a key, unless it takes an object."""
+    of_langchain = {"name", "tags", "metadata", "vector_store"}
+    for kind in (HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever):
+        groups = groups_of(kind)
+        options = kind.model_fields.keys() - groups.keys() - of_langchain - IN_CODE_ONLY
+        grouped = {name for group in groups.keys() - {"telemetry"} for name in groups[group].model_fields}
+        keys = {key.split("_", 1)[1] for key in HybridGraphSettings.model_fields}
+        assert options | (grouped - IN_CODE_ONLY) <= keys, kind
 
 
-# Defaults that differ deliberately: weights and language, which the constructor chooses, and objects that settings
-# refer to by name.
-DIFFERENT_DEFAULTS = {
-    "retriever_semantic_weight",
-    "retriever_keyword_weight",
-    "store_language",
-    "graph_seed_labels",
-    "advanced_retriever",
-    "advanced_expander",
-    "hierarchical_roots",
-    "memory_labels",
-    "memory_source_weights",
-    "memory_novelty",
-}
+def test_the_keys_of_the_store_are_its_arguments():
+    """They have the same defaults; a new index has a language, an existing one keeps its own."""
+    parameters = inspect.signature(HybridGraphStore.__init__).parameters
+    for name, field in StoreFields.model_fields.items():
+        assert field.default == parameters[name].default
 
 
-@pytest.mark.parametrize("key", HybridGraphSettings.model_fields)
-def test_every_key_is_an_argument_with_its_default(key):
-    """A key consists of its section and the name of a constructor argument."""
-    section, name = key.split("_", 1)
-    default = arguments(section)[name]
-    if key not in DIFFERENT_DEFAULTS:
-        assert HybridGraphSettings.model_fields[key].default == default
-
-
-# Arguments that take objects, which only code can pass.
-OBJECTS = {
-    "vector_store",
-    "texts",
-    "plain",
-    "keyword_retriever",
-    "version",
-    "graph",
-    "planner",
-    "get_session_history",
-    "session",
-    "sinks",
-    "tracer",
-    "logger",
-}
-OF_BASE_RETRIEVER = {"name", "tags", "metadata"}
-
-
-@pytest.mark.parametrize("section", OF)
-def test_every_plain_argument_is_a_key(section):
-    """Every argument of a retriever has a key, unless it takes an object."""
-    keys = {key.split("_", 1)[1] for key in HybridGraphSettings.model_fields if key.startswith(f"{section}_")}
-    sections = [other for other in (*getattr(OF[section], "_sections", ()), "retriever") if other != section]
-    inherited = set().union(*(arguments(other) for other in sections))
-    assert arguments(section).keys() - keys - inherited - OBJECTS - OF_BASE_RETRIEVER - {"k"} == set()
-
-
-def test_shorthand_keys_are_those_of_the_graph_retriever():
-    """The keys that cannot be combined with a preset are those of the retriever."""
-    assert set(SHORTHAND) == set(_SHORT)
-
-
-def test_memory_defaults_are_those_of_the_retriever():
-    """The defaults of source weights and novelty agree with the code."""
-    fields = HybridGraphSettings.model_fields
-    assert Novelty(**fields["memory_novelty"].default) == Novelty()
-    assert fields["memory_source_weights"].default == dict(MEMORY_WEIGHTS)
+def test_the_sections_of_a_retriever_are_those_of_its_groups():
+    """Each group that a file can set is a section, which the retrievers read that have it."""
+    for kind in (HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever):
+        assert set(kind._sections) == {"retriever", *groups_of(kind)} - {"telemetry"}
+        assert set(kind._sections) <= SECTIONS.keys()
 
 
 CONVERTED = {
@@ -160,14 +115,14 @@ CONVERTED = {
     "retriever_as_of": 1714521600.0,
     "retriever_fusion": ConvexCombination(normalize="max"),
     "retriever_reranker": ScoreReranker(0.2),
-    "retriever_budget": TokenBudget(500, fill=False),
+    "selection_budget": TokenBudget(500, fill=False),
     "graph_traversal": BFS(max_hops=3, relations=["cites"]),
     "graph_score": Propagation(0.4),
     "graph_seed_filter": parse_filter({"kind": "page"}),
     "graph_seed_labels": frozenset({"api", "web"}),
     "graph_hop_decay": (1, 0.5),
     "advanced_expander": AppendHistory(2),
-    "hierarchical_roots": {"memory": ("user/memories",)},
+    "tree_roots": {"memory": ("user/memories",)},
     "memory_mode": mode_from({"type": "procedural", "recency": 0.3}),
     "memory_labels": frozenset({"api", "web"}),
     "memory_known_at": 1714521600.0,
@@ -175,7 +130,7 @@ CONVERTED = {
     "memory_novelty": Novelty(floor=1),
 }
 # Settings of a keyword index that accompanies another vector store.
-OTHER_STORE = {"retriever_keyword_engine", "retriever_language", "retriever_id_key", "retriever_refresh"}
+OTHER_STORE = {"index_engine", "index_language", "index_id_key", "index_refresh"}
 
 
 @pytest.mark.parametrize(
@@ -183,12 +138,13 @@ OTHER_STORE = {"retriever_keyword_engine", "retriever_language", "retriever_id_k
     [
         key
         for key in GOOD
-        if not key.startswith("store_") and key not in OTHER_STORE | {"advanced_retriever", "hierarchical_planner"}
+        if not key.startswith("store_") and key not in OTHER_STORE | {"advanced_retriever", "tree_planner"}
     ],
 )
 def test_a_value_from_the_file_or_the_environment_reaches_the_retriever(key, write, folder, monkeypatch):
     """The value is converted as by the constructor, whichever its origin."""
     section, name = key.split("_", 1)
+    group = getattr(OF[section], "model_fields", {}).keys() & ({section} if in_group(section, name) else set())
     expected = CONVERTED.get(key, GOOD[key])
     expected = tuple(expected) if isinstance(expected, list) else expected
     with HybridGraphStore(folder, read_only=True) as store:
@@ -197,7 +153,7 @@ def test_a_value_from_the_file_or_the_environment_reaches_the_retriever(key, wri
         monkeypatch.setenv(f"HYBRIDGRAPH_{key.upper()}", value)
         from_environment = OF[section].from_config(write(), store=store)
     for retriever in (from_file, from_environment):
-        actual = getattr(retriever, name)
+        actual = getattr(getattr(retriever, *group) if group else retriever, name)
         assert (tuple(actual) if isinstance(actual, list) else actual) == expected
 
 
@@ -252,7 +208,7 @@ def test_sections_apply_to_their_own_retrievers(write, folder):
     with HybridGraphStore(folder, read_only=True) as store:
         graph = GraphRetriever.from_config(path, store=store)
         hybrid = HybridRetriever.from_config(path, store=store)
-    assert (graph.min_score, graph.fusion, graph.preset, graph.seed_k) == (0.01, Interleave(), "beam", 3)
+    assert (graph.min_score, graph.fusion, graph.preset, graph.graph.seed_k) == (0.01, Interleave(), "beam", 3)
     assert (hybrid.min_score, hybrid.fusion) == (0.01, Interleave())
 
 
@@ -271,7 +227,15 @@ def test_the_file_selects_the_retriever_of_an_advanced_retriever(write, folder, 
     with HybridGraphStore(folder, read_only=True) as store:
         advanced = AdvancedRetriever.from_config(path, store=store, expander="history_terms")
     assert (type(advanced.retriever), advanced.fuse_raw, advanced.expander) == (kind, False, HistoryTerms())
-    assert getattr(advanced.retriever, "seed_k", 4) == 4
+    assert kind not in (GraphRetriever, MemoryRetriever) or advanced.retriever.graph.seed_k == 4
+
+
+def test_a_group_as_an_argument_changes_only_the_named_options(write, folder):
+    """The other options of the group are those of the file."""
+    path = write(selection={"mmr_lambda": 0.5, "overfetch": 4})
+    with HybridGraphStore(folder, read_only=True) as store:
+        selection = HybridRetriever.from_config(path, store=store, selection={"overfetch": 5}).selection
+    assert (selection.mmr_lambda, selection.overfetch) == (0.5, 5)
 
 
 # -- the store and the embedding --

@@ -39,30 +39,30 @@ def test_defaults():
 
 def test_precedence(write, monkeypatch):
     """Argument, environment, file and default take precedence in this order, for each key separately."""
-    path = write("retriever_k: 1\nretriever_overfetch: 11\nretriever_min_score: 0.1\n")
+    path = write("retriever_k: 1\nselection_overfetch: 11\nretriever_min_score: 0.1\n")
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "2")
-    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_OVERFETCH", "12")
+    monkeypatch.setenv("HYBRIDGRAPH_SELECTION_OVERFETCH", "12")
     settings = HybridGraphSettings.from_file(path, retriever_k=3)
-    assert (settings.retriever_k, settings.retriever_overfetch, settings.retriever_min_score) == (3, 12, 0.1)
+    assert (settings.retriever_k, settings.selection_overfetch, settings.retriever_min_score) == (3, 12, 0.1)
     assert settings.retriever_deadline_ms is None
 
 
 def test_variables_in_lower_case_and_empty_variables(write, monkeypatch):
     """A lower-case variable counts; an empty variable is unset, so the file applies."""
-    path = write("retriever: {k: 4, overfetch: 4}")
+    path = write("retriever: {k: 4}\nselection: {overfetch: 4}")
     monkeypatch.setenv("hybridgraph_retriever_k", "2")
-    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_OVERFETCH", "")
+    monkeypatch.setenv("HYBRIDGRAPH_SELECTION_OVERFETCH", "")
     settings = HybridGraphSettings.from_file(path)
-    assert (settings.retriever_k, settings.retriever_overfetch) == (2, 4)
+    assert (settings.retriever_k, settings.selection_overfetch) == (2, 4)
 
 
 def test_none_is_unset(write, monkeypatch):
     """None as an argument and null in the file fall through to the next source; 0 does not."""
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "2")
     settings = HybridGraphSettings.from_file(
-        write("retriever_overfetch: null\nretriever_min_score: 0"), retriever_k=None
+        write("selection_overfetch: null\nretriever_min_score: 0"), retriever_k=None
     )
-    assert (settings.retriever_k, settings.retriever_overfetch, settings.retriever_min_score) == (2, 3, 0.0)
+    assert (settings.retriever_k, settings.selection_overfetch, settings.retriever_min_score) == (2, 3, 0.0)
 
 
 def test_sections_and_flat_keys_are_the_same(write):
@@ -161,7 +161,7 @@ def test_only_explicit_settings_are_passed_on():
     assert HybridGraphSettings().arguments("retriever") == {}
     settings = HybridGraphSettings(retriever_semantic_weight=0.7, graph_seed_k=3)
     assert settings.arguments("retriever") == {"semantic_weight": 0.7}
-    assert settings.arguments("graph") == {"seed_k": 3}
+    assert settings.arguments("graph") == {"graph": {"seed_k": 3}}
 
 
 def test_arguments_of_the_store():
@@ -220,7 +220,7 @@ def test_the_error_of_a_bad_variable_names_the_variable(monkeypatch):
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "many")
     with pytest.raises(ConfigurationError) as caught:
         HybridGraphSettings()
-    assert str(caught.value) == "HYBRIDGRAPH_RETRIEVER_K is 'many'; expected a whole number from 1"
+    assert str(caught.value) == "HYBRIDGRAPH_RETRIEVER_K is 'many'; expected a whole number from 0"
 
 
 def test_all_bad_values_are_reported_at_once(write, monkeypatch):
@@ -287,7 +287,7 @@ def test_variables_of_other_programs_are_ignored(monkeypatch):
     [
         ("retriever: {semantic_wieght: 1}", "retriever_semantic_wieght is not a setting; did you mean retriever_sem"),
         ("retreiver: {k: 1}", "retreiver is not a setting; did you mean retriever?"),
-        ("1: x", "1 is not a setting; the sections are store, retriever, graph, "),
+        ("1: x", "1 is not a setting; the sections are store, retriever, selection, "),
         ("seed_k: 3", ":1: seed_k is not a setting; did you mean graph_seed_k[?]"),
         ("graph:\n  <<: {kay: 3}", ":1: graph_kay is not a setting; "),
         ("retriever: {k: 3}\n---\nretriever: {k: 4}", ":2: this is not YAML: but found another document"),
@@ -303,7 +303,7 @@ def test_variables_of_other_programs_are_ignored(monkeypatch):
         ("graph: {traversal: {type: bsf}}", "graph_traversal is .*; expected bfs, .*did you mean 'bfs'"),
         ("retriever: {filter: {year: {$gt: null}}}", "retriever_filter is .*; expected a mapping such as"),
         (
-            "retriever:\n  k: 5\nretriever:\n  overfetch: 4",
+            "retriever:\n  k: 5\nretriever:\n  tenant: a",
             ":3: retriever appears twice, first on line 1; set it once",
         ),
         ("retriever:\n  k: 5\n  k: 6", ":3: retriever_k appears twice, first on line 2"),
@@ -345,13 +345,13 @@ def test_unreadable_files(tmp_path):
 
 def test_origins(write, monkeypatch):
     """Origins are call, variable, file with line, and default; a computed weight has the origin of the other one."""
-    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_OVERFETCH", "4")
+    monkeypatch.setenv("HYBRIDGRAPH_SELECTION_OVERFETCH", "4")
     path = write("# mine\nretriever:\n  semantic_weight: 0.6\n  k: 2\ngraph_seed_k: 3\n")
     effective = {each.key: each for each in HybridGraphSettings.effective(path, retriever_k=7)}
     shown = {key: (each.value, each.default, str(each.origin)) for key, each in effective.items()}
     assert list(effective) == list(HybridGraphSettings.model_fields)
     assert shown["retriever_k"] == (7, 10, "call")
-    assert shown["retriever_overfetch"] == (4, 3, "HYBRIDGRAPH_RETRIEVER_OVERFETCH")
+    assert shown["selection_overfetch"] == (4, 3, "HYBRIDGRAPH_SELECTION_OVERFETCH")
     assert shown["retriever_semantic_weight"] == (0.6, None, f"{path}:3")
     assert shown["retriever_keyword_weight"] == (0.4, None, f"{path}:3")
     assert shown["graph_seed_k"] == (3, 10, f"{path}:5")
@@ -361,16 +361,17 @@ def test_origins(write, monkeypatch):
 
 def test_merged_settings_have_the_line_of_their_section(write):
     """A key merged with YAML's << has the line of its section; other keys have their own."""
-    path = write("store: &s\n  tenant: a\nretriever:\n  k: 2\n  <<: {overfetch: 4}\n")
+    path = write("store: &s\n  tenant: a\nretriever:\n  k: 2\n  <<: {deadline_ms: 4}\n")
     effective = {each.key: each for each in HybridGraphSettings.effective(path)}
-    assert (effective["retriever_overfetch"].value, effective["retriever_k"].origin.line) == (4, 4)
+    assert (effective["retriever_deadline_ms"].value, effective["retriever_k"].origin.line) == (4, 4)
 
 
 # -- the import --
 
 
-def test_importing_reads_no_yaml():
-    """The YAML library is imported only when a file is read."""
-    code = "import sys, langchain_hybridgraph.config; print(sorted({'yaml', 'langchain_core'} & sys.modules.keys()))"
+def test_no_engine_is_imported():
+    """The keys are those of the retrievers' options; importing them loads no engine."""
+    engines = {"chromadb", "tantivy", "rank_bm25", "scipy", "markdown_it"}
+    code = f"import sys, langchain_hybridgraph.config; print(sorted({engines!r} & sys.modules.keys()))"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"

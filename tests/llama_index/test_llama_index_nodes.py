@@ -131,11 +131,11 @@ def test_children_give_way_to_their_parents():
 
 
 def test_leaves_know_their_parents():
-    """With ``parents=False`` the leaves come back with the parent that LlamaIndex's AutoMergingRetriever looks for."""
+    """With ``return_parents=False`` the leaves have the parent that LlamaIndex's AutoMergingRetriever looks for."""
     store, nodes = HybridGraphStore(), hierarchy()
     ingest_nodes(nodes, store)
     given = {node.node_id: node for node in nodes}
-    best = LlamaIndexRetriever(HybridRetriever(store, parents=False)).retrieve("fish swim")[0].node
+    best = LlamaIndexRetriever(HybridRetriever(store, return_parents=False)).retrieve("fish swim")[0].node
     assert best.child_nodes is None
     assert best.parent_node == given[best.node_id].parent_node
 

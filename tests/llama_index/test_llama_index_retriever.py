@@ -162,7 +162,7 @@ async def test_async_awaits_ours(store):
 
 def test_nodes_reached_over_edges(store):
     """Metadata of a node reached over edges describe the path, and its relationships can be followed."""
-    found = LlamaIndexRetriever(GraphRetriever(store, max_hops=1, seed_k=1, k=2)).retrieve("cat sat mat")
+    found = LlamaIndexRetriever(GraphRetriever(store, max_hops=1, graph={"seed_k": 1}, k=2)).retrieve("cat sat mat")
     assert ids(found) == ["cat", "dog"]
     assert found[1].metadata["source_path"] == ["cat", "dog"]
     assert found[1].node.next_node.node_id == "fish"
@@ -249,7 +249,7 @@ def test_merging_leaves_by_llama_index():
     context = StorageContext.from_defaults()
     context.docstore.add_documents([whole, *leaves])
     for k, found in ((1, ["fish"]), (4, ["whole"])):
-        retriever = LlamaIndexRetriever(HybridRetriever(store, parents=False, k=k))
+        retriever = LlamaIndexRetriever(HybridRetriever(store, return_parents=False, k=k))
         assert ids(AutoMergingRetriever(retriever, context).retrieve("Where do fish swim?")) == found
 
 
@@ -411,7 +411,7 @@ def test_relationships_of_a_parent_child_split():
     """The child of a parent names it."""
     store = HybridGraphStore()
     ingest([Document("The cat sat. " * 300, metadata={"source": "zoo.md"})], store, split="parent_child")
-    node = LlamaIndexRetriever(HybridRetriever(store, k=1, parents=False)).retrieve("cat")[0].node
+    node = LlamaIndexRetriever(HybridRetriever(store, k=1, return_parents=False)).retrieve("cat")[0].node
     assert node.parent_node.node_id == store.get([node.node_id])[0].parent
 
 
@@ -482,7 +482,7 @@ def test_an_index_in_llama_indexes_words(index):
 
 def test_the_graph_of_an_index(index):
     """The relationships in its docstore are edges to walk over."""
-    retriever = LlamaIndexRetriever.from_index(index, GraphRetriever, max_hops=1, seed_k=1, k=2)
+    retriever = LlamaIndexRetriever.from_index(index, GraphRetriever, max_hops=1, graph={"seed_k": 1}, k=2)
     found = retriever.retrieve("cat sat mat")
     assert [(each.node_id, each.metadata["hops"]) for each in found] == [("cat", 0), ("dog", 1)]
 

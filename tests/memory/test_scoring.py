@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.memory.scoring import Composite, Hotness, Named, Novelty, Scoring, trust
+from langchain_hybridgraph.options.memory_modes import MODES
 from langchain_hybridgraph.records import Chunk, FusedCandidate, Hit, MemoryState, Query, Scope
-from langchain_hybridgraph.retrievers.memory_modes import MODES
 from langchain_hybridgraph.stores.protocols import MemoryColumns
 
 HOUR, DAY = 3600.0, 86400.0

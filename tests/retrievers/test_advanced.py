@@ -499,7 +499,7 @@ def test_settings_that_cannot_be_used(hybrid, setting):
 
 def test_the_class_of_an_expander_is_none():
     """The error has the line that mends it."""
-    with pytest.raises(ValueError, match=r"give one of the kind: expander=HistoryTerms\("):
+    with pytest.raises(ValueError, match=r"pass expander=HistoryTerms\("):
         AdvancedRetriever(Words(), expander=HistoryTerms)
 
 

@@ -113,8 +113,7 @@ def test_the_index_over_documents_is_the_same():
     prepared, _ = retriever.configurable_fields(**fields("keyword_weight")).prepare(
         {"configurable": {"keyword_weight": 1.0}}
     )
-    assert prepared.texts is retriever.texts is not None
-    assert prepared.plain is retriever.plain is not None
+    assert prepared.index.adapter is retriever.index.adapter is not None
     assert prepared.retrieve("fast train", k=1)[0].metadata["source"] == "trains/fast.md"
     assert prepared.retrieve("fast train").plan["weights"] == {"keyword": 1.0}
 
@@ -128,14 +127,15 @@ def test_a_preset_stays_what_it_is(preset, store):
 
 
 def test_a_walk_at_run_time(store):
-    """Preset, traversal and graph slots are settings like others."""
-    retriever = GraphRetriever(store, k=2).configurable_fields(**fields("preset", "traversal", "seed_k"))
+    """A preset and the options of the graph can be set at run time."""
+    retriever = GraphRetriever(store, k=2).configurable_fields(**fields("preset", "graph"))
     assert retriever.prepare({"configurable": {"preset": "beam"}})[0].retrieve("train").plan["walk"] == {
         "traversal": "Beam",
         "score": "HopDecay",
     }
-    prepared, _ = retriever.prepare({"configurable": {"traversal": {"type": "bfs", "max_hops": 1}, "seed_k": 1}})
-    assert (prepared.traversal.max_hops, prepared.seed_k) == (1, 1)
+    graph = {"traversal": {"type": "bfs", "max_hops": 1}, "seed_k": 1}
+    prepared, _ = retriever.prepare({"configurable": {"graph": graph}})
+    assert (prepared.graph.traversal.max_hops, prepared.graph.seed_k) == (1, 1)
 
 
 def test_an_advanced_retriever_and_the_one_below(store):

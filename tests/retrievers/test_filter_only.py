@@ -88,7 +88,7 @@ def test_later_stages(store):
     assert len(GraphRetriever(store, k=20, max_hops=2).invoke("", filter=ODD)) == len(WANTED)
     grouped = HybridGraphStore()
     grouped.add_documents([Document(f"text {n}", id=str(n), metadata={"source": f"{n % 2}.md"}) for n in range(6)])
-    found = HybridRetriever(grouped, per_document=1).invoke("", filter={"source": {"$exists": True}})
+    found = HybridRetriever(grouped, selection={"max_per_document": 1}).invoke("", filter={"source": {"$exists": True}})
     assert [document.id for document in found] == ["0", "1"]
 
 

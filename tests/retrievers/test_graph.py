@@ -25,11 +25,12 @@ from langchain_hybridgraph import (
     ingest,
 )
 from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, StoreError
+from langchain_hybridgraph.options.graph import GraphOptions
+from langchain_hybridgraph.options.presets import PRESETS
 from langchain_hybridgraph.query.budget import TokenBudget
 from langchain_hybridgraph.query.fusion import ConvexCombination
 from langchain_hybridgraph.query.graph import BFS, TRAVERSALS
 from langchain_hybridgraph.query.graph.scores import HopDecay, RingDecay
-from langchain_hybridgraph.retrievers.graph import PRESETS
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
 
 COSINES = {"A": 0.9, "B": 0.5, "C": 0.1, "D": 0.1, "Z": 0.05}
@@ -66,10 +67,10 @@ def pinned(**expected):
     return {id: pytest.approx(value, abs=1e-6) for id, value in expected.items()}
 
 
-def hop_decay(store, **settings):
+def hop_decay(store, graph=None, **settings):
     """The preset that the pins belong to, begun at A and B."""
-    known = {"seed_k": 2, "k": 10, "preset": "hop_decay"} | settings
-    return GraphRetriever(store, **known)
+    known = {"k": 10, "preset": "hop_decay"} | settings
+    return GraphRetriever(store, graph={"seed_k": 2} | (graph or {}), **known)
 
 
 DOCUMENTS = [
@@ -112,7 +113,7 @@ class TestStandardOverPlainStore(TestStandard):
     @property
     def retriever_constructor_params(self):
         plain = InMemoryVectorStore.from_documents(DOCUMENTS, ingested().embeddings)
-        return {"vector_store": plain, "documents": DOCUMENTS, "graph": edges(("ada", "engine", 0.9))}
+        return {"vector_store": plain, "documents": DOCUMENTS, "edges": edges(("ada", "engine", 0.9))}
 
 
 # -- pins through the whole retriever ------------------------------------------------------------------------------
@@ -130,7 +131,9 @@ def test_edges_are_walked_both_ways_when_asked():
     """Z leads to A, and so is reached from it."""
     with drawn() as store:
         walk = BFS(direction="both")
-        found = scores(hop_decay(store, traversal=walk, score=HopDecay(score_expanded=False)).retrieve("q"))
+        found = scores(
+            hop_decay(store, graph={"traversal": walk, "score": HopDecay(score_expanded=False)}).retrieve("q")
+        )
         assert found["Z"] == pytest.approx(0.126)
 
 
@@ -139,7 +142,7 @@ def beside():
     plain = InMemoryVectorStore(Angles())
     documents = [Document(name, id=name) for name in COSINES]
     plain.add_documents(documents)
-    return {"vector_store": plain, "documents": documents, "graph": edges(*PINNED)}
+    return {"vector_store": plain, "documents": documents, "edges": edges(*PINNED)}
 
 
 @pytest.mark.parametrize("is_beside", [False, True])
@@ -147,7 +150,9 @@ def test_an_edge_is_described_in_its_own_direction(is_beside):
     """Z cites A: walked from A, its step is backward, and nothing says that A cites Z. A cites C, forward."""
     with drawn() as store:
         given = beside() if is_beside else {"vector_store": store}
-        retriever = GraphRetriever(**given, traversal=BFS(direction="both"), seed_k=1, score="hop_decay")
+        retriever = GraphRetriever(
+            **given, graph={"traversal": BFS(direction="both"), "seed_k": 1, "score": "hop_decay"}
+        )
         result = retriever.retrieve("q")
         found = {document.id: document.metadata for document in result}
         assert (found["Z"]["source_path"], found["C"]["source_path"]) == (["A", "Z"], ["A", "C"])
@@ -165,7 +170,9 @@ def test_the_tool_says_how_hits_are_related():
     """Each edge as it points, between the places in the list, with its description."""
     with drawn() as store:
         walk = BFS(direction="both")
-        retriever = GraphRetriever(store, k=5, traversal=walk, score="hop_decay", seed_k=1, metadata_prefix="hg_")
+        retriever = GraphRetriever(
+            store, k=5, graph={"traversal": walk, "score": "hop_decay", "seed_k": 1}, metadata_prefix="hg_"
+        )
         said = retriever.as_tool().invoke("q")
         places = {document.id: rank for rank, document in enumerate(retriever.invoke("q"), start=1)}
         a, c, d, z = (places[id] for id in "ACDZ")
@@ -181,27 +188,33 @@ def test_the_tool_names_a_shared_entity_and_a_text_that_is_not_in_the_list():
         said = GraphRetriever(store, k=2).as_tool().invoke("Who wrote notes?")
         assert "↳ related: [1] and [2] both mention analytical engine" in said
     with drawn() as store:
-        told = hop_decay(store, k=1, seed_k=1, graph_slots=1).as_tool().invoke("q")
+        told = hop_decay(store, k=1, graph={"seed_k": 1, "slots": 1}).as_tool().invoke("q")
         assert "↳ related: A –cites→ [1] (A cites C.)" in told
 
 
 def test_ring_decay():
     """The energy of .9 at A is .36 at C and .162 at D."""
     with drawn() as store:
-        retriever = GraphRetriever(store, preset="ring_decay", seed_k=2, seed_keyword_weight=0, fusion="rrf", k=10)
-        found = scores(retriever.retrieve("q", score=RingDecay()))
+        retriever = GraphRetriever(
+            store, preset="ring_decay", graph={"seed_k": 2, "seed_keyword_weight": 0}, fusion="rrf", k=10
+        )
+        found = scores(retriever.retrieve("q", graph={"score": RingDecay()}))
         assert found["D"] / found["C"] == pytest.approx(0.45)
 
 
 def test_the_shorthand_is_bfs_with_hop_decay():
     """max_hops, hop_decay and the weights stand for the two objects."""
     with drawn() as store:
-        short = GraphRetriever(store, max_hops=1, hop_decay=(1.0, 0.5), vector_weight=0.6, graph_weight=0.4, seed_k=2)
+        short = GraphRetriever(
+            store, max_hops=1, graph={"hop_decay": (1.0, 0.5), "vector_weight": 0.6, "graph_weight": 0.4, "seed_k": 2}
+        )
         long = GraphRetriever(
             store,
-            traversal={"type": "bfs", "max_hops": 1},
-            score={"type": "hop_decay", "hop_decay": [1.0, 0.5], "vector_weight": 0.6, "graph_weight": 0.4},
-            seed_k=2,
+            graph={
+                "traversal": {"type": "bfs", "max_hops": 1},
+                "score": {"type": "hop_decay", "hop_decay": [1.0, 0.5], "vector_weight": 0.6, "graph_weight": 0.4},
+                "seed_k": 2,
+            },
         )
         assert scores(short.retrieve("q")) == scores(long.retrieve("q"))
 
@@ -234,7 +247,7 @@ def test_a_seed_has_no_context():
 def test_the_method_is_graph():
     """And the source says who brought each chunk."""
     with drawn() as store:
-        found = hop_decay(store, seed_k=1).retrieve("q")
+        found = hop_decay(store, graph={"seed_k": 1}).retrieve("q")
         assert {document.metadata["retrieval_method"] for document in found} == {"graph"}
         assert found[0].metadata["retrieval_source"] == "vector"
 
@@ -242,7 +255,7 @@ def test_the_method_is_graph():
 def test_a_shared_entity_is_named():
     """One hop over the entity, which stands in the context."""
     with ingested() as store:
-        found = GraphRetriever(store, k=4, seed_k=1).retrieve("Who wrote notes on the Analytical Engine?")
+        found = GraphRetriever(store, k=4, graph={"seed_k": 1}).retrieve("Who wrote notes on the Analytical Engine?")
         context = {document.id: document.metadata["graph_context"] for document in found}
         assert context["engine"][0]["from_chunk_id"] == "ada"
         assert context["engine"][0]["entity"] == "entity:analytical engine"
@@ -309,7 +322,7 @@ def test_a_score_of_the_walk_has_parts(settings, parts):
 def test_equal_scores_stand_by_likeness():
     """Where every seed has the same, the one that is nearest to the question comes first, not the first by name."""
     with drawn() as store:
-        known = {"max_hops": 0, "graph_weight": 5.0, "vector_weight": 0.0, "seed_k": 5, "k": 5}
+        known = {"max_hops": 0, "graph": {"graph_weight": 5.0, "vector_weight": 0.0, "seed_k": 5}, "k": 5}
         found = GraphRetriever(store, **known).retrieve("q")
         assert [document.id for document in found] == ["A", "B", "C", "D", "Z"]
         assert set(scores(found).values()) == {1.0}
@@ -359,7 +372,7 @@ def test_seeds_can_be_given_without_a_question():
 def test_seeds_of_a_label():
     """Only B has the label, so only B is a seed; A stays a candidate."""
     with drawn(B={"labels": ["start", "other"]}) as store:
-        found = {d.id: d.metadata for d in hop_decay(store, seed_labels=["start"]).retrieve("q")}
+        found = {d.id: d.metadata for d in hop_decay(store, graph={"seed_labels": ["start"]}).retrieve("q")}
         assert found["C"]["source_path"] == ["B", "C"]
         assert found["A"]["relevance_score"] == pytest.approx(0.63)
 
@@ -367,7 +380,7 @@ def test_seeds_of_a_label():
 def test_a_filter_of_seeds_is_theirs_alone():
     """C may come back although it could not be a seed."""
     with drawn(B={"kind": "start"}) as store:
-        found = {d.id: d.metadata for d in hop_decay(store, seed_filter={"kind": "start"}).retrieve("q")}
+        found = {d.id: d.metadata for d in hop_decay(store, graph={"seed_filter": {"kind": "start"}}).retrieve("q")}
         assert found["C"]["hops"] == 1
 
 
@@ -375,13 +388,13 @@ def test_places_can_be_kept_for_what_edges_lead_to():
     """Of two places one is for C."""
     with drawn() as store:
         assert list(scores(hop_decay(store, k=2).retrieve("q"))) == ["A", "B"]
-        assert list(scores(hop_decay(store, k=2).retrieve("q", graph_slots=1))) == ["A", "C"]
+        assert list(scores(hop_decay(store, k=2).retrieve("q", graph={"slots": 1}))) == ["A", "C"]
 
 
 def test_min_traversal_score_is_the_least_weight_of_an_edge():
     """At .85 the edge from A is not walked: C comes from B over 1, D from C over .9."""
     with drawn() as store:
-        hits = {hit.id: hit for hit in hop_decay(store, min_traversal_score=0.85).retrieve("q").hits}
+        hits = {hit.id: hit for hit in hop_decay(store, graph={"min_traversal_score": 0.85}).retrieve("q").hits}
         assert {id: hits[id].score for id in "CD"} == pinned(C=0.21, D=0.135)
         assert (hits["C"].path, hits["D"].path) == (("B", "C"), ("B", "C", "D"))
 
@@ -390,7 +403,7 @@ def test_min_traversal_score_includes_the_weight_itself():
     """At .9 the edge of .9 to D is walked; at .95 only that of 1 to C."""
     with drawn() as store:
         reached = [
-            {d.id for d in hop_decay(store, min_traversal_score=least).retrieve("q") if d.metadata["hops"]}
+            {d.id for d in hop_decay(store, graph={"min_traversal_score": least}).retrieve("q") if d.metadata["hops"]}
             for least in (0.9, 0.95)
         ]
         assert reached == [{"C", "D"}, {"C"}]
@@ -400,7 +413,7 @@ def test_min_traversal_score_includes_the_weight_itself():
 def test_min_traversal_score_holds_for_every_preset(preset):
     """No edge is as heavy as 1 but that from B, so nothing else is walked."""
     with drawn() as store:
-        hits = GraphRetriever(store, preset=preset, seed_k=2, min_traversal_score=1.0).retrieve("q").hits
+        hits = GraphRetriever(store, preset=preset, graph={"seed_k": 2, "min_traversal_score": 1.0}).retrieve("q").hits
         walked = {step for hit in hits for step in zip(hit.path, hit.path[1:], strict=False)}
         assert walked
         assert walked <= {("B", "C"), ("C", "B")}
@@ -412,9 +425,9 @@ def test_min_traversal_score_holds_for_every_preset(preset):
 def test_only_seeds_and_what_edges_reached_come_back():
     """The search finds all five; the seed is B, from which edges lead to C and D."""
     with drawn(B={"labels": ["Claim"]}) as store:
-        settings = {"seed_labels": ["Claim"], "preset": "hop_decay"}
-        assert set(scores(GraphRetriever(store, **settings).retrieve("q"))) == set(COSINES)
-        reached = GraphRetriever(store, candidates="reached", **settings).retrieve("q")
+        retriever = GraphRetriever(store, graph={"seed_labels": ["Claim"]}, preset="hop_decay")
+        assert set(scores(retriever.retrieve("q"))) == set(COSINES)
+        reached = retriever.retrieve("q", graph={"candidates": "reached"})
         assert scores(reached) == pinned(B=0.65, C=0.21, D=0.135)
 
 
@@ -422,21 +435,23 @@ def test_only_seeds_and_what_edges_reached_come_back():
 def test_seeds_restrict_the_answer_of_every_preset(preset):
     """From B an edge leads to C, and every path begins at B; a filter does what a label does."""
     with drawn(B={"labels": ["Claim"], "kind": "claim"}) as store:
-        retriever = GraphRetriever(store, preset=preset, candidates="reached", seed_labels=["Claim"])
+        retriever = GraphRetriever(store, preset=preset, graph={"candidates": "reached", "seed_labels": ["Claim"]})
         hits = retriever.retrieve("q").hits
         assert {"B", "C"} <= {hit.id for hit in hits}
         assert {hit.path[0] for hit in hits} == {"B"}
-        filtered = GraphRetriever(store, preset=preset, candidates="reached", seed_filter={"kind": "claim"})
+        filtered = GraphRetriever(
+            store, preset=preset, graph={"candidates": "reached", "seed_filter": {"kind": "claim"}}
+        )
         assert [hit.id for hit in filtered.retrieve("q").hits] == [hit.id for hit in hits]
 
 
 def test_a_label_that_nobody_has_gives_no_hits_and_a_reason():
     """With the search's hits kept the reason is there, too: no edge was walked."""
     with drawn() as store:
-        none = GraphRetriever(store, seed_labels=["Claim"], candidates="reached").retrieve("q")
+        none = GraphRetriever(store, graph={"seed_labels": ["Claim"], "candidates": "reached"}).retrieve("q")
         assert (list(none), none.degraded) == ([], ("no-seeds",))
         assert "'Claim'" in none.plan["remarks"]["no-seeds"]
-        every = GraphRetriever(store, seed_labels=["Claim"]).retrieve("q")
+        every = GraphRetriever(store, graph={"seed_labels": ["Claim"]}).retrieve("q")
         assert (len(every), every.degraded) == (len(COSINES), ("no-seeds",))
 
 
@@ -446,30 +461,32 @@ def test_seeds_are_found_below_any_number_of_better_hits():
         store.add_texts(["A"] * 300, ids=[f"c{n}" for n in range(300)])
         store.add_texts(["B"], [{"labels": ["Claim"]}], ids=["claim"])
         store.upsert([], edges=[Edge("claim", "c7", "supports")])
-        retriever = GraphRetriever(store, seed_labels=["Claim"], candidates="reached")
+        retriever = GraphRetriever(store, graph={"seed_labels": ["Claim"], "candidates": "reached"})
         assert set(scores(retriever.retrieve("q"))) == {"claim", "c7"}
 
 
 async def test_candidates_may_be_set_for_one_call():
     """Sync and async give the same; another value is refused by the constructor and by the call."""
     with drawn(B={"labels": ["Claim"]}) as store:
-        retriever = hop_decay(store, seed_labels=["Claim"])
-        found = retriever.retrieve("q", candidates="reached")
+        retriever = hop_decay(store, graph={"seed_labels": ["Claim"]})
+        found = retriever.retrieve("q", graph={"candidates": "reached"})
         assert set(scores(found)) == {"B", "C", "D"}
-        assert (await retriever.aretrieve("q", candidates="reached")).hits == found.hits
-        assert retriever.invoke("q", candidates="reached", annotate="all") == list(found)
-        assert set(scores(hop_decay(store, candidates="reached").retrieve("q", candidates="all"))) == set(COSINES)
+        assert (await retriever.aretrieve("q", graph={"candidates": "reached"})).hits == found.hits
+        assert retriever.invoke("q", graph={"candidates": "reached"}, annotate="all") == list(found)
+        assert set(
+            scores(hop_decay(store, graph={"candidates": "reached"}).retrieve("q", graph={"candidates": "all"}))
+        ) == set(COSINES)
         with pytest.raises(ValidationError, match="'all' or 'reached'"):
-            hop_decay(store, candidates="seeds")
-        with pytest.raises(ConfigurationError, match="got 'seeds'"):
-            retriever.retrieve("q", candidates="seeds")
+            hop_decay(store, graph={"candidates": "seeds"})
+        with pytest.raises(ConfigurationError, match="should be 'all' or 'reached'"):
+            retriever.retrieve("q", graph={"candidates": "seeds"})
 
 
 def test_without_edges_only_the_seeds_come_back():
     """The reason is the missing graph."""
     with HybridGraphStore(None, Angles()) as store:
         store.add_texts(list(COSINES), [{"labels": ["Claim"] if name == "B" else []} for name in COSINES])
-        found = GraphRetriever(store, seed_labels=["Claim"], candidates="reached").retrieve("q")
+        found = GraphRetriever(store, graph={"seed_labels": ["Claim"], "candidates": "reached"}).retrieve("q")
         assert [document.page_content for document in found] == ["B"]
         assert found.degraded == ("no-graph-store",)
 
@@ -480,16 +497,16 @@ def test_only_reached_texts_come_back_over_any_vector_store():
     documents = [Document(name, id=name, metadata={"labels": ["Claim"]} if name == "B" else {}) for name in COSINES]
     plain.add_documents(documents)
     retriever = GraphRetriever(
-        plain, documents, graph=edges(*PINNED), seed_labels=["Claim"], candidates="reached", max_hops=2
+        plain, documents, edges=edges(*PINNED), graph={"seed_labels": ["Claim"], "candidates": "reached"}, max_hops=2
     )
     assert {document.id for document in retriever.invoke("q")} == {"B", "C", "D"}
 
 
-@pytest.mark.parametrize("settings", [{}, {"source_weights": {"vector": 1.0}}, {"fusion": "rrf"}])
+@pytest.mark.parametrize("settings", [{}, {"memory": {"source_weights": {"vector": 1.0}}}, {"fusion": "rrf"}])
 def test_only_reached_memories_come_back(settings):
     """MemoryRetriever scores by confidence and age what the walk left; without the graph's weight, too."""
     with drawn(B={"labels": ["Claim"]}) as store:
-        retriever = MemoryRetriever(store, seed_labels=["Claim"], candidates="reached", **settings)
+        retriever = MemoryRetriever(store, graph={"seed_labels": ["Claim"], "candidates": "reached"}, **settings)
         hits = retriever.retrieve("q").hits
         assert {"B", "C"} <= {hit.id for hit in hits}
         assert {hit.path[0] for hit in hits} == {"B"}
@@ -499,7 +516,9 @@ def test_only_reached_memories_come_back(settings):
 def test_without_conditions_the_best_seeds_are_kept(preset):
     """Each hit is one of the best seed_k or on a path from one; the head of the answer for a larger k."""
     with large() as store:
-        retriever = GraphRetriever(store, preset=preset, candidates="reached", seed_k=3, budget=None)
+        retriever = GraphRetriever(
+            store, preset=preset, graph={"candidates": "reached", "seed_k": 3}, selection={"budget": None}
+        )
         hits = retriever.retrieve("gamma eta mu", k=30, max_tokens=10_000).hits
         seeds = {hit.path[0] for hit in hits}
         assert 0 < len(seeds) <= 3
@@ -509,7 +528,9 @@ def test_without_conditions_the_best_seeds_are_kept(preset):
 def test_what_is_no_seed_is_measured_by_the_best_of_all():
     """Z alone is a seed. B, second of all, is three edges away: .7 of its score over that of A, the best."""
     with drawn(Z={"labels": ["start"]}) as store:
-        retriever = GraphRetriever(store, preset="distance_decay", seed_keyword_weight=0.0, seed_labels=["start"])
+        retriever = GraphRetriever(
+            store, preset="distance_decay", graph={"seed_keyword_weight": 0.0, "seed_labels": ["start"]}
+        )
         assert scores(retriever.retrieve("q"))["B"] == pytest.approx(0.7 * 61 / 62)
 
 
@@ -534,18 +555,18 @@ def test_a_plain_store_without_edges_says_so():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"relation_filter": ["cite", "cites"]},
-        {"traversal": {"type": "best_first", "relations": ["cites", "cite"]}},
-        {"traversal": {"type": "evidence", "relations": ["cite", "cites"]}},
-        {"traversal": {"type": "pagerank", "relations": ["cite", "cites"]}},
+        {"graph": {"relation_filter": ["cite", "cites"]}},
+        {"graph": {"traversal": {"type": "best_first", "relations": ["cites", "cite"]}}},
+        {"graph": {"traversal": {"type": "evidence", "relations": ["cite", "cites"]}}},
+        {"graph": {"traversal": {"type": "pagerank", "relations": ["cite", "cites"]}}},
     ],
 )
 @pytest.mark.parametrize("beside", [False, True])
 def test_a_relation_that_no_edge_has_is_told(settings, beside):
     """The walk takes the others, and plan and explanation say which there are; where all are known nothing is said."""
     with drawn(Edge("A", "D", "likes")) as store:
-        graph = {"graph": [*edges(*PINNED), Edge("A", "D", "likes")]} if beside else {}
-        known = {"seed_k": 2, "k": 5} | graph
+        graph = {"edges": [*edges(*PINNED), Edge("A", "D", "likes")]} if beside else {}
+        known = {"k": 5} | graph
         found = GraphRetriever(store, **known, **settings).retrieve("q")
         said = "no edge is 'cite'; did you mean 'cites'? there are cites, likes"
         assert found.degraded == ("unknown-relation",)
@@ -553,14 +574,16 @@ def test_a_relation_that_no_edge_has_is_told(settings, beside):
         assert f"Not as requested: unknown-relation ({said})." in GraphRetriever(store, **known, **settings).explain(
             "q"
         )
-        right = GraphRetriever(store, **known, relation_filter=["cites", "likes"]).retrieve("q")
+        right = GraphRetriever(store, **known, graph={"relation_filter": ["cites", "likes"]}).retrieve("q")
         assert (right.degraded, right.plan["remarks"]) == ((), {})
 
 
 def test_of_many_relations_some_are_named():
     """Twenty stand for all."""
     with drawn(*(Edge("A", "B", f"r{n:02}") for n in range(30))) as store:
-        said = GraphRetriever(store, relation_filter=["zzz"]).retrieve("q").plan["remarks"]["unknown-relation"]
+        said = (
+            GraphRetriever(store, graph={"relation_filter": ["zzz"]}).retrieve("q").plan["remarks"]["unknown-relation"]
+        )
     assert said == "no edge is 'zzz'; there are cites, " + ", ".join(f"r{n:02}" for n in range(19)) + ", …"
 
 
@@ -572,7 +595,7 @@ def test_edges_can_be_shared_by_stores():
         documents = [Document(id=name, page_content=name) for name in names]
         plain = InMemoryVectorStore(Angles())
         plain.add_documents(documents)
-        answer = hop_decay(plain, documents=documents, graph=shared).retrieve("q")
+        answer = hop_decay(plain, documents=documents, edges=shared).retrieve("q")
         found.append({d.id for d in answer if d.metadata["hops"]})
     assert found == [{"C", "D"}, set()]
 
@@ -582,7 +605,7 @@ def test_edges_beside_a_plain_store():
     plain = InMemoryVectorStore(Angles())
     documents = [Document(id=name, page_content=name) for name in COSINES]
     plain.add_documents(documents)
-    found = scores(hop_decay(plain, documents=documents, graph=edges(*PINNED)).retrieve("q"))
+    found = scores(hop_decay(plain, documents=documents, edges=edges(*PINNED)).retrieve("q"))
     expected = pinned(A=0.93, B=0.65, C=0.21, D=0.135)
     assert {id: found[id] for id in expected} == expected
 
@@ -634,7 +657,7 @@ def test_a_graph_that_disappears_leaves_the_hits(broken):
     """graph-failed, and the search's own answer, whether it is gone before the walk or in the middle of it."""
     with HybridGraphStore(None) as store:
         store.add_documents(DOCUMENTS)
-        retriever = GraphRetriever(store, graph=broken(), max_hops=2, seed_k=1)
+        retriever = GraphRetriever(store, edges=broken(), max_hops=2, graph={"seed_k": 1})
         found = retriever.retrieve("Who wrote notes?")
         assert found.degraded == ("graph-failed",)
         assert found[0].id == "ada"
@@ -646,10 +669,10 @@ def test_a_graph_that_is_set_later_is_walked():
     with drawn() as store:
         retriever = hop_decay(store)
         own = [(hit.id, hit.metadata.get("path")) for hit in retriever.retrieve("q")]
-        retriever.graph = InMemoryGraph(edges(("A", "Z", 1.0)))
+        retriever.edges = InMemoryGraph(edges(("A", "Z", 1.0)))
         path = {hit.id: hit.metadata.get("source_path") for hit in retriever.retrieve("q")}
         assert path["Z"] == ["A", "Z"]
-        retriever.graph = None
+        retriever.edges = None
         assert [(hit.id, hit.metadata.get("path")) for hit in retriever.retrieve("q")] == own
 
 
@@ -679,7 +702,7 @@ class Slow(InMemoryGraph):
 def test_a_slow_graph_is_not_waited_for():
     """The hits of the search come back in time, wherever the graph is."""
     with drawn() as store:
-        found = hop_decay(store, graph=Slow(edges(*PINNED)), deadline_ms=100).retrieve("q")
+        found = hop_decay(store, edges=Slow(edges(*PINNED)), deadline_ms=100).retrieve("q")
         Slow.let.set()
         assert "deadline-exceeded:graph" in found.degraded
         assert len(found) == len(COSINES)
@@ -689,7 +712,7 @@ def test_a_failing_graph_can_raise():
     """on_error='raise' goes for the graph, too."""
     with HybridGraphStore(None) as store:
         store.add_documents(DOCUMENTS)
-        retriever = GraphRetriever(store, graph=Broken(), on_error="raise")
+        retriever = GraphRetriever(store, edges=Broken(), on_error="raise")
         with pytest.raises(RetrievalError, match="disappeared"):
             retriever.retrieve("Who wrote notes?")
 
@@ -697,7 +720,7 @@ def test_a_failing_graph_can_raise():
 def test_a_cap_that_bites_is_named():
     """Of C and D only one has room."""
     with drawn() as store:
-        found = hop_decay(store, traversal=BFS(max_nodes=1)).retrieve("q")
+        found = hop_decay(store, graph={"traversal": BFS(max_nodes=1)}).retrieve("q")
         assert "node-cap-reached" in found.degraded
 
 
@@ -740,12 +763,15 @@ def large():
 
 
 @pytest.mark.parametrize("options", [{}, {"seed_ids": ["d01", "d50", "d77"]}])
-@pytest.mark.parametrize("settings", [{}, {"fusion": "rrf"}, {"min_traversal_score": 0.4}, {"mmr_lambda": 0.7}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"fusion": "rrf"}, {"graph": {"min_traversal_score": 0.4}}, {"selection": {"mmr_lambda": 0.7}}]
+)
 def test_a_shorter_answer_is_the_head_of_any_longer_one(settings, options):
     """For every preset, with many more candidates than seeds, and so is each score."""
     with large() as store:
         for preset in PRESETS:
-            retriever = GraphRetriever(store, preset=preset, budget=TokenBudget(max_tokens=10_000), **settings)
+            selection = {"budget": TokenBudget(max_tokens=10_000)} | settings.get("selection", {})
+            retriever = GraphRetriever(store, preset=preset, **settings | {"selection": selection})
             longest = list(scores(retriever.retrieve("gamma eta mu", k=33, **options)).items())
             for k in (2, 10, 25):
                 shorter = scores(retriever.retrieve("gamma eta mu", k=k, **options))
@@ -755,10 +781,19 @@ def test_a_shorter_answer_is_the_head_of_any_longer_one(settings, options):
 def test_another_traversal_keeps_the_score_that_was_asked_for():
     """By a preset, by ``score`` or by shorthand; where nobody asked for one, it has its own."""
     with drawn() as store:
-        asked = [{"preset": "ring_decay"}, {"score": "ring_decay"}, {"vector_weight": 0.6}, {}, {"traversal": "bfs"}]
-        walks = [GraphRetriever(store, **one).retrieve("q", traversal="beam").plan["walk"] for one in asked]
+        asked = [
+            {"preset": "ring_decay"},
+            {"graph": {"score": "ring_decay"}},
+            {"graph": {"vector_weight": 0.6}},
+            {},
+            {"graph": {"traversal": "bfs"}},
+        ]
+        walks = [GraphRetriever(store, **one).retrieve("q", graph={"traversal": "beam"}).plan["walk"] for one in asked]
         assert [walk["score"] for walk in walks] == ["RingDecay", "RingDecay", "HopDecay", "HopDecay", "HopDecay"]
-        assert GraphRetriever(store, preset="ring_decay", traversal="beam").retrieve("q").plan["walk"] == walks[0]
+        assert (
+            GraphRetriever(store, preset="ring_decay", graph={"traversal": "beam"}).retrieve("q").plan["walk"]
+            == walks[0]
+        )
 
 
 OWN_SCORES = {
@@ -776,11 +811,11 @@ def test_a_traversal_alone_has_the_score_of_its_preset(traversal):
     """Given to the constructor, to a call and to a copy, by name or with parameters."""
     with large() as store:
         plain, form = GraphRetriever(store), {"type": traversal, "max_nodes": 50}
-        named = GraphRetriever(store, traversal=traversal).retrieve("gamma eta")
+        named = GraphRetriever(store, graph={"traversal": traversal}).retrieve("gamma eta")
         assert named.plan["walk"]["score"] == OWN_SCORES[traversal]
-        called = plain.retrieve("gamma eta", traversal=traversal)
-        copied = plain.model_copy(update={"traversal": form}).retrieve("gamma eta")
-        over = GraphRetriever(store, traversal="bfs").retrieve("gamma eta", traversal=form)
+        called = plain.retrieve("gamma eta", graph={"traversal": traversal})
+        copied = plain.model_copy(update={"graph": GraphOptions(traversal=form)}).retrieve("gamma eta")
+        over = GraphRetriever(store, graph={"traversal": "bfs"}).retrieve("gamma eta", graph={"traversal": form})
         assert [scores(each) for each in (called, copied, over)] == [scores(named)] * 3
 
 
@@ -789,31 +824,31 @@ def test_the_default_traversal_by_name_is_the_default():
     with large() as store:
         plain = GraphRetriever(store)
         default = plain.retrieve("gamma eta mu").hits
-        assert GraphRetriever(store, traversal="evidence").retrieve("gamma eta mu").hits == default
-        assert plain.retrieve("gamma eta mu", traversal="evidence").hits == default
+        assert GraphRetriever(store, graph={"traversal": "evidence"}).retrieve("gamma eta mu").hits == default
+        assert plain.retrieve("gamma eta mu", graph={"traversal": "evidence"}).hits == default
 
 
 def test_a_bfs_alone_is_the_shorthand():
     """HopDecay with its own defaults, over the same seeds."""
     with large() as store:
-        long = GraphRetriever(store, traversal={"type": "bfs", "max_hops": 2}).retrieve("gamma eta mu")
+        long = GraphRetriever(store, graph={"traversal": {"type": "bfs", "max_hops": 2}}).retrieve("gamma eta mu")
         assert long.hits == GraphRetriever(store, max_hops=2).retrieve("gamma eta mu").hits
 
 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"max_hops": 2, "traversal": "bfs"}, "shorthand"),
-        ({"graph_weight": 0.2, "preset": "hop_decay"}, "shorthand"),
-        ({"traversal": "dfs"}, "bfs"),
-        ({"score": {"type": "hop_decay", "decay": 1}}, "hop_decay"),
+        ({"max_hops": 2, "graph": {"traversal": "bfs"}}, "shorthand"),
+        ({"graph": {"graph_weight": 0.2}, "preset": "hop_decay"}, "shorthand"),
+        ({"graph": {"traversal": "dfs"}}, "bfs"),
+        ({"graph": {"score": {"type": "hop_decay", "decay": 1}}}, "hop_decay"),
         ({"preset": "best"}, "evidence"),
-        ({"seed_k": 0}, "greater than or equal to 1"),
-        ({"graph": ["a", "b"]}, "list of Edge"),
-        ({"hop_decay": 0.5}, r"wanted a list of numbers by hop, such as \[1, 0.7, 0.5\]"),
-        ({"seed_keyword_weight": 2}, "less than or equal to 1"),
+        ({"graph": {"seed_k": 0}}, "greater than or equal to 1"),
+        ({"edges": ["a", "b"]}, "list of Edge"),
+        ({"graph": {"hop_decay": 0.5}}, r"wanted a list of numbers by hop, such as \[1, 0.7, 0.5\]"),
+        ({"graph": {"seed_keyword_weight": 2}}, "less than or equal to 1"),
         ({"max_hops": -1}, "greater than or equal to 0"),
-        ({"min_weight": 3}, "less than or equal to 1"),
+        ({"graph": {"min_weight": 3}}, "less than or equal to 1"),
         ({"max_hop": 2}, "max_hop"),
     ],
 )
@@ -826,9 +861,8 @@ def test_an_unusable_setting_says_what_would_do(settings, said):
 def test_a_setting_may_be_changed():
     """What is set after construction holds from then on."""
     with drawn() as store:
-        retriever = GraphRetriever(store, preset="hop_decay", seed_k=2, k=10)
-        retriever.traversal = "beam"
-        retriever.score = HopDecay(score_expanded=False)
+        retriever = GraphRetriever(store, preset="hop_decay", graph={"seed_k": 2}, k=10)
+        retriever.graph = {"traversal": "beam", "score": HopDecay(score_expanded=False)}
         assert retriever.retrieve("q").plan["walk"]["traversal"] == "Beam"
 
 
@@ -843,7 +877,7 @@ def test_a_setting_may_be_changed():
 def test_an_unusable_setting_cannot_be_set(name, value, said):
     """The same error as from the constructor, and the retriever stays what it was."""
     with drawn() as store:
-        retriever = GraphRetriever(store, traversal="beam")
+        retriever = GraphRetriever(store, graph={"traversal": "beam"})
         before = retriever.retrieve("q").hits
         with pytest.raises(ValidationError, match=said):
             setattr(retriever, name, value)
@@ -860,7 +894,10 @@ def test_a_setting_is_read_when_it_is_set():
 
 def test_a_copy_with_an_unknown_preset_says_which_there_are():
     """Pydantic does not look at what a copy is updated with."""
-    with drawn() as store, pytest.raises(ConfigurationError, match="preset is 'nope'; wanted one of evidence, hop"):
+    with (
+        drawn() as store,
+        pytest.raises(ConfigurationError, match=r"preset must be one of evidence, hop_decay.*got 'nope'"),
+    ):
         GraphRetriever(store).model_copy(update={"preset": "nope"}).retrieve("q")
 
 
@@ -868,7 +905,7 @@ def test_a_copy_with_an_unknown_preset_says_which_there_are():
 def test_a_score_of_ones_own_is_held_between_0_and_1(value, held):
     """However much it says."""
     with drawn() as store:
-        found = GraphRetriever(store, score=lambda reached: 0 * reached.seed + value).retrieve("q")
+        found = GraphRetriever(store, graph={"score": lambda reached: 0 * reached.seed + value}).retrieve("q")
         assert set(scores(found).values()) == {held}
 
 
@@ -906,7 +943,9 @@ def plain_numbered():
     return InMemoryVectorStore.from_documents(documents, DeterministicFakeEmbedding(size=16)), documents
 
 
-@pytest.mark.parametrize("settings", [{}, {"max_hops": 2}, {"preset": "distance_decay"}, {"mmr_lambda": 0.5}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"max_hops": 2}, {"preset": "distance_decay"}, {"selection": {"mmr_lambda": 0.5}}]
+)
 @pytest.mark.parametrize("query", ["word0", None])
 def test_given_seeds_without_edges_are_the_whole_answer(query, settings):
     """With the search's own scores, best first, each once, and the reason; without a question each counts 1."""
@@ -916,7 +955,7 @@ def test_given_seeds_without_edges_are_the_whole_answer(query, settings):
         assert [document.id for document in found] == ["n0", "n2"]
         assert "no-graph-store" in found.degraded
         searched = scores(retriever.retrieve(query)) if query else {"n0": 1.0, "n2": 1.0}
-        assert settings.get("mmr_lambda") or scores(found) == pytest.approx({id: searched[id] for id in ("n0", "n2")})
+        assert "selection" in settings or scores(found) == pytest.approx({id: searched[id] for id in ("n0", "n2")})
 
 
 def test_given_seeds_without_edges_are_admitted_as_any_hit():
@@ -933,7 +972,7 @@ def test_given_seeds_over_a_plain_store_are_the_whole_answer(graph):
     """Without edges beside it, as with a graph that fails."""
     plain, documents = plain_numbered()
     for known in (documents, None):
-        found = GraphRetriever(plain, known, graph=graph).retrieve("word0", seed_ids=["n2"])
+        found = GraphRetriever(plain, known, edges=graph).retrieve("word0", seed_ids=["n2"])
         assert [document.id for document in found] == ["n2"]
         assert ("graph-failed" if isinstance(graph, Broken) else "no-graph-store") in found.degraded
 
@@ -943,7 +982,7 @@ def test_a_graph_that_disappears_leaves_the_given_seeds(broken):
     """And nothing that the search alone has found."""
     with HybridGraphStore(None) as store:
         store.add_documents(DOCUMENTS)
-        retriever = GraphRetriever(store, graph=broken(), max_hops=2)
+        retriever = GraphRetriever(store, edges=broken(), max_hops=2)
         found = retriever.retrieve("Who wrote notes?", seed_ids=["ada"])
         assert ([document.id for document in found], found.degraded) == (["ada"], ("graph-failed",))
 
@@ -980,7 +1019,9 @@ def test_a_document_as_a_seed_is_all_of_its_chunks():
 def test_given_seeds_count_by_their_likeness():
     """Z, far from the question, is worth less than A, whether or not the search had found them."""
     with drawn() as store:
-        found = scores(hop_decay(store).retrieve("q", seed_ids=["Z", "A"], score=HopDecay(score_expanded=False)))
+        found = scores(
+            hop_decay(store).retrieve("q", seed_ids=["Z", "A"], graph={"score": HopDecay(score_expanded=False)})
+        )
         assert (found["A"], found["Z"]) == (pytest.approx(0.93), pytest.approx(0.335))
 
 
@@ -989,7 +1030,7 @@ def test_a_context_names_the_rarest_shared_name():
     mentions = [("A", "entity:jaws"), ("C", "entity:jaws"), *((name, "entity:usa") for name in "ABCDZ")]
     with drawn(*(Edge(one, other, "mentions", 0.8) for one, other in mentions)) as store:
         walk = {"type": "evidence", "relations": ["mentions"], "sources": 1}
-        found = GraphRetriever(store, k=5, traversal=walk, score="noisy_or").retrieve("q")
+        found = GraphRetriever(store, k=5, graph={"traversal": walk, "score": "noisy_or"}).retrieve("q")
         context = {document.id: document.metadata["graph_context"] for document in found}
         assert context["C"][0]["entity"] == "entity:jaws"
 
@@ -1019,7 +1060,7 @@ def test_other_retrievers_refuse_seeds():
 def test_no_hops_and_many(hops):
     """Over a cycle: none leaves the seeds, fifty end where everything is reached."""
     with drawn(*edges(("D", "A", 1.0))) as store:
-        found = GraphRetriever(store, max_hops=hops, seed_k=1, seed_keyword_weight=0).retrieve("q")
+        found = GraphRetriever(store, max_hops=hops, graph={"seed_k": 1, "seed_keyword_weight": 0}).retrieve("q")
         assert {d.id for d in found if d.metadata["hops"]} == (set() if hops == 0 else {"C", "D"})
 
 
@@ -1046,7 +1087,7 @@ class Whole:
         return self._fusion.others(rankings, ids)
 
 
-@pytest.mark.parametrize("settings", [{"max_hops": 2}, {"max_hops": 1, "min_traversal_score": 0.4}, {}])
+@pytest.mark.parametrize("settings", [{"max_hops": 2}, {"max_hops": 1, "graph": {"min_traversal_score": 0.4}}, {}])
 def test_what_is_not_scored_changes_nothing(settings):
     """The same hits with the same scores, their BM25 among them, as when every candidate is asked for its BM25."""
     dice = np.random.default_rng(0)

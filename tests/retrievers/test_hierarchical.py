@@ -48,15 +48,15 @@ class Angles(Embeddings):
         return [cosine, math.sqrt(1 - cosine * cosine)]
 
 
-def pinned(**settings):
+def pinned(tree=None, **settings):
     """SPEC's tree over a real store: directories without texts, whose summaries have the cosines above."""
     store = HybridGraphStore(None, Angles())
     leaves = [uri for uri in OWN if "/" in uri]
     ingest([Document(uri, metadata={"uri": uri}, id=uri) for uri in leaves], store, split=None)
     build_layers(store, lambda directory: Summary(directory.uri, ""))
     # The cosine itself is the score.
-    known = {"keyword_weight": 0.0, "fusion": ConvexCombination("bound"), "k": 2, "start_documents": 0} | settings
-    return HierarchicalRetriever(store, **known)
+    known = {"keyword_weight": 0.0, "fusion": ConvexCombination("bound"), "k": 2} | settings
+    return HierarchicalRetriever(store, tree={"start_documents": 0} | (tree or {}), **known)
 
 
 TEXTS = {
@@ -99,14 +99,16 @@ def test_the_pin():
 
 def test_a_document_that_is_a_start_keeps_its_score():
     """The best of the flat search is found, whatever its directory says, and no score is lowered by it."""
-    found = pinned(start_documents=1).find("anything")
+    found = pinned({"start_documents": 1}).find("anything")
     assert uris(found) == ["E/e1", "A/a1"]
     assert [each.score for each in found] == pytest.approx([0.99, 0.85], abs=1e-5)
 
 
 def test_alpha_and_threshold():
     """Own alone; and strictly above .85 is nothing."""
-    assert [each.score for each in pinned(alpha=1.0, max_rounds=9).find("x")] == pytest.approx([0.99, 0.9], abs=1e-5)
+    assert [each.score for each in pinned({"alpha": 1.0, "max_rounds": 9}).find("x")] == pytest.approx(
+        [0.99, 0.9], abs=1e-5
+    )
     assert uris(pinned().find("x", score_threshold=0.82)) == ["A/a1"]
     assert uris(pinned().find("x", score_threshold=0.86)) == []
 
@@ -123,7 +125,7 @@ def test_parts_sum_to_the_score():
 
 def test_a_question_finds_its_document(shelf):
     """And says what it is."""
-    found = HierarchicalRetriever(shelf, k=3, directories=False).find("How much is the red roadster?")
+    found = HierarchicalRetriever(shelf, k=3, tree={"include_directories": False}).find("How much is the red roadster?")
     first = found.contexts[0]
     assert (first.uri, first.context_type, first.is_leaf) == ("lib/cars/roadster.md", "resource", True)
     assert first.abstract == TEXTS["lib/cars/roadster.md"]
@@ -172,8 +174,11 @@ def test_a_target_must_be_a_uri(shelf, target):
         (lambda r: r.find("x", score_threshold=2), "score_threshold is 2; wanted a number from 0 to 1"),
         (lambda r: r.find("x", score_threshold="a"), "score_threshold is 'a'; wanted a number from 0 to 1"),
         (lambda r: r.find("x", k=-1), "k is -1"),
-        (lambda r: HierarchicalRetriever(r.vector_store, roots={"skill": "skills"}), "wanted a list of uris"),
-        (lambda r: HierarchicalRetriever(r.vector_store, roots=["skills"]), "wanted a mapping such as"),
+        (
+            lambda r: HierarchicalRetriever(r.vector_store, tree={"roots": {"skill": "skills"}}),
+            "must be a list of uris",
+        ),
+        (lambda r: HierarchicalRetriever(r.vector_store, tree={"roots": ["skills"]}), "must be a mapping such as"),
     ],
 )
 def test_what_cannot_be_used(shelf, call, said):
@@ -201,7 +206,7 @@ def test_a_type_that_nothing_is_of(shelf):
 def test_any_scheme_and_any_letters():
     """Schemes, spaces and other scripts; a bare scheme is all that it has."""
     texts = {"viking://Käse & Brot/ein Text.md": "Käse schmeckt gut.", "note://日本/東京.md": "東京は大きい。"}
-    retriever = HierarchicalRetriever(library(texts), k=5, directories=False)
+    retriever = HierarchicalRetriever(library(texts), k=5, tree={"include_directories": False})
     assert uris(retriever.find("Käse", "viking://Käse & Brot")) == ["viking://Käse & Brot/ein Text.md"]
     assert uris(retriever.find("東京", "note://")) == ["note://日本/東京.md"]
 
@@ -211,7 +216,7 @@ def test_relations():
     store = library()
     edges = [Edge("lib/pets/cats.md#0", f"{uri}#0", "cites", 0.5 + n / 10, "why") for n, uri in enumerate(TEXTS) if n]
     store.upsert([], edges=edges)
-    first = HierarchicalRetriever(store, k=1, directories=False).find("cats purr").contexts[0]
+    first = HierarchicalRetriever(store, k=1, tree={"include_directories": False}).find("cats purr").contexts[0]
     assert [(each.uri, each.relation, round(each.weight, 1)) for each in first.relations] == [
         ("lib/food/bread.md", "cites", 0.9),
         ("lib/cars/van.md", "cites", 0.8),
@@ -224,7 +229,15 @@ def test_no_more_than_five_relations():
     """Of twenty."""
     store = library({**TEXTS, **{f"more/{n}.md": f"Text {n}." for n in range(20)}})
     store.upsert([], edges=[Edge("lib/pets/cats.md#0", f"more/{n}.md#0", "cites", 0.5) for n in range(20)])
-    assert len(HierarchicalRetriever(store, k=1, directories=False).find("cats purr").contexts[0].relations) == 5
+    assert (
+        len(
+            HierarchicalRetriever(store, k=1, tree={"include_directories": False})
+            .find("cats purr")
+            .contexts[0]
+            .relations
+        )
+        == 5
+    )
 
 
 def test_layers_on_demand(shelf):
@@ -259,7 +272,7 @@ TYPED = {
 
 
 def typed(**settings):
-    return HierarchicalRetriever(library(TYPED), **{"k": 10, "directories": False} | settings)
+    return HierarchicalRetriever(library(TYPED), **{"k": 10, "tree": {"include_directories": False}} | settings)
 
 
 def test_types_by_directory():
@@ -282,7 +295,9 @@ def test_a_type_of_ones_own():
 
 def test_roots_of_ones_own():
     """Other directories for a type."""
-    retriever = typed(roots={"note": ["elsewhere/"], "memory": ["user/memories"]})
+    retriever = typed(
+        tree={"include_directories": False, "roots": {"note": ["elsewhere/"], "memory": ["user/memories"]}}
+    )
     found = retriever.find("the editor")
     assert uris(found.by_type["note"]) == ["ctx://elsewhere/free.md"]
     assert uris(found.memories) == ["ctx://user/memories/editor.md"]
@@ -387,7 +402,7 @@ MEMORY = {"ctx://user/memories/key.md": "The user binds a key of their own."}
 
 def crowded(**settings):
     """Many resources about the editor, and one memory that has little to do with it."""
-    return HierarchicalRetriever(library(MANUALS | MEMORY), **{"directories": False} | settings)
+    return HierarchicalRetriever(library(MANUALS | MEMORY), **{"tree": {"include_directories": False}} | settings)
 
 
 def test_a_planned_memory_is_found_among_better_resources():
@@ -422,7 +437,11 @@ def test_find_and_documents_have_k_in_all():
 
 def test_each_type_is_limited_after_a_reranker_and_mmr():
     """Later stages choose among the hits of a type."""
-    for settings in ({"reranker": counting(lambda text: 0.5)[0]}, {"mmr_lambda": 0.5}, {"per_document": 1}):
+    for settings in (
+        {"reranker": counting(lambda text: 0.5)[0]},
+        {"selection": {"mmr_lambda": 0.5}},
+        {"selection": {"max_per_document": 1}},
+    ):
         found = crowded(**settings).search("editor manual key", ["hello"], k=3)
         assert (len(found.memories), len(found.resources)) == (1, 3), settings
 
@@ -524,7 +543,7 @@ def test_search_thinks_and_find_is_quick(shelf):
 def test_the_reranker_reads_starts_and_levels(shelf):
     """Overviews of directories and texts of documents; what it says leads the walk."""
     reranker, read = counting(lambda text: 0.9 if "van" in text.casefold() else 0.1)
-    retriever = HierarchicalRetriever(shelf, k=1, reranker=reranker, directories=False)
+    retriever = HierarchicalRetriever(shelf, k=1, reranker=reranker, tree={"include_directories": False})
     found = retriever.find("cats purr", mode="thinking")
     assert uris(found) == ["lib/cars/van.md"]
     assert found.contexts[0].hit.rerank_score == pytest.approx(0.9)
@@ -617,7 +636,7 @@ def test_an_empty_store():
 def test_a_thousand_children():
     """The wanted one is found among them, though not all are scored."""
     texts = {f"d/{n:04}.md": f"Text number {n} about thing{n}." for n in range(1_000)}
-    retriever = HierarchicalRetriever(library(texts), k=3, directories=False)
+    retriever = HierarchicalRetriever(library(texts), k=3, tree={"include_directories": False})
     found = retriever.find("thing123")
     assert uris(found)[0] == "d/0123.md"
     assert found.query_results[0].scored < 600
@@ -632,7 +651,7 @@ def test_odd_questions(shelf, query):
 def test_a_vector_alone(shelf):
     """The question may be left out."""
     vector = shelf.vectors(["lib/cars/van.md#0"])[0]
-    result = HierarchicalRetriever(shelf, k=1, directories=False).retrieve(None, vector=vector)
+    result = HierarchicalRetriever(shelf, k=1, tree={"include_directories": False}).retrieve(None, vector=vector)
     assert result[0].metadata["uri"] == "lib/cars/van.md"
     assert "no-query-text" in result.degraded
 
@@ -656,12 +675,12 @@ def test_all_sources_failing_is_an_error(shelf, monkeypatch):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"alpha": 2},
-        {"start_k": 0},
-        {"max_rounds": 0},
+        {"tree": {"alpha": 2}},
+        {"tree": {"start_k": 0}},
+        {"tree": {"max_rounds": 0}},
         {"score_threshold": 1.5},
         {"planner": "no planner"},
-        {"roots": {"memory": "user/memories"}},
+        {"tree": {"roots": {"memory": "user/memories"}}},
         {"alfa": 0.5},
     ],
 )
@@ -685,11 +704,14 @@ def test_an_option_that_does_not_exist(shelf):
 
 def test_later_stages_work(shelf):
     """min_score, diversity and the budget."""
-    retriever = HierarchicalRetriever(shelf, k=3, directories=False)
+    retriever = HierarchicalRetriever(shelf, k=3, tree={"include_directories": False})
     scores = [document.metadata["score"] for document in retriever.retrieve("cats and dogs")]
     assert len(retriever.invoke("cats and dogs", min_score=scores[1])) == 2
-    assert len(HierarchicalRetriever(shelf, k=3, mmr_lambda=0.5).invoke("cats and dogs")) == 3
-    assert len(HierarchicalRetriever(shelf, k=3, budget=TokenBudget(max_tokens=16)).invoke("cats and dogs")) == 1
+    assert len(HierarchicalRetriever(shelf, k=3, selection={"mmr_lambda": 0.5}).invoke("cats and dogs")) == 3
+    assert (
+        len(HierarchicalRetriever(shelf, k=3, selection={"budget": TokenBudget(max_tokens=16)}).invoke("cats and dogs"))
+        == 1
+    )
 
 
 # -- LangChain --------------------------------------------------------------------------------------------------
@@ -699,12 +721,14 @@ def test_invoke_is_find(shelf):
     """The same hits as Documents, which name them; directories are none unless they are wanted."""
     retriever = HierarchicalRetriever(shelf, k=3)
     documents = retriever.invoke("How much is the red roadster?", annotate="all")
-    found = HierarchicalRetriever(shelf, k=3, directories=False).find("How much is the red roadster?")
+    found = HierarchicalRetriever(shelf, k=3, tree={"include_directories": False}).find("How much is the red roadster?")
     assert [document.metadata["uri"] for document in documents] == uris(found)
     first = documents[0].metadata
     assert (first["is_leaf"], first["context_type"], first["retrieval_method"]) == (True, "resource", "hierarchical")
     assert first["abstract"] == TEXTS["lib/cars/roadster.md"]
-    with_them = HierarchicalRetriever(shelf, k=3, directories=True, annotate="all").invoke("pets: cats and dogs")
+    with_them = HierarchicalRetriever(shelf, k=3, tree={"include_directories": True}, annotate="all").invoke(
+        "pets: cats and dogs"
+    )
     assert {document.metadata["is_leaf"] for document in with_them} == {True, False}
 
 
@@ -762,7 +786,7 @@ def test_the_plan_says_what_was_done(shelf):
 def test_the_whole_tree_finds_what_a_flat_search_finds():
     """A tree that is walked whole, own scores alone: the documents of the hybrid search in its order."""
     store = library()
-    tree = HierarchicalRetriever(store, k=5, alpha=1.0, max_rounds=99)
+    tree = HierarchicalRetriever(store, k=5, tree={"alpha": 1.0, "max_rounds": 99})
     flat = HybridRetriever(store, k=5)
     for question in ("cats purr", "a red roadster", "flour and water"):
         wanted = [hit.id.partition("#")[0] for hit in flat.retrieve(question).hits if hit.score > 0]

@@ -248,7 +248,7 @@ def test_mmr_spreads_the_answer():
     texts = ["the blue whale sings", "the blue whale sings loud", "a whale is a mammal", "stones are hard"]
     store = HybridGraphStore.from_texts(texts, "lsa", ids=["a", "twin", "other", "stone"])
     plain = ids(HybridRetriever(store, k=2).invoke("blue whale sings"))
-    spread = ids(HybridRetriever(store, k=2, mmr_lambda=0.3).invoke("blue whale sings"))
+    spread = ids(HybridRetriever(store, k=2, selection={"mmr_lambda": 0.3}).invoke("blue whale sings"))
     assert set(plain) == {"a", "twin"}
     assert "twin" not in spread or "a" not in spread
 
@@ -325,7 +325,7 @@ def test_fields_can_be_configured_at_run_time(store):
     assert len(runnable.with_config(configurable={"k": 1}).invoke("water pump")) == 1
     assert len(runnable.invoke("water pump for the car")) == 3
     prepared, _ = runnable.prepare({"configurable": {"k": 2}})
-    assert prepared.texts is retriever.texts
+    assert prepared.index.adapter is retriever.index.adapter is not None
 
 
 def test_statistics(store):
@@ -369,7 +369,7 @@ def test_a_collection_larger_than_a_page_is_read_whole(tmp_path):
     store = Chroma(embedding_function=embedding(), persist_directory=str(tmp_path))
     store.add_texts([f"number x{n}" for n in range(2300)], ids=[str(n) for n in range(2300)])
     retriever = HybridRetriever(store, keyword_weight=1.0)
-    assert len(retriever.texts.ids) == 2300
+    assert len(retriever.index.adapter.texts.ids) == 2300
     assert ids(retriever.invoke("x2299")) == ["2299"]
 
 
@@ -480,7 +480,7 @@ def test_what_a_collection_deletes_does_not_come_back(halls, kind):
     retriever = kind(collection, given, k=2, on_error="raise")
     assert ids(retriever.invoke("zebra"))[0] == "rare"
     collection.delete(["rare"])
-    for options in ({}, {"filter": {"n": {"$gte": 0}}}, {"keyword_weight": 1.0}, {"mmr_lambda": 0.5}):
+    for options in ({}, {"filter": {"n": {"$gte": 0}}}, {"keyword_weight": 1.0}, {"selection": {"mmr_lambda": 0.5}}):
         result = retriever.retrieve("zebra note", **options)
         assert "rare" not in ids(result)
         assert len(result) == 2
@@ -513,7 +513,7 @@ def test_what_is_named_by_its_metadata_is_looked_up_by_the_stores_id(tmp_path):
 
     named = [Document(id=f"c-{d.id}", page_content=d.page_content, metadata={"name": d.id}) for d in documents()]
     collection = Chroma.from_documents(named, embedding(), persist_directory=str(tmp_path))
-    retriever = HybridRetriever(collection, k=1, id_key="name", keyword_weight=1.0)
+    retriever = HybridRetriever(collection, k=1, index={"id_key": "name"}, keyword_weight=1.0)
     assert ids(retriever.invoke("E4711")) == ["code"]
     collection.delete(["c-code"])
     assert ids(retriever.invoke("E4711")) == []
@@ -543,7 +543,7 @@ def test_both_keyword_engines_agree_on_the_obvious():
     """rank_bm25 and Tantivy find the same best text."""
     store = InMemoryVectorStore.from_documents(documents(), embedding())
     for engine in ("tantivy", "rank_bm25"):
-        retriever = HybridRetriever(store, documents(), keyword_engine=engine, keyword_weight=1.0)
+        retriever = HybridRetriever(store, documents(), index={"engine": engine}, keyword_weight=1.0)
         assert ids(retriever.invoke("open the valve of the pump"))[0] == "pump"
 
 
@@ -600,7 +600,9 @@ def test_the_text_is_embedded_as_it_was_asked():
 def test_fixed_weights_do_not_look_at_the_question(store):
     """The two kinds of weights differ in the parts of a vague question."""
     adaptive = HybridRetriever(store, k=1).retrieve("sleep day").hits[0].parts
-    fixed = HybridRetriever(store, k=1, weights="fixed").retrieve("sleep day").hits[0].parts
+    fixed = (
+        HybridRetriever(store, k=1, fusion={"type": "convex", "adaptive": False}).retrieve("sleep day").hits[0].parts
+    )
     assert adaptive != fixed
 
 
@@ -693,15 +695,15 @@ def test_reranked_answers_are_heads_of_larger_ones(numbered):
 
 def test_what_a_reranker_did_not_read_ranks_below(numbered):
     """No hit is lost because the reranker read only the best."""
-    found = HybridRetriever(numbered, reranker=ByNumber(), rerank_depth=5).retrieve("water", k=20)
+    found = HybridRetriever(numbered, reranker=ByNumber(), selection={"rerank_depth": 5}).retrieve("water", k=20)
     assert len(found) == 20
     assert [document.metadata["rerank_score"] is None for document in found] == [False] * 5 + [True] * 15
 
 
 def test_diversity_over_chroma(chroma):
     """MMR is measured with the collection's own vectors."""
-    plain = ids(HybridRetriever(chroma, k=3, mmr_lambda=1.0).invoke("water for the pump"))
-    spread = ids(HybridRetriever(chroma, k=3, mmr_lambda=0.0).invoke("water for the pump"))
+    plain = ids(HybridRetriever(chroma, k=3, selection={"mmr_lambda": 1.0}).invoke("water for the pump"))
+    spread = ids(HybridRetriever(chroma, k=3, selection={"mmr_lambda": 0.0}).invoke("water for the pump"))
     assert plain[0] == spread[0]
     assert plain != spread
 
@@ -710,7 +712,7 @@ def test_diversity_over_a_store_without_vectors_is_refused():
     """It is not silently left out."""
     store = BareStore(documents(), embedding())
     with pytest.raises(ConfigurationError, match="mmr_lambda"):
-        HybridRetriever(store, documents(), mmr_lambda=0.5).invoke("pump")
+        HybridRetriever(store, documents(), selection={"mmr_lambda": 0.5}).invoke("pump")
 
 
 # -- what is passed on ---------------------------------------------------------------------------------------------
@@ -757,7 +759,7 @@ def test_a_budget_keeps_its_counter():
     from langchain_hybridgraph import TokenBudget
 
     store = HybridGraphStore.from_texts(["alpha one", "alpha two", "alpha three"], "lsa")
-    retriever = HybridRetriever(store, budget=TokenBudget(100, counter=lambda text: 10))
+    retriever = HybridRetriever(store, selection={"budget": TokenBudget(100, counter=lambda text: 10)})
     assert len(retriever.invoke("alpha")) == 3
     assert len(retriever.invoke("alpha", max_tokens=20)) == 2
 
@@ -841,7 +843,10 @@ def test_an_exact_match_is_a_part_of_the_score():
         assert best.parts["exact"] > 0.9
         assert f"exact {best.parts['exact']:.3f}" in best.explain()
         assert "keyword" in best.found_by
-        assert all("exact" not in hit.parts for hit in HybridRetriever(store, weights="fixed").retrieve("P-1208").hits)
+        assert all(
+            "exact" not in hit.parts
+            for hit in HybridRetriever(store, fusion={"type": "convex", "adaptive": False}).retrieve("P-1208").hits
+        )
 
 
 def test_an_identifier_outside_the_scope_is_not_meant():
@@ -883,7 +888,10 @@ def test_calibrated_scores_keep_order_and_parts(store):
 
 def test_diversity_does_not_depend_on_the_unit(store):
     """MMR weighs the scores that rank."""
-    found = [HybridRetriever(store, k=4, mmr_lambda=0.5).retrieve(KNOWN, min_score=least) for least in (0.0, 1e-9)]
+    found = [
+        HybridRetriever(store, k=4, selection={"mmr_lambda": 0.5}).retrieve(KNOWN, min_score=least)
+        for least in (0.0, 1e-9)
+    ]
     assert ids(found[0])[:1] == ids(found[1])[:1] == ["dog"]
 
 

@@ -20,8 +20,8 @@ from pydantic import ValidationError
 
 from langchain_hybridgraph import Edge, HybridGraphStore, MemoryRetriever, by_meta
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
+from langchain_hybridgraph.options.memory_modes import MODES, Mode, mode_from
 from langchain_hybridgraph.query.graph import BFS
-from langchain_hybridgraph.retrievers.memory_modes import MODES, Mode, mode_from
 
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)
@@ -71,10 +71,10 @@ def ids(found):
     return [document.id for document in found]
 
 
-def by_vector(memories, **settings):
+def by_vector(memories, memory=None, **settings):
     """Similarity is by vectors alone, so that the cosine decides."""
     weights = {"vector": 1.0, "keyword": 0.0}
-    return MemoryRetriever(store(memories), source_weights=weights, **settings)
+    return MemoryRetriever(store(memories), memory={"source_weights": weights} | (memory or {}), **settings)
 
 
 # -- scores -------------------------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def test_what_is_sure_comes_before_what_is_alike():
 def test_the_breakdown_sums_to_the_score():
     """Each Document says what its score is made of."""
     known = {"confidence": 0.9, "utility": 0.5, "created_at": (NOW - DAY).isoformat(), "active_count": 9}
-    retriever = by_vector({"a": ("a 0.8", known), "b": ("b 0.3", {})}, hotness=0.2)
+    retriever = by_vector({"a": ("a 0.8", known), "b": ("b 0.3", {})}, memory={"hotness": 0.2})
     for document in retriever.retrieve("?"):
         breakdown = document.metadata["score_breakdown"]
         assert {"similarity", "confidence", "recency", "utility", "hotness"} <= breakdown.keys()
@@ -114,7 +114,7 @@ def test_hotness_counts_before_the_cut():
     memories = {f"a{n}": (f"a{n} 0.{9 - n}", {}) for n in range(8)}
     memories["used"] = ("used 0.1", {"active_count": 10**6})
     assert "used" not in ids(by_vector(memories, k=2).invoke("?"))
-    assert ids(by_vector(memories, k=2, hotness={"alpha": 0.9}).invoke("?"))[0] == "used"
+    assert ids(by_vector(memories, k=2, memory={"hotness": {"alpha": 0.9}}).invoke("?"))[0] == "used"
 
 
 @pytest.mark.parametrize("plain", [False, True], ids=["own", "plain"])
@@ -131,7 +131,7 @@ def test_hotness_reads_when_a_memory_was_updated(plain):
     left, changed = (
         {one.id: one.metadata["score_breakdown"]["hotness"] for one in found}[id]
         for id in ("left", "changed")
-        for found in [MemoryRetriever(made, source_weights=weights, hotness=0.2).retrieve("?")]
+        for found in [MemoryRetriever(made, memory={"source_weights": weights, "hotness": 0.2}).retrieve("?")]
     )
     assert changed > left
 
@@ -171,7 +171,9 @@ def test_scoring_before_reading_is_scoring_after_it(weights):
     memories = {f"m{n}": (f"{'amz'[n % 3]}{n} {0.95 - n / 200:.3f}", known[n]) for n in range(150)}
     made = store(memories, [Edge(f"m{n}", f"m{n + 1}", "sequence") for n in range(149)])
     one, other = (
-        kind(made, source_weights=weights, hotness=0.2).retrieve("a3", k=20, filter={"kind": "even"}, as_of=NOW)
+        kind(made, memory={"source_weights": weights, "hotness": 0.2}).retrieve(
+            "a3", k=20, filter={"kind": "even"}, as_of=NOW
+        )
         for kind in (MemoryRetriever, ReadsFirst)
     )
     assert ids(one) == ids(other)
@@ -197,8 +199,8 @@ def test_without_edges_all_the_same():
 def test_a_requested_walk_without_edges_is_a_warning():
     """A traversal that a setting or the call requested is missed; the default walk of a mode is not."""
     memories = store({"poison": ("p 0.9", {}), "trusted": ("t 0.8", {})})
-    assert MemoryRetriever(memories, traversal="bfs").retrieve("?").warnings == ("no-graph-store",)
-    assert MemoryRetriever(memories).retrieve("?", traversal="bfs").warnings == ("no-graph-store",)
+    assert MemoryRetriever(memories, graph={"traversal": "bfs"}).retrieve("?").warnings == ("no-graph-store",)
+    assert MemoryRetriever(memories).retrieve("?", graph={"traversal": "bfs"}).warnings == ("no-graph-store",)
     assert MemoryRetriever(memories).retrieve("?", seed_ids=["poison"]).warnings == ("no-graph-store",)
 
 
@@ -284,18 +286,22 @@ def chain():
 def test_the_depth_is_that_of_the_mode():
     """Beam goes two edges far, BFS three."""
     made = chain()
-    hops = {d.id: d.metadata["hops"] for d in MemoryRetriever(made, seed_k=1, mode="agent_memory").retrieve("a")}
+    hops = {
+        d.id: d.metadata["hops"] for d in MemoryRetriever(made, graph={"seed_k": 1}, mode="agent_memory").retrieve("a")
+    }
     assert max(hops.values()) == 2
-    hops = {d.id: d.metadata["hops"] for d in MemoryRetriever(made, seed_k=1, mode="procedural").retrieve("a")}
+    hops = {
+        d.id: d.metadata["hops"] for d in MemoryRetriever(made, graph={"seed_k": 1}, mode="procedural").retrieve("a")
+    }
     assert max(hops.values()) == 3
 
 
 def test_the_traversal_may_change_per_call():
     """A call's traversal takes the place of the mode's; without a weight nothing is walked."""
-    retriever = MemoryRetriever(chain(), seed_k=1)
-    found = retriever.retrieve("a", traversal={"type": "bfs", "max_hops": 4, "direction": "out"})
+    retriever = MemoryRetriever(chain(), graph={"seed_k": 1})
+    found = retriever.retrieve("a", graph={"traversal": {"type": "bfs", "max_hops": 4, "direction": "out"}})
     assert max(document.metadata["hops"] for document in found) == 4
-    found = retriever.retrieve("a", source_weights={"vector": 1.0})
+    found = retriever.retrieve("a", memory={"source_weights": {"vector": 1.0}})
     assert {document.metadata["hops"] for document in found} == {0}
 
 
@@ -304,13 +310,13 @@ def test_given_seeds_count_without_a_weight_of_the_graph(fusion):
     """Nothing is there but the seeds and what they lead to, whatever an edge weighs."""
     made = store({"a": ("a 0.9", {}), "b": ("b 0.5", {}), "c": ("c 0.1", {})}, [Edge("b", "c", "cites", 1.0)])
     settings = {} if fusion is None else {"fusion": fusion}
-    retriever = MemoryRetriever(made, source_weights={"vector": 1.0, "graph": 0.0}, **settings)
+    retriever = MemoryRetriever(made, memory={"source_weights": {"vector": 1.0, "graph": 0.0}}, **settings)
     assert set(ids(retriever.invoke("?", seed_ids=["b"]))) == {"b", "c"}
 
 
 def test_sources_are_named():
     """What vectors, words and edges found says so."""
-    found = {d.id: d.metadata["retrieval_source"] for d in MemoryRetriever(chain(), seed_k=1).retrieve("a")}
+    found = {d.id: d.metadata["retrieval_source"] for d in MemoryRetriever(chain(), graph={"seed_k": 1}).retrieve("a")}
     assert found["a"] == "fused"
     assert set(found.values()) <= {"vector", "keyword", "graph", "session", "fused"}
 
@@ -320,7 +326,9 @@ def test_ranks_of_the_walk_are_fused_like_the_others():
     made = store({"a": ("a 0.9", {}), "b": ("b 0.5", {})}, [Edge("a", "b", "sequence")])
     weights = {"vector": 0.6, "graph": 0.4, "keyword": 0.0}
     likely = {"type": "general", "similarity": 1, "confidence": 0, "recency": 0, "utility": 0}
-    retriever = MemoryRetriever(made, fusion="rrf", source_weights=weights, mode=likely, seed_k=1)
+    retriever = MemoryRetriever(
+        made, fusion="rrf", memory={"source_weights": weights}, mode=likely, graph={"seed_k": 1}
+    )
     found = {hit.id: hit.score for hit in retriever.retrieve("?").hits}
     assert found == {"a": pytest.approx(0.6), "b": pytest.approx(0.6 * 61 / 62 + 0.4)}
 
@@ -333,9 +341,9 @@ def test_source_weights_that_are_none(weights, said):
     """Names and numbers are checked in a call as at construction."""
     made = store({"a": ("a 0.8", {})})
     with pytest.raises(ValidationError):
-        MemoryRetriever(made, source_weights=weights)
+        MemoryRetriever(made, memory={"source_weights": weights})
     with pytest.raises(ConfigurationError, match=said):
-        MemoryRetriever(made).invoke("?", source_weights=weights)
+        MemoryRetriever(made).invoke("?", memory={"source_weights": weights})
 
 
 # -- times --------------------------------------------------------------------------------------------------------
@@ -388,7 +396,10 @@ def test_what_was_believed_before_it_was_known_better():
     ]
     assert [trust["confidence"] for trust in trusts] == pytest.approx([0.15, 0.015])
     hops = [
-        {d.id: d.metadata["hops"] for d in retriever.retrieve("home", known_at=time, traversal=BFS(direction="both"))}
+        {
+            d.id: d.metadata["hops"]
+            for d in retriever.retrieve("home", known_at=time, graph={"traversal": BFS(direction="both")})
+        }
         for time in (april, may)
     ]
     assert [each["far"] for each in hops] == [0, 1]
@@ -473,7 +484,7 @@ def test_the_question_is_neither_a_memory_nor_said(kind):
             "messages": lambda: retriever.invoke(
                 QUESTION, session=[("user", QUESTION)], filter={"role": {"$exists": False}}
             ),
-            "weightless": lambda: retriever.invoke(QUESTION, session_id="s", source_weights={"vector": 1}),
+            "weightless": lambda: retriever.invoke(QUESTION, session_id="s", memory={"source_weights": {"vector": 1}}),
         }[kind]()
         assert (found[0].id, "novelty" in found[0].metadata["score_breakdown"]) == ("red", False)
         assert QUESTION not in [document.page_content for document in found]
@@ -505,9 +516,9 @@ def test_a_configuration_names_a_session_only_where_no_other_is_given():
 @pytest.mark.parametrize("labels", [3, [1], {"home": 1}])
 def test_labels_of_no_use(labels):
     """Of the retriever and of a call: the error says what is wanted."""
-    with pytest.raises(ValueError, match=r"wanted a text or a list of texts, such as \['home'\]"):
+    with pytest.raises(ValueError, match=r"labels must be a text or a list of texts such as \['home'\]"):
         by_vector({"a": ("a 0.8", {})}, labels=labels)
-    with pytest.raises(ConfigurationError, match="labels is"):
+    with pytest.raises(ConfigurationError, match="labels must be"):
         by_vector({"a": ("a 0.8", {})}).invoke("?", labels=labels)
 
 
@@ -525,7 +536,7 @@ def test_a_named_day_finds_its_memories():
     found = MemoryRetriever(made).retrieve("what was said on 3 May 2023")
     assert "day" in ids(found)
     assert {d.id: d.metadata["score_breakdown"].get("time", 0) > 0 for d in found}["day"]
-    assert "day" not in ids(MemoryRetriever(made, named_times=0).invoke("what was said on 3 May 2023"))
+    assert "day" not in ids(MemoryRetriever(made, memory={"date_boost": 0}).invoke("what was said on 3 May 2023"))
 
 
 # -- sessions -----------------------------------------------------------------------------------------------------
@@ -542,8 +553,8 @@ def conversation():
 
 def test_the_last_turns_of_a_session_are_a_source():
     """They are found by the session as well, the newest first; other sessions' are not."""
-    retriever = MemoryRetriever(store(conversation()), novelty=None)
-    found = retriever.retrieve("?", session_id="alpha", session_turns=2)
+    retriever = MemoryRetriever(store(conversation()), memory={"novelty": None})
+    found = retriever.retrieve("?", session_id="alpha", memory={"session_turns": 2})
     by_session = {hit.id for hit in found.hits if "session" in hit.found_by}
     assert by_session == {"alpha2", "alpha3"}
     assert {hit.id for hit in retriever.retrieve("?").hits if "session" in hit.found_by} == set()
@@ -577,7 +588,7 @@ def test_what_the_session_has_said_is_damped():
         "echo": ("b 0.6", {}),
         "novel": ("z 0.6", {}),
     }
-    found = by_vector(memories).retrieve("?", session_id="now", session_turns=1)
+    found = by_vector(memories).retrieve("?", session_id="now", memory={"session_turns": 1})
     parts = {hit.id: hit.parts for hit in found.hits}
     assert set(parts) == {"turn", "echo", "novel"}
     assert parts["echo"]["novelty"] == pytest.approx(
@@ -620,7 +631,7 @@ def test_a_history_is_read_in_the_call_only():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"session": 7}, {"session_turns": -1, "session_id": "s"}, {"session": [], "session_id": "s"}]
+    "wrong", [{"session": 7}, {"memory": {"session_turns": -1}, "session_id": "s"}, {"session": [], "session_id": "s"}]
 )
 def test_a_session_that_is_none(wrong):
     """Forms, numbers and two sessions at once are errors of the caller."""
@@ -688,7 +699,9 @@ def test_beside_any_store_the_metadata_are_what_is_known():
     ]
     plain = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
     plain.add_documents(documents)
-    retriever = MemoryRetriever(plain, documents, mode="belief_system", source_weights={"vector": 0, "keyword": 1})
+    retriever = MemoryRetriever(
+        plain, documents, mode="belief_system", memory={"source_weights": {"vector": 0, "keyword": 1}}
+    )
     assert ids(retriever.invoke("the code")) == ["trusted", "poison"]
 
 

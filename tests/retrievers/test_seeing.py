@@ -18,7 +18,7 @@ def store():
 
 def test_a_graph_retriever_tells_the_walk(store):
     """The walk, and for a chunk that only an edge led to the seed, the edge and its words."""
-    said = GraphRetriever(store, max_hops=1, seed_k=1).explain(QUESTION, k=2)
+    said = GraphRetriever(store, max_hops=1, graph={"seed_k": 1}).explain(QUESTION, k=2)
     assert "then walked over edges by BFS and weighed by HopDecay." in said
     assert "1 hop from ada to engine: references (weight 0.80, “For which machine she wrote.”)" in said
     assert "ada is the seed “Ada wrote the first program.”, number 1 here" in said
@@ -33,7 +33,11 @@ def test_a_hybrid_retriever_explains_too(store):
 
 def test_the_plan_names_the_walk(store):
     """``plan`` says who was visited and what it was worth by the names of both; without a walk it is None."""
-    walk = GraphRetriever(store, traversal="bfs", score=lambda reached: reached.seed).retrieve(QUESTION).plan["walk"]
+    walk = (
+        GraphRetriever(store, graph={"traversal": "bfs", "score": lambda reached: reached.seed})
+        .retrieve(QUESTION)
+        .plan["walk"]
+    )
     assert walk == {"traversal": "BFS", "score": "<lambda>"}
     assert HybridRetriever(store).retrieve(QUESTION).plan["walk"] is None
 
@@ -41,7 +45,7 @@ def test_the_plan_names_the_walk(store):
 def test_a_picture_shows_what_did_not_come_back(store):
     """A chunk that edges lead to is drawn without a place when k leaves it out."""
     pytest.importorskip("matplotlib")
-    figure = GraphRetriever(store, max_hops=1, seed_k=1).picture(QUESTION, k=1, width=6)
+    figure = GraphRetriever(store, max_hops=1, graph={"seed_k": 1}).picture(QUESTION, k=1, width=6)
     said = [text.get_text().replace("\n", " ").partition("   ")[0] for text in figure.axes[0].texts]
     assert "1\xa0\xa0Ada wrote the first program." in said
     assert "A machine of brass and steam." in said
@@ -51,5 +55,5 @@ def test_a_picture_shows_what_did_not_come_back(store):
 def test_an_interactive_picture(store):
     """The same as a plotly figure."""
     pytest.importorskip("plotly")
-    figure = GraphRetriever(store, max_hops=1, seed_k=1).picture(QUESTION, interactive=True)
+    figure = GraphRetriever(store, max_hops=1, graph={"seed_k": 1}).picture(QUESTION, interactive=True)
     assert "references" in {note.text for note in figure.layout.annotations}

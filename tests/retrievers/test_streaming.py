@@ -28,10 +28,12 @@ from langchain_hybridgraph import (
     history_aware,
 )
 from langchain_hybridgraph.errors import RetrievalError
+from langchain_hybridgraph.options.graph import GraphOptions
+from langchain_hybridgraph.options.presets import PRESETS
+from langchain_hybridgraph.options.selection import SelectionOptions
 from langchain_hybridgraph.query.conversation import ExpandedQuery
 from langchain_hybridgraph.query.rerank import TextReranker
 from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.retrievers.graph import PRESETS
 from langchain_hybridgraph.stores.in_memory_graph import InMemoryGraph
 
 SECONDS = 20  # a deadlock ends the test
@@ -111,7 +113,12 @@ def test_the_first_hit_comes_before_the_edges(preset):
     with stored() as store:
         gate = Gate()
         retriever = GraphRetriever(
-            store, graph=SlowGraph(EDGES, gate), preset=preset, k=3, seed_k=2, seed_keyword_weight=0.0, annotate="all"
+            store,
+            edges=SlowGraph(EDGES, gate),
+            preset=preset,
+            k=3,
+            graph={"seed_k": 2, "seed_keyword_weight": 0.0},
+            annotate="all",
         )
         stream = retriever.stream("q")
         (first,) = next(stream)
@@ -127,7 +134,7 @@ async def test_the_first_hit_comes_before_the_edges_awaited():
     with stored() as store:
         gate = Gate()
         retriever = GraphRetriever(
-            store, graph=SlowGraph(EDGES, gate), preset="hop_decay", k=3, seed_k=2, annotate="all"
+            store, edges=SlowGraph(EDGES, gate), preset="hop_decay", k=3, graph={"seed_k": 2}, annotate="all"
         )
         stream = retriever.astream("q")
         (first,) = await asyncio.wait_for(anext(stream), SECONDS)
@@ -159,7 +166,7 @@ def test_hits_that_a_reranker_only_orders_come_before_it(kind):
         {"k": 3, "reranker": SlowReranker},
         {"k": 6, "reranker": lambda gate: SlowReranker(gate, filters=True)},
         {"k": 6, "reranker": SlowReranker, "min_score": 0.1},
-        {"k": 6, "reranker": SlowReranker, "per_document": 1},
+        {"k": 6, "reranker": SlowReranker, "selection": {"max_per_document": 1}},
     ],
 )
 def test_a_hit_that_a_reranker_may_drop_waits_for_it(settings):
@@ -183,7 +190,11 @@ def test_an_advanced_retriever_hands_out_what_its_retriever_does(annotate):
     with stored() as store:
         gate = Gate()
         below = GraphRetriever(
-            store, graph=SlowGraph(EDGES, gate), preset="hop_decay", k=3, seed_k=2, seed_keyword_weight=0.0
+            store,
+            edges=SlowGraph(EDGES, gate),
+            preset="hop_decay",
+            k=3,
+            graph={"seed_k": 2, "seed_keyword_weight": 0.0},
         )
         retriever = history_aware(below, expander=lambda query, turns: ExpandedQuery("q", sure=True), annotate=annotate)
         asked = {"input": "and that?", "chat_history": ["User: q?"]}
@@ -200,7 +211,7 @@ def test_two_searches_hand_out_nothing_before_their_answer():
     """Both have to be complete before the first is known."""
     with stored() as store:
         gate = Gate()
-        below = GraphRetriever(store, graph=SlowGraph(EDGES, gate), preset="hop_decay", k=3, seed_k=2)
+        below = GraphRetriever(store, edges=SlowGraph(EDGES, gate), preset="hop_decay", k=3, graph={"seed_k": 2})
         retriever = AdvancedRetriever(below, expander=lambda query, turns: "q", fuse_raw=True)
         parts = []
         reading = threading.Thread(
@@ -230,9 +241,9 @@ SETTINGS = st.fixed_dictionaries(
     optional={
         "preset": st.sampled_from(sorted(PRESETS)),
         "candidates": st.sampled_from(["all", "reached"]),
-        "graph_slots": st.integers(0, 3),
+        "slots": st.integers(0, 3),
         "min_score": st.sampled_from([0.1, 0.5]),
-        "per_document": st.just(1),
+        "max_per_document": st.just(1),
         "mmr_lambda": st.just(0.6),
         "seed_labels": st.just(["x"]),
         "semantic_weight": st.sampled_from([0.0, 0.5, 1.0]),
@@ -243,6 +254,15 @@ SETTINGS = st.fixed_dictionaries(
         ),
     },
 )
+
+
+def grouped(options):
+    """The options as a constructor takes them."""
+    groups = {
+        group: {name: value for name, value in options.items() if name in kind.model_fields}
+        for group, kind in {"graph": GraphOptions, "selection": SelectionOptions}.items()
+    }
+    return {name: value for name, value in options.items() if not any(name in one for one in groups.values())} | groups
 
 
 @settings(max_examples=120, deadline=None)
@@ -263,7 +283,7 @@ def test_the_parts_are_the_answer(cosines, links, chosen, fails):
         chosen["reranker"] = SlowReranker(gate)
     with stored(known, [], **labels) as store:
         graph = FailingGraph() if fails else edges
-        retriever = GraphRetriever(store, graph=graph, annotate="all", **chosen)
+        retriever = GraphRetriever(store, edges=graph, annotate="all", **grouped(chosen))
         answer = retriever.invoke("text")
         parts = list(retriever.stream("text"))
         assert all(len(part) == 1 for part in parts) or parts == [[]]
@@ -319,7 +339,7 @@ class Heard(BaseCallbackHandler):
 async def test_callbacks_are_those_of_invoke():
     """One run, the same stages, and the whole answer at its end, in its order."""
     with stored() as store:
-        retriever = GraphRetriever(store, preset="hop_decay", k=3, seed_k=2, annotate="all")
+        retriever = GraphRetriever(store, preset="hop_decay", k=3, graph={"seed_k": 2}, annotate="all")
         heard = [Heard() for _ in range(4)]
         retriever.invoke("q", {"callbacks": [heard[0]]})
         list(retriever.stream("q", {"callbacks": [heard[1]]}))
@@ -332,7 +352,9 @@ async def test_callbacks_are_those_of_invoke():
 async def test_an_error_comes_after_the_early_hits():
     """With on_error="raise" the walk's failure ends the stream, which has given what was certain."""
     with stored() as store:
-        retriever = GraphRetriever(store, graph=FailingGraph(), preset="hop_decay", k=3, seed_k=2, on_error="raise")
+        retriever = GraphRetriever(
+            store, edges=FailingGraph(), preset="hop_decay", k=3, graph={"seed_k": 2}, on_error="raise"
+        )
         heard = Heard()
         stream = retriever.stream("q", {"callbacks": [heard]})
         assert next(stream)[0].id == "a"
@@ -363,7 +385,7 @@ def test_parents_come_in_place_of_their_children():
 def test_a_stream_that_is_not_read_to_its_end_holds_nothing_up():
     """The next call answers, and so does the store's close."""
     with stored() as store:
-        retriever = GraphRetriever(store, k=3, seed_k=2)
+        retriever = GraphRetriever(store, k=3, graph={"seed_k": 2})
         stream = retriever.stream("q")
         next(stream)
         stream.close()

@@ -26,7 +26,7 @@ GROUPED = re.compile(r"by \(([\w, ]+)\)")
 def exported():
     """The labels of each sample, after a search that was degraded."""
     registry = CollectorRegistry()
-    HybridRetriever(pets(), reranker=broken, sinks=[PrometheusSink(registry)]).invoke(QUESTION)
+    HybridRetriever(pets(), reranker=broken, telemetry={"sinks": [PrometheusSink(registry)]}).invoke(QUESTION)
     assert flush(10)
     families = text_string_to_metric_families(generate_latest(registry).decode())
     return {each.name: set(each.labels) for family in families for each in family.samples}

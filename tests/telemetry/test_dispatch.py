@@ -54,7 +54,7 @@ def test_one_event_per_stage_and_one_per_search(store, heard):
 
 def test_every_stage_that_runs_is_told(store, heard):
     """A walk, a reranker and a budget are stages, too."""
-    GraphRetriever(store, reranker=broken, budget=TokenBudget()).retrieve(QUESTION)
+    GraphRetriever(store, reranker=broken, selection={"budget": TokenBudget()}).retrieve(QUESTION)
     assert stages(all_of(heard)) == [*PLAIN[:4], "expand", "admit", "rerank", "select", "budget", "search"]
 
 
@@ -101,7 +101,9 @@ async def test_a_search_that_is_awaited_is_heard(heard):
 def test_settings_that_change_per_call_keep_the_listeners(store):
     """LangChain's configurable_fields create a new retriever with the same sinks."""
     events = []
-    retriever = HybridRetriever(store, sinks=[events.append]).configurable_fields(k=ConfigurableField(id="k"))
+    retriever = HybridRetriever(store, telemetry={"sinks": [events.append]}).configurable_fields(
+        k=ConfigurableField(id="k")
+    )
     retriever.invoke(QUESTION, {"configurable": {"k": 1}})
     assert all_of(events)[-1].search.k == 1
 
@@ -116,7 +118,7 @@ def test_failures_are_reported(store, heard):
 
 def test_a_search_that_raises_is_told(store, heard):
     """The exception is in the event, and the caller has it, too."""
-    retriever = HybridRetriever(store, reranker=broken, mmr_lambda=0.5)
+    retriever = HybridRetriever(store, reranker=broken, selection={"mmr_lambda": 0.5})
     with pytest.raises(ConfigurationError):
         retriever.retrieve(3)
     event = all_of(heard)[-1]
@@ -217,7 +219,7 @@ def test_a_retrievers_own_sinks_hear_what_is_below_it(store):
     """And nothing of other retrievers; below it means a part of its searches."""
     heard = []
     below = HybridRetriever(store, k=1)
-    above = AdvancedRetriever(below, sinks=[heard.append])
+    above = AdvancedRetriever(below, telemetry={"sinks": [heard.append]})
     below.invoke(QUESTION)
     assert all_of(heard) == []
     above.invoke(QUESTION)
@@ -230,7 +232,7 @@ def test_a_sink_that_is_named_twice_hears_once(store, heard):
     sink = twice.append
     first, second = add_sink(sink), add_sink(sink)
     try:
-        HybridRetriever(store, sinks=[sink]).invoke(QUESTION)
+        HybridRetriever(store, telemetry={"sinks": [sink]}).invoke(QUESTION)
     finally:
         remove_sink(sink)
     assert first is second
@@ -250,7 +252,7 @@ def test_anything_but_a_sink_is_an_error(store, sink, mend):
         add_sink(sink)
     assert dispatch._of_all == before
     with pytest.raises(ValueError, match=mend):
-        HybridRetriever(store, sinks=[sink])
+        HybridRetriever(store, telemetry={"sinks": [sink]})
 
 
 async def test_a_cancelled_search_is_told(store, heard):
@@ -330,4 +332,4 @@ def test_an_invalid_sink_is_rejected_by_the_constructor(store, setting):
     """The error quotes the value."""
     (value,) = setting.values()
     with pytest.raises(ValueError, match=str(value).strip("[]")):
-        HybridRetriever(store, **setting)
+        HybridRetriever(store, telemetry=setting)

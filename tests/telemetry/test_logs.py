@@ -48,7 +48,7 @@ def said(record):
 
 def test_a_line_says_how_the_search_went(store, logger):
     """Length and hash of the query, k, results, mode and degradation; as JSON and as attributes of the record."""
-    HybridRetriever(store, k=2, logger=logger).invoke(QUESTION)
+    HybridRetriever(store, k=2, telemetry={"logger": logger}).invoke(QUESTION)
     (record,) = records(logger)
     line = said(record)
     assert record.levelname == "INFO"
@@ -69,7 +69,7 @@ def test_a_line_says_how_the_search_went(store, logger):
 
 def test_a_degraded_search_is_a_warning_without_the_query(store, logger):
     """The reranker's message quotes the query, so that only its type is logged."""
-    HybridRetriever(store, reranker=broken, logger="test.retrieval").invoke(QUESTION)
+    HybridRetriever(store, reranker=broken, telemetry={"logger": "test.retrieval"}).invoke(QUESTION)
     (record,) = records(logger)
     assert (record.levelname, record.degraded, record.errors) == (
         "WARNING",
@@ -81,7 +81,7 @@ def test_a_degraded_search_is_a_warning_without_the_query(store, logger):
 
 def test_a_normal_outcome_is_not_a_warning(store, logger):
     """A reason of level ``info`` is in the line, and the line is INFO."""
-    assert MemoryRetriever(store, logger=logger).retrieve(QUESTION).degraded == ("no-edges",)
+    assert MemoryRetriever(store, telemetry={"logger": logger}).retrieve(QUESTION).degraded == ("no-edges",)
     (record,) = records(logger)
     assert (record.levelname, record.degraded) == ("INFO", ["no-edges"])
 
@@ -89,7 +89,7 @@ def test_a_normal_outcome_is_not_a_warning(store, logger):
 def test_a_search_that_raises_is_an_error_without_the_query(store, logger):
     """The exception is named, not printed."""
     with pytest.raises(ConfigurationError, match="got b'Where is the cat"):
-        HybridRetriever(store, logger=logger).retrieve(QUESTION.encode())
+        HybridRetriever(store, telemetry={"logger": logger}).retrieve(QUESTION.encode())
     (record,) = records(logger)
     assert (record.levelname, record.errors) == ("ERROR", {"retriever": "ConfigurationError"})
     assert "Where" not in str(vars(record))
@@ -98,7 +98,7 @@ def test_a_search_that_raises_is_an_error_without_the_query(store, logger):
 def test_text_is_opted_in(store, logger):
     """With text=True the query and the messages are in the line."""
     sink = LogSink(logger, text=True)
-    HybridRetriever(store, reranker=broken, sinks=[sink]).invoke(QUESTION)
+    HybridRetriever(store, reranker=broken, telemetry={"sinks": [sink]}).invoke(QUESTION)
     (record,) = records(logger)
     assert record.query == QUESTION
     assert record.errors == {"rerank": f"TimeoutError: no answer to {QUESTION!r}"}
@@ -107,7 +107,7 @@ def test_text_is_opted_in(store, logger):
 def test_stages_are_lines_at_debug(store, logger):
     """One each, before that of the search."""
     logger.setLevel(logging.DEBUG)
-    HybridRetriever(store, logger=logger).invoke(QUESTION)
+    HybridRetriever(store, telemetry={"logger": logger}).invoke(QUESTION)
     *stages, search = records(logger)
     assert [record.stage for record in stages] == ["gather", "rank", "fuse", "admit", "select"]
     assert {record.levelname for record in stages} == {"DEBUG"}
@@ -117,7 +117,7 @@ def test_stages_are_lines_at_debug(store, logger):
 def test_an_adapter_is_a_logger(store, logger):
     """A LoggerAdapter logs for its logger."""
     adapter = logging.LoggerAdapter(logger)
-    HybridRetriever(store, logger=adapter).invoke(QUESTION)
+    HybridRetriever(store, telemetry={"logger": adapter}).invoke(QUESTION)
     assert len(records(logger)) == 1
 
 

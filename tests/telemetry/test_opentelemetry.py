@@ -83,7 +83,7 @@ class Lines(logging.Handler):
 
 def test_a_search_is_a_span_with_a_child_per_stage(store, both):
     """Over HTTP and gRPC: names, kinds, parents, and times within those of the search."""
-    HybridRetriever(store, tracer=both.tracer).invoke(QUESTION)
+    HybridRetriever(store, telemetry={"tracer": both.tracer}).invoke(QUESTION)
     search, *stages = both.spans()
     assert (search.name, search.kind, search.parent_span_id) == ("retriever.retrieve", CLIENT, b"")
     assert [span.name for span in stages] == STAGES
@@ -98,7 +98,7 @@ def test_a_search_is_a_span_with_a_child_per_stage(store, both):
 
 def test_a_span_has_the_attributes_of_a_retrieval(store, collector):
     """Ours, and those of the semantic conventions; the query is not among them."""
-    HybridRetriever(store, k=2, tracer=collector.tracer).invoke(QUESTION)
+    HybridRetriever(store, k=2, telemetry={"tracer": collector.tracer}).invoke(QUESTION)
     search = collector.spans()[0]
     assert attributes(search) == {
         "retriever.type": "HybridRetriever",
@@ -115,7 +115,7 @@ def test_a_span_has_the_attributes_of_a_retrieval(store, collector):
 def test_text_and_documents_are_opted_in(store, collector):
     """The conventions' own attributes for them: the query, and ids with scores."""
     sink = OpenTelemetrySink(collector.tracer, text=True, documents=True)
-    found = HybridRetriever(store, k=1, sinks=[sink]).invoke(QUESTION, return_scores=True)
+    found = HybridRetriever(store, k=1, telemetry={"sinks": [sink]}).invoke(QUESTION, return_scores=True)
     seen = attributes(collector.spans()[0])
     assert seen["gen_ai.retrieval.query.text"] == QUESTION
     assert json.loads(seen["gen_ai.retrieval.documents"]) == [
@@ -125,7 +125,7 @@ def test_text_and_documents_are_opted_in(store, collector):
 
 def test_failures_within_a_search_are_recorded(store, collector):
     """A failure is an exception event with its component and type, without the message; the search is not an error."""
-    HybridRetriever(store, tracer=collector.tracer, reranker=broken).invoke(QUESTION)
+    HybridRetriever(store, telemetry={"tracer": collector.tracer}, reranker=broken).invoke(QUESTION)
     search = collector.spans()[0]
     (event,) = search.events
     assert (event.name, attributes(event)) == (
@@ -142,7 +142,7 @@ def test_failures_within_a_search_are_recorded(store, collector):
 def test_an_exception_that_ends_the_search_is_recorded(store, collector):
     """With its stack trace; the span is an error, and has the conventions' error.type."""
     with pytest.raises(ConfigurationError):
-        HybridRetriever(store, tracer=collector.tracer).retrieve(b"secret")
+        HybridRetriever(store, telemetry={"tracer": collector.tracer}).retrieve(b"secret")
     search = collector.spans()[0]
     (event,) = search.events
     recorded = attributes(event)
@@ -174,7 +174,7 @@ def test_no_message_that_quotes_the_query_is_told(store, collector, form):
         raise ValueError(f"cannot rank {QUOTED[form](query)}")
 
     listening = {"tracer": collector.tracer, "logger": lines.logger, "sinks": [PrometheusSink(registry)]}
-    HybridRetriever(store, reranker=reranker, **listening).retrieve(SECRET)
+    HybridRetriever(store, reranker=reranker, telemetry=listening).retrieve(SECRET)
     told = [str(collector.spans()), "".join(lines.lines), generate_latest(registry).decode()]
     assert all("ValueError" in each for each in told)
     assert [quoted for quoted in ("SECRET", "cannot rank") if quoted in "".join(told)] == []
@@ -211,7 +211,7 @@ def test_messages_are_opted_in_with_the_text(store, collector):
 
 async def test_a_search_within_a_search_is_its_child(store, collector):
     """AdvancedRetriever over HybridRetriever, asked asynchronously, with a tracer above only."""
-    retriever = AdvancedRetriever(HybridRetriever(store), tracer=collector.tracer)
+    retriever = AdvancedRetriever(HybridRetriever(store), telemetry={"tracer": collector.tracer})
     await retriever.aretrieve_with_context("Where is it?", HISTORY)
     spans = collector.spans()
     above, below = [span for span in spans if span.name == "retriever.retrieve"]
@@ -225,7 +225,7 @@ async def test_a_search_within_a_search_is_its_child(store, collector):
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_the_callers_span_is_the_parent(store, collector, is_async):
     """A search within a span of the caller is a child of that span."""
-    retriever = HybridRetriever(store, tracer=collector.tracer)
+    retriever = HybridRetriever(store, telemetry={"tracer": collector.tracer})
     with collector.tracer.start_as_current_span("request"):
         _ = await retriever.ainvoke(QUESTION) if is_async else retriever.invoke(QUESTION)
     request, search = collector.spans()[:2]
@@ -235,7 +235,7 @@ async def test_the_callers_span_is_the_parent(store, collector, is_async):
 def test_searches_in_a_batch_are_spans_of_their_own(store, collector):
     """Each with its stages, under the caller's span."""
     with collector.tracer.start_as_current_span("request"):
-        HybridRetriever(store, tracer=collector.tracer).batch([QUESTION] * 5)
+        HybridRetriever(store, telemetry={"tracer": collector.tracer}).batch([QUESTION] * 5)
     spans = collector.spans()
     searches = [span for span in spans if span.name == "retriever.retrieve"]
     assert {span.parent_span_id for span in searches} == {spans[0].span_id}
@@ -257,7 +257,7 @@ def test_an_exporter_that_hangs_holds_no_search_up(store):
     """Not even one that exports each span when it ends, on the thread that ends it."""
     exporter, provider = Stuck(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    retriever = HybridRetriever(store, tracer=provider.get_tracer("app"))
+    retriever = HybridRetriever(store, telemetry={"tracer": provider.get_tracer("app")})
     try:
         assert [retriever.invoke(QUESTION)[0].id for _ in range(5)] == ["cat"] * 5
     finally:
@@ -275,7 +275,7 @@ def test_a_tracer_that_hangs_or_raises_holds_no_search_up(store):
             raise RuntimeError
 
     try:
-        assert HybridRetriever(store, tracer=Hanging()).invoke(QUESTION)[0].id == "cat"
+        assert HybridRetriever(store, telemetry={"tracer": Hanging()}).invoke(QUESTION)[0].id == "cat"
     finally:
         let_go.set()
     assert flush(10)

@@ -74,7 +74,7 @@ def test_sinks_of_one_registry_count_a_search_once(store):
     try:
         add_sink(sinks[0])
         add_sink(sinks[1])
-        HybridRetriever(store, reranker=broken, sinks=[sinks[2]]).invoke(QUESTION)
+        HybridRetriever(store, reranker=broken, telemetry={"sinks": [sinks[2]]}).invoke(QUESTION)
         assert flush(10)
     finally:
         remove_sink(sinks[0])

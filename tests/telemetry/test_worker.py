@@ -40,7 +40,7 @@ def test_a_sink_that_hangs_holds_nothing_up(store):
     """While one sink hangs, searches answer and another sink hears them all."""
     stuck, heard = Stuck(), []
     other = heard.append
-    retriever = HybridRetriever(store, k=1, sinks=[stuck, other])
+    retriever = HybridRetriever(store, k=1, telemetry={"sinks": [stuck, other]})
     try:
         answers = [retriever.invoke(QUESTION)[0].id for _ in range(20)]
         assert stuck.entered.wait(10)

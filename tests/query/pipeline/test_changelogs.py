@@ -32,7 +32,7 @@ def sources(retriever, query, **options):
 def test_release_notes_do_not_outrank_the_guide(store, kind):
     """Of two texts that answer alike the guide is first; with changelog_weight=1 the notes are, by their words."""
     query = "How do I add a middleware to every request?"
-    assert sources(kind(store, changelog_weight=1.0), query)[0] == "docs/release-notes.md"
+    assert sources(kind(store, selection={"changelog_weight": 1.0}), query)[0] == "docs/release-notes.md"
     assert sources(kind(store), query)[:2] == ["docs/middleware.md", "docs/release-notes.md"]
 
 

@@ -53,7 +53,10 @@ async def test_an_awaited_hybrid_query_makes_one_awaited_call(store):
 def test_a_graph_query_of_two_hops_makes_four_calls(store):
     """All edges of a hop are one call, and so are all chunks that the walk reaches."""
     retriever = GraphRetriever(
-        store, k=5, seed_k=1, candidates="reached", traversal={"type": "bfs", "max_hops": 2}, semantic_weight=0.5
+        store,
+        k=5,
+        graph={"seed_k": 1, "candidates": "reached", "traversal": {"type": "bfs", "max_hops": 2}},
+        semantic_weight=0.5,
     )
     retriever.invoke("the river floods the valley")
     with counted_calls(store) as calls:

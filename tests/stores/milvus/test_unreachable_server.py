@@ -98,7 +98,7 @@ def test_a_deadline_holds_for_a_slow_server(proxy, store):
 
 def test_what_was_found_before_the_server_was_lost_is_returned(proxy, store):
     """A walk that fails leaves the hits of the search, and the result says so."""
-    retriever = GraphRetriever(store, k=2, traversal="bfs")
+    retriever = GraphRetriever(store, k=2, graph={"traversal": "bfs"})
     retriever.invoke("a river")
     connection, call = store._index.connection, store._index.connection.call
 

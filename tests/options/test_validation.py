@@ -1,4 +1,4 @@
-"""What is said of settings and first arguments that a retriever cannot take."""
+"""Errors for options and first arguments that a retriever rejects."""
 
 from __future__ import annotations
 
@@ -10,8 +10,16 @@ import pytest
 from langchain_core.documents import Document
 from pydantic import ValidationError
 
-from langchain_hybridgraph import AdvancedRetriever, GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever
+from langchain_hybridgraph import (
+    AdvancedRetriever,
+    GraphRetriever,
+    HierarchicalRetriever,
+    HybridGraphStore,
+    HybridRetriever,
+    MemoryRetriever,
+)
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.options.graph import GraphOptions
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +37,8 @@ def store():
     ],
 )
 def test_a_misspelt_setting_is_named_with_the_one_that_is_alike(store, kind, name, meant):
-    """An error of pydantic's, a ValueError, without a page of pydantic's to read."""
-    with pytest.raises(ValidationError, match=f"{name}\n.*no such setting. Did you mean '{meant}'") as error:
+    """The error is a ValidationError of pydantic, and thus a ValueError, without a link to a page of pydantic."""
+    with pytest.raises(ValidationError, match=f"{name}\n.*no such option. Did you mean '{meant}'") as error:
         kind(store, **{name: 1})
     assert isinstance(error.value, ValueError)
     assert "http" not in str(error.value)
@@ -39,17 +47,17 @@ def test_a_misspelt_setting_is_named_with_the_one_that_is_alike(store, kind, nam
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"direction": "both"}, "Give traversal={'type': 'bfs', 'direction': 'both'}"),
-        ({"hub_degree": None}, "Give traversal={'type': 'bfs', 'hub_degree': None}"),
-        ({"damping": 0.9}, "Give traversal={'type': 'pagerank', 'damping': 0.9}"),
-        ({"tau": 1.0}, "Give score={'type': 'distance_decay', 'tau': 1.0}"),
+        ({"direction": "both"}, "Give graph={'traversal': {'type': 'bfs', 'direction': 'both'}}"),
+        ({"hub_degree": None}, "Give graph={'traversal': {'type': 'bfs', 'hub_degree': None}}"),
+        ({"damping": 0.9}, "Give graph={'traversal': {'type': 'pagerank', 'damping': 0.9}}"),
+        ({"tau": 1.0}, "Give graph={'score': {'type': 'distance_decay', 'tau': 1.0}}"),
     ],
 )
 def test_a_parameter_of_a_stage_is_told_its_place(store, given, said):
-    """Where one of a traversal or a score is given to the retriever itself; HybridRetriever has neither."""
+    """The error has the group with the traversal or score; HybridRetriever has neither."""
     with pytest.raises(ValidationError, match=re.escape(said)):
         GraphRetriever(store, **given)
-    with pytest.raises(ValidationError, match="no such setting") as error:
+    with pytest.raises(ValidationError, match="no such option") as error:
         HybridRetriever(store, **given)
     assert "Give" not in str(error.value)
 
@@ -57,39 +65,36 @@ def test_a_parameter_of_a_stage_is_told_its_place(store, given, said):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"max_hops": 1}, "takes no max_hops per call; per call give traversal={'type': 'bfs', 'max_hops': 1};"),
-        (
-            {"bidirectional": True, "relation_filter": ["cites"], "hop_decay": [1.0]},
-            "give traversal={'type': 'bfs', 'direction': 'both', 'relations': ['cites']}; "
-            "per call give score={'type': 'hop_decay', 'hop_decay': [1.0]};",
-        ),
-        ({"relation_filter": "cites"}, "per call give traversal={'type': 'bfs', 'relations': ['cites']};"),
-        ({"seed_kk": 1}, "did you mean seed_k?"),
+        ({"max_hops": 1}, "no max_hops per call; per call give graph={'traversal': {'type': 'bfs', 'max_hops': 1}};"),
+        ({"tau": 1.0}, "per call give graph={'score': {'type': 'distance_decay', 'tau': 1.0}};"),
+        ({"seed_k": 1}, "seed_k is an option of graph=: per call give graph={'seed_k': 1};"),
+        ({"mmr_lambda": 0.5}, "mmr_lambda is an option of selection=: per call give selection={'mmr_lambda': 0.5};"),
+        ({"semantic_wieght": 1}, "did you mean semantic_weight?"),
     ],
 )
-def test_shorthand_is_told_what_a_call_takes_instead(store, given, said):
-    """Of a GraphRetriever, asked itself or by another one."""
+def test_an_option_that_no_call_takes_is_told_its_place(store, given, said):
+    """A GraphRetriever says so, called directly or by another retriever."""
     for retriever in (GraphRetriever(store), AdvancedRetriever(GraphRetriever(store))):
         with pytest.raises(TypeError, match=re.escape(said)):
             retriever.invoke("cat", **given)
 
 
 def test_all_settings_are_named_where_none_is_alike(store):
-    """Of a retriever that asks another one, too."""
+    """AdvancedRetriever lists its own."""
     with pytest.raises(ValueError, match=r"There are .*expander, .*fuse_raw"):
         AdvancedRetriever(HybridRetriever(store), zzz=1)
 
 
-def test_a_retriever_is_no_store(store):
-    """Neither one over a store nor any other; each has a line that mends it."""
+def test_a_retriever_as_a_store_is_rejected(store):
+    """The error has the line that fixes it."""
     with pytest.raises(ValueError, match=r"a VectorStoreRetriever; .* HybridRetriever\(retriever.vectorstore\)"):
         HybridRetriever(store.as_retriever())
     with pytest.raises(ValueError, match=r"GraphRetriever\(store, keyword_retriever=retriever\)"):
         GraphRetriever(HybridRetriever(store))
 
 
-def test_chromadbs_own_collection_is_no_store():
-    """langchain_chroma's Chroma over it is."""
+def test_a_collection_of_chromadb_is_rejected():
+    """The error has the line that opens it with langchain_chroma."""
     client = pytest.importorskip("chromadb").EphemeralClient()
     collection = client.get_or_create_collection("notes")
     with pytest.raises(ValueError, match=r"a Collection of chromadb; .*Chroma\(client=client, collection_name='notes'"):
@@ -101,10 +106,10 @@ def test_chromadbs_own_collection_is_no_store():
     [
         ("notes", r"HybridGraphStore\('notes'\)"),
         ([Document("a text")], r"HybridRetriever.from_documents\(documents\)"),
-        (None, "wanted a LangChain VectorStore. This is a NoneType"),
+        (None, "Expected a LangChain VectorStore. This is a NoneType"),
     ],
 )
-def test_what_is_no_store_is_told_how_to_become_one(given, said):
+def test_the_error_says_how_to_create_a_store(given, said):
     """A folder, Documents, nothing."""
     with pytest.raises(ValueError, match=said):
         HybridRetriever(given)
@@ -113,29 +118,29 @@ def test_what_is_no_store_is_told_how_to_become_one(given, said):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (42, r"wanted a LangChain retriever. This is an int; HybridRetriever\(store\) is one"),
+        (42, r"Expected a LangChain retriever. This is an int; HybridRetriever\(store\) is one"),
         (None, "This is a NoneType; "),
         ("notes", r"AdvancedRetriever.from_store\(HybridGraphStore\('notes'\)\)"),
         ([Document("a text")], r"AdvancedRetriever.from_documents\(documents\)"),
         (HybridRetriever, r"the class HybridRetriever; .* AdvancedRetriever\(HybridRetriever\(…\)\)"),
     ],
 )
-def test_what_is_no_retriever_is_told_how_to_become_one(given, said):
-    """As of what is no store, without a page of pydantic's to read."""
+def test_the_error_says_how_to_create_a_retriever(given, said):
+    """The error has no link to a page of pydantic."""
     with pytest.raises(ValidationError, match=said) as error:
         AdvancedRetriever(given)
     assert "http" not in str(error.value)
 
 
-def test_a_store_is_no_retriever(store):
-    """What stands between the two is named."""
+def test_a_store_as_a_retriever_is_rejected(store):
+    """The error names the retriever between them."""
     said = r"This is a HybridGraphStore, a store: AdvancedRetriever\(HybridRetriever\(store\)\)"
     with pytest.raises(ValueError, match=said):
         AdvancedRetriever(store)
 
 
-def test_a_class_is_no_store():
-    """One of the kind is."""
+def test_a_class_is_rejected():
+    """The error has the line that creates an instance."""
     with pytest.raises(ValueError, match=r"HybridRetriever\(HybridGraphStore\(…\)\)"):
         HybridRetriever(HybridGraphStore)
 
@@ -147,7 +152,6 @@ def test_a_class_is_no_store():
         {"min_score": -1},
         {"min_score": math.nan},
         {"min_score": "0.5"},
-        {"mmr_lambda": 1.5},
         {"deadline_ms": 0},
         {"max_tokens": 0},
     ],
@@ -157,6 +161,56 @@ def test_a_call_takes_what_the_constructor_takes(store, option):
     ((name, value),) = option.items()
     with pytest.raises(ConfigurationError, match=f"{name} is {value!r}"):
         HybridRetriever(store).invoke("cat", **option)
+
+
+@pytest.mark.parametrize(
+    ("group", "message"),
+    [
+        ({"selection": {"mmr_lambda": 1.5}}, r"mmr_lambda is 1.5; it should be less than or equal to 1"),
+        ({"selection": {"mmr_lamda": 1}}, r"SelectionOptions has no such option. Did you mean 'mmr_lambda'\?"),
+        ({"selection": 3}, "SelectionOptions or a mapping of its options was expected, got 3"),
+        ({"graph": {"traversal": "dfs"}}, "traversal is 'dfs'; .*did you mean 'bfs'"),
+    ],
+)
+def test_a_group_of_a_call_takes_what_the_constructor_takes(store, group, message):
+    """A wrong name or value in a group is an error that names it."""
+    with pytest.raises(ConfigurationError, match=message):
+        GraphRetriever(store).invoke("cat", **group)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "group"),
+    [
+        (HybridRetriever, "mmr_lambda", "selection"),
+        (GraphRetriever, "max_nodes", "graph"),
+        (MemoryRetriever, "hotness", "memory"),
+        (HierarchicalRetriever, "alpha", "tree"),
+        (HybridRetriever, "refresh", "index"),
+        (AdvancedRetriever, "sinks", "telemetry"),
+    ],
+)
+def test_an_option_of_a_group_is_told_its_place(store, kind, name, group):
+    """The error says how to pass it."""
+    first = HybridRetriever(store) if kind is AdvancedRetriever else store
+    message = f"{name} is an option of {group}=: {kind.__name__}(…, {group}={{{name!r}: 1}})"
+    with pytest.raises(ValidationError, match=re.escape(message)):
+        kind(first, **{name: 1})
+
+
+def test_a_misspelt_option_of_a_group_is_told_its_place(store):
+    """The similar name is in a group."""
+    with pytest.raises(ValidationError, match=r"Did you mean 'max_nodes'\? It is an option of graph="):
+        GraphRetriever(store, max_node=5)
+
+
+def test_a_call_changes_only_the_named_options_of_a_group(store):
+    """As a mapping or as an object; the retriever stays as it is, and the other options hold."""
+    retriever = GraphRetriever(store, graph={"candidates": "reached", "seed_labels": ["none"]})
+    assert "no-seeds" in retriever.retrieve("cat").degraded
+    for change in ({"seed_labels": []}, GraphOptions(seed_labels=frozenset())):
+        found = retriever.retrieve("cat", graph=change)
+        assert (found[0].id, "no-seeds" in found.degraded) == ("cat", False)
+    assert retriever.graph == GraphOptions(candidates="reached", seed_labels=frozenset({"none"}))
 
 
 def test_numpys_numbers_are_numbers(store):
@@ -180,7 +234,7 @@ def test_one_text_in_place_of_a_list_names_the_list(store, given, said):
     """The error says what was given, what was expected and how to fix it; a text is not read letter by letter."""
     for kind in (GraphRetriever, MemoryRetriever):
         with pytest.raises(ValidationError, match=re.escape(said)):
-            kind(store, **given)
+            kind(store, graph=given)
 
 
 @pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, MemoryRetriever])
@@ -206,7 +260,7 @@ def test_a_store_refuses_several_vectors_too(store):
 
 
 @pytest.mark.parametrize("given", ["cat", [], [[1.0], [1.0, 2.0]], {"a": 1}, 3.0])
-def test_what_is_not_a_vector_is_refused(store, given):
+def test_other_values_than_vectors_are_rejected(store, given):
     """A text, nothing, a ragged list, a mapping, a number: the error says how a vector is made."""
     with pytest.raises(ConfigurationError, match=r"vector must be a list of numbers, got .*embed_query"):
         HybridRetriever(store).retrieve("cat", vector=given)

@@ -1,4 +1,4 @@
-"""What is said of a setting or a first argument that a retriever cannot take."""
+"""Validation of options and first arguments, with errors that say how to fix them."""
 
 from __future__ import annotations
 
@@ -12,61 +12,39 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core import PydanticCustomError
 
 from langchain_hybridgraph.errors import ConfigurationError, shorten
 from langchain_hybridgraph.query.graph import TRAVERSALS
 from langchain_hybridgraph.query.graph.scores import GRAPH_SCORES
-from langchain_hybridgraph.registry import nearest, parameters_of
+from langchain_hybridgraph.registry import parameters_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def check_names(kind: type[BaseModel], given: Mapping[str, Any]) -> None:
-    """Raises pydantic's ValidationError, a ValueError, for settings that this kind of retriever does not have."""
-    known = {name: field for each, field in kind.model_fields.items() for name in {each, field.alias or each}}
-    unknown = [
-        InitErrorDetails(
-            type=_error(f"{kind.__name__} has no such setting. {_advice(name, value, known)}"),
-            loc=(shorten(name, 100),),
-            input=value,
-        )
-        for name, value in given.items()
-        if name not in known
-    ]
-    if unknown:
-        raise ValidationError.from_exception_data(kind.__name__, unknown)
+def stage_forms(given: Mapping[str, object]) -> dict[str, dict[str, object]]:
+    """Return the traversal and the score that have these parameters, or those that they are shorthand for.
 
+    Names that are parameters of neither are left out.
 
-def _advice(name: str, value: object, known: Iterable[str]) -> str:
-    shown = sorted(known)
-    if "traversal" in shown and (lines := stage_lines({name: value})):
-        return f"Give {lines[0]}"
-    near = nearest(name, shown).strip()
-    return near[0].upper() + near[1:] if near else f"There are {', '.join(shown)}"
-
-
-def stage_lines(given: Mapping[str, object]) -> list[str]:
-    """The traversal and the score that have these parameters, or those that they are shorthand for, as arguments.
-
-    What is a parameter of neither is left out.
-
-    >>> stage_lines({"max_hops": 1, "direction": "both", "tau": 0.5, "colour": "red"})
-    ["traversal={'type': 'bfs', 'max_hops': 1, 'direction': 'both'}", "score={'type': 'distance_decay', 'tau': 0.5}"]
+    >>> stage_forms({"max_hops": 1, "direction": "both", "tau": 0.5, "colour": "red"})["traversal"]
+    {'type': 'bfs', 'max_hops': 1, 'direction': 'both'}
+    >>> stage_forms({"max_hops": 1, "direction": "both", "tau": 0.5, "colour": "red"})["score"]
+    {'type': 'distance_decay', 'tau': 0.5}
     """
     named = dict(_in_full(name, value) for name, value in given.items())
-    lines = []
+    forms: dict[str, dict[str, object]] = {}
     for what, kinds in (("traversal", TRAVERSALS), ("score", GRAPH_SCORES)):
         theirs = {kind: [name for name in named if name in parameters_of(made)] for kind, made in kinds.items()}
         kind = max(theirs, key=lambda each: len(theirs[each]))
         if theirs[kind]:
-            lines.append(f"{what}={ {'type': kind} | {name: named.pop(name) for name in theirs[kind]}!r}")
-    return lines
+            forms[what] = {"type": kind} | {name: named.pop(name) for name in theirs[kind]}
+    return forms
 
 
 def _in_full(name: str, value: object) -> tuple[str, object]:
-    """What a shorthand for a parameter stands for."""
+    """Return the name and value of the parameter that a shorthand stands for."""
     if name == "bidirectional":
         return "direction", "both" if value else "out"
     if name in ("relation_filter", "relations"):
@@ -75,7 +53,7 @@ def _in_full(name: str, value: object) -> tuple[str, object]:
 
 
 def check_texts(name: str, what: str, given: object) -> tuple[str, ...]:
-    """Return the texts of a setting that takes a list of them; ``what`` says what they are.
+    """Return the texts of an option that takes a list of them; ``what`` names them in errors.
 
     Raises ConfigurationError for one text in place of a list, and for anything else.
 
@@ -142,48 +120,48 @@ def _wrap(given: object) -> str:
         return "pass [document]"
     if isinstance(given, str):
         return "wrap each text, [Document(page_content=text) for text in texts]"
-    return "LangChain's Document(page_content=…, metadata=…) makes them"
+    return "create them with Document(page_content=…, metadata=…)"
 
 
 def check_store(kind: type[BaseModel], given: object) -> None:
-    """Raises pydantic's error for a first argument that is no VectorStore, with the line that makes it one."""
+    """Raise pydantic's error for a first argument other than a VectorStore, with the line that creates one."""
     if not isinstance(given, VectorStore):
-        raise _error(f"wanted a LangChain VectorStore. {_line(kind.__name__, given)}")
+        raise option_error(f"Expected a LangChain VectorStore. {_line(kind.__name__, given)}")
 
 
 def _line(kind: str, given: object) -> str:
-    """How to come from what was given to a store."""
+    """Return the line that creates a store from this argument."""
     if isinstance(given, VectorStoreRetriever):
-        return f"{_is_a(given)}; pass the store that it asks: {kind}(retriever.vectorstore)"
+        return f"{_is_a(given)}; pass its store: {kind}(retriever.vectorstore)"
     if isinstance(given, BaseRetriever):
-        return f"{_is_a(given)}; it may be the keyword side of a store: {kind}(store, keyword_retriever=retriever)"
-    if said := _made_of(given, kind, over=kind):
-        return said
+        return f"{_is_a(given)}; it can be the keyword search of a store: {kind}(store, keyword_retriever=retriever)"
+    if advice := _made_of(given, kind, over=kind):
+        return advice
     return f"{_is_a(given)}; HybridGraphStore is one, and so are Chroma, PGVector and all others of LangChain"
 
 
 def check_retriever(kind: type[BaseModel], given: object) -> None:
-    """Raises pydantic's error for a first argument that is no retriever, with the line that makes it one."""
+    """Raise pydantic's error for a first argument other than a retriever, with the line that creates one."""
     if not isinstance(given, BaseRetriever):
-        raise _error(f"wanted a LangChain retriever. {_line_to_retriever(kind.__name__, given)}")
+        raise option_error(f"Expected a LangChain retriever. {_line_to_retriever(kind.__name__, given)}")
 
 
 def _line_to_retriever(kind: str, given: object) -> str:
-    """How to come from what was given to a retriever."""
+    """Return the line that creates a retriever from this argument."""
     if isinstance(given, VectorStore):
         return f"{_is_a(given)}, a store: {kind}(HybridRetriever(store)), or {kind}.from_store(store)"
-    if said := _made_of(given, kind, over=f"{kind}.from_store"):
-        return said
+    if advice := _made_of(given, kind, over=f"{kind}.from_store"):
+        return advice
     return f"{_is_a(given)}; HybridRetriever(store) is one, and so are all others of LangChain"
 
 
 def _made_of(given: object, kind: str, *, over: str) -> str:
-    """How ``kind`` is made of a class, a collection of chromadb, a path or Documents; "" for anything else.
+    """Return how to create ``kind`` from a class, a chromadb collection, a path or Documents; "" for anything else.
 
-    ``over`` is what takes a store.
+    ``over`` is the callable that takes a store.
     """
     if isinstance(given, type):
-        return f"This is the class {given.__name__}; give one of the kind: {kind}({given.__name__}(…))"
+        return f"This is the class {given.__name__}; pass an instance: {kind}({given.__name__}(…))"
     if type(given).__module__.partition(".")[0] == "chromadb":
         name = repr(getattr(given, "name", "…"))
         chroma = f"Chroma(client=client, collection_name={name}, embedding_function=embeddings)"
@@ -191,9 +169,9 @@ def _made_of(given: object, kind: str, *, over: str) -> str:
     if isinstance(given, str | Path):
         path = repr(shorten(str(given), 200))
         ours, chroma = f"HybridGraphStore({path})", f"Chroma(persist_directory={path}, …)"
-        return f"This is the text {path}; open what is there: {over}({ours}), or {over}({chroma})"
+        return f"This is the text {path}; open the index: {over}({ours}), or {over}({chroma})"
     if isinstance(given, list | tuple) and all(isinstance(each, Document) for each in given):
-        return f"These are Documents; a store is made of them by {kind}.from_documents(documents)"
+        return f"These are Documents; create a store from them with {kind}.from_documents(documents)"
     return ""
 
 
@@ -203,7 +181,7 @@ def _is_a(given: object) -> str:
 
 
 def check_value(kind: type[BaseModel], name: str, value: Any) -> None:
-    """Raises ConfigurationError for what a call sets to a value that the constructor would not take.
+    """Raise ConfigurationError for an option of a call with a value that the constructor would reject.
 
     ``name`` is a field of ``kind`` that has bounds.
     """
@@ -211,8 +189,8 @@ def check_value(kind: type[BaseModel], name: str, value: Any) -> None:
         # Pydantic reads a number in a text, which nothing after it does; if strict it knows no NumPy numbers.
         _adapter(kind, name).validate_python(value, strict=isinstance(value, str))
     except ValidationError as error:
-        said = error.errors(include_url=False)[0]["msg"]
-        raise ConfigurationError(f"{name} is {value!r}; {said[0].lower()}{said[1:]}") from None
+        message = error.errors(include_url=False)[0]["msg"]
+        raise ConfigurationError(f"{name} is {value!r}; {message[0].lower()}{message[1:]}") from None
 
 
 @cache
@@ -222,5 +200,6 @@ def _adapter(kind: type[BaseModel], name: str) -> TypeAdapter[Any]:
     return TypeAdapter(bounded)
 
 
-def _error(said: str) -> PydanticCustomError:
-    return PydanticCustomError("retriever_setting", "{said}", {"said": said})
+def option_error(message: str) -> PydanticCustomError:
+    """Return the error that pydantic reports for an option, with this message."""
+    return PydanticCustomError("retriever_option", "{message}", {"message": message})

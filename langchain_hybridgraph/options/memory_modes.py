@@ -1,4 +1,4 @@
-"""What counts in a memory: the modes of remembering."""
+"""Modes of a memory: weights of its score, and a traversal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from langchain_hybridgraph.registry import from_config
 
 @dataclass(frozen=True)
 class Mode:
-    """What counts, and how far the graph is walked."""
+    """Weights of a score, and the traversal of the graph."""
 
     composite: Composite
     traversal: Traversal
@@ -29,7 +29,7 @@ class Mode:
         decay_per_hour: float | None = None,
         traversal: Any = None,
     ) -> Mode:
-        """The same with other weights, decay or traversal; None leaves one as it is."""
+        """Return this mode with other weights, decay or traversal; None leaves a value as it is."""
         weights = {
             "similarity": similarity,
             "confidence": confidence,
@@ -49,16 +49,16 @@ MODES: Mapping[str, Mode] = MappingProxyType(
         "procedural": Mode(Composite(0.40, 0.40, 0.15, 0.05, 0.001), BFS(max_hops=3, direction="both")),
     }
 )
-"""The modes by name; a memory walks its edges both ways."""
+"""Modes by name. All follow edges in both directions."""
 
 CHANGES: Mapping[str, Callable[..., Mode]] = MappingProxyType({name: mode.changed for name, mode in MODES.items()})
-"""What makes another mode of each, by its name."""
+"""Functions that return a changed mode, by the name of the mode."""
 
 
 def mode_from(form: str | Mapping[str, Any] | Mode) -> Mode:
-    """The mode that a name, a mapping of ``type`` and what is to be other than in that mode, or a mode stands for.
+    """Return the mode of a name, or of a mapping of ``type`` and the values to change; return a mode unchanged.
 
-    Raises ConfigurationError for a name, a parameter or a value that cannot be used.
+    Raises ConfigurationError for an unknown name or parameter and for an invalid value.
 
     >>> mode_from({"type": "procedural", "recency": 0.3}).composite.recency
     0.3

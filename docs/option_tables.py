@@ -1,0 +1,66 @@
+"""Write the tables of options in docs/configuration.md and docs/retrievers.md from the classes that declare them.
+
+    python docs/option_tables.py [--check]
+
+``--check`` writes nothing; it exits with 1 and names the command when a table is out of date.
+"""
+
+import sys
+from pathlib import Path
+
+from langchain_hybridgraph import (
+    AdvancedRetriever,
+    GraphRetriever,
+    HierarchicalRetriever,
+    HybridRetriever,
+    MemoryRetriever,
+)
+from langchain_hybridgraph.config import HybridGraphSettings
+from langchain_hybridgraph.options.group import groups_of
+
+DOCS = Path(__file__).parent
+BEGIN, END = "<!-- options -->\n", "<!-- /options -->\n"
+OF_LANGCHAIN = {"name", "tags", "metadata"}
+RETRIEVERS = (HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetriever, AdvancedRetriever)
+
+
+def options() -> str:
+    """Return the options of every retriever and of every group as two Markdown tables."""
+    rows, known, groups = [], {*OF_LANGCHAIN, "vector_store", "retriever"}, {}
+    for kind in RETRIEVERS:
+        if kind is AdvancedRetriever:
+            known -= {"k", "annotate", "telemetry"}
+        own = [name for name in kind.model_fields if name not in known]
+        known |= set(own)
+        groups |= groups_of(kind)
+        own = [name for name in own if name not in groups] + [name for name in own if name in groups]
+        rows.append(f"| `{kind.__name__}` | {', '.join(f'`{name}`' for name in own)} |\n")
+    grouped = [
+        f"| `{name}` | {', '.join(f'`{option}`' for option in group.model_fields)} |\n"
+        for name, group in groups.items()
+    ]
+    return "".join(["| Retriever | Options |\n|---|---|\n", *rows, "\n| Group | Options |\n|---|---|\n", *grouped])
+
+
+PAGES = {"configuration.md": lambda: HybridGraphSettings.table() + "\n", "retrievers.md": options}
+
+
+def updated(page: str, table: str) -> str:
+    """Return a page with this table between its two markers."""
+    before, _, rest = page.partition(BEGIN)
+    return f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}"
+
+
+def outdated() -> dict[Path, str]:
+    """Return the pages whose tables are out of date, with their new text."""
+    pages = {DOCS / name: table() for name, table in PAGES.items()}
+    texts = {path: (path.read_text(encoding="utf-8"), table) for path, table in pages.items()}
+    return {path: new for path, (old, table) in texts.items() if (new := updated(old, table)) != old}
+
+
+if __name__ == "__main__":
+    pages = outdated()
+    if pages and sys.argv[1:] == ["--check"]:
+        sys.exit(f"{', '.join(path.name for path in pages)} is out of date; run: python docs/option_tables.py")
+    for path, text in pages.items():
+        path.write_text(text, encoding="utf-8")

@@ -1,0 +1,1 @@
+"""Options of the retrievers: names, defaults, descriptions and validation."""

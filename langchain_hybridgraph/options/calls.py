@@ -1,0 +1,120 @@
+"""Options that a single call may set; they take precedence over those of the retriever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from langchain_hybridgraph.adapters.documents import Annotate
+from langchain_hybridgraph.errors import shorten
+from langchain_hybridgraph.filters import Filter
+from langchain_hybridgraph.options.group import group_with
+from langchain_hybridgraph.options.validation import stage_forms
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.options.graph import GraphOptions
+    from langchain_hybridgraph.options.hierarchical import TreeOptions
+    from langchain_hybridgraph.options.memory import MemoryOptions
+    from langchain_hybridgraph.options.selection import SelectionOptions
+
+
+class CallSettings(TypedDict, total=False):
+    """Options of a call, except ``k``. A group such as ``selection`` changes only the options that it names.
+
+    Only a :class:`~langchain_hybridgraph.retrievers.graph.GraphRetriever` takes ``seed_ids`` and ``graph``.
+    """
+
+    filter: Filter | Mapping[str, Any] | None
+    as_of: float | str | datetime | None
+    tenant: str | None
+    vector: Sequence[float] | None
+    semantic_weight: float | None
+    keyword_weight: float | None
+    min_score: float | None
+    max_tokens: int | None
+    annotate: Annotate | None
+    return_scores: bool | None
+    deadline_ms: float | None
+    selection: SelectionOptions | Mapping[str, Any] | None
+    seed_ids: Sequence[str] | None
+    graph: GraphOptions | Mapping[str, Any] | None
+
+
+class CallOptions(CallSettings, total=False):
+    """Options of ``invoke``."""
+
+    k: int | None
+
+
+GRAPH_ONLY = frozenset({"seed_ids", "graph"})
+"""Options of a call that only a GraphRetriever takes."""
+
+
+class MemoryCallSettings(CallSettings, total=False):
+    """Options of a call of a :class:`~langchain_hybridgraph.retrievers.memory.MemoryRetriever`, except ``k``."""
+
+    mode: Any
+    labels: str | Sequence[str] | None
+    known_at: float | str | datetime | None
+    session: Any
+    session_id: str | None
+    memory: MemoryOptions | Mapping[str, Any] | None
+
+
+class MemoryCallOptions(MemoryCallSettings, total=False):
+    """Options of ``invoke`` of a memory retriever."""
+
+    k: int | None
+
+
+class WalkSettings(CallSettings, total=False):
+    """Options of ``find`` and ``search`` of a hierarchical retriever."""
+
+    mode: Literal["thinking", "quick"] | None
+    score_threshold: float | None
+    tree: TreeOptions | Mapping[str, Any] | None
+
+
+class FindSettings(WalkSettings, total=False):
+    """Options of a call of a hierarchical retriever, except ``k``."""
+
+    target_uri: str | Sequence[str] | None
+    session: Any
+
+
+class FindOptions(FindSettings, total=False):
+    """Options of ``invoke`` of a hierarchical retriever."""
+
+    k: int | None
+
+
+# Characters of a message that quote what was given.
+_LONGEST_PART = 500
+
+
+def unknown_options(kind: type, unknown: Mapping[str, Any], known: Iterable[str]) -> TypeError:
+    """Return the error for options that a call does not take, with similar names and all that it takes.
+
+    ``unknown`` has the values that were given.
+    """
+    known = sorted(known)
+    meant = shorten("".join(f"; {advice}" for advice in _advice(kind, unknown, known)), _LONGEST_PART)
+    there_are = f"; there are {', '.join(known)}" if known else ""
+    names = shorten(", ".join(unknown), _LONGEST_PART)
+    return TypeError(f"{kind.__name__} takes no {names} per call{meant}{there_are}")
+
+
+def _advice(kind: type, unknown: Mapping[str, Any], known: Sequence[str]) -> Iterator[str]:
+    others = {}
+    for name, value in unknown.items():
+        group = group_with(kind, name)
+        if group in known:
+            yield f"{name} is an option of {group}=: per call give {group}={ {name: value}!r}"
+        else:
+            others[name] = value
+    if "graph" in known and (form := stage_forms(others)):
+        yield f"per call give graph={form!r}"
+    elif near := [match for name in others for match in get_close_matches(name, known, 1)]:
+        yield f"did you mean {' and '.join(near)}?"

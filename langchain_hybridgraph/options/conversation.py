@@ -1,0 +1,57 @@
+"""Options of AdvancedRetriever."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypedDict
+
+from pydantic import BaseModel, Field, field_validator
+
+from langchain_hybridgraph.adapters.documents import Annotate
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.options.retriever import Form, HybridArguments, ObservedArguments
+from langchain_hybridgraph.query.conversation import HistoryTerms, expander_from
+
+
+class ConversationFields(BaseModel):
+    """Options that a conversation adds to a retriever."""
+
+    expander: Any = Field(
+        default_factory=HistoryTerms,
+        description="Expander, which completes a follow-up question from the conversation.",
+    )
+    fuse_raw: bool | None = Field(
+        default=None,
+        description="Whether to search for the original question, too; unset: unless the rewrite is confident.",
+    )
+    get_session_history: Callable[[str], Any] | None = Field(
+        default=None, description="Function that returns the history of a session, by its id."
+    )
+
+    @field_validator("expander")
+    @classmethod
+    def _named_expander(cls, value: Any) -> Any:
+        if isinstance(value, type):
+            raise ConfigurationError(
+                f"expander must be an expander, got the class {value.__name__}: pass expander={value.__name__}(…)"
+            )
+        return expander_from(value)
+
+
+class ConversationArguments(TypedDict, total=False):
+    """Keyword arguments that a conversation adds to those of a retriever."""
+
+    expander: Form | Callable[..., Any]
+    fuse_raw: bool | None
+    get_session_history: Callable[[str], Any] | None
+
+
+class AdvancedArguments(ObservedArguments, ConversationArguments, total=False):
+    """Keyword arguments of :class:`~langchain_hybridgraph.retrievers.advanced.AdvancedRetriever`."""
+
+    k: int | None
+    annotate: Annotate | None
+
+
+class AdvancedHybridArguments(HybridArguments, ConversationArguments, total=False):
+    """Keyword arguments of an AdvancedRetriever that creates its own HybridRetriever."""

@@ -1,0 +1,85 @@
+"""Options of HierarchicalRetriever."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import BaseModel, Field, field_validator
+
+from langchain_hybridgraph.adapters.named_stages import PLANNERS, made
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.options.group import OptionGroup
+from langchain_hybridgraph.options.retriever import Form, HybridArguments
+from langchain_hybridgraph.query.planning import MEMORY, RESOURCE, SKILL
+from langchain_hybridgraph.uris import plain_uri
+
+ROOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {MEMORY: ("user/memories", "agent/memories"), RESOURCE: ("resources",), SKILL: ("agent/skills",)}
+)
+"""Default root directories of each type, below any scheme."""
+
+
+class TreeOptions(OptionGroup):
+    """Start, propagation of scores and end of a search in the tree.
+
+    >>> TreeOptions(roots={"memory": ["user/memories/"]}).roots
+    {'memory': ('user/memories',)}
+    """
+
+    alpha: float = Field(
+        default=0.5, ge=0, le=1, description="Weight of a node's own score; the rest is the score of its directory."
+    )
+    start_k: int = Field(default=3, ge=1, description="Number of the best directories to start from.")
+    start_documents: int = Field(
+        default=3, ge=0, description="Number of the best documents to start from, together with their directories."
+    )
+    max_rounds: int = Field(
+        default=3, ge=1, description="Number of directories without a change of the best k after which the search ends."
+    )
+    roots: Mapping[str, Sequence[str]] = Field(
+        default_factory=lambda: dict(ROOTS), description="Root directories of each type."
+    )
+    include_directories: bool | None = Field(
+        default=None,
+        description="Whether directories without text of their own may be hits; unset: only in find and search.",
+    )
+
+    @field_validator("roots", mode="before")
+    @classmethod
+    def _plain_roots(cls, value: Any) -> Mapping[str, tuple[str, ...]]:
+        if not isinstance(value, Mapping):
+            raise ConfigurationError(f"roots must be a mapping such as {dict(ROOTS)}, got {value!r}")
+        for name, uris in value.items():
+            if isinstance(uris, str) or not all(isinstance(uri, str) for uri in uris):
+                raise ConfigurationError(f"roots[{name!r}] must be a list of uris such as ['resources'], got {uris!r}")
+        return {name: tuple(map(plain_uri, uris)) for name, uris in value.items()}
+
+
+class HierarchicalFields(BaseModel):
+    """Options that only a hierarchical retriever has."""
+
+    planner: Any = Field(
+        default=None, description="Planner, which derives typed queries from a conversation; unset: rules."
+    )
+    score_threshold: float = Field(default=0.0, ge=0, lt=1, description="Threshold that a score must exceed.")
+    tree: TreeOptions = Field(
+        default_factory=TreeOptions, description="Start, scores and end of the search in the tree."
+    )
+
+    @field_validator("planner")
+    @classmethod
+    def _callable_planner(cls, value: Any) -> Any:
+        value = made("planner", value, PLANNERS) if isinstance(value, str | Mapping) else value
+        if value is not None and not callable(value):
+            raise ConfigurationError(f"planner must be QueryPlanner(llm) or a function like it, got {value!r}")
+        return value
+
+
+class HierarchicalArguments(HybridArguments, total=False):
+    """Keyword arguments of :class:`~langchain_hybridgraph.retrievers.hierarchical.HierarchicalRetriever`."""
+
+    planner: Form | Callable[..., Any] | None
+    score_threshold: float
+    tree: TreeOptions | Mapping[str, Any]

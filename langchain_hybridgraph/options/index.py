@@ -1,0 +1,48 @@
+"""Options of the keyword index that a retriever builds next to a vector store."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import Field, NonNegativeFloat, PrivateAttr
+
+from langchain_hybridgraph.adapters.texts import Engine
+from langchain_hybridgraph.adapters.vector_store import VectorStoreAdapter
+from langchain_hybridgraph.options.group import OptionGroup
+
+
+class IndexOptions(OptionGroup):
+    """The keyword index over the texts of a vector store, or over the Documents that a retriever is given.
+
+    The group carries the index that was built with it, so that a retriever that is made again at run time (LangChain's
+    ``configurable_fields``) does not build another one.
+    """
+
+    engine: Engine = Field(default="tantivy", description="Engine of the index.")
+    language: str = Field(default="english", description="Language of stemming and stop words.")
+    id_key: str | None = Field(
+        default=None,
+        description="Metadata key with the id of a Document; unset: the id of the Document or its vector store.",
+    )
+    refresh: Literal["auto", "never"] | NonNegativeFloat = Field(
+        default="auto",
+        description="When to compare the index with the vector store: at each search, never, or at most once in this "
+        "number of seconds.",
+    )
+    version: Any = Field(
+        default=None,
+        description="Version of the vector store's texts, which changes with them: a value or a function returning it.",
+    )
+
+    _adapter: VectorStoreAdapter | None = PrivateAttr(None)
+
+    @property
+    def adapter(self) -> VectorStoreAdapter | None:
+        """The vector store with the index that was built next to it; None before a retriever was made with both."""
+        return self._adapter
+
+    def built(self, adapter: VectorStoreAdapter) -> Self:
+        """Return the same options with the index that was built with them."""
+        copy = self.model_copy()
+        copy._adapter = adapter
+        return copy

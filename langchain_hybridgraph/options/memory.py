@@ -1,0 +1,141 @@
+"""Options of MemoryRetriever."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence, Set
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, Field, field_validator
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.memory.scoring import Hotness, Novelty
+from langchain_hybridgraph.options.graph import GraphArguments
+from langchain_hybridgraph.options.group import OptionGroup
+from langchain_hybridgraph.options.memory_modes import Mode, mode_from
+from langchain_hybridgraph.options.retriever import Form
+from langchain_hybridgraph.registry import from_config, nearest
+from langchain_hybridgraph.times import parse_time
+
+T = TypeVar("T")
+
+SOURCES = ("vector", "keyword", "graph", "session")
+"""Sources that can be weighted."""
+WEIGHTS: Mapping[str, float] = MappingProxyType({"vector": 0.45, "graph": 0.40, "session": 0.15})
+"""Default weights of the sources."""
+
+
+class MemoryOptions(OptionGroup):
+    """Weights of sources, use, repetition and dates.
+
+    >>> MemoryOptions(hotness=0.3).hotness.half_life_days
+    7.0
+    """
+
+    session_turns: int = Field(default=10, ge=0, description="Number of the last turns of the session to use.")
+    source_weights: Mapping[str, float] = Field(
+        default_factory=lambda: dict(WEIGHTS),
+        description="Weights of the sources. Unless keyword is set, it takes its share of vector.",
+    )
+    hotness: Any = Field(default=None, description="Weight of how often and how recently a memory was used; unset: 0.")
+    novelty: Any = Field(
+        default=Novelty(), description="Down-weighting of memories that repeat the session; floor 1 turns it off."
+    )
+    date_boost: float = Field(
+        default=0.3,
+        ge=0,
+        le=1,
+        description="Weight of a match between a memory's time and a date in the question.",
+    )
+
+    @field_validator("source_weights", mode="before")
+    @classmethod
+    def _known_sources(cls, value: Any) -> Mapping[str, float]:
+        return _checked_weights(value)
+
+    @field_validator("hotness")
+    @classmethod
+    def _named_hotness(cls, value: Any) -> Hotness | None:
+        if isinstance(value, float | int) and not isinstance(value, bool):
+            return Hotness(value)
+        return _made(Hotness, value)
+
+    @field_validator("novelty")
+    @classmethod
+    def _named_novelty(cls, value: Any) -> Novelty | None:
+        return _made(Novelty, value)
+
+
+class MemoryFields(BaseModel):
+    """Options that only a memory retriever has."""
+
+    mode: Any = Field(
+        default=None,
+        description="Weights of a memory's score and its traversal; unset: as set in the store (set_mode), else "
+        "general.",
+    )
+    labels: frozenset[str] = Field(default=frozenset(), description="Labels that a memory must all have.")
+    known_at: Any = Field(default=None, description="Point in time whose knowledge to use; unset: now.")
+    session: Any = Field(
+        default=None, repr=False, exclude=True, description="Conversation: a chat history or a list of messages."
+    )
+    session_id: str | None = Field(default=None, description="Session, in a store that keeps sessions.")
+    memory: MemoryOptions = Field(
+        default_factory=MemoryOptions, description="Weights of sources, use, repetition and dates."
+    )
+
+    @field_validator("mode")
+    @classmethod
+    def _named_mode(cls, value: Any) -> Mode | None:
+        return None if value is None else mode_from(value)
+
+    @field_validator("known_at")
+    @classmethod
+    def _parsed_known_at(cls, value: Any) -> float | None:
+        return None if value is None else parse_time(value)
+
+    @field_validator("labels", mode="before")
+    @classmethod
+    def _several_labels(cls, value: Any) -> Any:
+        return check_labels(value)
+
+
+def check_labels(labels: Any) -> Sequence[str]:
+    """Return the labels as a list; raise ConfigurationError for anything but a text or a list of texts."""
+    several = [labels] if isinstance(labels, str) else [] if labels is None else labels
+    if not isinstance(several, Sequence | Set) or not all(isinstance(label, str) for label in several):
+        raise ConfigurationError(f"labels must be a text or a list of texts such as ['home'], got {labels!r}")
+    return list(several)
+
+
+def _made(kind: type[T], value: Any) -> T | None:
+    """Return a Hotness or Novelty from itself, from a mapping of its parameters, or None."""
+    if value is None or isinstance(value, kind):
+        return value
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"{kind.__name__.lower()} must be a {kind.__name__}, a mapping or None, got {value!r}")
+    return from_config(kind.__name__.lower(), {"type": "it", **value}, {"it": kind}, lambda one: False)
+
+
+def _checked_weights(weights: Any) -> Mapping[str, float]:
+    if not isinstance(weights, Mapping):
+        raise ConfigurationError(f"source_weights must be a mapping such as {dict(WEIGHTS)}, got {weights!r}")
+    if unknown := [str(name) for name in weights if name not in SOURCES]:
+        near = nearest(unknown[0], list(SOURCES))
+        raise ConfigurationError(f"source_weights has {', '.join(unknown)}; {near}the sources are {', '.join(SOURCES)}")
+    for name, weight in weights.items():
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
+            raise ConfigurationError(f"source_weights[{name!r}] must be a number from 0 such as 0.45, got {weight!r}")
+    return {**weights}
+
+
+class MemoryArguments(GraphArguments, total=False):
+    """Keyword arguments of :class:`~langchain_hybridgraph.retrievers.memory.MemoryRetriever`."""
+
+    mode: Form | Mode | None
+    labels: str | Collection[str]
+    known_at: float | str | datetime | None
+    session: Any
+    session_id: str | None
+    memory: MemoryOptions | Mapping[str, Any]

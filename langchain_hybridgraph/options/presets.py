@@ -1,0 +1,101 @@
+"""Presets: combinations of traversal and score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.options.graph import GraphOptions, check_shorthand, shorthand_of
+from langchain_hybridgraph.query.budget import TokenBudget
+from langchain_hybridgraph.query.fusion import Fusion, ReciprocalRankFusion
+from langchain_hybridgraph.query.graph import (
+    BFS,
+    Beam,
+    BestFirst,
+    LinkEvidence,
+    PersonalizedPageRank,
+    Traversal,
+    WaterCircle,
+)
+from langchain_hybridgraph.query.graph.scores import (
+    DistanceDecay,
+    GraphScore,
+    HopDecay,
+    NoisyOr,
+    Propagation,
+    RingDecay,
+)
+
+
+class GraphPreset(NamedTuple):
+    """Options that belong together. ``keyword_weight`` is that of the seeds; None: it depends on the embedding."""
+
+    traversal: Traversal
+    score: GraphScore
+    keyword_weight: float | None = None
+    fusion: Fusion | None = None
+    budget: TokenBudget | None = None
+
+
+PRESETS: Mapping[str, GraphPreset] = MappingProxyType(
+    {
+        "evidence": GraphPreset(LinkEvidence(), NoisyOr()),
+        "hop_decay": GraphPreset(BFS(), HopDecay(score_expanded=False), keyword_weight=0.0),
+        "distance_decay": GraphPreset(
+            BFS(direction="both"), DistanceDecay(), 0.5, ReciprocalRankFusion(), TokenBudget(max_tokens=4096)
+        ),
+        "propagation": GraphPreset(BestFirst(), Propagation()),
+        "ring_decay": GraphPreset(WaterCircle(), RingDecay()),
+        "beam": GraphPreset(Beam(), HopDecay()),
+        "pagerank": GraphPreset(PersonalizedPageRank(direction="both"), NoisyOr()),
+    }
+)
+"""The presets by name."""
+
+# If no score is set, a traversal has that of its preset; two presets have BFS, which has HopDecay's default.
+_OWN_SCORES: Mapping[type[Traversal], GraphScore] = MappingProxyType(
+    {
+        type(PRESETS[name].traversal): PRESETS[name].score
+        for name in ("evidence", "propagation", "ring_decay", "beam", "pagerank")
+    }
+)
+
+# Shorthand of a retriever, and the name of the same parameter of BFS.
+_OF_BFS = MappingProxyType(
+    {"max_hops": "max_hops", "relation_filter": "relations", "min_weight": "min_weight", "max_nodes": "max_nodes"}
+)
+_OF_HOP_DECAY = ("vector_weight", "graph_weight", "hop_decay", "score_expanded")
+
+
+def preset_of(preset: str | None, max_hops: int | None, options: GraphOptions) -> GraphPreset:
+    """Return the preset of this name with the changes that ``max_hops`` and ``options`` make to it.
+
+    Raises ConfigurationError for an unknown preset and for shorthand next to what it stands for.
+
+    >>> preset_of(None, None, GraphOptions(traversal="beam")).score == PRESETS["beam"].score
+    True
+    """
+    chosen = PRESETS.get(preset or "evidence")
+    if chosen is None:  # the update of a copy is not validated
+        raise ConfigurationError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}")
+    check_shorthand(preset, max_hops, options)
+    if short := shorthand_of(max_hops, options):
+        walked = {theirs: short[ours] for ours, theirs in _OF_BFS.items() if ours in short}
+        scored = {name: short[name] for name in _OF_HOP_DECAY if name in short}
+        return GraphPreset(BFS(direction="both" if options.bidirectional else "out", **walked), HopDecay(**scored))
+    traversal = options.traversal or chosen.traversal
+    score = options.score or (chosen.score if preset is not None else own_score(traversal))
+    return chosen._replace(traversal=traversal, score=score)
+
+
+def own_score(traversal: Traversal) -> GraphScore:
+    """Return the score of a traversal for which neither a score nor a preset is set.
+
+    It is the score of the preset that has a traversal of this type, and HopDecay for BFS and for custom traversals.
+
+    >>> own_score(LinkEvidence(sources=3)), own_score(BFS(max_hops=1)) == HopDecay()
+    (NoisyOr(strength=1.0), True)
+    """
+    return next((score for kind, score in _OWN_SCORES.items() if isinstance(traversal, kind)), HopDecay())

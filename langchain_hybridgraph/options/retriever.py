@@ -1,0 +1,144 @@
+"""Options of every retriever that searches a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from langchain_core.retrievers import BaseRetriever
+from pydantic import BaseModel, Field, field_validator
+
+from langchain_hybridgraph.adapters.compressor import as_reranker
+from langchain_hybridgraph.adapters.documents import Annotate
+from langchain_hybridgraph.filters import Filter, parse_filter
+from langchain_hybridgraph.options.index import IndexOptions
+from langchain_hybridgraph.options.selection import SelectionOptions
+from langchain_hybridgraph.options.telemetry import TelemetryOptions
+from langchain_hybridgraph.query.fusion import Fusion, fusion_from
+from langchain_hybridgraph.query.rerank import Reranker
+from langchain_hybridgraph.records import ALL_TIME, TimeRange
+from langchain_hybridgraph.times import parse_time
+
+if TYPE_CHECKING:
+    from langchain_core.documents import BaseDocumentCompressor
+
+Form = str | Mapping[str, Any]
+"""How a file names a stage: a name, or a mapping of ``type`` and parameters."""
+
+
+class PipelineFields(BaseModel):
+    """Options of the pipeline."""
+
+    k: int = Field(default=10, ge=0, description="Number of results.")
+    filter: Any = Field(default=None, description="Filter of every call; the filter of a call is applied in addition.")
+    tenant: str | None = Field(default=None, description="Tenant whose chunks the retriever sees.")
+    as_of: Any = Field(default=None, description="Point in time to search as of; unset: now.")
+    min_score: float = Field(
+        default=0.0, ge=0, le=1, description="Minimum score of a hit; below 0.5 a question has probably no answer."
+    )
+    fusion: Any = Field(
+        default=None, description="Fusion of the ranked lists of the sources; unset: the default of the retriever."
+    )
+    reranker: Any = Field(
+        default=None, description="Reranker, which scores the query and each text together; unset: none."
+    )
+    return_parents: bool = Field(
+        default=True, description="Whether to return the parent of a matching child, if it has one."
+    )
+    deadline_ms: float | None = Field(
+        default=None,
+        gt=0,
+        description="Time limit per source in milliseconds. Slower sources are left out and reported; unset: no limit.",
+    )
+    on_error: Literal["degrade", "empty", "raise"] = Field(
+        default="degrade",
+        description="What to do when a source fails: use the others and raise if all fail (degrade), return nothing "
+        "if all fail (empty), or raise at the first failure (raise).",
+    )
+    annotate: Annotate = Field(
+        default="none",
+        description="Metadata of the Documents that invoke returns: as stored (none), with the score (score), or with "
+        "all details of how they were found (all).",
+    )
+    metadata_prefix: str = Field(default="", description="Prefix of the keys that retrieval adds to metadata.")
+    selection: SelectionOptions = Field(
+        default_factory=SelectionOptions, description="Diversity, limits and depth of the search."
+    )
+
+    @field_validator("filter")
+    @classmethod
+    def _parsed_filter(cls, value: Any) -> Filter | None:
+        return parse_filter(value)
+
+    @field_validator("reranker")
+    @classmethod
+    def _adapted_reranker(cls, value: Any) -> Reranker | None:
+        return None if value is None else as_reranker(value)
+
+    @field_validator("fusion")
+    @classmethod
+    def _named_fusion(cls, value: Any) -> Fusion | None:
+        return None if value is None else fusion_from(value)
+
+    @field_validator("as_of")
+    @classmethod
+    def _parsed_time(cls, value: Any) -> Any:
+        return value if value is None or value is ALL_TIME else parse_time(value)
+
+
+class HybridFields(BaseModel):
+    """Options of :class:`~langchain_hybridgraph.retrievers.hybrid.HybridRetriever`."""
+
+    keyword_retriever: BaseRetriever | None = Field(
+        default=None, description="Retriever to use for the keyword search, instead of an index."
+    )
+    semantic_weight: float | None = Field(
+        default=None,
+        ge=0,
+        description="Weight of the vector search. If only one weight is set, the other is 1 minus it; unset: depends "
+        "on the embedding (0.7 for vectors and 0.3 for keywords; with LSA 0.4 and 0.6).",
+    )
+    keyword_weight: float | None = Field(
+        default=None, ge=0, description="Weight of the keyword search; unset: depends on the embedding."
+    )
+    index: IndexOptions = Field(
+        default_factory=IndexOptions,
+        repr=False,
+        description="Keyword index over a vector store that has none, or over documents.",
+    )
+
+
+# -- the same names for editors and type checkers -------------------------------------------------------------
+# Pydantic does not tell them which keyword arguments a constructor takes that has arguments of its own.
+
+
+class ObservedArguments(TypedDict, total=False):
+    """LangChain's own arguments of a retriever, and telemetry."""
+
+    name: str | None
+    tags: list[str] | None
+    metadata: dict[str, Any] | None
+    telemetry: TelemetryOptions | Mapping[str, Any]
+
+
+class HybridArguments(ObservedArguments, total=False):
+    """Keyword arguments of :class:`~langchain_hybridgraph.retrievers.hybrid.HybridRetriever`."""
+
+    k: int
+    filter: Filter | Mapping[str, Any] | None
+    tenant: str | None
+    as_of: float | str | datetime | TimeRange | None
+    min_score: float
+    fusion: Form | Fusion | None
+    reranker: Form | Reranker | BaseDocumentCompressor | Callable[[str, Sequence[str]], Sequence[float]] | None
+    return_parents: bool
+    deadline_ms: float | None
+    on_error: Literal["degrade", "empty", "raise"]
+    annotate: Annotate
+    metadata_prefix: str
+    selection: SelectionOptions | Mapping[str, Any]
+    keyword_retriever: BaseRetriever | None
+    semantic_weight: float | None
+    keyword_weight: float | None
+    index: IndexOptions | Mapping[str, Any]

@@ -1,0 +1,41 @@
+"""Options that decide which hits are returned."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from langchain_hybridgraph.options.group import OptionGroup
+from langchain_hybridgraph.query.budget import TokenBudget
+
+
+class SelectionOptions(OptionGroup):
+    """Diversity, limits and depth of a search.
+
+    >>> selection = SelectionOptions(mmr_lambda=0.7).changed({"max_per_document": 2})
+    >>> selection.mmr_lambda, selection.max_per_document
+    (0.7, 2)
+    """
+
+    mmr_lambda: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="Diversity by maximal marginal relevance, from 1 (score only) to 0 (diversity only); unset: off.",
+    )
+    max_per_document: int | None = Field(
+        default=None, ge=1, description="Maximum number of hits per document; unset: no limit."
+    )
+    budget: TokenBudget | None = Field(
+        default=None,
+        description="Maximum number of tokens in the results, as complete chunks; unset: the default of the preset.",
+    )
+    overfetch: int = Field(
+        default=3, ge=1, description="Number of candidates per source, as a multiple of k; at least 100 are fetched."
+    )
+    rerank_depth: int = Field(default=50, ge=1, description="Number of the best hits to rerank.")
+    changelog_weight: float = Field(
+        default=0.9,
+        ge=0,
+        le=1,
+        description="Factor on the scores of change logs and release notes; 1 ranks them like other documents.",
+    )
