@@ -127,7 +127,7 @@ def test_what_was_superseded_cannot_be_again(store):
     ("call", "said"),
     [
         (lambda store: store.add_texts("hi"), r"add_texts\(\['hi'\]\)"),
-        (lambda store: store.add_texts([3]), r"a text is a str, not 3 \(int\)"),
+        (lambda store: store.add_texts([3]), r"a text must be a str, got 3 \(int\)"),
         (lambda store: store.sessions.add("s", "hi"), r"\[\('user', 'hi'\)\]"),
         (lambda store: store.memory.supersede("paris", 3), r"not 3 \(int\)"),
         (lambda store: store.memory.supersede("paris", " "), r"retract\('paris'\) ends it"),
